@@ -51,6 +51,8 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_stall_events(const Host& host);
 // Those of `record --kernel-functions`.
 [[nodiscard]] std::vector<Finding> check_kernel_functions(const Host& host);
+// That of `record --kernel-samples`: tried, and what it costs.
+[[nodiscard]] std::vector<Finding> check_kernel_samples(const Host& host);
 [[nodiscard]] std::vector<Finding> check_clocks(const Host& host);
 [[nodiscard]] std::vector<Finding> check_buffer(const Host& host);
 [[nodiscard]] std::vector<Finding> check_limits(const Host& host);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -266,6 +267,34 @@ std::vector<Finding> check_kernel_functions(const Host& host) {
              "", "Linux 6.11 and later has it"}};
   }
   return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded", "", "", ""}};
+}
+
+std::vector<Finding> check_kernel_samples(const Host& host) {
+  constexpr const char* kCheck = "kernel samples";
+  constexpr const char* kCost = "trapline record --kernel-samples is refused";
+  const auto number = [&host](const char* name) {
+    return read_text(fmt::format("{}/proc/sys/kernel/{}", host.root, name));
+  };
+  const auto paranoid = number("perf_event_paranoid");
+  if (!paranoid) {
+    return {{kCheck, Level::kLimited, "this kernel lacks perf's events", kCost, "",
+             "a kernel with CONFIG_PERF_EVENTS=y has them"}};
+  }
+  if (!host.superuser && std::atoi(paranoid->c_str()) > 1) {
+    return {{kCheck, Level::kLimited, "perf may not sample the kernel", kCost,
+             "sysctl kernel.perf_event_paranoid=1", ""}};
+  }
+  // Names of the processors' counters: x86, x86 with two kinds of cores, arm64.
+  const std::string devices = host.root + "/sys/bus/event_source/devices/";
+  const bool counts = is_there(devices + "cpu") || is_there(devices + "cpu_core") ||
+                      is_there(devices + "armv8_pmuv3_0") || is_there(devices + "armv8_pmuv3");
+  const std::string most = std::string(trimmed(number("perf_event_max_sample_rate").value_or("")));
+  return {
+      {kCheck, Level::kOk,
+       fmt::format("taken by {}, {} a second at most; each is one more exit of a running guest",
+                   counts ? "a counter of cycles" : "a timer (code with interrupts off has none)",
+                   most.empty() ? "10000" : printable(most)),
+       "", "", ""}};
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {

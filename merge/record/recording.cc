@@ -106,6 +106,9 @@ void Recording::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
+  if (sampler_) {
+    if (auto drained = sampler_->drain(); !drained) return cut_short(drained.error());
+  }
   if (++ticks_ % ticks_a_second() != 0) {
     if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
     if (ticks_ % (ticks_a_second() / kSyncs) == 0) sync({});
@@ -172,6 +175,7 @@ bool Recording::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
   if (saved) threads_.add_names(*saved);
   const bool new_threads = threads_.update();
+  if (sampler_ && running_) sampler_->follow(threads_.threads());
   cgroups_.update(threads_.threads());
   return vm_names_.update(threads_.threads()) || new_threads;
 }
@@ -216,6 +220,21 @@ void Recording::loop() {
   }
 }
 
+// The last samples; what is missing of them is told.
+Result<void> Recording::stop_sampling() {
+  if (!sampler_) return {};
+  sampler_->stop();
+  auto drained = broken_ ? Result<void>() : sampler_->drain();
+  if (auto closed = sampler_->close(); drained) drained = std::move(closed);
+  if (const std::string warning = sampler_->warning(); !warning.empty()) {
+    session_.warnings.push_back(warning);
+    say("warning: " + warning);
+  }
+  say(fmt::format("{} samples of the kernel", sampler_->samples()));
+  sampler_.reset();
+  return drained;
+}
+
 // The last sync records, the last pages, the counts.
 void Recording::stop_tracing() {
   if (!tracing_) return;
@@ -230,6 +249,7 @@ void Recording::stop_tracing() {
   }
   (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
+  if (auto sampled = stop_sampling(); !sampled) say(sampled.error().message);
   (void)look_at_threads();
   if (broken_) {
     streams_->settle();

@@ -10,6 +10,7 @@
 #include "merge/record/command.h"
 #include "merge/record/disk_sync.h"
 #include "merge/record/instance.h"
+#include "merge/record/kernel_sampler.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/recorder.h"
 #include "merge/record/running_qemu.h"
@@ -42,6 +43,7 @@ class Recording {
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
   [[nodiscard]] bool look_at_threads();
+  [[nodiscard]] Result<void> stop_sampling();
   void look_early();
   [[nodiscard]] int wait_ms() const;
   void drain(std::size_t cpu);
@@ -75,6 +77,7 @@ class Recording {
   std::optional<Command> command_;
   std::optional<QemuEvents> qemu_events_;  // of one that runs already
   QemuAdditions additions_;
+  std::optional<KernelSampler> sampler_;
   ThreadTable threads_;
   VmNames vm_names_;
   Cgroups cgroups_;

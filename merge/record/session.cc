@@ -38,6 +38,7 @@ SessionSnapshot snapshot_facts(const Session& session) {
   snapshot.unwritten_events = facts.unwritten_events;
   snapshot.cannot_hit = facts.cannot_hit;
   if (session.out_in_session) snapshot.whole_run.emplace_back("uftrace.data");
+  if (session.kernel_samples) snapshot.whole_run.emplace_back("perf.data");
   if (facts.hits != 0) snapshot.longest = facts_of(facts.longest);
   for (const Hit& hit : facts.first_hits) snapshot.first_hits.push_back(facts_of(hit));
   snapshot.windows = facts.windows;
@@ -61,6 +62,7 @@ SessionJson facts_of(const Session& session) {
   facts.qemu_version = session.qemu_version;
   facts.clocks.emplace_back("trace.dat", session.clock);
   if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
+  if (session.kernel_samples) facts.clocks.emplace_back("perf.data", session.clock);
   if (session.functions != Functions::kNone) facts.functions = name_of(session.functions);
   facts.start_real_ns = session.start_real_ns;
   facts.end_real_ns = session.end_real_ns;

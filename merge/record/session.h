@@ -42,6 +42,7 @@ struct Session {
   SnapshotFacts snapshot;
   std::optional<SessionFlight> flight;
   Functions functions = Functions::kNone;  // where the plugin writes them
+  bool kernel_samples = false;             // perf.data
   bool out_in_session = false;             // it writes uftrace.data
   bool closed = false;
 };

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 // A mail may begin with much prose.
 constexpr std::size_t kLook = 1U << 20;
-constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.log", "trace.bin"};
+constexpr std::array<const char*, 5> kParts{"trace.dat", "perf.data", "uftrace.data", "qemu.log",
+                                            "trace.bin"};
 constexpr std::string_view kTraceDatMagic = "\x17\x08\x44tracing";
 constexpr const char* kGuestSyncs = "sync.txt";  // beside them
 constexpr const char* kExpected =

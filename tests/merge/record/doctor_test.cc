@@ -127,6 +127,21 @@ TEST_F(DoctorTest, KernelFunctionsNeedTheTracerAndAKernelThatHasItInInstances) {
   EXPECT_EQ(level("function_graph function nop", "7.3.1"), Level::kOk);
 }
 
+TEST_F(DoctorTest, KernelSamplesNeedPermissionAndSayWhatTakesThem) {
+  const auto samples = [this] { return find(check_kernel_samples(host_), "kernel samples"); };
+  fs::remove(host_.root + "/proc/sys/kernel/perf_event_paranoid");
+  EXPECT_EQ(samples().level, Level::kLimited);
+  file("/proc/sys/kernel/perf_event_paranoid", "2\n");
+  host_.superuser = false;
+  EXPECT_EQ(samples().level, Level::kLimited);
+  EXPECT_EQ(samples().command, "sysctl kernel.perf_event_paranoid=1");
+  host_.superuser = true;
+  EXPECT_THAT(samples().found, testing::HasSubstr("a timer (code with interrupts off has none)"));
+  file("/sys/bus/event_source/devices/cpu/type", "4\n");
+  EXPECT_EQ(samples().level, Level::kOk);
+  EXPECT_THAT(samples().found, testing::HasSubstr("a counter of cycles"));
+}
+
 TEST_F(DoctorTest, ClocksWithoutMonoOrTscAreSeen) {
   EXPECT_EQ(worst_of(check_clocks(host_)), Level::kOk);
   file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# trapline record --kernel-samples with a real kernel: perf reads what it writes, and nothing is missing.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+session=$work/run.trapline
+
+[ "$(id -u)" = 0 ] || skip "needs root"
+mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null || skip "needs tracefs"
+command -v perf >/dev/null || skip "needs perf (package linux-perf)"
+perf record -q -e cpu-clock:k -o "$work/try" -- true >"$work/stdout" 2>"$work/stderr" || skip "perf cannot sample here"
+
+# Two threads that are in the kernel nearly all of the time, for SECONDS.
+busy='import os, threading, time
+def work(end=time.monotonic() + float(os.environ.get("SECONDS_BUSY", "1.5"))):
+    fd = os.open("/dev/zero", os.O_RDONLY)
+    while time.monotonic() < end: os.read(fd, 1 << 20)
+other = threading.Thread(target=work); other.start(); work(); other.join()'
+
+record() {
+  run "$trapline" record -o "$session" --no-kvm --events sched:sched_switch "$@" -- python3 -c "$busy"
+}
+
+perf_reads_the_samples_that_we_read() {
+  record --kernel-samples 1000
+  expect_equal "exit status" 0 "$status"
+  local told
+  told=$(sed -nE 's/.*: ([0-9]+) samples of the kernel.*/\1/p' "$work/stderr")
+  [ "${told:-0}" -gt 50 ] || fail "only ${told:-no} samples in 1.5 s: $(cat "$work/stderr")"
+  perf script -i "$session/perf.data" --ns -F tid,time,ip,sym >"$work/script" 2>"$work/stderr" ||
+    fail "perf script does not read it: $(cat "$work/stderr")"
+  expect_equal "samples of perf script" "$told" "$(grep -cE '^ *[0-9]+ +[0-9]+\.[0-9]{9}:' "$work/script")"
+  grep -qE '(read_zero|iter_zero|clear_user)' "$work/script" || fail "no sample in the work: $(head "$work/script")"
+  perf report -i "$session/perf.data" --stdio >"$work/report" 2>&1 || fail "perf report does not read it"
+  expect_contains "$work/report" "python3"
+  run "$trapline" info "$session/perf.data"
+  expect_equal "exit status of info" 0 "$status"
+  expect_contains "$work/stdout" "clock        mono"
+  expect_equal "samples that we read" "$told" "$(awk '$1 == "sample" { gsub(",", ""); print $2 }' "$work/stdout")"
+  run "$trapline" timeline "$session"
+  expect_contains "$work/stdout" "of the kernel"
+}
+
+# Of the same clock: by sched_switch each sample's thread runs on its CPU then.
+each_sample_lies_in_a_run_of_its_thread() {
+  record --kernel-samples 1000
+  expect_equal "exit status" 0 "$status"
+  perf script -i "$session/perf.data" --ns -F tid,cpu,time 2>/dev/null >"$work/samples"
+  trace-cmd report -t "$session/trace.dat" 2>/dev/null | grep ' sched_switch:' >"$work/switches"
+  python3 - "$work/samples" "$work/switches" <<'END' || fail "samples lie elsewhere"
+import bisect, collections, re, sys
+ns = lambda seconds: int(seconds.replace(".", ""))
+runs = collections.defaultdict(list)
+for line in open(sys.argv[2], errors="replace"):
+    found = re.search(r"\[(\d+)\].*?(\d+\.\d{9}):.*==> (.*):(\d+) \[", line)
+    # Some of the recorder's own switches are left out: who runs after it is not always known.
+    runs[int(found[1])].append((ns(found[2]), None if found[3] == "trapline" else int(found[4])))
+right = wrong = 0
+for line in open(sys.argv[1]):
+    found = re.match(r"\s*(\d+)\s+\[(\d+)\]\s+(\d+\.\d{9}):", line)
+    if not found:
+        continue
+    place = bisect.bisect(runs[int(found[2])], ns(found[3]), key=lambda run: run[0]) - 1
+    if place >= 0 and runs[int(found[2])][place][1]:
+        same = runs[int(found[2])][place][1] == int(found[1])
+        right, wrong = right + same, wrong + (not same)
+print(f"{right} samples in runs of their threads, {wrong} elsewhere")
+sys.exit(right < 50 or wrong > right / 20)
+END
+}
+
+a_clock_that_perf_lacks_is_refused_before_anything_is_made() {
+  record --kernel-samples 100 --clock local
+  expect_equal "exit status" 2 "$status"
+  expect_contains "$work/stderr" "perf has no clock 'local'"
+  [ ! -e "$session" ] || fail "a session was made"
+  record --kernel-samples 0
+  expect_equal "exit status of 0" 2 "$status"
+}
+
+samples_that_find_no_room_are_counted() {
+  # A stopped recorder reads no buffer.
+  SECONDS_BUSY=6 "$trapline" record -o "$session" --no-kvm --events sched:sched_switch --kernel-samples 2000 -- \
+    python3 -c "$busy" >"$work/stdout" 2>"$work/stderr" &
+  local recorder=$! told lost
+  sleep 0.5
+  kill -STOP "$recorder"
+  sleep 5
+  kill -CONT "$recorder"
+  wait "$recorder" || fail "it failed: $(cat "$work/stderr")"
+  lost=$(perf report -D -i "$session/perf.data" 2>/dev/null | sed -nE 's/.*PERF_RECORD_LOST.*lost:? *([0-9]+).*/\1/p' |
+    awk '{ sum += $1 } END { print sum + 0 }')
+  told=$(sed -nE 's/.*warning: ([0-9]+) samples were lost.*/\1/p' "$work/stderr")
+  expect_equal "lost samples" "$lost" "${told:-0}"
+  [ "$lost" -gt 0 ] || skip "the machine is too busy: no buffer was full"
+}
+
+"$1"

@@ -71,8 +71,8 @@ void KernelSamples::take(SampleStackId stack) {
 void KernelSamples::on_exit(const ExitSpan& exit) {
   shares_.clear();
   share_of_.clear();
-  Thread* thread = threads_.get(exit.thread, kMostThreads);
-  if (thread == nullptr) return;
+  Thread* thread = threads_.find(exit.thread);
+  if (thread == nullptr) return;  // no sample of it came
   thread->is_vcpu = true;
   auto interval = exit.intervals.begin();
   auto taken = thread->waiting.begin();

@@ -62,6 +62,8 @@ class KernelSamples {
   [[nodiscard]] std::span<const SampleShare> shares() const { return shares_; }
   [[nodiscard]] const SampleFrame& frame(SampleStackId stack) const { return frames_[stack]; }
   [[nodiscard]] SampleCounters counters() const;
+  // Whether the thread was sampled at all.
+  [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
   // Whether a timer's interrupt took them, which sees no code that has interrupts off.
   [[nodiscard]] bool by_timer() const { return by_timer_; }
 

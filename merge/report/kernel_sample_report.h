@@ -19,16 +19,16 @@ struct SampledTime {
 [[nodiscard]] SampledTime sampled_time(std::uint64_t samples, std::uint64_t of,
                                        std::uint64_t whole_ns);
 
-// A function in the exits of one reason; of a reason without samples one row, with all of its time.
+// A function in the exits of one reason; and a row of its exits' time for which there are no samples:
+// of threads that were not sampled, or all of it.
 struct KernelSampleRow {
   std::string reason, function;
   SampledTime own, total;  // in the function itself; with what it called
-  bool sampled = true;
 };
 
 // The rows' own times sum to total_ns but for rounding, unless rows were left out.
 struct KernelSampleReport {
-  std::uint64_t total_ns = 0, not_sampled_ns = 0;  // of reasons without samples
+  std::uint64_t total_ns = 0, not_sampled_ns = 0;  // of such rows
   std::uint64_t samples = 0;                       // that the rows are of
   SampleCounters counters;
   std::uint64_t lost = 0, throttled = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
@@ -45,7 +46,8 @@ SampledTime sampled_time(std::uint64_t samples, std::uint64_t of, std::uint64_t 
 }
 
 void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) {
-  const Key key{exit.source, exit.reason.reason, exit.reason.isa, exit.reason.exception_class};
+  const Key key{exit.source, exit.reason.reason, exit.reason.isa, exit.reason.exception_class,
+                exit.thread};
   Reason& reason = bounded(reasons_, key, kMostReasons, other_);
   reason.ns += exit.parts[static_cast<std::size_t>(Part::kKernel)];
   for (const SampleShare& share : samples.shares()) {
@@ -60,18 +62,21 @@ void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) 
 std::map<std::string, KernelSampleTable::Reason> KernelSampleTable::by_name(
     const Naming& names) const {
   std::map<std::string, Reason> reasons;
-  const auto add = [&reasons](const std::string& name, const Reason& more) {
+  const KernelSamples& samples = *names.pipeline.samples();
+  const auto add = [&reasons](const std::string& name, const Reason& more, bool sampled) {
     Reason& reason = reasons[name];
-    reason.ns += more.ns;
+    (sampled ? reason.ns : reason.not_sampled_ns) += more.ns;
     reason.samples += more.samples;
-    for (const auto& [stack, samples] : more.stacks) reason.stacks[stack] += samples;
+    for (const auto& [stack, number] : more.stacks) reason.stacks[stack] += number;
   };
   for (const auto& [key, reason] : reasons_) {
-    const auto& [source, number, isa, exception_class] = key;
+    const auto& [source, number, isa, exception_class, thread] = key;
     add(printable(reason_text(names.timeline.source(source), {number, isa, exception_class})),
-        reason);
+        reason, samples.has(thread));
   }
-  if (other_.ns != 0 || other_.samples != 0) add(std::string(Report::kFoldedKey), other_);
+  if (other_.ns != 0 || other_.samples != 0) add(std::string(Report::kFoldedKey), other_, true);
+  for (auto& [name, reason] : reasons)
+    if (reason.samples == 0) reason.not_sampled_ns += std::exchange(reason.ns, 0);
   return reasons;
 }
 
@@ -86,12 +91,12 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
     report.throttled += counters.throttled;
   }
   for (const auto& [name, reason] : by_name(names)) {
-    report.total_ns += reason.ns;
+    report.total_ns += reason.ns + reason.not_sampled_ns;
     report.samples += reason.samples;
-    if (reason.samples == 0 && reason.ns != 0) {
-      report.not_sampled_ns += reason.ns;
-      const SampledTime all{0, reason.ns, reason.ns, reason.ns};
-      report.rows.push_back({name, std::string(kNotSampled), all, all, false});
+    if (const std::uint64_t ns = reason.not_sampled_ns; ns != 0) {
+      report.not_sampled_ns += ns;
+      const SampledTime all{0, ns, ns, ns};
+      report.rows.push_back({name, std::string(kNotSampled), all, all});
     }
     std::map<std::string, Counts> functions;  // two addresses may have one name
     std::set<std::string_view> counted;       // a function that calls itself has its total once
@@ -125,8 +130,8 @@ void KernelSampleTable::each_stack(
     return one;
   };
   for (const auto& [name, reason] : by_name(names)) {
-    if (reason.samples == 0 && reason.ns != 0)
-      take(fmt::format("{};{}", frame(name), kNotSampled), reason.ns);
+    if (reason.not_sampled_ns != 0)
+      take(fmt::format("{};{}", frame(name), kNotSampled), reason.not_sampled_ns);
     std::uint64_t until = 0;
     for (const auto& [stack, number] : reason.stacks) {
       std::string inside = stack == 0 ? fmt::format(";{}", kOtherStack) : std::string();

@@ -1,6 +1,6 @@
 // --kernel-samples: what the kernel's time in exits went to, by reason, as perf's samples estimate
-// it. The kernel's time in the exits of a reason is known; each function has of it the share of the
-// samples that were taken in it.
+// it. The kernel's time in the exits of a reason is known; each function has, of that of the threads
+// that were sampled, the share of the samples that were taken in it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace trapline {
 
 class KernelSampleTable {
  public:
-  static constexpr std::size_t kMostReasons = 1024;
+  static constexpr std::size_t kMostReasons = 1u << 14;  // of threads
   static constexpr std::size_t kMostStacks = 1u << 16;  // of reasons; further samples have no stack
 
   void add(const ExitSpan& exit, const KernelSamples& samples);
@@ -30,13 +30,13 @@ class KernelSampleTable {
 
  private:
   struct Reason {
-    std::uint64_t ns = 0, samples = 0;
+    std::uint64_t ns = 0, not_sampled_ns = 0, samples = 0;
     std::map<SampleStackId, std::uint64_t> stacks;
   };
   // By name: two numbers of reasons may have one.
   [[nodiscard]] std::map<std::string, Reason> by_name(const Naming& names) const;
 
-  using Key = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+  using Key = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, ThreadId>;
   std::map<Key, Reason> reasons_;
   Reason other_;
   std::size_t stacks_ = 0;

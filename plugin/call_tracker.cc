@@ -180,12 +180,12 @@ void CallTracker::return_from(Frame* frame) {
 // The fast path, but for a buffer that is full.
 void CallTracker::push_with_room(const Site& site, std::uint64_t function, std::uint64_t slot) {
   stack_->task->buffer.make_room();
-  push(stack_, stack_->top, site, function, slot);
+  push(stack_, stack_->top, site.ret, function, slot);
 }
 
-void CallTracker::pop_with_room(std::uint64_t block) {
+void CallTracker::pop_with_room() {
   stack_->task->buffer.make_room();
-  pop_call(stack_, stack_->top, block);
+  pop_call(stack_, stack_->top);
 }
 
 // The fast path popped a tail frame: its callers return with it, at the same time.
@@ -223,7 +223,6 @@ void CallTracker::unwind_below(std::uint64_t slot) {
 
 void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint64_t slot) {
   take_request();
-  interrupted();
   event_pending_ = false;
   if (slot != 0) {
     if (site.level != level() || !same_stack(slot)) resolve(site.level, slot, Via::kCall);
@@ -256,7 +255,6 @@ bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
 
 void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t target) {
   take_request();
-  interrupted();
   if (level != this->level() || !same_stack(slot)) resolve(level, slot, Via::kReturn);
   for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
     if (frame->slot > slot) break;
@@ -281,7 +279,6 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
 
 void CallTracker::slow_return_plain(unsigned level, std::uint64_t target) {
   take_request();
-  interrupted();
   std::uint64_t stack_pointer = 0;
   if (level != this->level() || resync()) {
     stack_pointer = guest_.stack_pointer();
@@ -324,7 +321,6 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
 
 void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   arrived_ = 0;
-  interrupted();
   // Its handler, unless that is not followed (code=) and the program is here again.
   if (std::exchange(event_pending_, false) && rank(level) < rank(caller_level_)) {
     event_pending_ = true;
@@ -382,7 +378,6 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
 
 bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {
   take_request();
-  interrupted();
   if (level != this->level() || !same_stack(frame)) resolve(level, frame, Via::kCall);
   unwind_below(frame);
   for (const Frame* known = stack_->top; known != stack_->floor(); --known)
@@ -397,7 +392,6 @@ void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uin
 
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
-  interrupted();
   const bool raised = this->level() != kNoLevel &&
                       (level == this->level() ? left_ : !leaves_privilege(level));  // from outside
   const bool system_call = event_pending_;
@@ -422,7 +416,6 @@ void CallTracker::event(unsigned level, std::uint64_t handler) {
 }
 
 void CallTracker::system_return() {
-  interrupted();
   event_pending_ = false;
   left_ = true;
   if (stack_ != &nowhere_) {
@@ -434,7 +427,6 @@ void CallTracker::system_return() {
 }
 
 void CallTracker::interrupt_return(unsigned level) {
-  interrupted();
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   if (level != this->level()) resolve(level, stack_pointer, Via::kReturn);

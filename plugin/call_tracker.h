@@ -39,33 +39,32 @@ class CallTracker {
       return slow_call(site, function, slot);
     if (stack->task->buffer.full()) [[unlikely]]
       return push_with_room(site, function, slot);
-    push(stack, top, site, function, slot);
+    push(stack, top, site.ret, function, slot);
   }
 
-  // x86: a return reads its target at `slot`. `target` tells it, 0 when not known.
+  // x86: a return reads its target at `slot`. `value`: the target, 0 when not known.
   template <typename ReadTarget>
-  void return_at(unsigned level, std::uint64_t slot, ReadTarget target,
-                 std::uint64_t block = kNoBlock) {
+  void return_at(unsigned level, std::uint64_t slot, ReadTarget target) {
     ++counters_.returns;
     Frame* top = stack_->top;
     if (top->slot != slot || gate() != level || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
       return slow_return_at(level, slot, target);
     if (stack_->task->buffer.full()) [[unlikely]]
-      return pop_with_room(block);
-    pop_call(stack_, top, block);
+      return pop_with_room();
+    pop_call(stack_, top);
   }
 
   // Link-register architectures: a return to where the innermost frame came from. `target` reads
   // the register that is jumped to.
   template <typename ReadTarget>
-  void return_plain(unsigned level, ReadTarget target, std::uint64_t block = kNoBlock) {
+  void return_plain(unsigned level, ReadTarget target) {
     ++counters_.returns;
     Frame* top = stack_->top;
     if (gate() != level || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
       return slow_return_to(level, target);
     if (stack_->task->buffer.full()) [[unlikely]]
-      return pop_with_room(block);
-    pop_call(stack_, top, block);
+      return pop_with_room();
+    pop_call(stack_, top);
   }
 
   // The link register was stored at `slot`.
@@ -74,8 +73,6 @@ class CallTracker {
     if (top->slot == 0) top->slot = slot;
   }
   void stack_pointer_set() { set_resync(true); }
-  // What comes next is not what the last return led to, or not at once.
-  void interrupted() { landed_ = kNowhere; }
 
   // A function's first instruction is about to run; called when starts are known.
   void function_start(unsigned level, std::uint64_t address) {
@@ -171,34 +168,28 @@ class CallTracker {
     if (on != resync()) gate_.fetch_xor(kResync);
   }
 
-  void push(Stack* stack, Frame* top, const Site& site, std::uint64_t function,
+  void push(Stack* stack, Frame* top, std::uint64_t ret, std::uint64_t function,
             std::uint64_t slot) {
     Task* task = stack->task;
     const std::uint64_t word = Record::word(RecordType::kEntry, task->depth++, function);
     Frame* frame = top + 1;
     frame->slot = slot;
     frame->function = function;
-    frame->ret = site.ret;
+    frame->ret = ret;
     frame->word = word;
     frame->flags = 0;
     frame->tails = 0;
     stack->top = frame;
-    task->buffer.put(time_in(site.block, *task), word);
-    landed_ = kNowhere;
+    task->buffer.put(clock_.counter_now(), word);
   }
-  void pop_call(Stack* stack, Frame* top, std::uint64_t block) {
+  void pop_call(Stack* stack, Frame* top) {
     Task* task = stack->task;
-    const std::uint64_t time = time_in(block, *task);
-    landed_ = top->ret;
+    const std::uint64_t time = clock_.counter_now();
     --task->depth;
     stack->top = top - 1;
     task->buffer.put(time, Record::exit_of(top->word));
     if ((top->flags & Frame::kTail) != 0) [[unlikely]]
       pop_callers_of_tail(time);
-  }
-
-  std::uint64_t time_in(std::uint64_t block, const Task& task) const {
-    return landed_ == block ? task.buffer.last_time() : clock_.counter_now();
   }
 
   // Out of line, so that the fast path needs no stack.
@@ -211,7 +202,7 @@ class CallTracker {
     slow_return_plain(level, target());
   }
   void push_with_room(const Site& site, std::uint64_t function, std::uint64_t slot);
-  void pop_with_room(std::uint64_t block);
+  void pop_with_room();
   void slow_call(const Site& site, std::uint64_t function, std::uint64_t slot);
   void slow_return(unsigned level, std::uint64_t slot, std::uint64_t target);
   void arrived_without_call(unsigned level, std::uint64_t address);
@@ -250,11 +241,6 @@ class CallTracker {
 
   Stack* stack_ = nullptr;
   std::uint64_t arrived_ = 0;
-  // Where the last return led, while it is the last record. What the block there does next, call or
-  // return after a few plain instructions, has the time of that return: reading the clock takes
-  // longer than they do.
-  std::uint64_t landed_ = kNowhere;
-  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
   std::atomic<std::uint32_t> gate_ = kNoLevel;
   bool event_pending_ = false;  // a system call, made on caller_level_
   std::uint32_t caller_level_ = 0;

@@ -16,15 +16,6 @@ unsigned level_of(void* data) {
 }
 const Site& site_of(void* data) { return *static_cast<const Site*>(data); }
 
-// An address and a level in one pointer: addresses are sign-extended far above bit 59.
-void* place_data(std::uint64_t address, unsigned level) {
-  return reinterpret_cast<void*>(address << 4 | level);
-}
-std::uint64_t address_of_place(void* data) {
-  return static_cast<std::uint64_t>(reinterpret_cast<std::intptr_t>(data) >> 4);
-}
-unsigned level_of_place(void* data) { return level_of(data) & 15; }
-
 // --- x86: the stack shows what happens -----------------------------------------------------------
 
 void pushed(unsigned index, std::uint32_t, std::uint64_t slot, void* data) {
@@ -69,10 +60,9 @@ void pushed_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* da
 }
 
 void popped(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
-  const auto target = [info]() -> std::uint64_t {
+  trackers[index]->return_at(level_of(data), slot, [info]() -> std::uint64_t {
     return session->api.memory_value != nullptr ? session->api.memory_value(info).data.u64 : 0;
-  };
-  trackers[index]->return_at(level_of_place(data), slot, target, address_of_place(data));
+  });
 }
 
 void popped_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
@@ -115,8 +105,8 @@ void linked_register(unsigned index, void* data) {
 }
 
 void returned(unsigned index, void* data) {
-  const auto target = [index] { return session->vcpu(index).guest.link(); };
-  trackers[index]->return_plain(level_of_place(data), target, address_of_place(data));
+  Vcpu& vcpu = session->vcpu(index);
+  vcpu.tracker->return_plain(level_of(data), [&vcpu] { return vcpu.guest.link(); });
 }
 
 void saved_link(unsigned index, std::uint32_t, std::uint64_t slot, void*) {
@@ -128,8 +118,14 @@ void set_stack_pointer(unsigned index, void*) { trackers[index]->stack_pointer_s
 // --- all
 // -------------------------------------------------------------------------------------------
 
+// An address and a level in one pointer: addresses are sign-extended far above bit 59.
+void* start_data(std::uint64_t address, unsigned level) {
+  return reinterpret_cast<void*>(address << 4 | level);
+}
 void at_start(unsigned index, void* data) {
-  trackers[index]->function_start(level_of_place(data), address_of_place(data));
+  const auto packed = reinterpret_cast<std::intptr_t>(data);
+  trackers[index]->function_start(static_cast<unsigned>(packed & 15),
+                                  static_cast<std::uint64_t>(packed >> 4));
 }
 
 void at_vector(unsigned index, void* data) {
@@ -260,11 +256,11 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
     // them.
     case Flow::kReturn:
       api.register_memory(insn, popped, qemu::kReadRegisters, qemu::kReadWrite,
-                          place_data(site.block, site.level));
+                          level_data(site.level));
       break;
     case Flow::kReturnFar:
       api.register_memory(insn, popped_far, qemu::kReadRegisters, qemu::kReadWrite,
-                          place_data(site.block, site.level));
+                          level_data(site.level));
       break;
     default:
       break;
@@ -283,8 +279,7 @@ void instrument_linking(const qemu::Api& api, qemu::Instruction* insn, const Ins
       api.register_instruction(insn, linked_register, qemu::kReadRegisters, kept);
       break;
     case Flow::kReturn:
-      api.register_instruction(insn, returned, qemu::kReadRegisters,
-                               place_data(site.block, site.level));
+      api.register_instruction(insn, returned, qemu::kReadRegisters, level_data(site.level));
       break;
     case Flow::kSaveReturnAddress:
       api.register_memory(insn, saved_link, qemu::kNoRegisters, qemu::kWrite, nullptr);
@@ -330,7 +325,7 @@ void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level)
     s.api.register_block(block, delayed_call, qemu::kReadRegisters,
                          reinterpret_cast<void*>(address));
   if (s.tracker_options.know_starts && s.filter->is_start(address))
-    s.api.register_block(block, at_start, qemu::kReadRegisters, place_data(address, level));
+    s.api.register_block(block, at_start, qemu::kReadRegisters, start_data(address, level));
 }
 
 void check_switch(qemu::Instruction* insn, std::uint64_t address) {
@@ -340,9 +335,6 @@ void check_switch(qemu::Instruction* insn, std::uint64_t address) {
   if (s.has_stop && address == s.stop_address)
     s.api.register_instruction(insn, stop_here, qemu::kNoRegisters, nullptr);
 }
-
-// So many of a block's instructions seldom take longer than reading the clock does.
-constexpr std::size_t kMostStraight = 16;
 
 }  // namespace
 
@@ -357,8 +349,6 @@ void translated(qemu::Block* block) {
   const bool followed = s.follows(api.block_address(block));
   if (followed) instrument_block(block, api.block_address(block), level);
   const std::size_t count = api.block_size(block);
-  // With code= the guest may be elsewhere meanwhile, unseen.
-  std::uint64_t straight = s.options.code.empty() ? api.block_address(block) : kNoBlock;
   for (std::size_t i = 0; i < count; ++i) {
     qemu::Instruction* insn = api.block_instruction(block, i);
     std::uint8_t bytes[16];
@@ -366,7 +356,6 @@ void translated(qemu::Block* block) {
     const std::uint64_t address = api.instruction_address(insn);
     if (s.has_start || s.has_stop) check_switch(insn, address);
     Instruction what = s.arch->decode({bytes, size}, address);
-    if (what.takes_long || i == kMostStraight) straight = kNoBlock;
     if (what.flow == Flow::kSync)
       api.register_instruction(insn, synchronized, qemu::kReadRegisters, nullptr);
     if (!followed) continue;
@@ -379,7 +368,6 @@ void translated(qemu::Block* block) {
     Site site;
     site.ret = address + size;
     site.function = what.target;
-    site.block = straight;
     site.level = static_cast<std::uint8_t>(level);
     site.reg = what.reg;
     site.offset = what.offset;

@@ -42,7 +42,7 @@ class RecordBuffer {
   }
 
   // Hot: for a buffer that is not full.
-  [[nodiscard]] bool full() const { return next_ == limit_; }
+  [[nodiscard]] bool full() const { return next_ >= limit_; }
   void put(std::uint64_t time, std::uint64_t word) {
     if (time < last_time_) time = last_time_;
     last_time_ = time;

@@ -29,7 +29,7 @@ const Site* SitePool::keep(const Site& site) {
   for (; table_[at] != 0; at = (at + 1) & mask) {
     const Site& known = sites_[table_[at] - 1];
     if (known.ret == site.ret && known.function == site.function && known.level == site.level &&
-        known.reg == site.reg && known.offset == site.offset && known.block == site.block)
+        known.reg == site.reg && known.offset == site.offset)
       return &known;
   }
   if (sites_.size() >= kMost) return nullptr;

@@ -64,8 +64,7 @@ class SitePool {
 
  private:
   [[nodiscard]] static std::size_t hash(const Site& site) {
-    return ((site.ret ^ site.function * 0x9e3779b97f4a7c15U) + site.block * 3 + site.level) *
-               0xff51afd7ed558ccdU >>
+    return ((site.ret ^ site.function * 0x9e3779b97f4a7c15U) + site.level) * 0xff51afd7ed558ccdU >>
            20;
   }
   void grow();

@@ -69,9 +69,6 @@ struct TrackerCounters {
   std::uint64_t stack_switches = 0;
 };
 
-// A call or a return is in no such block, see CallTracker::landed_.
-constexpr std::uint64_t kNoBlock = ~std::uint64_t{1};
-
 // A call instruction, known at translation.
 struct Site {
   std::uint64_t ret = 0;
@@ -79,8 +76,7 @@ struct Site {
   std::int32_t offset = 0;
   std::uint8_t level = 0;
   std::uint8_t reg = 0;  // of an indirect call
-  std::uint64_t block = kNoBlock;
 };
-static_assert(sizeof(Site) == 32);  // there are tens of thousands
+static_assert(sizeof(Site) == 24);  // there are tens of thousands
 
 }  // namespace trapline

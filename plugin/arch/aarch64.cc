@@ -52,13 +52,6 @@ bool sets_stack_pointer(std::uint32_t word) {
   return (immediate || extended) && bits(word, 5, 5) != kStack;
 }
 
-// System instructions and registers but for NOP, and the memory copies and sets.
-bool takes_long(std::uint32_t word) {
-  constexpr std::uint32_t kNop = 0xd503201f;
-  return ((word & 0xffc00000U) == 0xd5000000U && word != kNop) ||
-         (word & 0x3b200c00U) == 0x19000400U;
-}
-
 Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (bytes.size() != 4) return {};
   std::uint32_t word = 0;  // little-endian, on every host
@@ -80,7 +73,6 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   } else if (sets_stack_pointer(word)) {
     out.flow = Flow::kSetStackPointer;
   }
-  out.takes_long = takes_long(word);
   return out;
 }
 

@@ -26,8 +26,7 @@ enum class Flow : std::uint8_t {
 
 struct Instruction {
   Flow flow = Flow::kOther;
-  bool takes_long = false;  // it may: input and output, system registers, repeated moves
-  std::uint8_t reg = 0;     // an index into the architecture's general registers
+  std::uint8_t reg = 0;  // an index into the architecture's general registers
   std::int32_t offset = 0;
   std::uint64_t target = 0;
 };

@@ -63,7 +63,6 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
     out.flow = Flow::kSync;
     return out;
   }
-  out.takes_long = (word & 0x7f) == 0x73 || (word & 0x7f) == 0x0f;  // SYSTEM, FENCE
   switch (word & 0x7f) {
     case 0x6f:  // JAL
       if (!is_link(rd)) break;

@@ -58,19 +58,6 @@ Instruction group_ff(std::uint8_t modrm, std::uint8_t rex) {
   return out;
 }
 
-// Port input and output, HLT, repeated string instructions, and of the two-byte ones those on
-// control, debug and model-specific registers, CPUID, RDRAND and saved states.
-bool takes_long(std::uint8_t opcode, std::span<const std::uint8_t> rest, bool repeated) {
-  if (opcode == 0x0f && !rest.empty()) {
-    const std::uint8_t second = rest[0];
-    return second < 0x10 || (second >= 0x20 && second <= 0x23) ||
-           (second >= 0x30 && second <= 0x37) || second == 0xa2 || second == 0xae || second == 0xc7;
-  }
-  const bool is_string = (opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf);
-  return (opcode >= 0x6c && opcode <= 0x6f) || (opcode >= 0xe4 && opcode <= 0xe7) ||
-         (opcode >= 0xec && opcode <= 0xef) || opcode == 0xf4 || (is_string && repeated);
-}
-
 template <bool kHasRex>
 Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   const std::uint64_t next = pc + bytes.size();
@@ -82,8 +69,6 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (at >= bytes.size()) return {};
   const auto rest = bytes.subspan(at + 1);
   Instruction out;
-  const bool repeated = std::any_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at),
-                                    [](std::uint8_t byte) { return (byte & 0xfe) == 0xf2; });
   switch (bytes[at]) {
     case 0xe8:
       if (rest.size() != 2 && rest.size() != 4) break;
@@ -124,7 +109,6 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
     default:
       break;
   }
-  out.takes_long = takes_long(bytes[at], rest, repeated);
   return out;
 }
 

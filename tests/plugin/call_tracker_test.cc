@@ -51,12 +51,6 @@ class CallTrackerTest : public ::testing::Test,
     }
     return text;
   }
-  std::vector<std::uint64_t> times() {
-    tracker_->close_all();
-    std::vector<std::uint64_t> times;
-    for (const Record& record : records_) times.push_back(record.time());
-    return times;
-  }
   // How many records a reader is told are lost; after records().
   std::uint64_t lost() const {
     std::uint64_t count = 0;
@@ -109,34 +103,6 @@ TEST_F(CallTrackerTest, CallsAndReturnsNest) {
   ret(kStackA - 40), ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 2( 2) 3( 3) 1)");
   EXPECT_EQ(counters().unmatched_returns, 0u);
-}
-
-TEST_F(CallTrackerTest, InTheBlockThatAReturnLeadsToTheNextRecordHasItsTime) {
-  call(1, kStackA - 8), call(2, kStackA - 40), ret(kStackA - 40);
-  site_.block = 0x1002;
-  call(3, kStackA - 40), ret(kStackA - 40);
-  tracker_->return_at(
-      0, kStackA - 8, [] { return 0; }, 0x1003);
-  const auto at = times();
-  ASSERT_EQ(at.size(), 6u);
-  EXPECT_LT(at[0], at[1]);
-  EXPECT_LT(at[1], at[2]);
-  EXPECT_EQ(at[2], at[3]);
-  EXPECT_LT(at[3], at[4]);
-  EXPECT_EQ(at[4], at[5]);
-}
-
-TEST_F(CallTrackerTest, AfterAnInterruptAndInOtherBlocksTheClockIsRead) {
-  call(1, kStackA - 8), call(2, kStackA - 40), ret(kStackA - 40);
-  tracker_->interrupted();
-  site_.block = 0x1002;
-  call(3, kStackA - 40), ret(kStackA - 40);
-  call(4, kStackA - 40);
-  site_.block = 0x1003;  // another call came since
-  call(5, kStackA - 80);
-  const auto at = times();
-  ASSERT_GE(at.size(), 7u);
-  for (std::size_t i = 1; i < 7; ++i) EXPECT_LT(at[i - 1], at[i]) << i;
 }
 
 TEST_F(CallTrackerTest, ALongjmpClosesWhatItLeaves) {

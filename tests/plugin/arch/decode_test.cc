@@ -52,37 +52,9 @@ TEST(DecodeX86Test, TheMagicNoOpAndNoOtherNoOp) {
   EXPECT_EQ(decode_x86_64(prefixed, 0x1000).flow, Flow::kOther);
 }
 
-TEST(DecodeX86Test, WhatMayTakeLong) {
-  const auto takes_long = [](Bytes bytes) { return decode_x86_64(bytes, 0x1000).takes_long; };
-  EXPECT_TRUE(takes_long({0xec}));              // in al, dx
-  EXPECT_TRUE(takes_long({0xe6, 0x80}));        // out 0x80, al
-  EXPECT_TRUE(takes_long({0x66, 0x6f}));        // outsw
-  EXPECT_TRUE(takes_long({0xf4}));              // hlt
-  EXPECT_TRUE(takes_long({0xf3, 0x48, 0xa5}));  // rep movsq
-  EXPECT_TRUE(takes_long({0xf2, 0xae}));        // repne scasb
-  EXPECT_TRUE(takes_long({0x0f, 0x30}));        // wrmsr
-  EXPECT_TRUE(takes_long({0x0f, 0xa2}));        // cpuid
-  EXPECT_TRUE(takes_long({0x0f, 0x22, 0xd8}));  // mov cr3, rax
-  EXPECT_FALSE(takes_long({0xa4}));             // movsb
-  EXPECT_FALSE(takes_long({0x0f, 0x1f, 0x00}));
-  EXPECT_FALSE(takes_long({0x48, 0x89, 0xd8}));
-  EXPECT_FALSE(takes_long({0xc3}));
-}
-
 Bytes word(std::uint32_t w) {
   return {static_cast<std::uint8_t>(w), static_cast<std::uint8_t>(w >> 8),
           static_cast<std::uint8_t>(w >> 16), static_cast<std::uint8_t>(w >> 24)};
-}
-
-TEST(DecodeAarch64Test, WhatMayTakeLong) {
-  const auto takes_long = [](std::uint32_t w) { return decode_aarch64(word(w), 0).takes_long; };
-  EXPECT_TRUE(takes_long(0xd518d020));   // msr contextidr_el1, x0
-  EXPECT_TRUE(takes_long(0xd503207f));   // wfi
-  EXPECT_TRUE(takes_long(0xd50b7420));   // dc zva, x0
-  EXPECT_TRUE(takes_long(0x19010440));   // cpyfp
-  EXPECT_FALSE(takes_long(0xd503201f));  // nop
-  EXPECT_FALSE(takes_long(0xf9400000));  // ldr x0, [x0]
-  EXPECT_FALSE(takes_long(0xd65f03c0));  // ret
 }
 
 TEST(DecodeAarch64Test, CallsReturnsAndTheRest) {

@@ -1,8 +1,8 @@
 // The declarations of a trace-events file that are parsed when they are asked for: QEMU declares
 // 7,000 events, and who reads a recording asks for some ten.
 //
-// Guarantees: of a file without errors find() gives the first event of that name that
-// parse_trace_events() would; nothing changes after construction, so threads may share one.
+// Guarantees: of a file without errors, and without 16 names of one hash, find() gives the first
+// event of that name that parse_trace_events() would; nothing changes after construction, so threads may share one.
 #pragma once
 
 #include <cstddef>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "backend_ftrace/base/bytes.h"
 
@@ -46,34 +47,47 @@ SampleStackId KernelSamples::stack_of(const KernelSample& sample) {
   return stack;
 }
 
-void KernelSamples::on(const Event& event, const KernelSample& sample) {
+void KernelSamples::on(const Event& event, const KernelSample& sample, bool is_vcpu) {
   by_timer_ |= sample.by_timer;
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) {
     ++dropped_;
-  } else if (sample.mode == KernelSample::Mode::kGuest) {
+    return;
+  }
+  if (thread->count++ == 0) thread->first = event.at;
+  thread->is_vcpu |= is_vcpu;
+  if (sample.mode == KernelSample::Mode::kGuest) {
     ++thread->guest;
-  } else if (sample.mode == KernelSample::Mode::kUser) {
+  } else if (sample.mode == KernelSample::Mode::kOther) {
     ++thread->outside;
   } else if (thread->waiting.size() < (thread->is_vcpu ? kMostWaiting : kMostOfOthers)) {
-    thread->waiting.push_back({event.at, stack_of(sample)});
+    thread->waiting.push_back({event.at, stack_of(sample), sample.period});
+  } else if (thread->is_vcpu) {
+    thread->no_room = true;
+    ++no_room_;
   } else {
     ++thread->outside;
   }
 }
 
-void KernelSamples::take(SampleStackId stack) {
-  const auto [place, is_new] = share_of_.try_emplace(stack, shares_.size());
-  if (is_new) shares_.push_back({stack, 0});
-  ++shares_[place->second].samples;
+void KernelSamples::take(const Taken& taken) {
+  const auto [place, is_new] = share_of_.try_emplace(taken.stack, shares_.size());
+  if (is_new) shares_.push_back({taken.stack});
+  SampleShare& share = shares_[place->second];
+  const auto weight = static_cast<double>(taken.period);
+  ++share.samples;
+  share.weight += weight;
+  share.squares += weight * weight;
 }
 
 void KernelSamples::on_exit(const ExitSpan& exit) {
   shares_.clear();
   share_of_.clear();
+  covered_ = false;
   Thread* thread = threads_.find(exit.thread);
   if (thread == nullptr) return;  // no sample of it came
   thread->is_vcpu = true;
+  covered_ = !std::exchange(thread->no_room, false) && thread->first <= exit.start;
   auto interval = exit.intervals.begin();
   auto taken = thread->waiting.begin();
   for (; taken != thread->waiting.end() && taken->at < exit.end; ++taken) {
@@ -82,7 +96,7 @@ void KernelSamples::on_exit(const ExitSpan& exit) {
       ++thread->outside;
     } else if (interval != exit.intervals.end() && interval->begin <= taken->at &&
                interval->part == Part::kKernel) {
-      take(taken->stack);
+      take(*taken);
       ++kernel_;
     } else {
       ++elsewhere_;
@@ -91,8 +105,13 @@ void KernelSamples::on_exit(const ExitSpan& exit) {
   thread->waiting.erase(thread->waiting.begin(), taken);
 }
 
+std::uint64_t KernelSamples::count(ThreadId id) const {
+  const Thread* thread = threads_.find(id);
+  return thread == nullptr ? 0 : thread->count;
+}
+
 SampleCounters KernelSamples::counters() const {
-  SampleCounters counters{kernel_, elsewhere_, 0, 0, dropped_};
+  SampleCounters counters{kernel_, elsewhere_, 0, 0, dropped_, no_room_};
   for (const auto& [id, thread] : threads_.entries()) {
     const std::uint64_t outside = thread.outside + thread.waiting.size();
     if (thread.is_vcpu) {

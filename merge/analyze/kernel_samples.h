@@ -31,6 +31,8 @@ struct SampleFrame {
 struct SampleShare {
   SampleStackId stack = 0;  // the innermost is what was executed
   std::uint32_t samples = 0;
+  // The sum of their periods, and of those squared.
+  double weight = 0, squares = 0;
 };
 // By where they were taken; they sum to all that came.
 struct SampleCounters {
@@ -38,8 +40,11 @@ struct SampleCounters {
   std::uint64_t elsewhere = 0;  // in such an exit's other parts
   std::uint64_t outside = 0;    // of a vCPU's thread, in no exit that was handed out
   std::uint64_t guest = 0;      // of a guest that a vCPU's thread ran
-  std::uint64_t others = 0;     // of threads without exits
-  [[nodiscard]] std::uint64_t all() const { return kernel + elsewhere + outside + guest + others; }
+  std::uint64_t others = 0;     // of other threads
+  std::uint64_t no_room = 0;    // of exits with too many
+  [[nodiscard]] std::uint64_t all() const {
+    return kernel + elsewhere + outside + guest + others + no_room;
+  }
 };
 
 class KernelSamples {
@@ -55,15 +60,19 @@ class KernelSamples {
   // `names` is borrowed; `symbol`: the kernel's function around an address, empty: none.
   KernelSamples(Names& names, SymbolOf symbol) : names_(names), symbol_(std::move(symbol)) {}
 
-  void on(const Event& event, const KernelSample& sample);
+  // `is_vcpu`: the event's thread was seen to enter or leave a guest, and its exits will come.
+  void on(const Event& event, const KernelSample& sample, bool is_vcpu);
   // Takes the shares of an exit that ended. It needs the exit's intervals.
   void on_exit(const ExitSpan& exit);
   // Of the exit that was taken last, one for each stack.
   [[nodiscard]] std::span<const SampleShare> shares() const { return shares_; }
   [[nodiscard]] const SampleFrame& frame(SampleStackId stack) const { return frames_[stack]; }
   [[nodiscard]] SampleCounters counters() const;
-  // Whether the thread was sampled at all.
-  [[nodiscard]] bool has(ThreadId thread) const { return threads_.find(thread) != nullptr; }
+  // How many samples of the thread came up to now, wherever they were taken.
+  [[nodiscard]] std::uint64_t count(ThreadId thread) const;
+  // Whether the thread of the exit that was taken last was sampled from before its begin on, and
+  // all of its samples found room.
+  [[nodiscard]] bool is_covered() const { return covered_; }
   // Whether a timer's interrupt took them, which sees no code that has interrupts off.
   [[nodiscard]] bool by_timer() const { return by_timer_; }
 
@@ -71,16 +80,19 @@ class KernelSamples {
   struct Taken {
     Timestamp at;
     SampleStackId stack;
+    std::uint64_t period;
   };
   struct Thread {
     bool is_vcpu = false;
     std::vector<Taken> waiting;  // for their exit's end
-    std::uint64_t outside = 0, guest = 0;
+    bool no_room = false;        // for one of this exit
+    std::uint64_t outside = 0, guest = 0, count = 0;
+    Timestamp first;
   };
   [[nodiscard]] SampleStackId stack_of(const KernelSample& sample);
   [[nodiscard]] SampleStackId called_by(SampleStackId parent, NameId name);
   [[nodiscard]] NameId name_of(std::uint64_t address);
-  void take(SampleStackId stack);
+  void take(const Taken& taken);
 
   Names& names_;
   SymbolOf symbol_;
@@ -90,7 +102,8 @@ class KernelSamples {
   std::vector<SampleFrame> frames_{SampleFrame()};
   std::map<std::pair<SampleStackId, NameId>, SampleStackId> stacks_;
   std::map<std::uint64_t, NameId> by_address_;
-  std::uint64_t kernel_ = 0, elsewhere_ = 0, dropped_ = 0;
+  std::uint64_t kernel_ = 0, elsewhere_ = 0, dropped_ = 0, no_room_ = 0;
+  bool covered_ = false;  // the exit that was taken last
   bool by_timer_ = false;
 };
 

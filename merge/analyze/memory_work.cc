@@ -6,7 +6,12 @@ void MemoryWorks::on(HostStep step, Timestamp at) {
   const bool reclaims = step == HostStep::kReclaimBegin || step == HostStep::kReclaimEnd;
   const MemoryWork work = reclaims ? MemoryWork::kReclaim : MemoryWork::kCompaction;
   if (step == HostStep::kReclaimBegin || step == HostStep::kCompactionBegin) {
-    open_ = Run{work, at, at};
+    inner_ = open_ ? inner_ + 1 : 0;
+    if (!open_) open_ = Run{work, at, at};
+    return;
+  }
+  if (open_ && inner_ != 0) {
+    --inner_;
     return;
   }
   if (open_ && open_->work == work && ended_.size() < kMost)

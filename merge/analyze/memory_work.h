@@ -15,7 +15,8 @@ namespace trapline {
 
 enum class MemoryWork : std::uint8_t { kNone, kReclaim, kCompaction };
 
-// Of one thread. Work whose end was not recorded is none: nothing tells how long it took.
+// Of one thread. Work whose end was not recorded is none: nothing tells how long it took. Of one in
+// another the outer one counts.
 class MemoryWorks {
  public:
   static constexpr std::size_t kMost = 1u << 15;  // further ones are not told
@@ -35,6 +36,7 @@ class MemoryWorks {
 
  private:
   std::optional<Run> open_;
+  std::size_t inner_ = 0;  // open in it
   std::vector<Run> ended_;
 };
 

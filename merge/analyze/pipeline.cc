@@ -193,7 +193,10 @@ bool Pipeline::push_carefully(const Event& event) {
   if (const auto* sample = std::get_if<KernelSample>(&event.payload)) {
     if (!in_window) return true;
     tracker_.pass();
-    if (samples_ && !is_guest(event.machine)) samples_->on(event, *sample);
+    if (samples_ && !is_guest(event.machine)) {
+      const bool is_vcpu = counts(event.thread) && tracker_.state(event.thread).has_value();
+      samples_->on(event, *sample, is_vcpu);
+    }
     tell(event);
     return true;
   }

@@ -126,11 +126,12 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
                           StallShares& into) const {
   Piece cut = piece;
   if (piece.state != State::kPaused) {
-    for (const MemoryWorks::Run& run : thread.memory.ended()) {
-      const Timestamp begin = std::max(run.begin, cut.begin), end = std::min(run.end, piece.end);
-      if (begin >= end) continue;
+    const auto runs = thread.memory.ended();
+    auto run = std::ranges::upper_bound(runs, piece.begin, {}, &MemoryWorks::Run::end);
+    for (; run != runs.end() && run->begin < piece.end; ++run) {
+      const Timestamp begin = std::max(run->begin, cut.begin), end = std::min(run->end, piece.end);
       divide(thread, {piece.state, cut.begin, begin}, page, MemoryWork::kNone, into);
-      divide(thread, {piece.state, begin, end}, page, run.work, into);
+      divide(thread, {piece.state, begin, end}, page, run->work, into);
       cut.begin = end;
     }
   }

@@ -70,7 +70,8 @@ Result<PageFiles> PageFiles::open(const Folder& session, std::string_view head,
   const int fd = files.stream_.get();
   files.regions_ = choose_regions(fd, head.size(), facts.cpus, facts.page_size, largest_region);
   files.cpus_.resize(facts.cpus);
-  (void)::lseek(fd, 0, SEEK_SET);  // looking for data has moved it
+  if (::lseek(fd, 0, SEEK_SET) != 0)  // looking for data has moved it
+    return fail("{}: {}", session.path_of(trace_dat::kStream), std::strerror(errno));
   if (auto wrote = write_all(fd, head, session.path_of(trace_dat::kStream)); !wrote) {
     return tl::unexpected(std::move(wrote).error());
   }

@@ -113,6 +113,7 @@ Json kernel_samples_json(const Report& report, const KernelSampleReport& samples
                {"outside_exits", at.outside},
                {"guest", at.guest},
                {"other_threads", at.others},
+               {"no_room", at.no_room},
                {"lost", samples.lost},
                {"throttled", samples.throttled},
                {"by_timer", samples.by_timer},

@@ -40,7 +40,8 @@ std::string other_samples(const KernelSampleReport& samples) {
        {std::pair{at.kernel - samples.samples, "in the kernel's part of other exits"},
         std::pair{at.elsewhere, "in exits' other parts"},
         std::pair{at.outside, "of vCPUs outside of exits"}, std::pair{at.guest, "of the guest"},
-        std::pair{at.others, "of threads without exits"}}) {
+        std::pair{at.no_room, "for which there was no room"},
+        std::pair{at.others, "of other threads"}}) {
     if (number != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, where);
   }
   if (samples.lost != 0) text += fmt::format("{}{} lost", text.empty() ? "" : "; ", samples.lost);
@@ -59,10 +60,11 @@ void print_kernel_samples(const Report& report, const KernelSampleReport& sample
                    : "The kernel's time in exits was not recorded (kvm:kvm_exit).");
   }
   const std::string total = duration_text(samples.total_ns, report.cycles);
-  print_table(kernel_sample_table(samples),
-              fmt::format("The kernel{} {}, by {} samples, low and high at 95 %, in",
-                          report.knows(State::kUser) ? "" : " or QEMU", total, samples.samples),
-              report.cycles, out, style);
+  print_table(
+      kernel_sample_table(samples),
+      fmt::format("The kernel{} {}, by {} samples, low and high at 95 %, in",
+                  report.knows(State::kUser) ? "" : " or QEMU", total, grouped(samples.samples)),
+      report.cycles, out, style);
   if (const std::string others = other_samples(samples); !others.empty())
     say(fmt::format("Other samples: {}.", others));
   if (samples.throttled != 0)

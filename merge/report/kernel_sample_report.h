@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,22 @@ namespace trapline {
 
 // A time by samples, and the 95 % confidence interval of it.
 struct SampledTime {
-  std::uint64_t samples = 0, ns = 0, low_ns = 0, high_ns = 0;
+  std::uint64_t samples = 0, ns = 0;
+  std::optional<std::uint64_t> low_ns, high_ns;  // nothing: no samples tell
 };
-// `samples` of all `of`, which stand for `whole_ns`: Wilson's score interval of their share.
-[[nodiscard]] SampledTime sampled_time(std::uint64_t samples, std::uint64_t of,
+// Samples, the sum of their periods, and of those squared: a sample of a counter whose period is
+// adapted stands for more, or less, than another.
+struct SampleSum {
+  std::uint64_t samples = 0;
+  double weight = 0, squares = 0;
+};
+// `part` of `all`, which stand for `whole_ns`: Wilson's score interval of its share, by Kish's
+// effective number of samples, which is their number where all weigh the same.
+[[nodiscard]] SampledTime sampled_time(const SampleSum& part, const SampleSum& all,
                                        std::uint64_t whole_ns);
 
-// A function in the exits of one reason; and a row of its exits' time for which there are no samples:
-// of threads that were not sampled, or all of it.
+// A function in the exits of one reason; and a row of its exits' time for which there are no
+// samples: of threads, or times, that were not sampled, or all of it.
 struct KernelSampleRow {
   std::string reason, function;
   SampledTime own, total;  // in the function itself; with what it called

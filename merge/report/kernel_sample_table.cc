@@ -17,66 +17,88 @@ namespace {
 
 constexpr std::string_view kNotSampled = "not sampled", kOtherStack = "[other]";
 
-// Of `whole` the part with which `of` equal ones come to `until`, without rounding that adds up.
-std::uint64_t part_until(std::uint64_t until, std::uint64_t of, std::uint64_t whole) {
-  return whole / of * until + whole % of * until / of;
+struct Counts {
+  SampleSum own, total;
+};
+
+void add_to(SampleSum& sum, const SampleSum& more) {
+  sum.samples += more.samples;
+  sum.weight += more.weight;
+  sum.squares += more.squares;
 }
 
-struct Counts {
-  std::uint64_t own = 0, total = 0;
-};
+CellValue to_cell(std::uint64_t ns) { return to_value(ns); }
+CellValue to_cell(const std::optional<std::uint64_t>& ns) {
+  return ns ? to_value(*ns) : CellValue();
+}
 
 }  // namespace
 
-SampledTime sampled_time(std::uint64_t samples, std::uint64_t of, std::uint64_t whole_ns) {
-  if (of == 0) return {};
+SampledTime sampled_time(const SampleSum& part, const SampleSum& all, std::uint64_t whole_ns) {
+  if (all.samples == 0) return {};
   constexpr double kZ = 1.959963984540054;  // of 95 %
-  const auto n = static_cast<double>(of), whole = static_cast<double>(whole_ns);
-  const double p = static_cast<double>(samples) / n;
+  const auto whole = static_cast<double>(whole_ns);
+  const double n = all.weight * all.weight / all.squares;
+  const double p = std::clamp(part.weight / all.weight, 0.0, 1.0);
   const double scale = 1 + kZ * kZ / n;
   const double middle = (p + kZ * kZ / (2 * n)) / scale;
   const double reach = kZ / scale * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n));
   const auto ns_of = [whole](double share) {
     return static_cast<std::uint64_t>(std::llround(whole * std::clamp(share, 0.0, 1.0)));
   };
-  SampledTime time{samples, ns_of(p), ns_of(middle - reach), ns_of(middle + reach)};
-  time.low_ns = std::min(time.low_ns, time.ns);
-  time.high_ns = std::max(time.high_ns, time.ns);
-  return time;
+  const std::uint64_t ns = ns_of(p);
+  return {part.samples, ns, std::min(ns_of(middle - reach), ns),
+          std::max(ns_of(middle + reach), ns)};
 }
 
 void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) {
   const Key key{exit.source, exit.reason.reason, exit.reason.isa, exit.reason.exception_class,
                 exit.thread};
   Reason& reason = bounded(reasons_, key, kMostReasons, other_);
-  reason.ns += exit.parts[static_cast<std::size_t>(Part::kKernel)];
+  const std::uint64_t count = samples.count(exit.thread);
+  const std::uint64_t ns = exit.parts[static_cast<std::size_t>(Part::kKernel)];
+  settle(reason, count);
+  if (!samples.is_covered()) {
+    reason.not_sampled_ns += ns;
+    return;
+  }
+  (samples.shares().empty() ? reason.pending_ns : reason.ns) += ns;
+  reason.before = count;
   for (const SampleShare& share : samples.shares()) {
-    reason.samples += share.samples;
+    const SampleSum sum{share.samples, share.weight, share.squares};
+    add_to(reason.all, sum);
     const auto known = reason.stacks.find(share.stack);
     if (known == reason.stacks.end()) ++stacks_;
     const bool fits = known != reason.stacks.end() || stacks_ <= kMostStacks;
-    reason.stacks[fits ? share.stack : 0] += share.samples;
+    add_to(reason.stacks[fits ? share.stack : 0], sum);
   }
+}
+
+void KernelSampleTable::settle(Reason& reason, std::uint64_t count) {
+  if (count > reason.before) reason.ns += std::exchange(reason.pending_ns, 0);
 }
 
 std::map<std::string, KernelSampleTable::Reason> KernelSampleTable::by_name(
     const Naming& names) const {
   std::map<std::string, Reason> reasons;
   const KernelSamples& samples = *names.pipeline.samples();
-  const auto add = [&reasons](const std::string& name, const Reason& more, bool sampled) {
+  const auto take = [&reasons](const std::string& name, Reason more, std::uint64_t count) {
+    settle(more, count);
     Reason& reason = reasons[name];
-    (sampled ? reason.ns : reason.not_sampled_ns) += more.ns;
-    reason.samples += more.samples;
-    for (const auto& [stack, number] : more.stacks) reason.stacks[stack] += number;
+    reason.ns += more.ns;
+    reason.not_sampled_ns += more.not_sampled_ns + more.pending_ns;
+    add_to(reason.all, more.all);
+    for (const auto& [stack, sum] : more.stacks) add_to(reason.stacks[stack], sum);
   };
   for (const auto& [key, reason] : reasons_) {
     const auto& [source, number, isa, exception_class, thread] = key;
-    add(printable(reason_text(names.timeline.source(source), {number, isa, exception_class})),
-        reason, samples.has(thread));
+    take(printable(reason_text(names.timeline.source(source), {number, isa, exception_class})),
+         reason, samples.count(thread));
   }
-  if (other_.ns != 0 || other_.samples != 0) add(std::string(Report::kFoldedKey), other_, true);
+  if (other_.before != 0 || other_.not_sampled_ns != 0)
+    take(std::string(Report::kFoldedKey), other_, other_.before);
   for (auto& [name, reason] : reasons)
-    if (reason.samples == 0) reason.not_sampled_ns += std::exchange(reason.ns, 0);
+    if (reason.all.samples == 0) reason.not_sampled_ns += std::exchange(reason.ns, 0);
   return reasons;
 }
 
@@ -92,27 +114,27 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
   }
   for (const auto& [name, reason] : by_name(names)) {
     report.total_ns += reason.ns + reason.not_sampled_ns;
-    report.samples += reason.samples;
+    report.samples += reason.all.samples;
     if (const std::uint64_t ns = reason.not_sampled_ns; ns != 0) {
       report.not_sampled_ns += ns;
-      const SampledTime all{0, ns, ns, ns};
+      const SampledTime all{0, ns, {}, {}};
       report.rows.push_back({name, std::string(kNotSampled), all, all});
     }
     std::map<std::string, Counts> functions;  // two addresses may have one name
     std::set<std::string_view> counted;       // a function that calls itself has its total once
-    for (const auto& [stack, number] : reason.stacks) {
+    for (const auto& [stack, sum] : reason.stacks) {
       counted.clear();
-      if (stack == 0) functions[std::string(kOtherStack)].own += number;
+      if (stack == 0) add_to(functions[std::string(kOtherStack)].own, sum);
       for (SampleStackId at = stack; at != 0; at = samples.frame(at).parent) {
         const std::string_view function = names.names[samples.frame(at).name];
         Counts& counts = functions[printable(function)];
-        if (at == stack) counts.own += number;
-        if (counted.insert(function).second) counts.total += number;
+        if (at == stack) add_to(counts.own, sum);
+        if (counted.insert(function).second) add_to(counts.total, sum);
       }
     }
     for (const auto& [function, counts] : functions)
-      report.rows.push_back({name, function, sampled_time(counts.own, reason.samples, reason.ns),
-                             sampled_time(counts.total, reason.samples, reason.ns)});
+      report.rows.push_back({name, function, sampled_time(counts.own, reason.all, reason.ns),
+                             sampled_time(counts.total, reason.all, reason.ns)});
   }
   std::ranges::stable_sort(report.rows, std::greater<>(), [](const KernelSampleRow& row) {
     return std::pair(row.own.ns, row.total.ns);
@@ -132,14 +154,20 @@ void KernelSampleTable::each_stack(
   for (const auto& [name, reason] : by_name(names)) {
     if (reason.not_sampled_ns != 0)
       take(fmt::format("{};{}", frame(name), kNotSampled), reason.not_sampled_ns);
-    std::uint64_t until = 0;
-    for (const auto& [stack, number] : reason.stacks) {
+    double until = 0;
+    std::uint64_t told = 0;  // they sum to the time whatever is rounded
+    for (const auto& [stack, sum] : reason.stacks) {
       std::string inside = stack == 0 ? fmt::format(";{}", kOtherStack) : std::string();
       for (SampleStackId at = stack; at != 0; at = samples.frame(at).parent)
         inside.insert(0, ';' + frame(names.names[samples.frame(at).name]));
-      const std::uint64_t before = part_until(until, reason.samples, reason.ns);
-      until += number;
-      take(frame(name) + inside, part_until(until, reason.samples, reason.ns) - before);
+      until += sum.weight;
+      const bool is_last = stack == reason.stacks.rbegin()->first;
+      const double share =
+          static_cast<double>(reason.ns) * std::min(1.0, until / reason.all.weight);
+      const std::uint64_t end =
+          is_last ? reason.ns : std::clamp(static_cast<std::uint64_t>(share), told, reason.ns);
+      take(frame(name) + inside, end - told);
+      told = end;
     }
   }
 }
@@ -151,14 +179,13 @@ Table kernel_sample_table(const KernelSampleReport& samples) {
   table.left_out = samples.rows_left_out;
   const auto add = [&table](Column column, auto get) { table.add(std::move(column), get); };
   const auto time = [&add](std::string_view key, std::string_view title, SampledTime Row::*which,
-                           std::uint64_t SampledTime::*what, StandsOut stands_out,
-                           std::uint8_t goes) {
+                           auto SampledTime::*what, StandsOut stands_out, std::uint8_t goes) {
     add({.key = std::string(key),
          .title = std::string(title),
          .unit = Unit::kDuration,
          .goes = goes,
          .stands_out = stands_out},
-        [which, what](const Row& row) { return row.*which.*what; });
+        [which, what](const Row& row) { return to_cell(row.*which.*what); });
   };
   add({"reason"}, &Row::reason);
   add({"function"}, &Row::function);

@@ -1,6 +1,6 @@
 // --kernel-samples: what the kernel's time in exits went to, by reason, as perf's samples estimate
-// it. The kernel's time in the exits of a reason is known; each function has, of that of the threads
-// that were sampled, the share of the samples that were taken in it.
+// it. The kernel's time in the exits of a reason is known; each function has, of that of the
+// threads that were sampled, the share of the samples that were taken in it.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,14 @@ class KernelSampleTable {
 
  private:
   struct Reason {
-    std::uint64_t ns = 0, not_sampled_ns = 0, samples = 0;
-    std::map<SampleStackId, std::uint64_t> stacks;
+    std::uint64_t ns = 0, not_sampled_ns = 0;
+    // Of exits since the thread's last sample, which had come `before` this: until one comes again
+    // nothing tells that it was still sampled.
+    std::uint64_t pending_ns = 0, before = 0;
+    SampleSum all;
+    std::map<SampleStackId, SampleSum> stacks;
   };
+  static void settle(Reason& reason, std::uint64_t count);
   // By name: two numbers of reasons may have one.
   [[nodiscard]] std::map<std::string, Reason> by_name(const Naming& names) const;
 

@@ -198,7 +198,7 @@ the_units_are_confined_and_the_recorder_works_so() {
   expect_equal "exit status of info" 0 "$status"
   expect_contains "$work/stdout" sched_switch
   run strings -n 8 "$session/trace.dat"
-  expect_contains "$work/stdout" " T ksys_read"
+  expect_contains "$work/stdout" " t tracing_mark_write"
   kill -KILL "$recorder"
   wait "$recorder" || true
   wait_for "end of its instance" test ! -e "$(compgen -G "$instances/trapline-$recorder-*" || echo /none)"

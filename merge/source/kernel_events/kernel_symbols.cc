@@ -33,6 +33,8 @@ std::string_view KernelSymbols::function_at(std::uint64_t address) const {
 }
 
 std::string_view KernelSymbols::function_around(std::uint64_t address) const {
+  // Where the last one ends nothing tells, and a list may have been cut off there.
+  if (symbols_.empty() || address >= symbols_.back().address) return {};
   return function_from(address, kLongest);
 }
 

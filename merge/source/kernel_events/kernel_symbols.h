@@ -18,7 +18,8 @@ class KernelSymbols {
   [[nodiscard]] std::string_view function_at(std::uint64_t address) const;
 
   // The function that an address lies in: the last one that begins there or before, of several
-  // names the first. Empty: none within kLongest bytes.
+  // names the first. Empty: none within kLongest bytes, or it is the
+  // last of all, whose end is not known.
   [[nodiscard]] std::string_view function_around(std::uint64_t address) const;
 
  private:

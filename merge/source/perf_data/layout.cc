@@ -280,11 +280,18 @@ std::optional<std::string_view> name_of_clock(std::int32_t clock) {
 Result<void> LayoutReader::check_attrs() {
   const std::string& path = file_.path();
   layout_.has_tracepoints = std::ranges::any_of(layout_.attrs, &Attr::tracepoint);
-  if (!layout_.has_tracepoints && std::ranges::none_of(layout_.shapes, &RecordShape::has_code)) {
+  for (std::size_t i = layout_.attrs.size(); i-- > 0;) {
+    const Attr& attr = layout_.attrs[i];
+    const bool is_weighed =
+        attr.by_timer || !attr.frequency || (attr.sample_type & SampleBit::kPeriod) != 0;
+    if (attr.is_time && is_weighed && layout_.shapes[i].has_code())
+      layout_.time_attr = static_cast<std::uint16_t>(i);
+  }
+  if (!layout_.has_tracepoints && layout_.time_attr == AttrsById::kNone) {
     return fail(
-        "{}: holds no tracepoints, and no samples with their time and CPU; record with perf kvm "
-        "stat record, with perf record -a -e 'kvm:*', or samples with perf record -g -k mono "
-        "--sample-cpu",
+        "{}: holds no tracepoints, and no samples of cycles or a clock with their time and CPU; "
+        "record with perf kvm stat record, with perf record -a -e 'kvm:*', or samples with perf "
+        "record -g -k mono --sample-cpu",
         path);
   }
   if (layout_.has_tracepoints && !has_formats_)

@@ -42,9 +42,9 @@ Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
 }
 
 KernelSample::Mode mode_of(std::uint16_t misc) {
-  constexpr std::uint16_t kUser = 2, kGuestKernel = 4, kGuestUser = 5;
+  constexpr std::uint16_t kKernel = 1, kGuestKernel = 4, kGuestUser = 5;
   if (misc == kGuestKernel || misc == kGuestUser) return KernelSample::Mode::kGuest;
-  return misc == kUser ? KernelSample::Mode::kUser : KernelSample::Mode::kKernel;
+  return misc == kKernel ? KernelSample::Mode::kKernel : KernelSample::Mode::kOther;
 }
 
 RecordedEvent recorded_of(std::uint64_t time, const std::byte* data, std::size_t size) {
@@ -208,7 +208,7 @@ void PerfDataSource::on_sample(const Record& record) {
 void PerfDataSource::on_code(const Record& record) {
   const std::uint16_t attr = attr_of(layout_, record);
   CodeSample sample;
-  if (attr == AttrsById::kNone || !layout_.shapes[attr].has_code()) return;
+  if (attr == AttrsById::kNone || attr != layout_.time_attr) return;
   if (!layout_.shapes[attr].code_sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus ||
       sample.time < order_.limit()) {
     ++counters_.damaged_events;
@@ -246,10 +246,12 @@ void PerfDataSource::on_other(const Record& record) {
     case RecordType::kLost:
       (void)cursor.number<std::uint64_t>();  // the event's id
       losses_.on_lost(trailer->cpu, cursor.number<std::uint64_t>().value_or(0));
+      if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
       break;
     case RecordType::kLostSamples:
       if ((record.misc & kOfBpf) != 0) break;
       losses_.on_lost_samples(cursor.number<std::uint64_t>().value_or(0));
+      if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
       break;
     case RecordType::kThrottle:
       if (!layout_.attrs[attr].tracepoint) ++counters_.throttled;
@@ -263,8 +265,9 @@ void PerfDataSource::on_other(const Record& record) {
       const auto fork = parse_fork(record.bytes);
       if (!fork) break;
       threads_.on_fork(*fork);
-      // Those of threads that were there before have no time.
-      if (trailer->time == 0 || trailer->time < order_.limit()) break;
+      // Those of threads that were there before have no time; beside samples alone they are no part
+      // of what was recorded.
+      if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
       order_.add({trailer->time, record.bytes.data(), record.block,
                   static_cast<std::uint32_t>(record.bytes.size()),
                   static_cast<std::uint16_t>(trailer->cpu), Item::Kind::kThread});
@@ -316,7 +319,6 @@ bool PerfDataSource::fill() {
 
 void PerfDataSource::end() {
   ended_ = true;
-  if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
   for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu) {
     if (const auto loss = losses_.at_end(cpu, newest_)) add_loss(cpu, *loss);
   }
@@ -372,7 +374,7 @@ bool PerfDataSource::give_out_code(const Item& item, Event& event) {
   event.type = 0;
   event.raw = record.bytes;
   event.payload = KernelSample{mode_of(sample.mode), layout_.attrs[attr].by_timer, sample.address,
-                               sample.chain};
+                               sample.chain, std::max<std::uint64_t>(sample.period, 1)};
   return true;
 }
 

@@ -28,8 +28,8 @@ std::optional<std::uint64_t> read_values_size(std::uint64_t format,
 
 std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
-  constexpr std::uint32_t kSoftware = 1, kTracepoint = 2;
-  constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1;
+  constexpr std::uint32_t kHardware = 0, kSoftware = 1, kTracepoint = 2;
+  constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1, kCycles = 0, kReferenceCycles = 9;
   constexpr std::uint64_t kFrequency = 1u << 10, kSampleIdAll = 1u << 18, kUseClock = 1u << 25,
                           kBackward = 1u << 27;
   if (bytes.size() < kFirstVersion) return std::nullopt;
@@ -39,6 +39,8 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   attr.tracepoint = type == kTracepoint;
   attr.config = u64(8);
   attr.by_timer = type == kSoftware && (attr.config == kCpuClock || attr.config == kTaskClock);
+  attr.is_time = attr.by_timer ||
+                 (type == kHardware && (attr.config == kCycles || attr.config == kReferenceCycles));
   attr.period = u64(16);
   attr.sample_type = u64(24);
   attr.read_format = u64(32);
@@ -110,6 +112,8 @@ bool RecordShape::code_sample(std::span<const std::byte> record, CodeSample& sam
   sample.time = load<std::uint64_t>(record.data() + time_);
   sample.cpu = load<std::uint32_t>(record.data() + cpu_);
   sample.mode = load<std::uint16_t>(record.data() + 4) & kModeBits;
+  sample.period =
+      (sample_type_ & kPeriod) != 0 ? load<std::uint64_t>(record.data() + rest_ - 8) : 0;
   sample.chain = {};
   std::uint64_t at = rest_;
   return find_chain(record, at, sample.chain);

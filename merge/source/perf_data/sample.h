@@ -56,6 +56,7 @@ enum SampleBit : std::uint64_t {
 struct Attr {
   bool tracepoint = false;
   bool by_timer = false;     // the software events cpu-clock and task-clock
+  bool is_time = false;      // these, or cycles: how often it samples code tells how long that took
   std::uint64_t config = 0;  // of a tracepoint its id, the events' common_type
   std::uint64_t period = 1;  // or the frequency
   std::uint64_t sample_type = 0;
@@ -75,6 +76,7 @@ struct Sample {
 // The sample of another event: what a thread executed.
 struct CodeSample {
   std::uint64_t time = 0, address = 0;
+  std::uint64_t period = 0;  // 0: not told
   std::uint32_t cpu = 0, thread = 0;
   std::uint16_t mode = 0;            // PERF_RECORD_MISC_CPUMODE
   std::span<const std::byte> chain;  // u64 each

@@ -6,8 +6,8 @@
 //   h TIMES NS    halts until the timer of its local APIC, which it sets NS ahead each time
 //   w ROUNDS      computes for about a millisecond, then writes to one of 16 pages from 16 MiB on;
 //                 after 8 of them it reads the RTC
-//   m PAGES STEPS touches so many pages of memory, 2 MiB apart, from 16 MiB on, and computes so many
-//                 steps before each (100,000: about a millisecond)
+//   m PAGES STEPS touches so many pages of memory, 2 MiB apart, from 16 MiB on, and computes so
+//                 many steps before each (100,000: about a millisecond)
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.
 #include "known_work.h"

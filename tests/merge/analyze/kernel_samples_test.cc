@@ -109,7 +109,7 @@ TEST_F(KernelSamplesTest, OtherPartsAndTheTimeBetweenExitsAreCountedApart) {
 
 TEST_F(KernelSamplesTest, SamplesOfAGuestAndOfOtherThreadsNameNothing) {
   play({exit(100), sample(110, {110}, kVcpu0, KernelSample::Mode::kGuest),
-        sample(120, {110}, kOtherThread), sample(130, {110}, kVcpu0, KernelSample::Mode::kUser),
+        sample(120, {110}, kOtherThread), sample(130, {110}, kVcpu0, KernelSample::Mode::kOther),
         entry(150)});
   EXPECT_THAT(exits_, ElementsAre(IsEmpty()));
   EXPECT_EQ(counters().guest, 1u);

@@ -12,27 +12,45 @@
 namespace trapline::test {
 namespace {
 
+SampleSum sum(std::uint64_t samples) {
+  return {samples, static_cast<double>(samples), static_cast<double>(samples)};
+}
+
 // By hand, and as R's binom::binom.wilson has them.
 TEST(SampledTimeTest, AnIntervalIsWilsons) {
-  const SampledTime half = sampled_time(5, 10, 1'000'000);
+  const auto time = [](std::uint64_t part, std::uint64_t all, std::uint64_t ns) {
+    return sampled_time(sum(part), sum(all), ns);
+  };
+  const SampledTime half = time(5, 10, 1'000'000);
   EXPECT_EQ(half.ns, 500'000u);
-  EXPECT_NEAR(static_cast<double>(half.low_ns), 236'593, 1);
-  EXPECT_NEAR(static_cast<double>(half.high_ns), 763'407, 1);
-  const SampledTime none = sampled_time(0, 10, 1'000'000);
+  EXPECT_NEAR(static_cast<double>(*half.low_ns), 236'593, 1);
+  EXPECT_NEAR(static_cast<double>(*half.high_ns), 763'407, 1);
+  const SampledTime none = time(0, 10, 1'000'000);
   EXPECT_EQ(none.low_ns, 0u);
-  EXPECT_NEAR(static_cast<double>(none.high_ns), 277'533, 1);
-  const SampledTime all = sampled_time(10, 10, 1'000'000);
-  EXPECT_NEAR(static_cast<double>(all.low_ns), 722'467, 1);
+  EXPECT_NEAR(static_cast<double>(*none.high_ns), 277'533, 1);
+  const SampledTime all = time(10, 10, 1'000'000);
+  EXPECT_NEAR(static_cast<double>(*all.low_ns), 722'467, 1);
   EXPECT_EQ(all.high_ns, 1'000'000u);
 }
 
 TEST(SampledTimeTest, ATimeOfNoSamplesIsNotKnown) {
-  EXPECT_EQ(sampled_time(0, 0, 1000).high_ns, 0u);
-  EXPECT_EQ(sampled_time(1, 1, 0).high_ns, 0u);
+  EXPECT_EQ(sampled_time(sum(0), sum(0), 1000).high_ns, std::nullopt);
+  EXPECT_EQ(sampled_time(sum(1), sum(1), 0).high_ns, 0u);
 }
 
-// Of kVcpu0 there are samples, of kVcpu1 none: those say nothing of its time.
-TEST(KernelSampleTableTest, TheTimeOfAThreadThatWasNotSampledIsARowOfItsOwn) {
+// perf adapts the period of a counter: one sample may stand for as much as a hundred others.
+TEST(SampledTimeTest, ASampleCountsByItsPeriod) {
+  const SampleSum one{1, 100, 10'000}, others{100, 100, 100};
+  const SampleSum all{101, 200, 10'100};
+  EXPECT_EQ(sampled_time(one, all, 1000).ns, 500u);
+  EXPECT_EQ(sampled_time(others, all, 1000).ns, 500u);
+  // Worth four samples of equal periods, nearly.
+  EXPECT_LT(*sampled_time(one, all, 1000).low_ns, 160u);
+  EXPECT_GT(*sampled_time(one, all, 1000).high_ns, 840u);
+}
+
+// Of kVcpu0 there are samples, up to its last exit, of kVcpu1 none: those say nothing of its time.
+TEST(KernelSampleTableTest, TimeThatWasNotSampledIsARowOfItsOwn) {
   Input input;
   input.capabilities.kvm_exit = input.capabilities.kvm_userspace_exit = input.capabilities.any_kvm =
       input.capabilities.run_ioctl = true;
@@ -41,9 +59,9 @@ TEST(KernelSampleTableTest, TheTimeOfAThreadThatWasNotSampledIsARowOfItsOwn) {
   };
   std::vector<std::unique_ptr<Source>> sources;
   sources.push_back(std::make_unique<MemorySource>(
-      std::vector<Event>{exit(100), sample(110), entry(150), exit(160, kSvmIo, kVcpu1, 1),
-                         entry(190, kVcpu1, 1), exit(200, kSvmNpf), entry(220), exit(300),
-                         sample(310), entry(350)},
+      std::vector<Event>{sample(90), exit(100), sample(110), entry(150),
+                         exit(160, kSvmIo, kVcpu1, 1), entry(190, kVcpu1, 1), exit(200, kSvmNpf),
+                         entry(220), exit(300), sample(310), entry(350), exit(400), entry(430)},
       input.capabilities));
   Timeline timeline(std::move(sources));
   ReportOptions options;
@@ -59,10 +77,10 @@ TEST(KernelSampleTableTest, TheTimeOfAThreadThatWasNotSampledIsARowOfItsOwn) {
   for (const KernelSampleRow& row : report.kernel_samples->rows)
     rows.emplace_back(row.reason, row.function, row.own.samples, row.own.ns);
   EXPECT_THAT(rows, testing::ElementsAre(std::tuple("reason 123", "[unknown]", 2, 100),
-                                         std::tuple("reason 123", "not sampled", 0, 30),
+                                         std::tuple("reason 123", "not sampled", 0, 60),
                                          std::tuple("reason 1024", "not sampled", 0, 20)));
-  EXPECT_EQ(report.kernel_samples->total_ns, 150u);
-  EXPECT_EQ(report.kernel_samples->not_sampled_ns, 50u);
+  EXPECT_EQ(report.kernel_samples->total_ns, 180u);
+  EXPECT_EQ(report.kernel_samples->not_sampled_ns, 80u);
 }
 
 }  // namespace

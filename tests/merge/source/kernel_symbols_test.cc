@@ -33,11 +33,12 @@ TEST(KernelSymbolsTest, OfSeveralNamesTheFirstIsTaken) {
 }
 
 TEST(KernelSymbolsTest, AnAddressLiesInTheFunctionThatBeginsBeforeIt) {
-  const KernelSymbols symbols("ffff1000 T one\nffff2000 t two\n");
+  const KernelSymbols symbols("ffff1000 T one\nffff2000 t two\nffff2100 t last\n");
   EXPECT_EQ(symbols.function_around(0xffff1fff), "one");
   EXPECT_EQ(symbols.function_around(0xffff2000), "two");
   EXPECT_EQ(symbols.function_around(0xffff0fff), "");
-  EXPECT_EQ(symbols.function_around(0xffff2000 + (1u << 20) + 1), "");
+  // Where the last one ends is not known.
+  EXPECT_EQ(symbols.function_around(0xffff2100), "");
 }
 
 }  // namespace

@@ -93,8 +93,7 @@ class Expected:
 
     def function(self, address):
         place = bisect.bisect(self.starts, address) - 1
-        # Where the last one ends is not known.
-        if place < 0 or place + 1 == len(self.starts) or address - self.starts[place] > 1 << 20:
+        if place < 0 or address - self.starts[place] > 1 << 20:
             return "[unknown]"
         return self.names[self.starts[place]]
 

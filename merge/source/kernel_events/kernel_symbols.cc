@@ -33,9 +33,16 @@ std::string_view KernelSymbols::function_at(std::uint64_t address) const {
 }
 
 std::string_view KernelSymbols::function_around(std::uint64_t address) const {
-  // Where the last one ends nothing tells, and a list may have been cut off there.
-  if (symbols_.empty() || address >= symbols_.back().address) return {};
+  // It keeps those up to what markers name, and the next one, which says where that ends.
+  const std::size_t size = symbols_.size();
+  if (size >= 2 && name_of(symbols_[size - 2]).starts_with("tracing_mark_write") &&
+      address >= symbols_.back().address)
+    return {};
   return function_from(address, kLongest);
+}
+
+std::string_view KernelSymbols::name_of(const Symbol& symbol) const {
+  return std::string_view(text_).substr(symbol.at, symbol.size);
 }
 
 std::string_view KernelSymbols::function_from(std::uint64_t address, std::uint64_t most) const {
@@ -45,7 +52,7 @@ std::string_view KernelSymbols::function_from(std::uint64_t address, std::uint64
   if (address - start > most) return {};
   // Of several names the first.
   const auto symbol = std::ranges::lower_bound(symbols_, start, {}, &Symbol::address);
-  return std::string_view(text_).substr(symbol->at, symbol->size);
+  return name_of(*symbol);
 }
 
 }  // namespace trapline::kernel_events

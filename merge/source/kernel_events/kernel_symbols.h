@@ -18,18 +18,18 @@ class KernelSymbols {
   [[nodiscard]] std::string_view function_at(std::uint64_t address) const;
 
   // The function that an address lies in: the last one that begins there or before, of several
-  // names the first. Empty: none within kLongest bytes, or it is the
-  // last of all, whose end is not known.
+  // names the first. Empty: none within kLongest bytes, or trapline record left out all after it.
   [[nodiscard]] std::string_view function_around(std::uint64_t address) const;
 
  private:
   static constexpr std::uint64_t kMostBefore = 32;
   static constexpr std::uint64_t kLongest = 1u << 20;
-  [[nodiscard]] std::string_view function_from(std::uint64_t address, std::uint64_t most) const;
   struct Symbol {
     std::uint64_t address;
     std::uint32_t at, size;  // its name, in text_
   };
+  [[nodiscard]] std::string_view name_of(const Symbol& symbol) const;
+  [[nodiscard]] std::string_view function_from(std::uint64_t address, std::uint64_t most) const;
   std::string text_;
   std::vector<Symbol> symbols_;  // by address
 };

@@ -33,12 +33,17 @@ TEST(KernelSymbolsTest, OfSeveralNamesTheFirstIsTaken) {
 }
 
 TEST(KernelSymbolsTest, AnAddressLiesInTheFunctionThatBeginsBeforeIt) {
-  const KernelSymbols symbols("ffff1000 T one\nffff2000 t two\nffff2100 t last\n");
+  const KernelSymbols symbols("ffff1000 T one\nffff2000 t two\n");
   EXPECT_EQ(symbols.function_around(0xffff1fff), "one");
   EXPECT_EQ(symbols.function_around(0xffff2000), "two");
   EXPECT_EQ(symbols.function_around(0xffff0fff), "");
-  // Where the last one ends is not known.
-  EXPECT_EQ(symbols.function_around(0xffff2100), "");
+  EXPECT_EQ(symbols.function_around(0xffff2000 + (1u << 20) + 1), "");
+}
+
+TEST(KernelSymbolsTest, WhereTheRecorderLeftSymbolsOutAnAddressHasNoName) {
+  const KernelSymbols symbols("ffff1000 t tracing_mark_write\nffff1200 t next\n");
+  EXPECT_EQ(symbols.function_around(0xffff1100), "tracing_mark_write");
+  EXPECT_EQ(symbols.function_around(0xffff1300), "");
 }
 
 }  // namespace

@@ -33,7 +33,12 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
                                  flight.why));
   }
   fact("events", grouped(counters.events));
-  if (counters.gaps == 0) {
+  if (counters.lost_samples != 0 || counters.throttled != 0) {
+    print_wrapped(fmt::format("  {:<12}", "lost"),
+                  fmt::format("{} samples; none were taken for a while, {} times",
+                              grouped(counters.lost_samples), grouped(counters.throttled)),
+                  out, style, {.label = kAlarm});
+  } else if (counters.gaps == 0) {
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
     fact("lost", is_text ? "nothing that the text names" : "nothing");
   } else {

@@ -107,8 +107,11 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt")) {
     return SourceKind::kUftrace;
   }
+  // A recorder that was killed before its first page may have left samples and no more.
+  const bool is_recorded = is_folder(fs::path(path) / "raw");
   for (const char* part : kParts) {
-    if (is_there(fs::path(path) / part)) return SourceKind::kSession;
+    const bool alone = is_recorded && std::string_view(part) == "perf.data";
+    if (!alone && is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
   // Of perf record --threads.
   const std::string data = (fs::path(path) / "data").string();

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "merge/record/sample_event.h"
+
 namespace trapline::record {
 
 enum class Level : std::uint8_t {
@@ -34,6 +36,7 @@ struct Host {
   std::uint64_t buffer_kb = 8192;  // as `trapline record --buffer-size`
   // 0, or the errno with which the file cannot be opened.
   std::function<int(const std::string& path, int flags)> open_error;
+  TryEvent try_event;  // of perf
 };
 // The host whose files are below `root`; "" is this machine.
 [[nodiscard]] Host look_at_host(const std::string& root);

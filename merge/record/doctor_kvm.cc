@@ -284,17 +284,16 @@ std::vector<Finding> check_kernel_samples(const Host& host) {
     return {{kCheck, Level::kLimited, "perf may not sample the kernel", kCost,
              "sysctl kernel.perf_event_paranoid=1", ""}};
   }
-  // Names of the processors' counters: x86, x86 with two kinds of cores, arm64.
-  const std::string devices = host.root + "/sys/bus/event_source/devices/";
-  const bool counts = is_there(devices + "cpu") || is_there(devices + "cpu_core") ||
-                      is_there(devices + "armv8_pmuv3_0") || is_there(devices + "armv8_pmuv3");
+  const auto event = SampleEvent::choose(1, "mono", core_counters(host.root), host.try_event);
+  if (!event) return {{kCheck, Level::kLimited, event.error().message, kCost, "", ""}};
   const std::string most = std::string(trimmed(number("perf_event_max_sample_rate").value_or("")));
-  return {
-      {kCheck, Level::kOk,
-       fmt::format("taken by {}, {} a second at most; each is one more exit of a running guest",
-                   counts ? "a counter of cycles" : "a timer (code with interrupts off has none)",
-                   most.empty() ? "10000" : printable(most)),
-       "", "", ""}};
+  const std::string taker = event->by_timer()
+                                ? fmt::format("a timer: {}; {}", event->timer_since, event->advice)
+                                : "a counter of cycles, which stops where a guest runs";
+  return {{kCheck, Level::kOk,
+           fmt::format("{} a second at most, taken by {}", most.empty() ? "10000" : printable(most),
+                       taker),
+           "", "", ""}};
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {

@@ -1,20 +1,19 @@
 #include "merge/record/kernel_sampler.h"
 
-#include <fcntl.h>
+#include <fmt/ranges.h>
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -23,17 +22,8 @@ namespace trapline::record {
 namespace {
 
 constexpr std::uint32_t kHeaderAttr = 64, kFinishedRound = 68;  // perf's own records
-constexpr std::uint64_t kSampleType = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-                                      PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
-
-struct Clock {
-  std::string_view trace;  // as trace_clock names it
-  std::int32_t id;
-};
-constexpr std::array<Clock, 4> kClocks = {{{"mono", CLOCK_MONOTONIC},
-                                           {"mono_raw", CLOCK_MONOTONIC_RAW},
-                                           {"boot", CLOCK_BOOTTIME},
-                                           {"tai", CLOCK_TAI}}};
+constexpr std::size_t kWriteAt = 1u << 20;
+constexpr rlim_t kFilesForOthers = 128;  // of the recorder, above all events
 
 template <typename T>
 void append(std::string& bytes, T number) {
@@ -46,18 +36,22 @@ void append_name(std::string& bytes, std::string_view name) {
   bytes.append(8 - std::min<std::size_t>(name.size(), 200) % 8, '\0');
 }
 
-// With the fields that sample_id_all puts after each record: thread, time, CPU. The time is that of
-// the beginning.
+// The fields that sample_id_all puts after each record, and the CPU.
+struct SampleId {
+  pid_t process = 0, thread = 0;
+  std::uint64_t time = 0;  // 0: the beginning
+};
+
 void append_record(std::string& bytes, std::uint32_t type, std::uint16_t misc,
-                   const std::string& body, pid_t process, pid_t thread) {
+                   const std::string& body, const SampleId& id) {
   constexpr std::size_t kFrame = 8 + 24;
   append(bytes, type);
   append(bytes, misc);
   append(bytes, static_cast<std::uint16_t>(body.size() + kFrame));
   bytes += body;
-  append(bytes, static_cast<std::uint32_t>(process));
-  append(bytes, static_cast<std::uint32_t>(thread));
-  append(bytes, std::uint64_t{0});
+  append(bytes, static_cast<std::uint32_t>(id.process));
+  append(bytes, static_cast<std::uint32_t>(id.thread));
+  append(bytes, id.time);
   append(bytes, std::uint64_t{0});
 }
 
@@ -71,7 +65,7 @@ void append_map(std::string& bytes, std::uint64_t begin, std::uint64_t size,
   append(body, size);
   append(body, reference);
   append_name(body, name);
-  append_record(bytes, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, body, 0, 0);
+  append_record(bytes, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, body, {});
 }
 
 std::optional<std::uint64_t> symbol_in(std::string_view kallsyms, std::string_view name) {
@@ -104,105 +98,47 @@ void append_kernel(std::string& bytes) {
   }
 }
 
-perf_event_attr attr_of(unsigned hz, std::int32_t clock, bool by_timer) {
-  perf_event_attr attr{};
-  attr.size = sizeof attr;
-  attr.type = by_timer ? PERF_TYPE_SOFTWARE : PERF_TYPE_HARDWARE;
-  attr.config =
-      by_timer ? std::uint64_t{PERF_COUNT_SW_CPU_CLOCK} : std::uint64_t{PERF_COUNT_HW_CPU_CYCLES};
-  attr.freq = 1;
-  attr.sample_freq = hz;
-  attr.sample_type = kSampleType;
-  attr.sample_id_all = 1;
-  attr.exclude_user = 1;
-  attr.exclude_callchain_user = 1;
-  attr.use_clockid = 1;
-  attr.clockid = clock;
-  return attr;
-}
-
-UniqueFd open_perf(perf_event_attr& attr, pid_t thread) {
-  return UniqueFd(static_cast<int>(
-      ::syscall(SYS_perf_event_open, &attr, thread, -1, -1, PERF_FLAG_FD_CLOEXEC)));
-}
-
-tl::unexpected<Error> refusal(int cause, unsigned hz) {
-  if (cause == EACCES || cause == EPERM)
-    return fail(
-        "--kernel-samples: perf may not sample the kernel here; record as root, or as root: sysctl "
-        "kernel.perf_event_paranoid=1");
-  if (cause == EINVAL)
-    return fail(ErrorKind::kUsage,
-                "--kernel-samples {}: the kernel takes fewer samples a second at most; cat "
-                "/proc/sys/kernel/perf_event_max_sample_rate tells how many",
-                hz);
-  return fail("--kernel-samples: perf_event_open: {}", std::strerror(cause));
-}
-
 }  // namespace
 
-Result<KernelSampler::Buffer> KernelSampler::Buffer::map(UniqueFd event, std::size_t data) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  void* pages = ::mmap(nullptr, page + data, PROT_READ | PROT_WRITE, MAP_SHARED, event.get(), 0);
-  if (pages == MAP_FAILED) {
-    return fail("{}", errno == EPERM || errno == ENOMEM
-                          ? "no memory for its buffer: raise ulimit -l, or as root "
-                            "kernel.perf_event_mlock_kb"
-                          : std::strerror(errno));
+void SampleCounts::add(std::string_view records) {
+  const auto* data = reinterpret_cast<const std::byte*>(records.data());
+  for (std::size_t at = 0; at + 8 <= records.size();) {
+    const auto type = load<std::uint32_t>(data + at);
+    const auto size = load<std::uint16_t>(data + at + 6);
+    if (size < 8 || size > records.size() - at) return;
+    if (type == PERF_RECORD_SAMPLE) ++samples;
+    if (type == PERF_RECORD_LOST && size >= 24) lost += load<std::uint64_t>(data + at + 16);
+    if (type == PERF_RECORD_THROTTLE) ++throttled;
+    at += size;
   }
-  return Buffer(std::move(event), static_cast<std::byte*>(pages), data);
 }
 
-KernelSampler::Buffer::Buffer(Buffer&& other) noexcept
-    : event_(std::move(other.event_)),
-      pages_(std::exchange(other.pages_, nullptr)),
-      data_(other.data_) {}
-
-KernelSampler::Buffer::~Buffer() {
-  if (pages_ != nullptr)
-    ::munmap(pages_, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + data_);
+std::string name_record(pid_t thread, const Thread& what, std::uint64_t time) {
+  std::string body, bytes;
+  append(body, static_cast<std::uint32_t>(what.pid));
+  append(body, static_cast<std::uint32_t>(thread));
+  append_name(body, what.name);
+  append_record(bytes, PERF_RECORD_COMM, 0, body, {what.pid, thread, time});
+  return bytes;
 }
-
-// perf_event_mmap_page: the kernel writes data_head after the data, and reads data_tail.
-void KernelSampler::Buffer::take(std::string& into) {
-  auto* control = reinterpret_cast<perf_event_mmap_page*>(pages_);
-  const std::uint64_t head = __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
-  const std::uint64_t tail = control->data_tail;
-  const char* data = reinterpret_cast<const char*>(pages_) + control->data_offset;
-  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(head - tail, data_));
-  const auto at = static_cast<std::size_t>(tail & (data_ - 1));
-  const std::size_t first = std::min(size, data_ - at);
-  into.append(data + at, first);
-  into.append(data, size - first);
-  __atomic_store_n(&control->data_tail, head, __ATOMIC_RELEASE);
-}
-
-void KernelSampler::Buffer::disable() const { ::ioctl(event_.get(), PERF_EVENT_IOC_DISABLE, 0); }
 
 Result<KernelSampler> KernelSampler::make(unsigned hz, std::string_view clock) {
-  const auto known = std::ranges::find(kClocks, clock, &Clock::trace);
-  if (known == kClocks.end()) {
-    return fail(ErrorKind::kUsage,
-                "--kernel-samples: perf has no clock '{}'; record with --clock mono, mono_raw, "
-                "boot or tai",
-                clock);
-  }
-  KernelSampler sampler(hz, known->id);
-  // A machine without a counter of cycles refuses it, as does one whose clock no NMI can read.
-  perf_event_attr attr = attr_of(hz, known->id, false);
-  if (!open_perf(attr, 0)) {
-    sampler.by_timer_ = true;
-    attr = attr_of(hz, known->id, true);
-    if (!open_perf(attr, 0)) return refusal(errno, hz);
-  }
-  return sampler;
+  auto event = SampleEvent::choose(hz, clock, core_counters(""), try_event);
+  if (!event) return tl::unexpected(std::move(event).error());
+  return KernelSampler(std::move(*event));
+}
+
+std::string KernelSampler::notice() const {
+  if (!event_.by_timer()) return {};
+  return fmt::format("--kernel-samples: {}: a timer takes the samples; {}", event_.timer_since,
+                     event_.advice);
 }
 
 // perf's header of a pipe, the attr, and where the kernel's code is.
 std::string KernelSampler::head() const {
   std::string bytes = "PERFILE2";
   append(bytes, std::uint64_t{16});
-  const perf_event_attr attr = attr_of(hz_, clock_, by_timer_);
+  const perf_event_attr attr = event_.attr();
   append(bytes, kHeaderAttr);
   append(bytes, std::uint16_t{0});
   append(bytes, static_cast<std::uint16_t>(8 + sizeof attr));
@@ -211,11 +147,17 @@ std::string KernelSampler::head() const {
   return bytes;
 }
 
-Result<void> KernelSampler::open(const Folder& session) {
+Result<void> KernelSampler::open(const Folder& session, std::size_t memory) {
   auto file = session.create(kSamplesFile);
   if (!file) return tl::unexpected(std::move(file).error());
   file_ = std::move(*file);
   path_ = session.path_of(kSamplesFile);
+  room_ = memory;
+  rlimit files{};
+  (void)::getrlimit(RLIMIT_NOFILE, &files);
+  allow_open_files(files.rlim_cur + memory / buffer_size(event_.hz));
+  (void)::getrlimit(RLIMIT_NOFILE, &files);
+  most_files_ = files.rlim_cur - std::min(files.rlim_cur, kFilesForOthers);
   return write(head());
 }
 
@@ -229,59 +171,73 @@ Result<void> KernelSampler::write(std::string_view bytes) {
   return {};
 }
 
+// After a record that is cut off nothing could be read.
+void KernelSampler::write_pending() {
+  if (!failed_) {
+    if (auto wrote = write(pending_); !wrote) failed_ = std::move(wrote).error();
+  }
+  pending_.clear();
+}
+
+void KernelSampler::refuse(pid_t thread, std::string_view why) {
+  if (refused_.size() >= ThreadTable::kMostThreads) return;
+  refused_.insert(thread);
+  if (refusals_++ == 0) first_refusal_ = fmt::format("{}) since: {}", thread, why);
+}
+
 void KernelSampler::add(pid_t thread, const Thread& what) {
-  perf_event_attr attr = attr_of(hz_, clock_, by_timer_);
-  UniqueFd event = open_perf(attr, thread);
+  const std::size_t size = buffer_size(event_.hz);
+  if (room_ < size) return refuse(thread, "no room for its samples: sample less often");
+  UniqueFd event = event_.open(thread);
   const int cause = errno;
   if (!event && cause == ESRCH) return;  // it has ended
-  // Half a second of samples with stacks of average depth, and as much again.
-  const std::size_t data = std::bit_ceil(std::max<std::size_t>(64u << 10, std::size_t{hz_} * 256));
-  auto buffer = event ? Buffer::map(std::move(event), data) : Result<Buffer>(refusal(cause, hz_));
-  if (!buffer) {
-    refused_.emplace(thread, buffer.error().message);
-    return;
-  }
+  if (!event) return refuse(thread, refusal(cause, event_.hz).value().message);
+  // The kernel gives the lowest that is free: those above stay so.
+  if (static_cast<rlim_t>(event.get()) >= most_files_)
+    return refuse(thread, "no descriptor for its event: raise ulimit -n");
+  auto buffer = SampleBuffer::map(std::move(event), size);
+  if (!buffer) return refuse(thread, buffer.error().message);
+  room_ -= size;
+  timespec now{};
+  (void)::clock_gettime(event_.clock, &now);
+  pending_ += name_record(
+      thread, what,
+      static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec));
+  buffer->enable();
   buffers_.emplace(thread, std::move(*buffer));
-  std::string body;
-  append(body, static_cast<std::uint32_t>(what.pid));
-  append(body, static_cast<std::uint32_t>(thread));
-  append_name(body, what.name);
-  append_record(pending_, PERF_RECORD_COMM, 0, body, what.pid, thread);
+}
+
+// The event of a thread that has ended hangs up, also where another thread has its id by now.
+void KernelSampler::let_ended_go() {
+  std::vector<pollfd> events;
+  for (const auto& [thread, buffer] : buffers_) events.push_back({buffer.event(), 0, 0});
+  if (::poll(events.data(), events.size(), 0) > 0) {
+    auto event = events.begin();
+    for (auto one = buffers_.begin(); one != buffers_.end(); ++event) {
+      const bool ended = (event->revents & POLLHUP) != 0;
+      if (ended) {
+        take(one->second);
+        room_ += buffer_size(event_.hz);
+      }
+      one = ended ? buffers_.erase(one) : std::next(one);
+    }
+  }
+  std::erase_if(refused_, [](pid_t thread) { return !is_there(fmt::format("/proc/{}", thread)); });
 }
 
 void KernelSampler::follow(const std::map<pid_t, Thread>& threads) {
-  for (auto one = buffers_.begin(); one != buffers_.end();) {
-    const bool runs = is_there(fmt::format("/proc/{}", one->first));
-    if (!runs) take(one->second);
-    one = runs ? std::next(one) : buffers_.erase(one);
-  }
+  let_ended_go();
   for (const auto& [thread, what] : threads) {
     if (buffers_.contains(thread) || refused_.contains(thread)) continue;
-    if (!is_there(fmt::format("/proc/{}", thread))) continue;
-    if (buffers_.size() >= kMostThreads) {
-      if (refused_.size() < kMostThreads) refused_.emplace(thread, "too many threads");
-      continue;
-    }
-    add(thread, what);
+    if (is_there(fmt::format("/proc/{}", thread))) add(thread, what);
   }
 }
 
-void KernelSampler::take(Buffer& buffer) {
+void KernelSampler::take(SampleBuffer& buffer) {
   const std::size_t before = pending_.size();
   buffer.take(pending_);
-  count(std::string_view(pending_).substr(before));
-}
-
-void KernelSampler::count(std::string_view records) {
-  const auto* data = reinterpret_cast<const std::byte*>(records.data());
-  for (std::size_t at = 0; at + 8 <= records.size();) {
-    const auto type = load<std::uint32_t>(data + at);
-    const auto size = load<std::uint16_t>(data + at + 6);
-    if (size < 8 || size > records.size() - at) return;
-    if (type == PERF_RECORD_SAMPLE) ++samples_;
-    if (type == PERF_RECORD_LOST && size >= 24) lost_ += load<std::uint64_t>(data + at + 16);
-    at += size;
-  }
+  counts_.add(std::string_view(pending_).substr(before));
+  if (pending_.size() >= kWriteAt) write_pending();
 }
 
 // After a round nothing comes that is older than what the round before it held.
@@ -290,29 +246,37 @@ Result<void> KernelSampler::drain() {
   append(pending_, kFinishedRound);
   append(pending_, std::uint16_t{0});
   append(pending_, std::uint16_t{8});
-  return write(std::exchange(pending_, {}));
+  write_pending();
+  if (failed_) return tl::unexpected(*failed_);
+  return {};
 }
 
-void KernelSampler::stop() {
+Result<void> KernelSampler::stop() {
   for (const auto& [thread, buffer] : buffers_) buffer.disable();
+  auto drained = drain();
+  buffers_.clear();
+  return drained;
 }
 
 Result<void> KernelSampler::close() {
-  buffers_.clear();
   if (file_ && ::fdatasync(file_.get()) != 0) return fail("{}: {}", path_, std::strerror(errno));
   file_.reset();
   return {};
 }
 
 std::string KernelSampler::warning() const {
-  std::string text;
-  if (!refused_.empty())
-    text = fmt::format("{} threads have no samples, the first ({}) since: {}", refused_.size(),
-                       refused_.begin()->first, refused_.begin()->second);
-  if (lost_ != 0)
-    text += fmt::format("{}{} samples were lost, their buffers were full: sample less often",
-                        text.empty() ? "" : "; ", lost_);
-  return text;
+  std::vector<std::string> parts;
+  if (refusals_ != 0)
+    parts.push_back(
+        fmt::format("{} threads have no samples, the first ({}", refusals_, first_refusal_));
+  if (counts_.lost != 0)
+    parts.push_back(fmt::format("{} samples were lost, their buffers were full: sample less often",
+                                counts_.lost));
+  if (counts_.throttled != 0)
+    parts.push_back(fmt::format(
+        "{} times the kernel paused the samples of a thread (throttled): sample less often",
+        counts_.throttled));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 }  // namespace trapline::record

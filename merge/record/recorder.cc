@@ -180,9 +180,11 @@ Result<void> Recording::start() {
   if (options_.duration_ns) deadline_ = started_ + *options_.duration_ns;
   for (const std::string& added : additions_.added) say("added to QEMU's command: " + added);
   for (const std::string& warning : additions_.warnings) say("warning: " + warning);
-  if (sampler_ && sampler_->by_timer())
-    say("--kernel-samples: no counter of cycles here, so a timer takes them: code with interrupts "
-        "off has none");
+  if (sampler_) {
+    if (const std::string notice = sampler_->notice(); !notice.empty()) say(notice);
+    if (options_.snapshot)
+      say("--kernel-samples: perf.data holds all of the run, not only what is around the hits");
+  }
   if (in_directory(additions_.functions) && options_.snapshot) {
     say("--functions: uftrace.data holds all of the run, not only what is around the hits");
   }

@@ -220,19 +220,16 @@ void Recording::loop() {
   }
 }
 
-// The last samples; what is missing of them is told.
-Result<void> Recording::stop_sampling() {
-  if (!sampler_) return {};
-  sampler_->stop();
-  auto drained = broken_ ? Result<void>() : sampler_->drain();
-  if (auto closed = sampler_->close(); drained) drained = std::move(closed);
+// What is missing of the samples is told.
+void Recording::close_samples() {
+  if (!sampler_) return;
+  if (auto closed = sampler_->close(); !closed) say(closed.error().message);
   if (const std::string warning = sampler_->warning(); !warning.empty()) {
     session_.warnings.push_back(warning);
     say("warning: " + warning);
   }
   say(fmt::format("{} samples of the kernel", sampler_->samples()));
   sampler_.reset();
-  return drained;
 }
 
 // The last sync records, the last pages, the counts.
@@ -247,9 +244,13 @@ void Recording::stop_tracing() {
   if (qemu_events_) {
     for (const std::string& left : qemu_events_->stop()) say("warning: " + left);
   }
+  // Their events use up descriptors.
+  if (sampler_) {
+    if (auto stopped = sampler_->stop(); !stopped && !broken_) say(stopped.error().message);
+  }
   (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
-  if (auto sampled = stop_sampling(); !sampled) say(sampled.error().message);
+  close_samples();
   (void)look_at_threads();
   if (broken_) {
     streams_->settle();

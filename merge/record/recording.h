@@ -43,7 +43,7 @@ class Recording {
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
   [[nodiscard]] bool look_at_threads();
-  [[nodiscard]] Result<void> stop_sampling();
+  void close_samples();
   void look_early();
   [[nodiscard]] int wait_ms() const;
   void drain(std::size_t cpu);

@@ -254,7 +254,7 @@ Result<UniqueFd> open_signals(std::initializer_list<int> more) {
   ::sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&set, number);
   for (const int number : more) ::sigaddset(&set, number);
-  ::signal(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // errors of write() tell
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
     return fail("signals: {}", std::strerror(errno));
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -96,4 +96,41 @@ samples_that_find_no_room_are_counted() {
   [ "$lost" -gt 0 ] || skip "the machine is too busy: no buffer was full"
 }
 
+a_thread_has_its_name_from_the_time_when_it_is_sampled() {
+  record --kernel-samples 1000
+  # "CPU TIME OFFSET [SIZE]: PERF_RECORD_COMM: NAME:PID/TID", and "…: PERF_RECORD_SAMPLE(…): PID/TID: ADDRESS …"
+  perf report -D -i "$session/perf.data" 2>/dev/null |
+    sed -nE -e 's,^[0-9]+ ([0-9]+) .*PERF_RECORD_COMM.*:[0-9]+/([0-9]+)$,\2 comm \1,p' \
+      -e 's,^[0-9]+ ([0-9]+) .*PERF_RECORD_SAMPLE[^:]*: [0-9]+/([0-9]+):.*,\2 sample \1,p' |
+    sort -s -n -k1,1 -k3,3 >"$work/times"
+  expect_contains "$work/times" " sample "
+  awk '$3 == 0 || ($1 != thread && $2 != "comm") { exit 1 } { thread = $1 }' "$work/times" ||
+    fail "a thread has samples before its name: $(head "$work/times")"
+}
+
+# Their events are no reason why tracing cannot be switched off.
+more_threads_than_descriptors_are_counted() {
+  local sleepers='import threading, time
+for _ in range(400): threading.Thread(target=time.sleep, args=(2,)).start()'
+  (
+    ulimit -n 400
+    exec setpriv --inh-caps=-sys_resource --bounding-set=-sys_resource "$trapline" record -o "$session" --no-kvm \
+      --events sched:sched_switch --kernel-samples 100 -- python3 -c "$sleepers"
+  ) >"$work/stdout" 2>"$work/stderr" || fail "it failed: $(cat "$work/stderr")"
+  expect_contains "$work/stderr" "threads have no samples"
+  expect_contains "$work/stderr" "no descriptor for its event"
+  ! grep "Too many open files" "$work/stderr" || fail "others found no descriptor"
+}
+
+a_file_at_the_limit_of_its_size_kills_no_recorder() {
+  SECONDS_BUSY=4 "$trapline" record -o "$session" --no-kvm --events sched:sched_switch --kernel-samples 1000 -- \
+    python3 -c "$busy" >"$work/stdout" 2>"$work/stderr" &
+  local recorder=$! status=0
+  sleep 1
+  prlimit --pid "$recorder" --fsize=100000
+  wait "$recorder" || status=$?
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "File too large"
+}
+
 "$1"

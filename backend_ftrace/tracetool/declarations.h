@@ -2,7 +2,8 @@
 // 7,000 events, and who reads a recording asks for some ten.
 //
 // Guarantees: of a file without errors, and without 16 names of one hash, find() gives the first
-// event of that name that parse_trace_events() would; nothing changes after construction, so threads may share one.
+// event of that name that parse_trace_events() would; nothing changes after construction, so
+// threads may share one.
 #pragma once
 
 #include <cstddef>

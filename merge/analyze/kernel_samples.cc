@@ -70,6 +70,11 @@ void KernelSamples::on(const Event& event, const KernelSample& sample, bool is_v
   }
 }
 
+void KernelSamples::on_before(ThreadId id, Timestamp at) {
+  Thread* thread = threads_.get(id, kMostThreads);
+  if (thread != nullptr && thread->count++ == 0) thread->first = at;
+}
+
 void KernelSamples::take(const Taken& taken) {
   const auto [place, is_new] = share_of_.try_emplace(taken.stack, shares_.size());
   if (is_new) shares_.push_back({taken.stack});

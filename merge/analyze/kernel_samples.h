@@ -62,6 +62,8 @@ class KernelSamples {
 
   // `is_vcpu`: the event's thread was seen to enter or leave a guest, and its exits will come.
   void on(const Event& event, const KernelSample& sample, bool is_vcpu);
+  // One before the window: it tells that the thread was sampled from then on.
+  void on_before(ThreadId thread, Timestamp at);
   // Takes the shares of an exit that ended. It needs the exit's intervals.
   void on_exit(const ExitSpan& exit);
   // Of the exit that was taken last, one for each stack.

@@ -191,9 +191,13 @@ bool Pipeline::push_carefully(const Event& event) {
     return true;
   }
   if (const auto* sample = std::get_if<KernelSample>(&event.payload)) {
-    if (!in_window) return true;
+    const bool counts_here = samples_ && !is_guest(event.machine);
+    if (!in_window) {
+      if (counts_here) samples_->on_before(event.thread, event.at);
+      return true;
+    }
     tracker_.pass();
-    if (samples_ && !is_guest(event.machine)) {
+    if (counts_here) {
       const bool is_vcpu = counts(event.thread) && tracker_.state(event.thread).has_value();
       samples_->on(event, *sample, is_vcpu);
     }

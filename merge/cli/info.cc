@@ -33,20 +33,20 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
                                  flight.why));
   }
   fact("events", grouped(counters.events));
-  if (counters.lost_samples != 0 || counters.throttled != 0) {
-    print_wrapped(fmt::format("  {:<12}", "lost"),
-                  fmt::format("{} samples; none were taken for a while, {} times",
-                              grouped(counters.lost_samples), grouped(counters.throttled)),
-                  out, style, {.label = kAlarm});
-  } else if (counters.gaps == 0) {
+  const auto lost = [&](const std::string& text) {
+    print_wrapped(fmt::format("  {:<12}", "lost"), text, out, style, {.label = kAlarm});
+  };
+  const bool lost_samples = counters.lost_samples != 0 || counters.throttled != 0;
+  if (counters.lost_samples != 0) lost(grouped(counters.lost_samples) + " samples");
+  if (counters.throttled != 0)
+    lost(fmt::format("samples for a while, {} times", grouped(counters.throttled)));
+  if (counters.gaps == 0 && !lost_samples) {
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
     fact("lost", is_text ? "nothing that the text names" : "nothing");
-  } else {
-    print_wrapped(fmt::format("  {:<12}", "lost"),
-                  fmt::format("{} events in {} losses, {} losses without a count",
-                              grouped(counters.lost_events), grouped(counters.gaps),
-                              grouped(counters.gaps_uncounted)),
-                  out, style, {.label = kAlarm});
+  } else if (counters.gaps != 0) {
+    lost(fmt::format("{} events in {} losses, {} losses without a count",
+                     grouped(counters.lost_events), grouped(counters.gaps),
+                     grouped(counters.gaps_uncounted)));
   }
   if (counters.left_out_pieces != 0) {
     fact("left out",

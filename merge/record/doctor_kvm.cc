@@ -286,14 +286,13 @@ std::vector<Finding> check_kernel_samples(const Host& host) {
   }
   const auto event = SampleEvent::choose(1, "mono", core_counters(host.root), host.try_event);
   if (!event) return {{kCheck, Level::kLimited, event.error().message, kCost, "", ""}};
-  const std::string most = std::string(trimmed(number("perf_event_max_sample_rate").value_or("")));
+  const auto rate = parse_number(trimmed(number("perf_event_max_sample_rate").value_or("")));
+  const std::uint64_t most = std::min<std::uint64_t>(rate.value_or(kMostSamplesHz), kMostSamplesHz);
   const std::string taker = event->by_timer()
                                 ? fmt::format("a timer: {}; {}", event->timer_since, event->advice)
                                 : "a counter of cycles, which stops where a guest runs";
-  return {{kCheck, Level::kOk,
-           fmt::format("{} a second at most, taken by {}", most.empty() ? "10000" : printable(most),
-                       taker),
-           "", "", ""}};
+  return {{kCheck, Level::kOk, fmt::format("{} a second at most, taken by {}", most, taker), "", "",
+           ""}};
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {

@@ -180,9 +180,10 @@ void KernelSampler::write_pending() {
 }
 
 void KernelSampler::refuse(pid_t thread, std::string_view why) {
-  if (refused_.size() >= ThreadTable::kMostThreads) return;
+  if (ever_refused_.size() >= ThreadTable::kMostThreads) return;
   refused_.insert(thread);
-  if (refusals_++ == 0) first_refusal_ = fmt::format("{}) since: {}", thread, why);
+  if (ever_refused_.empty()) first_refusal_ = fmt::format("{}) since: {}", thread, why);
+  ever_refused_.insert(thread);
 }
 
 void KernelSampler::add(pid_t thread, const Thread& what) {
@@ -208,7 +209,8 @@ void KernelSampler::add(pid_t thread, const Thread& what) {
 }
 
 // The event of a thread that has ended hangs up, also where another thread has its id by now.
-void KernelSampler::let_ended_go() {
+bool KernelSampler::let_ended_go() {
+  const std::size_t before = buffers_.size();
   std::vector<pollfd> events;
   for (const auto& [thread, buffer] : buffers_) events.push_back({buffer.event(), 0, 0});
   if (::poll(events.data(), events.size(), 0) > 0) {
@@ -223,10 +225,11 @@ void KernelSampler::let_ended_go() {
     }
   }
   std::erase_if(refused_, [](pid_t thread) { return !is_there(fmt::format("/proc/{}", thread)); });
+  return buffers_.size() != before;
 }
 
 void KernelSampler::follow(const std::map<pid_t, Thread>& threads) {
-  let_ended_go();
+  if (let_ended_go()) refused_.clear();  // there is room again
   for (const auto& [thread, what] : threads) {
     if (buffers_.contains(thread) || refused_.contains(thread)) continue;
     if (is_there(fmt::format("/proc/{}", thread))) add(thread, what);
@@ -266,9 +269,9 @@ Result<void> KernelSampler::close() {
 
 std::string KernelSampler::warning() const {
   std::vector<std::string> parts;
-  if (refusals_ != 0)
-    parts.push_back(
-        fmt::format("{} threads have no samples, the first ({}", refusals_, first_refusal_));
+  if (!ever_refused_.empty())
+    parts.push_back(fmt::format("{} threads lack samples, the first ({}", ever_refused_.size(),
+                                first_refusal_));
   if (counts_.lost != 0)
     parts.push_back(fmt::format("{} samples were lost, their buffers were full: sample less often",
                                 counts_.lost));

@@ -68,7 +68,7 @@ class KernelSampler {
   explicit KernelSampler(SampleEvent event) : event_(std::move(event)) {}
   void add(pid_t thread, const Thread& what);
   void refuse(pid_t thread, std::string_view why);
-  void let_ended_go();
+  [[nodiscard]] bool let_ended_go();  // whether some were
   [[nodiscard]] std::string head() const;
   void take(SampleBuffer& buffer);
   [[nodiscard]] Result<void> write(std::string_view bytes);
@@ -81,8 +81,8 @@ class KernelSampler {
   std::map<pid_t, SampleBuffer> buffers_;
   std::size_t room_ = 0;          // for more buffers
   std::uint64_t most_files_ = 0;  // no event has this descriptor or one above
-  std::set<pid_t> refused_;       // of those that run
-  std::uint64_t refusals_ = 0;    // of all
+  std::set<pid_t> refused_;       // until there is room again
+  std::set<pid_t> ever_refused_;  // each is told once
   std::string first_refusal_;
   SampleCounts counts_;
 };

@@ -223,7 +223,10 @@ void Recording::loop() {
 // What is missing of the samples is told.
 void Recording::close_samples() {
   if (!sampler_) return;
-  if (auto closed = sampler_->close(); !closed) say(closed.error().message);
+  if (auto closed = sampler_->close(); !closed) {
+    session_.warnings.push_back(closed.error().message);
+    say(closed.error().message);
+  }
   if (const std::string warning = sampler_->warning(); !warning.empty()) {
     session_.warnings.push_back(warning);
     say("warning: " + warning);
@@ -246,7 +249,10 @@ void Recording::stop_tracing() {
   }
   // Their events use up descriptors.
   if (sampler_) {
-    if (auto stopped = sampler_->stop(); !stopped && !broken_) say(stopped.error().message);
+    if (auto stopped = sampler_->stop(); !stopped && !broken_) {
+      session_.warnings.push_back(stopped.error().message);
+      say(stopped.error().message);
+    }
   }
   (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);

@@ -36,8 +36,9 @@ CellValue to_cell(const std::optional<std::uint64_t>& ns) {
 
 SampledTime sampled_time(const SampleSum& part, const SampleSum& all, std::uint64_t whole_ns) {
   if (all.samples == 0) return {};
-  constexpr double kZ = 1.959963984540054;  // of 95 %
-  const auto whole = static_cast<double>(whole_ns);
+  constexpr double kZ = 1.959963984540054;                 // of 95 %
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // that llround() takes
+  const auto whole = static_cast<double>(std::min(whole_ns, kMost));
   const double n = all.weight * all.weight / all.squares;
   const double p = std::clamp(part.weight / all.weight, 0.0, 1.0);
   const double scale = 1 + kZ * kZ / n;
@@ -62,7 +63,9 @@ void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) 
     reason.not_sampled_ns += ns;
     return;
   }
-  (samples.shares().empty() ? reason.pending_ns : reason.ns) += ns;
+  // Of several threads nothing tells which was still sampled.
+  std::uint64_t& unproven = &reason == &other_ ? reason.not_sampled_ns : reason.pending_ns;
+  (samples.shares().empty() ? unproven : reason.ns) += ns;
   reason.before = count;
   for (const SampleShare& share : samples.shares()) {
     const SampleSum sum{share.samples, share.weight, share.squares};
@@ -162,8 +165,9 @@ void KernelSampleTable::each_stack(
         inside.insert(0, ';' + frame(names.names[samples.frame(at).name]));
       until += sum.weight;
       const bool is_last = stack == reason.stacks.rbegin()->first;
+      constexpr double kMost = 9e18;  // that the cast takes
       const double share =
-          static_cast<double>(reason.ns) * std::min(1.0, until / reason.all.weight);
+          std::min(kMost, static_cast<double>(reason.ns) * (until / reason.all.weight));
       const std::uint64_t end =
           is_last ? reason.ns : std::clamp(static_cast<std::uint64_t>(share), told, reason.ns);
       take(frame(name) + inside, end - told);

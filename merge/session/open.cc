@@ -108,7 +108,8 @@ Result<SourceKind> kind_of_source(const std::string& path) {
     return SourceKind::kUftrace;
   }
   // A recorder that was killed before its first page may have left samples and no more.
-  const bool is_recorded = is_folder(fs::path(path) / "raw");
+  const bool is_recorded =
+      is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json");
   for (const char* part : kParts) {
     const bool alone = is_recorded && std::string_view(part) == "perf.data";
     if (!alone && is_there(fs::path(path) / part)) return SourceKind::kSession;

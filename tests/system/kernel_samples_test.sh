@@ -117,7 +117,7 @@ for _ in range(400): threading.Thread(target=time.sleep, args=(2,)).start()'
     exec setpriv --inh-caps=-sys_resource --bounding-set=-sys_resource "$trapline" record -o "$session" --no-kvm \
       --events sched:sched_switch --kernel-samples 100 -- python3 -c "$sleepers"
   ) >"$work/stdout" 2>"$work/stderr" || fail "it failed: $(cat "$work/stderr")"
-  expect_contains "$work/stderr" "threads have no samples"
+  expect_contains "$work/stderr" "threads lack samples"
   expect_contains "$work/stderr" "no descriptor for its event"
   ! grep "Too many open files" "$work/stderr" || fail "others found no descriptor"
 }

@@ -81,6 +81,7 @@ class LayoutReader {
   [[nodiscard]] Result<void> read_records();
   [[nodiscard]] Result<void> read_formats(const Section& section);
   void on_feature(std::uint64_t feature, std::span<const std::byte> body);
+  void choose_time();
   [[nodiscard]] Result<void> check_attrs();
 
   const File& file_;
@@ -277,17 +278,26 @@ std::optional<std::string_view> name_of_clock(std::int32_t clock) {
   }
 }
 
+// Samples of one counter tell time, of the first; it is several attrs where there are several kinds
+// of cores.
+void LayoutReader::choose_time() {
+  const bool told_apart =
+      layout_.attrs.size() == 1 || (layout_.attrs.front().sample_type & (kId | kIdentifier)) != 0;
+  std::optional<std::uint32_t> first;
+  for (std::size_t i = 0; i < layout_.attrs.size(); ++i) {
+    Attr& attr = layout_.attrs[i];
+    const bool is_weighed = attr.by_timer || !attr.frequency || (attr.sample_type & kPeriod) != 0;
+    attr.is_time = attr.is_time && is_weighed && told_apart && layout_.shapes[i].has_code() &&
+                   attr.counter == first.value_or(attr.counter);
+    if (attr.is_time) first = attr.counter;
+  }
+}
+
 Result<void> LayoutReader::check_attrs() {
   const std::string& path = file_.path();
   layout_.has_tracepoints = std::ranges::any_of(layout_.attrs, &Attr::tracepoint);
-  for (std::size_t i = layout_.attrs.size(); i-- > 0;) {
-    const Attr& attr = layout_.attrs[i];
-    const bool is_weighed =
-        attr.by_timer || !attr.frequency || (attr.sample_type & SampleBit::kPeriod) != 0;
-    if (attr.is_time && is_weighed && layout_.shapes[i].has_code())
-      layout_.time_attr = static_cast<std::uint16_t>(i);
-  }
-  if (!layout_.has_tracepoints && layout_.time_attr == AttrsById::kNone) {
+  choose_time();
+  if (!layout_.has_tracepoints && std::ranges::none_of(layout_.attrs, &Attr::is_time)) {
     return fail(
         "{}: holds no tracepoints, and no samples of cycles or a clock with their time and CPU; "
         "record with perf kvm stat record, with perf record -a -e 'kvm:*', or samples with perf "

@@ -39,8 +39,6 @@ struct Layout {
   std::vector<RecordShape> shapes;  // of each attr
   AttrsById by_id;                  // needed where attrs differ
   bool has_tracepoints = false;     // else samples of code alone
-  // The first event whose samples tell time, by what code it was spent in; kNone: there is none.
-  std::uint16_t time_attr = AttrsById::kNone;
   trace_dat::TracingData tracing;
 
   std::string clock = "perf";  // without -k: that of ftrace's clock perf

@@ -19,13 +19,13 @@ namespace {
 
 using kernel_events::RecordedEvent;
 
-// The attr of a record: its id is a sample's first field, and the last one of others.
+// The attr of a record, by its id.
 std::uint16_t attr_of(const Layout& layout, const Record& record) {
-  if ((layout.attrs.front().sample_type & kIdentifier) == 0) return 0;  // all have the same fields
-  if (record.bytes.size() < kRecordHeader + 8) return AttrsById::kNone;
-  const std::size_t at =
-      record.type == RecordType::kSample ? kRecordHeader : record.bytes.size() - 8;
-  const std::uint16_t attr = layout.by_id.find(load<std::uint64_t>(record.bytes.data() + at));
+  constexpr std::uint64_t kHasId = kId | kIdentifier;
+  if ((layout.attrs.front().sample_type & kHasId) == 0) return 0;  // all have the same fields
+  const auto id = layout.shapes.front().id(record.bytes, record.type == RecordType::kSample);
+  if (!id) return AttrsById::kNone;
+  const std::uint16_t attr = layout.by_id.find(*id);
   return attr == AttrsById::kNone && layout.attrs.size() == 1 ? 0 : attr;
 }
 
@@ -208,7 +208,7 @@ void PerfDataSource::on_sample(const Record& record) {
 void PerfDataSource::on_code(const Record& record) {
   const std::uint16_t attr = attr_of(layout_, record);
   CodeSample sample;
-  if (attr == AttrsById::kNone || attr != layout_.time_attr) return;
+  if (attr == AttrsById::kNone || !layout_.attrs[attr].is_time) return;
   if (!layout_.shapes[attr].code_sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus ||
       sample.time < order_.limit()) {
     ++counters_.damaged_events;
@@ -373,8 +373,10 @@ bool PerfDataSource::give_out_code(const Item& item, Event& event) {
   event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
   event.type = 0;
   event.raw = record.bytes;
+  const bool is_fixed = sample.period == 0 && !layout_.attrs[attr].frequency;
+  const std::uint64_t period = is_fixed ? layout_.attrs[attr].period : sample.period;
   event.payload = KernelSample{mode_of(sample.mode), layout_.attrs[attr].by_timer, sample.address,
-                               sample.chain, std::max<std::uint64_t>(sample.period, 1)};
+                               sample.chain, std::max<std::uint64_t>(period, 1)};
   return true;
 }
 

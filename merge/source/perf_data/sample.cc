@@ -30,8 +30,8 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
   constexpr std::uint32_t kHardware = 0, kSoftware = 1, kTracepoint = 2;
   constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1, kCycles = 0, kReferenceCycles = 9;
-  constexpr std::uint64_t kFrequency = 1u << 10, kSampleIdAll = 1u << 18, kUseClock = 1u << 25,
-                          kBackward = 1u << 27;
+  constexpr std::uint64_t kWithoutKernel = 1u << 5, kFrequency = 1u << 10, kSampleIdAll = 1u << 18,
+                          kUseClock = 1u << 25, kBackward = 1u << 27;
   if (bytes.size() < kFirstVersion) return std::nullopt;
   const auto u64 = [&](std::size_t at) { return load<std::uint64_t>(bytes.data() + at); };
   Attr attr;
@@ -39,12 +39,16 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   attr.tracepoint = type == kTracepoint;
   attr.config = u64(8);
   attr.by_timer = type == kSoftware && (attr.config == kCpuClock || attr.config == kTaskClock);
-  attr.is_time = attr.by_timer ||
-                 (type == kHardware && (attr.config == kCycles || attr.config == kReferenceCycles));
+  // Above 32 bits a hardware event's config says which kind of cores.
+  const auto number = static_cast<std::uint32_t>(attr.config);
+  attr.is_time =
+      attr.by_timer || (type == kHardware && (number == kCycles || number == kReferenceCycles));
+  attr.counter = type << 16 | number;
   attr.period = u64(16);
   attr.sample_type = u64(24);
   attr.read_format = u64(32);
   const std::uint64_t flags = u64(40);
+  attr.is_time = attr.is_time && (flags & kWithoutKernel) == 0;
   attr.frequency = (flags & kFrequency) != 0;
   attr.sample_id_all = (flags & kSampleIdAll) != 0;
   attr.backward = (flags & kBackward) != 0;
@@ -123,6 +127,23 @@ std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) c
   if (!has_place_ || record.size() < kRecordHeader + trailer_) return std::nullopt;
   const std::byte* at = record.data() + record.size() - trailer_;
   return Trailer{load<std::uint64_t>(at + trailer_time_), load<std::uint32_t>(at + trailer_cpu_)};
+}
+
+std::optional<std::uint64_t> RecordShape::id(std::span<const std::byte> record,
+                                             bool is_sample) const {
+  std::size_t at = kRecordHeader;
+  if ((sample_type_ & kIdentifier) != 0) {
+    if (!is_sample) at = record.size() - 8;
+  } else if ((sample_type_ & kId) == 0) {
+    return std::nullopt;
+  } else if (is_sample) {
+    at += 8 * count_of(sample_type_, kIp | kTid | kTime | kAddr);
+  } else {
+    if (record.size() < kRecordHeader + trailer_) return std::nullopt;
+    at = record.size() - trailer_ + 8 * count_of(sample_type_, kTid | kTime);
+  }
+  if (record.size() < kRecordHeader + 8 || at > record.size() - 8) return std::nullopt;
+  return load<std::uint64_t>(record.data() + at);
 }
 
 void AttrsById::add(std::uint64_t id, std::uint16_t attr) { added_.push_back({id, attr}); }

@@ -6,6 +6,8 @@
 //
 // Each field is there where sample_type has its bit. Source: perf_event_open(2),
 // include/uapi/linux/perf_event.h; docs/formats/perf-data.md.
+//
+// More than 150 lines: what one record tells stands together.
 #pragma once
 
 #include <cstddef>
@@ -55,10 +57,11 @@ enum SampleBit : std::uint64_t {
 // perf_event_attr, as far as a reader of tracepoints needs it.
 struct Attr {
   bool tracepoint = false;
-  bool by_timer = false;     // the software events cpu-clock and task-clock
-  bool is_time = false;      // these, or cycles: how often it samples code tells how long that took
-  std::uint64_t config = 0;  // of a tracepoint its id, the events' common_type
-  std::uint64_t period = 1;  // or the frequency
+  bool by_timer = false;  // the software events cpu-clock and task-clock
+  bool is_time = false;   // these, or cycles: how often it samples code tells how long that took
+  std::uint32_t counter = 0;  // what is_time is said of: its type, and number of that
+  std::uint64_t config = 0;   // of a tracepoint its id, the events' common_type
+  std::uint64_t period = 1;   // or the frequency
   std::uint64_t sample_type = 0;
   std::uint64_t read_format = 0;
   bool frequency = false, sample_id_all = false, backward = false;
@@ -110,6 +113,9 @@ class RecordShape {
   // Where has_code().
   [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeSample& sample) const;
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
+  // Of a sample or another record, where sample_type has it.
+  [[nodiscard]] std::optional<std::uint64_t> id(std::span<const std::byte> record,
+                                                bool is_sample) const;
 
  private:
   [[nodiscard]] bool other_sample(std::span<std::byte> record, Sample& sample) const;

@@ -179,7 +179,7 @@ TEST_F(SamplingTest, AThreadThatFindsNoRoomIsCountedOnceAndTold) {
   child(), child(), child();
   for (int again = 0; again < 2; ++again) sampler_->follow(threads_);
   EXPECT_EQ(events(), 1u);
-  EXPECT_THAT(sampler_->warning(), HasSubstr("2 threads have no samples, the first ("));
+  EXPECT_THAT(sampler_->warning(), HasSubstr("2 threads lack samples, the first ("));
   EXPECT_THAT(sampler_->warning(), HasSubstr("no room for its samples"));
 }
 

@@ -283,6 +283,45 @@ TEST_F(CodeSamplesTest, AChainThatIsLongerThanItsRecordIsDamaged) {
   EXPECT_EQ(source->counters().damaged_events, 1u);
 }
 
+TEST_F(CodeSamplesTest, OnlyCyclesAndClocksTellTime) {
+  constexpr std::uint64_t kPerformanceCores = std::uint64_t{4} << 32;
+  const auto is_read = [this](std::uint32_t type, std::uint64_t config, std::uint64_t flags) {
+    PerfDataFile file = file_;
+    file.type = type;
+    file.config = config;
+    file.flags |= flags;
+    temporary_.write(file.code(100, 0, 42, 1, "").file());
+    return open_perf_data(temporary_.path()).has_value();
+  };
+  constexpr std::uint64_t kWithoutKernel = 1u << 5, kFrequency = 1u << 10;
+  EXPECT_TRUE(is_read(0, 0, 0));
+  EXPECT_TRUE(is_read(0, kPerformanceCores, 0));
+  EXPECT_TRUE(is_read(1, 1, 0));                // task-clock
+  EXPECT_FALSE(is_read(0, 3, 0));               // cache-misses
+  EXPECT_FALSE(is_read(1, 2, 0));               // page-faults
+  EXPECT_FALSE(is_read(0, 0, kWithoutKernel));  // cycles:u
+  EXPECT_FALSE(is_read(0, 0, kFrequency));      // how much each stands for is not told
+}
+
+TEST_F(CodeSamplesTest, AFixedPeriodIsTheAttrs) {
+  file_.period = 1000;
+  const auto source = open(file_.code(100, 0, 42, 1, "").file());
+  Event event;
+  ASSERT_EQ(source->next(event), Read::kEvent);
+  EXPECT_EQ(std::get<KernelSample>(event.payload).period, 1000u);
+}
+
+// perf leaves IDENTIFIER out where all events have the same fields.
+TEST_F(PerfDataTest, AnIdStandsAfterTheAddressOfASampleAndBeforeTheCpuOfOthers) {
+  const RecordShape shape(kIp | kTid | kTime | kAddr | kId | kCpu, 0);
+  const std::string sample = PerfDataFile::record(9, words(1, 2, 3, 4, 77, 5));
+  EXPECT_EQ(shape.id(std::as_bytes(std::span(sample)), true), 77u);
+  const std::string other = PerfDataFile::record(2, words(9, 9) + words(2, 3, 77, 5));
+  EXPECT_EQ(shape.id(std::as_bytes(std::span(other)), false), 77u);
+  EXPECT_EQ(shape.id(std::as_bytes(std::span(sample)).first(44), true), std::nullopt);
+  EXPECT_EQ(RecordShape(kIp | kTime, 0).id(std::as_bytes(std::span(sample)), true), std::nullopt);
+}
+
 TEST_F(CodeSamplesTest, SamplesWithoutTheirCpuAreRefused) {
   file_.code(100, 0, 42, 1, "").sample_type &= ~std::uint64_t{kCpu};
   EXPECT_THAT(error_of(file_.file()).message, HasSubstr("--sample-cpu"));

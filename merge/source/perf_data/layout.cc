@@ -282,7 +282,9 @@ std::optional<std::string_view> name_of_clock(std::int32_t clock) {
 // of cores.
 void LayoutReader::choose_time() {
   const bool told_apart =
-      layout_.attrs.size() == 1 || (layout_.attrs.front().sample_type & (kId | kIdentifier)) != 0;
+      layout_.attrs.size() == 1 || std::ranges::all_of(layout_.attrs, [](const Attr& attr) {
+        return (attr.sample_type & (kId | kIdentifier)) != 0;
+      });
   std::optional<std::uint32_t> first;
   for (std::size_t i = 0; i < layout_.attrs.size(); ++i) {
     Attr& attr = layout_.attrs[i];

@@ -26,7 +26,11 @@ std::uint16_t attr_of(const Layout& layout, const Record& record) {
   const auto id = layout.shapes.front().id(record.bytes, record.type == RecordType::kSample);
   if (!id) return AttrsById::kNone;
   const std::uint16_t attr = layout.by_id.find(*id);
-  return attr == AttrsById::kNone && layout.attrs.size() == 1 ? 0 : attr;
+  // A tracepoint's fields tell what it is.
+  const bool is_first =
+      layout.attrs.size() == 1 ||
+      (layout.attrs.front().tracepoint && (layout.attrs.front().sample_type & kIdentifier) == 0);
+  return attr == AttrsById::kNone && is_first ? 0 : attr;
 }
 
 enum class Look : std::uint8_t { kSample, kOther, kDamaged };

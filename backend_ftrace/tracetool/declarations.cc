@@ -102,17 +102,16 @@ Result<Declarations> Declarations::read(const std::string& path) {
   return Declarations(std::move(*text));
 }
 
-bool Declarations::may_declare(std::string_view name) const {
-  const auto place = std::lower_bound(places_.begin(), places_.end(), Place{hash_of(name), 0});
-  return place != places_.end() && place->hash == hash_of(name);
+std::span<const Declarations::Place> Declarations::places_of(std::string_view name) const {
+  const std::uint32_t hash = hash_of(name);
+  const auto first = std::ranges::lower_bound(places_, hash, {}, &Place::hash);
+  return {first, std::ranges::upper_bound(first, places_.end(), hash, {}, &Place::hash)};
 }
 
 std::optional<Event> Declarations::find(std::string_view name) const {
-  const std::uint32_t hash = hash_of(name);
-  auto place = std::lower_bound(places_.begin(), places_.end(), Place{hash, 0});
-  for (std::size_t tried = 0; tried < kMostTried && place != places_.end() && place->hash == hash;
-       ++place, ++tried) {
-    for (Event& event : parse_declaration(std::string_view(text_).substr(place->offset))) {
+  const std::span<const Place> places = places_of(name);
+  for (const Place& place : places.first(std::min(places.size(), kMostTried))) {
+    for (Event& event : parse_declaration(std::string_view(text_).substr(place.offset))) {
       if (event.name == name) return std::move(event);
     }
   }

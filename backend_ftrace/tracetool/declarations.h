@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,7 @@ class Declarations {
   // Events that are declared, with or without an error; a tcg event is two.
   [[nodiscard]] std::size_t size() const { return places_.size(); }
   // False where none of that name is declared.
-  [[nodiscard]] bool may_declare(std::string_view name) const;
+  [[nodiscard]] bool may_declare(std::string_view name) const { return !places_of(name).empty(); }
   // Its `line` counts from the declaration's own first line.
   [[nodiscard]] std::optional<Event> find(std::string_view name) const;
 
@@ -38,6 +39,8 @@ class Declarations {
     std::uint32_t hash, offset;  // of the event's name, of its declaration in the text
     friend auto operator<=>(const Place&, const Place&) = default;
   };
+  // Of the events of that name, and of others with its hash.
+  [[nodiscard]] std::span<const Place> places_of(std::string_view name) const;
   std::string text_;
   std::vector<Place> places_;  // sorted: of one name, in the order of the file
 };

@@ -77,12 +77,9 @@ void KernelSamples::on_before(ThreadId id, Timestamp at) {
 
 void KernelSamples::take(const Taken& taken) {
   const auto [place, is_new] = share_of_.try_emplace(taken.stack, shares_.size());
-  if (is_new) shares_.push_back({taken.stack});
-  SampleShare& share = shares_[place->second];
+  if (is_new) shares_.push_back({taken.stack, {}});
   const auto weight = static_cast<double>(taken.period);
-  ++share.samples;
-  share.weight += weight;
-  share.squares += weight * weight;
+  shares_[place->second].sum += {1, weight, weight * weight};
 }
 
 void KernelSamples::on_exit(const ExitSpan& exit) {

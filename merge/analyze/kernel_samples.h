@@ -28,11 +28,21 @@ struct SampleFrame {
   SampleStackId parent = 0;
   NameId name = kNoName;
 };
+// Samples, the sum of their periods, and of those squared: a sample of a counter whose period is
+// adapted stands for more, or less, than another.
+struct SampleSum {
+  std::uint64_t samples = 0;
+  double weight = 0, squares = 0;
+  SampleSum& operator+=(const SampleSum& more) {
+    samples += more.samples;
+    weight += more.weight;
+    squares += more.squares;
+    return *this;
+  }
+};
 struct SampleShare {
   SampleStackId stack = 0;  // the innermost is what was executed
-  std::uint32_t samples = 0;
-  // The sum of their periods, and of those squared.
-  double weight = 0, squares = 0;
+  SampleSum sum;
 };
 // By where they were taken; they sum to all that came.
 struct SampleCounters {

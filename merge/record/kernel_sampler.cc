@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/descriptors.h"
@@ -68,26 +69,25 @@ void append_map(std::string& bytes, std::uint64_t begin, std::uint64_t size,
   append_record(bytes, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, body, {});
 }
 
-std::optional<std::uint64_t> symbol_in(std::string_view kallsyms, std::string_view name) {
-  const auto at = kallsyms.find(name);
-  if (at == kallsyms.npos) return std::nullopt;
-  const auto line = kallsyms.rfind('\n', at);
-  const auto begin = line == kallsyms.npos ? 0 : line + 1;
-  return parse_number(
-      fmt::format("0x{}", kallsyms.substr(begin, kallsyms.find(' ', begin) - begin)));
+// "ffffffff81000000 T _text"
+std::uint64_t address_of(std::string_view line) {
+  return parse_number(fmt::format("0x{}", line.substr(0, line.find(' ')))).value_or(0);
 }
 
 // Nothing where addresses are hidden.
 void append_kernel(std::string& bytes) {
-  const std::string kallsyms = read_text("/proc/kallsyms").value_or("");
-  const auto text = symbol_in(kallsyms, " T _text\n"), end = symbol_in(kallsyms, " T _etext\n");
-  if (text.value_or(0) == 0 || end.value_or(0) <= *text) return;
-  append_map(bytes, *text, *end - *text, *text, "[kernel.kallsyms]_text");
+  std::uint64_t text = 0, end = 0;
+  std::ifstream symbols("/proc/kallsyms");  // line by line: the whole of it would be large
+  for (std::string line; (text == 0 || end == 0) && std::getline(symbols, line);) {
+    if (line.ends_with(" T _text")) text = address_of(line);
+    if (line.ends_with(" T _etext")) end = address_of(line);
+  }
+  if (text == 0 || end <= text) return;
+  append_map(bytes, text, end - text, text, "[kernel.kallsyms]_text");
   // "kvm 1400832 1 kvm_amd, Live 0xffffffffc0a00000"
   const std::string modules = read_text("/proc/modules").value_or("");
   for (std::string_view rest = modules; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::string_view line = take_line(rest);
     const auto name = line.find(' '), size = line.find(' ', name + 1), address = line.find(" 0x");
     if (address == line.npos || size > address) continue;
     const auto begin =

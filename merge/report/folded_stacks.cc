@@ -7,16 +7,12 @@
 #include "merge/report/keyed_rows.h"
 
 namespace trapline {
-namespace {
 
-// A frame's name: ';' separates frames and a line's last blank the weight.
-std::string frame(std::string_view name) {
+std::string folded_frame(std::string_view name) {
   std::string text = printable(name);
   std::replace(text.begin(), text.end(), ';', ',');
   return text;
 }
-
-}  // namespace
 
 void ExitStacks::add(const ExitSpan& exit, std::uint64_t weight, const Pipeline& pipeline) {
   const Key key{pipeline.stack_of(exit),     exit.source, exit.reason.isa, exit.reason.reason,
@@ -30,8 +26,9 @@ void ExitStacks::each(const Naming& names,
     const auto& [stack, source, isa, reason, exception_class, device] = key;
     std::string text;
     if (stack != kNoStack) text = printable(names.pipeline.stacks().text(stack)) + ';';
-    text += frame(reason_text(names.timeline.source(source), {reason, isa, exception_class}));
-    if (device != kNoName) text += ';' + frame(names.names[device]);
+    text +=
+        folded_frame(reason_text(names.timeline.source(source), {reason, isa, exception_class}));
+    if (device != kNoName) text += ';' + folded_frame(names.names[device]);
     take(text, weight);
   }
   take("[other]", other_);
@@ -50,14 +47,15 @@ void KernelStacks::each(const Naming& names,
                         const std::function<void(const std::string&, std::uint64_t)>& take) const {
   const KernelTracker* kernel = names.pipeline.kernel();
   const auto text_of = [&](KernelWork work, NameId name) {
-    return ';' + frame(kernel_work_text(work, names.names[name]));
+    return ';' + folded_frame(kernel_work_text(work, names.names[name]));
   };
   for (const auto& [key, ns] : ns_) {
     const auto& [source, number, isa, exception_class, stack, work, name] = key;
     std::string inside = stack == 0 ? text_of(work, name) : std::string();
     for (KernelStackId at = stack; at != 0; at = kernel->frame(at).parent)
       inside.insert(0, text_of(kernel->frame(at).work, kernel->frame(at).name));
-    take(frame(reason_text(names.timeline.source(source), {number, isa, exception_class})) + inside,
+    take(folded_frame(reason_text(names.timeline.source(source), {number, isa, exception_class})) +
+             inside,
          ns);
   }
   if (other_ != 0) take("[other]", other_);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -18,6 +19,9 @@
 #include "merge/pass/naming.h"
 
 namespace trapline {
+
+// A frame's name: ';' separates frames, and a line's last blank the weight.
+[[nodiscard]] std::string folded_frame(std::string_view name);
 
 using FoldedTimes = std::map<std::string, std::uint64_t>;  // ns by stack
 

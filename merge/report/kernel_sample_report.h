@@ -17,12 +17,6 @@ struct SampledTime {
   std::uint64_t samples = 0, ns = 0;
   std::optional<std::uint64_t> low_ns, high_ns;  // nothing: no samples tell
 };
-// Samples, the sum of their periods, and of those squared: a sample of a counter whose period is
-// adapted stands for more, or less, than another.
-struct SampleSum {
-  std::uint64_t samples = 0;
-  double weight = 0, squares = 0;
-};
 // `part` of `all`, which stand for `whole_ns`: Wilson's score interval of its share, by Kish's
 // effective number of samples, which is their number where all weigh the same.
 [[nodiscard]] SampledTime sampled_time(const SampleSum& part, const SampleSum& all,

@@ -8,6 +8,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
+#include "merge/report/folded_stacks.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/report.h"
 #include "merge/report/tables.h"
@@ -20,12 +21,6 @@ constexpr std::string_view kNotSampled = "not sampled", kOtherStack = "[other]";
 struct Counts {
   SampleSum own, total;
 };
-
-void add_to(SampleSum& sum, const SampleSum& more) {
-  sum.samples += more.samples;
-  sum.weight += more.weight;
-  sum.squares += more.squares;
-}
 
 CellValue to_cell(std::uint64_t ns) { return to_value(ns); }
 CellValue to_cell(const std::optional<std::uint64_t>& ns) {
@@ -68,12 +63,11 @@ void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) 
   (samples.shares().empty() ? unproven : reason.ns) += ns;
   reason.before = count;
   for (const SampleShare& share : samples.shares()) {
-    const SampleSum sum{share.samples, share.weight, share.squares};
-    add_to(reason.all, sum);
+    reason.all += share.sum;
     const auto known = reason.stacks.find(share.stack);
     if (known == reason.stacks.end()) ++stacks_;
     const bool fits = known != reason.stacks.end() || stacks_ <= kMostStacks;
-    add_to(reason.stacks[fits ? share.stack : 0], sum);
+    reason.stacks[fits ? share.stack : 0] += share.sum;
   }
 }
 
@@ -90,8 +84,8 @@ std::map<std::string, KernelSampleTable::Reason> KernelSampleTable::by_name(
     Reason& reason = reasons[name];
     reason.ns += more.ns;
     reason.not_sampled_ns += more.not_sampled_ns + more.pending_ns;
-    add_to(reason.all, more.all);
-    for (const auto& [stack, sum] : more.stacks) add_to(reason.stacks[stack], sum);
+    reason.all += more.all;
+    for (const auto& [stack, sum] : more.stacks) reason.stacks[stack] += sum;
   };
   for (const auto& [key, reason] : reasons_) {
     const auto& [source, number, isa, exception_class, thread] = key;
@@ -127,12 +121,12 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
     std::set<std::string_view> counted;       // a function that calls itself has its total once
     for (const auto& [stack, sum] : reason.stacks) {
       counted.clear();
-      if (stack == 0) add_to(functions[std::string(kOtherStack)].own, sum);
+      if (stack == 0) functions[std::string(kOtherStack)].own += sum;
       for (SampleStackId at = stack; at != 0; at = samples.frame(at).parent) {
         const std::string_view function = names.names[samples.frame(at).name];
         Counts& counts = functions[printable(function)];
-        if (at == stack) add_to(counts.own, sum);
-        if (counted.insert(function).second) add_to(counts.total, sum);
+        if (at == stack) counts.own += sum;
+        if (counted.insert(function).second) counts.total += sum;
       }
     }
     for (const auto& [function, counts] : functions)
@@ -149,20 +143,15 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
 void KernelSampleTable::each_stack(
     const Naming& names, const std::function<void(const std::string&, std::uint64_t)>& take) const {
   const KernelSamples& samples = *names.pipeline.samples();
-  const auto frame = [](std::string_view text) {
-    std::string one = printable(text);
-    std::ranges::replace(one, ';', ':');
-    return one;
-  };
   for (const auto& [name, reason] : by_name(names)) {
     if (reason.not_sampled_ns != 0)
-      take(fmt::format("{};{}", frame(name), kNotSampled), reason.not_sampled_ns);
+      take(fmt::format("{};{}", folded_frame(name), kNotSampled), reason.not_sampled_ns);
     double until = 0;
     std::uint64_t told = 0;  // they sum to the time whatever is rounded
     for (const auto& [stack, sum] : reason.stacks) {
       std::string inside = stack == 0 ? fmt::format(";{}", kOtherStack) : std::string();
       for (SampleStackId at = stack; at != 0; at = samples.frame(at).parent)
-        inside.insert(0, ';' + frame(names.names[samples.frame(at).name]));
+        inside.insert(0, ';' + folded_frame(names.names[samples.frame(at).name]));
       until += sum.weight;
       const bool is_last = stack == reason.stacks.rbegin()->first;
       constexpr double kMost = 9e18;  // that the cast takes
@@ -170,7 +159,7 @@ void KernelSampleTable::each_stack(
           std::min(kMost, static_cast<double>(reason.ns) * (until / reason.all.weight));
       const std::uint64_t end =
           is_last ? reason.ns : std::clamp(static_cast<std::uint64_t>(share), told, reason.ns);
-      take(frame(name) + inside, end - told);
+      take(folded_frame(name) + inside, end - told);
       told = end;
     }
   }

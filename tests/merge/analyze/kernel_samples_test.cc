@@ -37,7 +37,7 @@ class Samples : public SpanSink {
         const std::string name(pipeline.names()[pipeline.samples()->frame(at).name]);
         text = text.empty() ? name : name + ";" + text;
       }
-      stacks.emplace_back(text, share.samples);
+      stacks.emplace_back(text, share.sum.samples);
     }
     exits.push_back(std::move(stacks));
   }

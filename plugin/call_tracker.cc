@@ -50,7 +50,14 @@ void CallTracker::set_recording(bool on) {
     gate_.fetch_or(kSlow);
 }
 
+void CallTracker::stop_recording() {
+  take_request();
+  set_recording(false);
+}
+
 void CallTracker::start_recording_in(std::uint64_t function) {
+  if (recording() && requested_.load() == 0) return;
+  take_request();  // a stop closes what is open
   set_recording(true);
   Frame& top = *stack_->top;
   if (stack_->empty() || top.function != function || (top.flags & Frame::kSilent) == 0 ||

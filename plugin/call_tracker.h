@@ -112,12 +112,19 @@ class CallTracker {
   // At the end or when recording stops: closes what is open in the records.
   void close_all();
   void set_recording(bool on);
-  // The same, at the first instruction of the function that start= names: its call counts.
+  // At the first instruction of the function that start= or stop= names, after what was requested
+  // before. The call of the one that starts it counts.
   void start_recording_in(std::uint64_t function);
+  void stop_recording();
   // From another vCPU's thread: takes effect at this one's next call or return.
   void request_recording(bool on) {
     requested_.store(on ? 1 : 2);
     gate_.fetch_or(kSlow);  // after the request: set_recording() looks in the other order
+  }
+  // It does, or will once it sees what was requested.
+  [[nodiscard]] bool will_record() const {
+    const int requested = requested_.load();
+    return requested != 0 ? requested == 1 : recording();
   }
 
   [[nodiscard]] const TrackerCounters& counters() const { return counters_; }

@@ -143,10 +143,10 @@ void start_here(unsigned index, void*) {
   std::scoped_lock lock(session->translation);
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
-    if (vcpu == nullptr || vcpu->tracker->recording()) continue;
+    if (vcpu == nullptr) continue;
     if (vcpu->index == index)
       vcpu->tracker->start_recording_in(session->start_address);
-    else
+    else if (!vcpu->tracker->will_record())
       vcpu->tracker->request_recording(true);
   }
 }
@@ -156,7 +156,7 @@ void stop_here(unsigned index, void*) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr) continue;
     if (vcpu->index == index)
-      vcpu->tracker->set_recording(false);
+      vcpu->tracker->stop_recording();
     else
       vcpu->tracker->request_recording(false);
   }

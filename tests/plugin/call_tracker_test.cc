@@ -125,6 +125,28 @@ TEST_F(CallTrackerTest, RecordingStartsInAFunctionThatTheGuestCameBackTo) {
   EXPECT_EQ(records(), "7( 7) 7( 7)");
 }
 
+// Another vCPU's stop= was not seen yet when start= comes: what was open ends at the stop, and the
+// function that start= names is recorded anew.
+TEST_F(CallTrackerTest, AStartAfterAStopThatWasNotSeenRecords) {
+  call(1, kStackA - 8), call(7, kStackA - 40);
+  tracker_->request_recording(false);
+  EXPECT_FALSE(tracker_->will_record());
+  tracker_->start_recording_in(7);
+  EXPECT_TRUE(tracker_->will_record());
+  call(2, kStackA - 80), ret(kStackA - 80), ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 7( 7) 1) 7( 2( 2) 7)");
+}
+
+TEST_F(CallTrackerTest, AStopAfterAStartThatWasNotSeenDoesNotRecord) {
+  tracker_->set_recording(false);
+  tracker_->request_recording(true);
+  EXPECT_TRUE(tracker_->will_record());
+  tracker_->stop_recording();
+  EXPECT_FALSE(tracker_->will_record());
+  call(1, kStackA - 8), ret(kStackA - 8);
+  EXPECT_EQ(records(), "");
+}
+
 // A kernel that called user mode: a system call from there ends, what the kernel did before goes
 // on.
 TEST_F(CallTrackerTest, ASystemCallsReturnLeavesWhatTheKernelDidBeforeUserMode) {

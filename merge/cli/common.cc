@@ -78,7 +78,6 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
 PageOptions page_options(const InputOptions& input, const SelectionOptions& which) {
   PageOptions options;
   options.tool = "trapline " TRAPLINE_VERSION;
-  options.recorded = session_facts(input.paths);
   options.command = {"report"};
   for (const auto& words : {recording_words(input), which.words()})
     options.command.insert(options.command.end(), words.begin(), words.end());

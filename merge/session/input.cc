@@ -30,11 +30,27 @@ Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   return parts;
 }
 
+void add_facts(const SessionJson& session, Input& input) {
+  const auto add = [&input](const char* what, std::string text) {
+    if (!text.empty()) input.recorded.emplace_back(what, std::move(text));
+  };
+  const SessionHost& host = session.host;
+  if (!host.machine.empty() || !host.kernel.empty())
+    add("Host", fmt::format("{} {}, {} CPUs", host.machine, host.kernel, host.cpus));
+  add("QEMU", session.qemu_version);
+  constexpr std::size_t kLongest = 2000;
+  std::string command = fmt::format("{}", fmt::join(session.command, " "));
+  if (command.size() > kLongest) command = command.substr(0, kLongest) + " …";
+  add("Command", std::move(command));
+  if (!session.closed) add("Cut off", "the recording was not closed: it ends where it was cut off");
+}
+
 // What session.json tells: the threads and the virtual machines' names. Returns what else than its
 // pages hold the recording would have held, had it happened.
 Capabilities read_session(const std::string& folder, Input& input) {
   const auto session = read_session_json(folder);
   if (!session) return {};
+  add_facts(*session, input);
   for (const SessionThread& thread : session->threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -49,6 +50,8 @@ struct Input {
   // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
   SymbolTable symbols;
+  // And of how it was recorded: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command", "…"}.
+  std::vector<std::pair<std::string, std::string>> recorded;
   std::vector<std::string> notes;    // what a reader of the report has to know of the sources
   tracetool::Declarations declared;  // of trace-events-all; none when there is no such file
   // Whether the observer saw all that sources[0] will yield, in the timeline's time, and no other

@@ -3,32 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "backend_ftrace/base/json_text.h"
-#include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/render/page_template.h"
 #include "merge/report/options.h"
 
 namespace trapline {
-namespace {
-
-std::string text_of(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::string joined(const nlohmann::json& words) {
-  std::string text;
-  for (const auto& word : words) {
-    if (!word.is_string()) continue;
-    text += (text.empty() ? "" : " ") + word.get<std::string>();
-    if (text.size() > 2000) return text.substr(0, 2000) + " …";
-  }
-  return text;
-}
-
-}  // namespace
-
 namespace {
 
 ReportOptions options_of_requests() {
@@ -93,38 +71,6 @@ void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {
       losses_.begin(), losses_.end(),
       [](const Loss& a, const Loss& b) { return elapsed(a.from, a.to) < elapsed(b.from, b.to); });
   if (elapsed(loss.from, loss.to) > elapsed(shortest->from, shortest->to)) *shortest = loss;
-}
-
-std::vector<std::pair<std::string, std::string>> session_facts(
-    const std::vector<std::string>& paths) {
-  std::vector<std::pair<std::string, std::string>> facts;
-  for (const std::string& path : paths) {
-    const auto text = read_text(path + "/session.json", kMostJson);
-    if (!text || !is_bounded_json(*text)) continue;
-    const auto session = nlohmann::json::parse(*text, nullptr, false);
-    if (!session.is_object()) continue;
-    if (const auto host = session.find("host"); host != session.end() && host->is_object()) {
-      const auto cpus = host->find("cpus");
-      const bool known = cpus != host->end() && cpus->is_number_integer();
-      facts.emplace_back(
-          "Host", fmt::format("{} {}, {} CPUs", text_of(*host, "machine"), text_of(*host, "kernel"),
-                              known ? cpus->get<std::int64_t>() : 0));
-    }
-    if (const auto versions = session.find("versions");
-        versions != session.end() && versions->is_object() && versions->contains("qemu") &&
-        (*versions)["qemu"].is_string()) {
-      facts.emplace_back("QEMU", (*versions)["qemu"].get<std::string>());
-    }
-    if (const auto command = session.find("command");
-        command != session.end() && command->is_array()) {
-      facts.emplace_back("Command", joined(*command));
-    }
-    if (const auto closed = session.find("closed");
-        closed != session.end() && closed->is_boolean() && !closed->get<bool>()) {
-      facts.emplace_back("Cut off", "the recording was not closed: it ends where it was cut off");
-    }
-  }
-  return facts;
 }
 
 Result<void> check_page() {

@@ -186,7 +186,7 @@ struct PageData::Writer {
   std::string print(std::size_t neighbourhoods) {
     const Json base = report_json(report);
     Json json;
-    json["recorded"] = data.options_.recorded;
+    json["recorded"] = data.pass_.input().recorded;
     json["tool"] = data.options_.tool;
     json["command"] = data.options_.command;
     json["sources"] = sources(base["sources"]);

@@ -6,7 +6,6 @@
 #include <ostream>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -19,15 +18,9 @@ struct PageOptions {
 
   std::vector<std::string> command;  // "report", FILE, …: the words that print this in a terminal
   std::string tool;                  // "trapline 0.1.0"
-  // What the recording says of itself: {"host", "Linux …"}, {"command", …}.
-  std::vector<std::pair<std::string, std::string>> recorded;
   std::optional<std::vector<PhaseSpec>> phases;  // nothing: none are asked for
   bool kernel = false;                           // what the kernel's time in exits went to
 };
-
-// What session.json tells, where one of the paths is a session; else nothing.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> session_facts(
-    const std::vector<std::string>& paths);
 
 // JSON that can stand in a script element: what would end one, or begin a comment in one, is
 // written as an escape.

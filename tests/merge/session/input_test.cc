@@ -15,6 +15,10 @@ namespace trapline::test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 using trace_dat::RecorderText;
 
 Input open(const std::string& path) {
@@ -37,6 +41,19 @@ TEST(OpenInput, WhatASessionRecordedAndDidNotHappenIsKnown) {
   EXPECT_TRUE(model.userspace_exits);
   EXPECT_EQ(model.user_end, UserEnd::kIoctl);
   EXPECT_FALSE(choose_exit_model(open(folder / "trace.dat").capabilities).userspace_exits);
+}
+
+TEST(OpenInput, ASessionTellsHowItWasRecorded) {
+  TemporaryFolder folder;
+  fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/nested/svm.dat", folder / "trace.dat");
+  std::ofstream(folder / "session.json") << R"({"version": 1, "closed": false,
+    "command": ["qemu", "-m", "1G"], "versions": {"qemu": "10.0.2"},
+    "host": {"kernel": "6.1.0", "machine": "x86_64", "cpus": 2}})";
+  EXPECT_THAT(open(folder.path()).recorded,
+              ElementsAre(Pair("Host", "x86_64 6.1.0, 2 CPUs"), Pair("QEMU", "10.0.2"),
+                          Pair("Command", "qemu -m 1G"), Pair("Cut off", HasSubstr("not closed"))));
+  std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true})";
+  EXPECT_THAT(open(folder.path()).recorded, IsEmpty());
 }
 
 // The same number of bytes, so that nothing else moves.

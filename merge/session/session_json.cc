@@ -1,10 +1,11 @@
-// More than 400 lines: the reader and the writer of one format, field by field.
 #include "merge/session/session_json.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -19,269 +20,289 @@ using parsed = nlohmann::json;
 // The recorder keeps at most so many sync series: from here on they are thinned out.
 constexpr std::size_t kMostSyncs = 64;
 
-// ---- writing
-
-json readings_json(const ClockReadings& clocks) {
-  json values = json::object();
-  for (std::size_t i = 0; i < kReadableClocks; ++i) {
-    if (clocks.values[i] != 0) values[std::string(kClockNames[i])] = clocks.values[i];
-  }
-  return values;
-}
-
-json hit_json(const SessionHit& hit) {
-  json facts = {{"at_ns", hit.at_ns}, {"ns", hit.ns}, {"reason", hit.reason}, {"tid", hit.tid}};
-  if (hit.vcpu) facts["vcpu"] = *hit.vcpu;
-  if (hit.open) facts["open"] = true;
-  if (hit.near_loss) facts["near_loss"] = true;
-  return facts;
-}
-
-json flight_json(const SessionFlight& flight) {
-  return {{"asked_by", flight.asked_by}, {"why", flight.why},     {"span_ns", flight.span_ns},
-          {"from_ns", flight.from_ns},   {"to_ns", flight.to_ns}, {"shortened", flight.shortened},
-          {"refused", flight.refused}};
-}
-
-json snapshot_json(const SessionSnapshot& snapshot) {
-  json text = {{"on", snapshot.on},
-               {"around_ns", snapshot.around_ns},
-               {"hits", snapshot.hits},
-               {"shortened", snapshot.shortened},
-               {"near_loss", snapshot.near_loss},
-               {"kept_events", snapshot.kept_events},
-               {"left_out_events", snapshot.left_out_events},
-               {"unwritten_events", snapshot.unwritten_events}};
-  if (!snapshot.cannot_hit.empty()) text["cannot_hit"] = snapshot.cannot_hit;
-  if (!snapshot.whole_run.empty()) text["whole_run"] = snapshot.whole_run;
-  if (snapshot.longest) text["longest"] = hit_json(*snapshot.longest);
-  json first = json::array(), windows = json::array();
-  for (const SessionHit& hit : snapshot.first_hits) first.push_back(hit_json(hit));
-  for (const SessionWindow& window : snapshot.first_windows) {
-    windows.push_back({{"from_ns", window.from_ns}, {"to_ns", window.to_ns}});
-  }
-  text["first_hits"] = std::move(first);
-  text["windows"] = snapshot.windows;
-  text["first_windows"] = std::move(windows);
-  return text;
-}
-
-json cgroups_json(const std::vector<SessionCgroup>& cgroups) {
-  json list = json::array();
-  for (const SessionCgroup& cgroup : cgroups) {
-    list.push_back({{"path", cgroup.path},
-                    {"nr_throttled", {cgroup.throttled_before, cgroup.throttled_after}},
-                    {"throttled_ns", {cgroup.throttled_ns_before, cgroup.throttled_ns_after}},
-                    {"threads", cgroup.threads}});
-  }
-  return list;
-}
-
-void add_lists(const SessionJson& session, json& text) {
-  json losses = json::array(), vms = json::array(), threads = json::array(), sync = json::array();
-  for (const CpuLoss& loss : session.losses) {
-    losses.push_back({{"cpu", loss.cpu},
-                      {"overwritten", loss.overwritten},
-                      {"dropped", loss.dropped},
-                      {"unwritten_pages", loss.unwritten_pages},
-                      {"unread", loss.unread}});
-  }
-  for (const SessionVm& vm : session.vms) vms.push_back({{"pid", vm.pid}, {"name", vm.name}});
-  for (const SessionThread& thread : session.threads) {
-    threads.push_back({{"tid", thread.tid}, {"pid", thread.pid}, {"name", thread.name}});
-  }
-  for (const SessionSync& bracket : session.sync) {
-    json entry = {{"series", bracket.series}, {"index", bracket.index}};
-    if (bracket.stamp) entry["stamp_ns"] = *bracket.stamp;
-    entry["before"] = readings_json(bracket.before);
-    entry["after"] = readings_json(bracket.after);
-    if (bracket.adjustment) entry["adjtimex"] = text_of(*bracket.adjustment);
-    sync.push_back(std::move(entry));
-  }
-  text["losses"] = std::move(losses);
-  text["events"] = session.events;
-  text["vms"] = std::move(vms);
-  text["threads"] = std::move(threads);
-  text["cgroups"] = cgroups_json(session.cgroups);
-  text["sync"] = std::move(sync);
-}
-
-// ---- reading, by keys that are looked up: ordered_json would walk them. Each get() leaves its
-// value as it was where the field is missing or of another type
-
-void get(const parsed& from, const char* key, std::string& value) {
-  const auto found = from.find(key);
-  if (found != from.end() && found->is_string()) value = found->get<std::string>();
-}
-void get(const parsed& from, const char* key, bool& value) {
-  const auto found = from.find(key);
-  if (found != from.end() && found->is_boolean()) value = found->get<bool>();
-}
-template <typename Number>
-bool get_number(const parsed& from, const char* key, Number& value) {
-  const auto found = from.find(key);
-  if (found == from.end() || !found->is_number_integer()) return false;
-  if (found->is_number_unsigned()) {
-    const auto number = found->get<std::uint64_t>();
-    if (number > static_cast<std::uint64_t>(std::numeric_limits<Number>::max())) return false;
-    value = static_cast<Number>(number);
+// The fields of each object, in the order of the text, for the writer and for the reader.
+// visit(): one that is always written; visit.told(): one that is not where it says nothing (0,
+// false, empty). Both return whether it is there. of() returns whether an element of a list has
+// what it needs.
+struct Fields {
+  template <typename Visit>
+  static bool of(Visit& visit, ClockReadings& clocks) {
+    for (std::size_t i = 0; i < kReadableClocks; ++i)
+      (void)visit.told(std::string(kClockNames[i]), clocks.values[i]);
     return true;
   }
-  const auto number = found->get<std::int64_t>();
-  if (std::numeric_limits<Number>::min() == 0 ||
-      number < static_cast<std::int64_t>(std::numeric_limits<Number>::min())) {
-    return false;
+  template <typename Visit>
+  static bool of(Visit& visit, SessionHit& hit) {
+    visit("at_ns", hit.at_ns);
+    visit("ns", hit.ns);
+    visit("reason", hit.reason);
+    visit("tid", hit.tid);
+    visit.told("vcpu", hit.vcpu);
+    visit.told("open", hit.open);
+    visit.told("near_loss", hit.near_loss);
+    return true;
   }
-  value = static_cast<Number>(number);
-  return true;
-}
-void get(const parsed& from, const char* key, std::vector<std::string>& value) {
-  const auto found = from.find(key);
-  if (found == from.end() || !found->is_array()) return;
-  for (const parsed& element : *found) {
-    if (element.is_string()) value.push_back(element.get<std::string>());
+  template <typename Visit>
+  static bool of(Visit& visit, SessionWindow& window) {
+    const bool begins = visit("from_ns", window.from_ns);
+    return visit("to_ns", window.to_ns) && begins;
   }
-}
-// The counts of a cgroup that went back, or are missing, are 0: they prove nothing.
-void get(const parsed& from, std::vector<SessionCgroup>& cgroups) {
-  const auto counts = [](const parsed& element, const char* key, std::uint64_t& before,
-                         std::uint64_t& after) {
-    const auto pair = element.find(key);
-    if (pair == element.end() || !pair->is_array() || pair->size() != 2) return;
-    if (!(*pair)[0].is_number_unsigned() || !(*pair)[1].is_number_unsigned()) return;
-    before = (*pair)[0].get<std::uint64_t>();
-    after = std::max(before, (*pair)[1].get<std::uint64_t>());
-  };
-  const auto list = from.find("cgroups");
-  if (list == from.end() || !list->is_array()) return;
-  for (const parsed& element : *list) {
-    if (!element.is_object()) continue;
-    SessionCgroup cgroup;
-    get(element, "path", cgroup.path);
-    counts(element, "nr_throttled", cgroup.throttled_before, cgroup.throttled_after);
-    counts(element, "throttled_ns", cgroup.throttled_ns_before, cgroup.throttled_ns_after);
-    const auto threads = element.find("threads");
-    for (std::size_t i = 0; threads != element.end() && i < threads->size(); ++i) {
-      if (!threads->is_array() || !(*threads)[i].is_number_unsigned()) continue;
-      const auto tid = (*threads)[i].get<std::uint64_t>();
-      if (tid <= std::numeric_limits<std::int32_t>::max())
-        cgroup.threads.push_back(static_cast<std::int32_t>(tid));
-    }
-    cgroups.push_back(std::move(cgroup));
+  template <typename Visit>
+  static bool of(Visit& visit, SessionFlight& flight) {
+    visit("asked_by", flight.asked_by);
+    visit("why", flight.why);
+    visit("span_ns", flight.span_ns);
+    visit("from_ns", flight.from_ns);
+    visit("to_ns", flight.to_ns);
+    visit("shortened", flight.shortened);
+    visit("refused", flight.refused);
+    return true;
   }
-}
-parsed object_in(const parsed& from, const char* key) {
-  const auto found = from.find(key);
-  return found != from.end() && found->is_object() ? *found : parsed::object();
-}
-// The objects of a list.
-template <typename Take>
-void each_in(const parsed& from, const char* key, Take&& take) {
-  const auto found = from.find(key);
-  if (found == from.end() || !found->is_array()) return;
-  for (const parsed& element : *found) {
-    if (element.is_object()) take(element);
+  template <typename Visit>
+  static bool of(Visit& visit, SessionSnapshot& snapshot) {
+    visit("on", snapshot.on);
+    visit("around_ns", snapshot.around_ns);
+    visit("hits", snapshot.hits);
+    visit("shortened", snapshot.shortened);
+    visit("near_loss", snapshot.near_loss);
+    visit("kept_events", snapshot.kept_events);
+    visit("left_out_events", snapshot.left_out_events);
+    visit("unwritten_events", snapshot.unwritten_events);
+    visit.told("cannot_hit", snapshot.cannot_hit);
+    visit.told("whole_run", snapshot.whole_run);
+    visit.told("longest", snapshot.longest);
+    visit("first_hits", snapshot.first_hits);
+    visit("windows", snapshot.windows);
+    visit("first_windows", snapshot.first_windows);
+    return true;
   }
-}
-
-bool get(const parsed& from, const char* key, ClockReadings& readings) {
-  const auto found = from.find(key);
-  if (found == from.end() || !found->is_object()) return false;
-  for (std::size_t i = 0; i < kReadableClocks; ++i) {
-    (void)get_number(*found, std::string(kClockNames[i]).c_str(), readings.values[i]);
+  template <typename Visit>
+  static bool of(Visit& visit, CpuLoss& loss) {
+    const bool named = visit("cpu", loss.cpu);
+    visit("overwritten", loss.overwritten);
+    visit("dropped", loss.dropped);
+    visit("unwritten_pages", loss.unwritten_pages);
+    visit("unread", loss.unread);
+    return named;
   }
-  return true;
-}
-
-SessionHit read_hit(const parsed& from) {
-  SessionHit hit;
-  (void)get_number(from, "at_ns", hit.at_ns);
-  (void)get_number(from, "ns", hit.ns);
-  get(from, "reason", hit.reason);
-  (void)get_number(from, "tid", hit.tid);
-  if (std::int32_t vcpu = 0; get_number(from, "vcpu", vcpu)) hit.vcpu = vcpu;
-  get(from, "open", hit.open);
-  get(from, "near_loss", hit.near_loss);
-  return hit;
-}
-
-SessionFlight read_flight(const parsed& from) {
-  SessionFlight flight;
-  get(from, "asked_by", flight.asked_by);
-  get(from, "why", flight.why);
-  (void)get_number(from, "span_ns", flight.span_ns);
-  (void)get_number(from, "from_ns", flight.from_ns);
-  (void)get_number(from, "to_ns", flight.to_ns);
-  get(from, "shortened", flight.shortened);
-  (void)get_number(from, "refused", flight.refused);
-  return flight;
-}
-
-SessionSnapshot read_snapshot(const parsed& from) {
-  SessionSnapshot snapshot;
-  get(from, "on", snapshot.on);
-  (void)get_number(from, "around_ns", snapshot.around_ns);
-  (void)get_number(from, "hits", snapshot.hits);
-  (void)get_number(from, "shortened", snapshot.shortened);
-  (void)get_number(from, "near_loss", snapshot.near_loss);
-  (void)get_number(from, "kept_events", snapshot.kept_events);
-  (void)get_number(from, "left_out_events", snapshot.left_out_events);
-  (void)get_number(from, "unwritten_events", snapshot.unwritten_events);
-  get(from, "cannot_hit", snapshot.cannot_hit);
-  get(from, "whole_run", snapshot.whole_run);
-  if (from.contains("longest") && from["longest"].is_object()) {
-    snapshot.longest = read_hit(from["longest"]);
+  template <typename Visit>
+  static bool of(Visit& visit, SessionVm& vm) {
+    const bool is_process = visit("pid", vm.pid);
+    visit("name", vm.name);
+    return is_process;
   }
-  each_in(from, "first_hits",
-          [&](const parsed& hit) { snapshot.first_hits.push_back(read_hit(hit)); });
-  (void)get_number(from, "windows", snapshot.windows);
-  each_in(from, "first_windows", [&](const parsed& element) {
-    SessionWindow window;
-    if (get_number(element, "from_ns", window.from_ns) &&
-        get_number(element, "to_ns", window.to_ns)) {
-      snapshot.first_windows.push_back(window);
-    }
-  });
-  return snapshot;
-}
-
-void read_lists(const parsed& from, SessionJson& session) {
-  each_in(from, "losses", [&](const parsed& element) {
-    CpuLoss loss;
-    if (!get_number(element, "cpu", loss.cpu)) return;
-    (void)get_number(element, "overwritten", loss.overwritten);
-    (void)get_number(element, "dropped", loss.dropped);
-    (void)get_number(element, "unwritten_pages", loss.unwritten_pages);
-    (void)get_number(element, "unread", loss.unread);
-    session.losses.push_back(loss);
-  });
-  get(from, "events", session.events);
-  each_in(from, "vms", [&](const parsed& element) {
-    SessionVm vm;
-    get(element, "name", vm.name);
-    if (get_number(element, "pid", vm.pid)) session.vms.push_back(std::move(vm));
-  });
-  each_in(from, "threads", [&](const parsed& element) {
-    SessionThread thread;
-    get(element, "name", thread.name);
-    if (get_number(element, "tid", thread.tid) && get_number(element, "pid", thread.pid)) {
-      session.threads.push_back(std::move(thread));
-    }
-  });
-  get(from, session.cgroups);
-  each_in(from, "sync", [&](const parsed& element) {
-    SessionSync sync;
-    (void)get_number(element, "series", sync.series);
-    (void)get_number(element, "index", sync.index);
-    if (std::uint64_t stamp = 0; get_number(element, "stamp_ns", stamp)) sync.stamp = stamp;
-    std::string adjustment;
-    get(element, "adjtimex", adjustment);
+  template <typename Visit>
+  static bool of(Visit& visit, SessionThread& thread) {
+    const bool is_thread = visit("tid", thread.tid), has_process = visit("pid", thread.pid);
+    visit("name", thread.name);
+    return is_thread && has_process;
+  }
+  // The counts of a cgroup that went back, or are missing, are 0: they prove nothing.
+  template <typename Visit>
+  static bool of(Visit& visit, SessionCgroup& cgroup) {
+    const auto counts = [&](const char* key, std::uint64_t& before, std::uint64_t& after) {
+      std::array<std::uint64_t, 2> both = {before, after};
+      visit(key, both);
+      before = both[0];
+      after = std::max(before, both[1]);
+    };
+    visit("path", cgroup.path);
+    counts("nr_throttled", cgroup.throttled_before, cgroup.throttled_after);
+    counts("throttled_ns", cgroup.throttled_ns_before, cgroup.throttled_ns_after);
+    visit("threads", cgroup.threads);
+    std::erase_if(cgroup.threads, [](std::int32_t tid) { return tid < 0; });
+    return true;
+  }
+  template <typename Visit>
+  static bool of(Visit& visit, SessionSync& sync) {
+    visit("series", sync.series);
+    visit("index", sync.index);
+    visit.told("stamp_ns", sync.stamp);
+    const bool before = visit("before", sync.before), after = visit("after", sync.after);
+    std::string adjustment = sync.adjustment ? text_of(*sync.adjustment) : std::string();
+    visit.told("adjtimex", adjustment);
     sync.adjustment = parse_adjustment(adjustment);
-    if (get(element, "before", sync.before) && get(element, "after", sync.after)) {
-      session.sync.push_back(sync);
+    return before && after;
+  }
+  template <typename Visit>
+  static bool of(Visit& visit, SessionHost& host) {
+    visit("kernel", host.kernel);
+    visit("cpus", host.cpus);
+    visit("machine", host.machine);
+    visit("name", host.name);
+    visit.told("boot_id", host.boot_id);
+    return true;
+  }
+  template <typename Visit>
+  static bool of(Visit& visit, SessionJson& session) {
+    int version = 1;
+    visit("version", version);
+    visit("closed", session.closed);
+    visit("command", session.command);
+    visit("added", session.added);
+    visit.told("pid", session.pid);
+    visit.told("user", session.user);
+    visit("host", session.host);
+    visit.object("versions", [&session](auto& versions) {
+      versions("trapline", session.trapline_version);
+      versions.told("qemu", session.qemu_version);
+    });
+    visit("clocks", session.clocks);
+    visit.told("functions", session.functions);
+    visit("start_real_ns", session.start_real_ns);
+    visit.told("end_real_ns", session.end_real_ns);
+    visit.object("recorder", [&session](auto& recorder) {
+      recorder("instance", session.instance);
+      recorder("pid", session.recorder_pid);
+      recorder("buffer_kb", session.buffer_kb);
+    });
+    visit.told("snapshot", session.snapshot);
+    visit.told("flight", session.flight);
+    visit.told("ended_by", session.ended_by);
+    visit.told("warnings", session.warnings);
+    visit.told("exit_status", session.exit_status);
+    visit("losses", session.losses);
+    visit("events", session.events);
+    visit("vms", session.vms);
+    visit("threads", session.threads);
+    visit("cgroups", session.cgroups);
+    visit("sync", session.sync);
+    return true;
+  }
+};
+
+using Texts = std::vector<std::pair<std::string, std::string>>;  // an object of texts
+
+class Writer {
+ public:
+  template <typename T>
+  bool operator()(const std::string& key, T& value) {
+    object_[key] = of(value);
+    return true;
+  }
+  template <typename T>
+  bool told(const std::string& key, T& value) {
+    return value != T() && (*this)(key, value);
+  }
+  template <typename T>
+  bool told(const std::string& key, std::optional<T>& value) {
+    return value && (*this)(key, *value);
+  }
+  template <typename Write>
+  void object(const std::string& key, const Write& write) {
+    Writer inner;
+    write(inner);
+    object_[key] = std::move(inner.object_);
+  }
+  template <typename T>
+  [[nodiscard]] static json of(T& value) {
+    if constexpr (requires(Writer & inner) { Fields::of(inner, value); }) {
+      Writer inner;
+      (void)Fields::of(inner, value);
+      return std::move(inner.object_);
+    } else {
+      return value;
     }
-  });
-}
+  }
+  template <typename T>
+  [[nodiscard]] static json of(std::vector<T>& values) {
+    json list = json::array();
+    for (T& value : values) list.push_back(of(value));
+    return list;
+  }
+  [[nodiscard]] static json of(Texts& texts) {
+    json object = json::object();
+    for (const auto& [key, text] : texts) object[key] = text;
+    return object;
+  }
+
+ private:
+  json object_ = json::object();
+};
+
+// Keys are looked up: ordered_json would walk them. A value stays as it was where its field is
+// missing or of another type.
+class Reader {
+ public:
+  explicit Reader(const parsed& from) : from_(from) {}
+  template <typename T>
+  bool operator()(const std::string& key, T& value) {
+    const auto found = from_.find(key);
+    return found != from_.end() && read(*found, value);
+  }
+  template <typename T>
+  bool told(const std::string& key, T& value) {
+    return (*this)(key, value);
+  }
+  template <typename Read>
+  void object(const std::string& key, const Read& read) {
+    const auto found = from_.find(key);
+    if (found == from_.end() || !found->is_object()) return;
+    Reader inner(*found);
+    read(inner);
+  }
+  template <typename T>
+  static bool read(const parsed& from, T& value) {
+    if constexpr (std::is_integral_v<T>) {
+      return read_number(from, value);
+    } else {
+      if (!from.is_object()) return false;
+      Reader inner(from);
+      return Fields::of(inner, value);
+    }
+  }
+  static bool read(const parsed& from, std::string& value) {
+    if (from.is_string()) value = from.get<std::string>();
+    return from.is_string();
+  }
+  static bool read(const parsed& from, bool& value) {
+    if (from.is_boolean()) value = from.get<bool>();
+    return from.is_boolean();
+  }
+  static bool read(const parsed& from, std::array<std::uint64_t, 2>& values) {
+    if (!from.is_array() || from.size() != 2) return false;
+    if (!from[0].is_number_unsigned() || !from[1].is_number_unsigned()) return false;
+    values = {from[0].get<std::uint64_t>(), from[1].get<std::uint64_t>()};
+    return true;
+  }
+  template <typename T>
+  static bool read(const parsed& from, std::optional<T>& value) {
+    T there{};
+    if (read(from, there)) value = std::move(there);
+    return value.has_value();
+  }
+  template <typename T>
+  static bool read(const parsed& from, std::vector<T>& values) {
+    if (!from.is_array()) return false;
+    for (const parsed& element : from) {
+      T value{};
+      if (read(element, value)) values.push_back(std::move(value));
+    }
+    return true;
+  }
+  static bool read(const parsed& from, Texts& texts) {
+    if (!from.is_object()) return false;
+    for (const auto& [key, text] : from.items())
+      if (text.is_string()) texts.emplace_back(key, text.get<std::string>());
+    return true;
+  }
+
+ private:
+  template <typename Number>
+  static bool read_number(const parsed& from, Number& value) {
+    if (from.is_number_unsigned()) {
+      const auto number = from.get<std::uint64_t>();
+      if (!std::in_range<Number>(number)) return false;
+      value = static_cast<Number>(number);
+      return true;
+    }
+    if (!from.is_number_integer() || !std::in_range<Number>(from.get<std::int64_t>())) return false;
+    value = static_cast<Number>(from.get<std::int64_t>());
+    return true;
+  }
+
+  const parsed& from_;
+};
 
 bool is_ordered(const SessionSync& sync) {
   for (std::size_t i = 0; i < kReadableClocks; ++i) {
@@ -312,36 +333,9 @@ bool SessionJson::has_all_syncs() const {
 }
 
 std::string to_text(const SessionJson& session) {
-  json text;
-  text["version"] = 1;
-  text["closed"] = session.closed;
-  text["command"] = session.command;
-  text["added"] = session.added;
-  if (session.pid != 0) text["pid"] = session.pid;
-  if (!session.user.empty()) text["user"] = session.user;
-  text["host"] = {{"kernel", session.host.kernel},
-                  {"cpus", session.host.cpus},
-                  {"machine", session.host.machine},
-                  {"name", session.host.name}};
-  if (!session.host.boot_id.empty()) text["host"]["boot_id"] = session.host.boot_id;
-  text["versions"] = {{"trapline", session.trapline_version}};
-  if (!session.qemu_version.empty()) text["versions"]["qemu"] = session.qemu_version;
-  text["clocks"] = json::object();
-  for (const auto& [part, clock] : session.clocks) text["clocks"][part] = clock;
-  if (!session.functions.empty()) text["functions"] = session.functions;
-  text["start_real_ns"] = session.start_real_ns;
-  if (session.end_real_ns != 0) text["end_real_ns"] = session.end_real_ns;
-  text["recorder"] = {{"instance", session.instance},
-                      {"pid", session.recorder_pid},
-                      {"buffer_kb", session.buffer_kb}};
-  if (session.snapshot) text["snapshot"] = snapshot_json(*session.snapshot);
-  if (session.flight) text["flight"] = flight_json(*session.flight);
-  if (!session.ended_by.empty()) text["ended_by"] = session.ended_by;
-  if (!session.warnings.empty()) text["warnings"] = session.warnings;
-  if (session.exit_status) text["exit_status"] = *session.exit_status;
-  add_lists(session, text);
+  SessionJson written = session;
   // A thread's name or an argument may be any bytes.
-  return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return Writer::of(written).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 Result<void> write_session_json(const Folder& folder, const SessionJson& session) {
@@ -353,39 +347,7 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
   const parsed from = parsed::parse(text, nullptr, false);
   if (!from.is_object()) return std::nullopt;
   SessionJson session;
-  get(from, "closed", session.closed);
-  get(from, "command", session.command);
-  get(from, "added", session.added);
-  (void)get_number(from, "pid", session.pid);
-  get(from, "user", session.user);
-  const parsed host = object_in(from, "host");
-  get(host, "kernel", session.host.kernel);
-  (void)get_number(host, "cpus", session.host.cpus);
-  get(host, "machine", session.host.machine);
-  get(host, "name", session.host.name);
-  get(host, "boot_id", session.host.boot_id);
-  const parsed versions = object_in(from, "versions");
-  get(versions, "trapline", session.trapline_version);
-  get(versions, "qemu", session.qemu_version);
-  const parsed clocks = object_in(from, "clocks");
-  for (const auto& [part, clock] : clocks.items()) {
-    if (clock.is_string()) session.clocks.emplace_back(part, clock.get<std::string>());
-  }
-  get(from, "functions", session.functions);
-  (void)get_number(from, "start_real_ns", session.start_real_ns);
-  (void)get_number(from, "end_real_ns", session.end_real_ns);
-  const parsed recorder = object_in(from, "recorder");
-  get(recorder, "instance", session.instance);
-  (void)get_number(recorder, "pid", session.recorder_pid);
-  (void)get_number(recorder, "buffer_kb", session.buffer_kb);
-  const auto snapshot = from.find("snapshot");
-  if (snapshot != from.end() && snapshot->is_object()) session.snapshot = read_snapshot(*snapshot);
-  const auto flight = from.find("flight");
-  if (flight != from.end() && flight->is_object()) session.flight = read_flight(*flight);
-  get(from, "ended_by", session.ended_by);
-  get(from, "warnings", session.warnings);
-  if (int status = 0; get_number(from, "exit_status", status)) session.exit_status = status;
-  read_lists(from, session);
+  (void)Reader::read(from, session);
   return session;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace trapline {
@@ -26,6 +27,12 @@ template <std::unsigned_integral T>
   T value;
   std::memcpy(&value, from, sizeof value);
   return order == std::endian::native ? value : byte_swapped(value);
+}
+
+template <std::unsigned_integral T>
+void append(std::string& bytes, T number, std::endian order = std::endian::native) {
+  if (order != std::endian::native) number = byte_swapped(number);
+  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 // Reads forward through bytes that nobody vouches for: every read is checked, and after the first

@@ -26,11 +26,6 @@ constexpr std::uint32_t kHeaderAttr = 64, kFinishedRound = 68;  // perf's own re
 constexpr std::size_t kWriteAt = 1u << 20;
 constexpr rlim_t kFilesForOthers = 128;  // of the recorder, above all events
 
-template <typename T>
-void append(std::string& bytes, T number) {
-  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-
 // A text with zeros up to a multiple of eight bytes, one at least.
 void append_name(std::string& bytes, std::string_view name) {
   bytes.append(name.substr(0, 200));
@@ -142,7 +137,7 @@ std::string KernelSampler::head() const {
   append(bytes, kHeaderAttr);
   append(bytes, std::uint16_t{0});
   append(bytes, static_cast<std::uint16_t>(8 + sizeof attr));
-  append(bytes, attr);
+  bytes.append(reinterpret_cast<const char*>(&attr), sizeof attr);
   append_kernel(bytes);
   return bytes;
 }

@@ -6,28 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 
 #include "backend_ftrace/base/paths.h"
+#include "merge/source/perf_data/clocks.h"
 
 namespace trapline::record {
 namespace {
 
 constexpr std::uint64_t kSampleType = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
                                       PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
-
-struct Clock {
-  std::string_view trace;  // as trace_clock names it
-  std::int32_t id;
-};
-constexpr std::array<Clock, 4> kClocks = {{{"mono", CLOCK_MONOTONIC},
-                                           {"mono_raw", CLOCK_MONOTONIC_RAW},
-                                           {"boot", CLOCK_BOOTTIME},
-                                           {"tai", CLOCK_TAI}}};
 
 UniqueFd open_perf(const perf_event_attr& attr, pid_t thread) {
   perf_event_attr asked = attr;  // the kernel writes its own size into one that is too large
@@ -85,8 +75,8 @@ tl::unexpected<Error> refusal(int cause, unsigned hz) {
 
 Result<SampleEvent> SampleEvent::choose(unsigned hz, std::string_view clock, unsigned counters,
                                         const TryEvent& attempt) {
-  const auto known = std::ranges::find(kClocks, clock, &Clock::trace);
-  if (known == kClocks.end()) {
+  const auto known = std::ranges::find(kPerfClocks, clock, &PerfClock::name);
+  if (known == kPerfClocks.end()) {
     return fail(ErrorKind::kUsage,
                 "--kernel-samples: perf has no clock '{}'; record with --clock mono, mono_raw, "
                 "boot or tai",

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text_file.h"
 
 namespace trapline::record {
@@ -15,23 +16,17 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::literals;
 
-// Numbers are in the byte order of the machine, which the header names.
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 Result<void> put_sized(std::string& out, const std::string& path) {
   auto text = read_text(path);
   if (!text) return tl::unexpected(std::move(text).error());
-  put(out, static_cast<std::uint64_t>(text->size()));
+  append(out, static_cast<std::uint64_t>(text->size()));
   out += *text;
   return {};
 }
 
 Result<void> put_formats(std::string& out, const std::string& events,
                          const std::vector<std::string>& names) {
-  put(out, static_cast<std::uint32_t>(names.size()));
+  append(out, static_cast<std::uint32_t>(names.size()));
   for (const std::string& name : names) {
     if (auto done = put_sized(out, events + "/" + name + "/format"); !done) return done;
   }
@@ -61,7 +56,7 @@ bool is_markers(std::string_view line) {
 // Line by line into their place: the whole of them would be most of the recorder's memory.
 void put_symbols(std::string& out, bool all) {
   const std::size_t at = out.size();
-  put(out, std::uint32_t{0});
+  append(out, std::uint32_t{0});
   std::ifstream lines("/proc/kallsyms");
   append_text_symbols(lines, all, out);
   const auto size = static_cast<std::uint32_t>(out.size() - at - sizeof(std::uint32_t));
@@ -69,7 +64,7 @@ void put_symbols(std::string& out, bool all) {
 }
 
 void put_text(std::string& out, const std::string& text) {
-  put(out, static_cast<std::uint32_t>(text.size()));
+  append(out, static_cast<std::uint32_t>(text.size()));
   out += text;
 }
 
@@ -108,7 +103,7 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
   std::string head = "\x17\x08\x44tracing6"s + '\0';
   head.push_back(std::endian::native == std::endian::little ? '\0' : '\1');
   head.push_back(static_cast<char>(sizeof(long)));
-  put(head, static_cast<std::uint32_t>(page_size));
+  append(head, static_cast<std::uint32_t>(page_size));
   head += "header_page\0"sv;
   if (auto done = put_sized(head, folder + "/header_page"); !done) {
     return tl::unexpected(std::move(done).error());
@@ -127,7 +122,7 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
     systems.back().second.push_back(event.name);
   }
   const std::size_t formats = head.size();
-  put(head, static_cast<std::uint32_t>(systems.size()));
+  append(head, static_cast<std::uint32_t>(systems.size()));
   for (const auto& [system, names] : systems) {
     head += system;
     head.push_back('\0');

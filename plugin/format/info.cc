@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstring>
 
+#include "backend_ftrace/base/bytes.h"
+
 namespace trapline {
 namespace {
 
 constexpr std::string_view kSignature("Ftrace!\0", 8);
-constexpr std::size_t kHeaderSize = 40;
+constexpr std::uint16_t kHeaderSize = 40;
 constexpr std::uint32_t kVersion = 4;
 
 // The bits of the info mask that we write, in the order of their lines.
@@ -27,17 +29,8 @@ enum InfoBit : unsigned {
 };
 
 template <typename T>
-void put(std::string& out, T value, std::size_t bytes = sizeof(T)) {
-  for (std::size_t i = 0; i < bytes; ++i)
-    out.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff));
-}
-
-template <typename T>
 T get(std::string_view file, std::size_t at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = sizeof(T); i-- > 0;)
-    value = value << 8 | static_cast<unsigned char>(file[at + i]);
-  return static_cast<T>(value);
+  return trapline::load<T>(reinterpret_cast<const std::byte*>(file.data()) + at);
 }
 
 std::string one_line(std::string text) {
@@ -137,14 +130,15 @@ std::string format_info(const UftraceInfo& info) {
   if (!specs.empty()) mask |= std::uint64_t{1} << kArgSpec;
   if (!pattern.empty()) mask |= std::uint64_t{1} << kPatternType;
   std::string out(kSignature);
-  put<std::uint32_t>(out, kVersion);
-  put<std::uint16_t>(out, kHeaderSize);
-  put<std::uint8_t>(out, 1);  // little-endian
-  put<std::uint8_t>(out, 2);  // 64-bit
-  put<std::uint64_t>(out, info.features);
-  put<std::uint64_t>(out, mask);
-  put(out, info.max_stack, 2);
-  put<std::uint64_t>(out, 0, 6);
+  const auto put = [&out](auto number) { append(out, number, std::endian::little); };
+  put(kVersion);
+  put(kHeaderSize);
+  put(std::uint8_t{1});  // little-endian
+  put(std::uint8_t{2});  // 64-bit
+  put(info.features);
+  put(mask);
+  put(static_cast<std::uint16_t>(info.max_stack));
+  out.append(6, '\0');
   return out + body;
 }
 

@@ -11,6 +11,7 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/source/perf_data/clocks.h"
 #include "merge/source/perf_data/record_reader.h"
 
 namespace trapline::perf_data {
@@ -261,23 +262,6 @@ Result<void> LayoutReader::read_records() {
   return {};
 }
 
-std::optional<std::string_view> name_of_clock(std::int32_t clock) {
-  switch (clock) {
-    case 0:
-      return "real";
-    case 1:
-      return "mono";
-    case 4:
-      return "mono_raw";
-    case 7:
-      return "boot";
-    case 11:
-      return "tai";
-    default:
-      return std::nullopt;
-  }
-}
-
 // Samples of one counter tell time, of the first; it is several attrs where there are several kinds
 // of cores.
 void LayoutReader::choose_time() {
@@ -334,9 +318,10 @@ Result<void> LayoutReader::check_attrs() {
     }
   }
   if (const auto clock = layout_.attrs.front().clock) {
-    const auto name = name_of_clock(*clock);
-    if (!name) return damaged(fmt::format("a clock with the number {}", *clock));
-    layout_.clock = *name;
+    const auto known = std::ranges::find(kPerfClocks, *clock, &PerfClock::id);
+    if (known == kPerfClocks.end())
+      return damaged(fmt::format("a clock with the number {}", *clock));
+    layout_.clock = known->name;
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "backend_ftrace/base/bytes.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -9,15 +10,9 @@ namespace {
 
 using namespace std::literals;
 
-// Numbers are in the byte order of the machine, which the header names.
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 void put_option(std::string& out, Option id, std::string_view text) {
-  put(out, static_cast<std::uint16_t>(id));
-  put(out, static_cast<std::uint32_t>(text.size() + 1));
+  append(out, static_cast<std::uint16_t>(id));
+  append(out, static_cast<std::uint32_t>(text.size() + 1));
   out.append(text);
   out.push_back('\0');
 }
@@ -27,15 +22,15 @@ void put_option(std::string& out, Option id, std::string_view text) {
 Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes, std::size_t page_size,
                     const std::vector<std::uint64_t>& sizes) {
   Tail tail;
-  put(tail.bytes, static_cast<std::uint64_t>(facts.cmdlines.size()));
+  append(tail.bytes, static_cast<std::uint64_t>(facts.cmdlines.size()));
   tail.bytes += facts.cmdlines;
-  put(tail.bytes, static_cast<std::uint32_t>(sizes.size()));
+  append(tail.bytes, static_cast<std::uint32_t>(sizes.size()));
   tail.bytes += "options  \0"sv;
   for (const std::string& stats : facts.cpu_stats) put_option(tail.bytes, kCpuStat, stats);
   put_option(tail.bytes, kTraceClock, facts.clocks);
   put_option(tail.bytes, kUname, facts.uname);
   put_option(tail.bytes, kVersion, facts.version);
-  put(tail.bytes, static_cast<std::uint16_t>(kDone));
+  append(tail.bytes, static_cast<std::uint16_t>(kDone));
   tail.bytes += "flyrecord\0"sv;
   const auto to_page = [page_size](std::uint64_t at) {
     return (at + page_size - 1) / page_size * page_size;
@@ -43,8 +38,8 @@ Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes, std::size_
   std::uint64_t at = to_page(head_bytes + tail.bytes.size() + sizes.size() * 16);
   for (const std::uint64_t size : sizes) {
     tail.areas.push_back({at, size});
-    put(tail.bytes, at);
-    put(tail.bytes, size);
+    append(tail.bytes, at);
+    append(tail.bytes, size);
     at = to_page(at + size);
   }
   const std::uint64_t first =

@@ -23,17 +23,8 @@ NameId KernelSamples::name_of(std::uint64_t address) {
   return by_address_[address] = names_.id(name.empty() ? "[unknown]" : name);
 }
 
-SampleStackId KernelSamples::called_by(SampleStackId parent, NameId name) {
-  const std::pair key{parent, name};
-  if (const auto known = stacks_.find(key); known != stacks_.end()) return known->second;
-  if (frames_.size() >= kMostStacks) return parent;
-  const auto stack = static_cast<SampleStackId>(frames_.size());
-  frames_.push_back({parent, name});
-  return stacks_[key] = stack;
-}
-
 // A caller's address is where its callee returns to, which may be another function's begin.
-SampleStackId KernelSamples::stack_of(const KernelSample& sample) {
+KernelStackId KernelSamples::stack_of(const KernelSample& sample) {
   std::array<std::uint64_t, kMostFrames> addresses{sample.address};
   std::size_t frames = 0;
   for (std::size_t at = 0; at + 8 <= sample.chain.size() && frames < kMostFrames; at += 8) {
@@ -42,8 +33,11 @@ SampleStackId KernelSamples::stack_of(const KernelSample& sample) {
     if (address != kKernelMark) addresses[frames++] = address;
   }
   frames = std::max<std::size_t>(frames, 1);
-  SampleStackId stack = 0;
-  for (std::size_t i = frames; i-- > 0;) stack = called_by(stack, name_of(addresses[i] - (i != 0)));
+  KernelStackId stack = 0;
+  for (std::size_t i = frames; i-- > 0;) {
+    const NameId name = name_of(addresses[i] - (i != 0));
+    stack = frames_.number({stack, name, KernelWork::kFunction}, stack);
+  }
   return stack;
 }
 

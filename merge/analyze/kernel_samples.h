@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "merge/analyze/kernel_frames.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/names.h"
@@ -22,12 +23,6 @@
 
 namespace trapline {
 
-// Functions of the kernel, each called by its parent; 0: none.
-using SampleStackId = std::uint32_t;
-struct SampleFrame {
-  SampleStackId parent = 0;
-  NameId name = kNoName;
-};
 // Samples, the sum of their periods, and of those squared: a sample of a counter whose period is
 // adapted stands for more, or less, than another.
 struct SampleSum {
@@ -41,7 +36,7 @@ struct SampleSum {
   }
 };
 struct SampleShare {
-  SampleStackId stack = 0;  // the innermost is what was executed
+  KernelStackId stack = 0;  // the innermost is what was executed
   SampleSum sum;
 };
 // By where they were taken; they sum to all that came.
@@ -62,7 +57,6 @@ class KernelSamples {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostWaiting = 1u << 16;    // of a vCPU, for their exit's end
   static constexpr std::size_t kMostOfOthers = 1u << 10;   // of a thread that had no exit yet
-  static constexpr std::size_t kMostStacks = 1u << 16;     // further ones end at a known one
   static constexpr std::size_t kMostFrames = 128;          // of a stack, from its innermost
   static constexpr std::size_t kMostAddresses = 1u << 17;  // further ones are "[other]"
   using SymbolOf = std::function<std::string(std::uint64_t)>;
@@ -78,7 +72,7 @@ class KernelSamples {
   void on_exit(const ExitSpan& exit);
   // Of the exit that was taken last, one for each stack.
   [[nodiscard]] std::span<const SampleShare> shares() const { return shares_; }
-  [[nodiscard]] const SampleFrame& frame(SampleStackId stack) const { return frames_[stack]; }
+  [[nodiscard]] const KernelFrame& frame(KernelStackId stack) const { return frames_[stack]; }
   [[nodiscard]] SampleCounters counters() const;
   // How many samples of the thread came up to now, wherever they were taken.
   [[nodiscard]] std::uint64_t count(ThreadId thread) const;
@@ -91,7 +85,7 @@ class KernelSamples {
  private:
   struct Taken {
     Timestamp at;
-    SampleStackId stack;
+    KernelStackId stack;
     std::uint64_t period;
   };
   struct Thread {
@@ -101,8 +95,7 @@ class KernelSamples {
     std::uint64_t outside = 0, guest = 0, count = 0;
     Timestamp first;
   };
-  [[nodiscard]] SampleStackId stack_of(const KernelSample& sample);
-  [[nodiscard]] SampleStackId called_by(SampleStackId parent, NameId name);
+  [[nodiscard]] KernelStackId stack_of(const KernelSample& sample);
   [[nodiscard]] NameId name_of(std::uint64_t address);
   void take(const Taken& taken);
 
@@ -110,9 +103,8 @@ class KernelSamples {
   SymbolOf symbol_;
   ThreadTable<Thread> threads_;
   std::vector<SampleShare> shares_;
-  std::map<SampleStackId, std::size_t> share_of_;
-  std::vector<SampleFrame> frames_{SampleFrame()};
-  std::map<std::pair<SampleStackId, NameId>, SampleStackId> stacks_;
+  std::map<KernelStackId, std::size_t> share_of_;
+  KernelFrames frames_;  // without room a callee counts as its caller
   std::map<std::uint64_t, NameId> by_address_;
   std::uint64_t kernel_ = 0, elsewhere_ = 0, dropped_ = 0, no_room_ = 0;
   bool covered_ = false;  // the exit that was taken last

@@ -115,14 +115,7 @@ void KernelTracker::add(Thread& thread, Timestamp at) {
 void KernelTracker::open(Thread& thread, NameId name, std::int32_t depth) {
   const KernelWork work = depth == Open::kHandler ? KernelWork::kHandler : KernelWork::kFunction;
   const KernelStackId parent = thread.open.empty() ? 0 : thread.open.back().stack;
-  KernelStackId stack = 0;
-  if (const auto found = stacks_.find({parent, name, work}); found != stacks_.end()) {
-    stack = found->second;
-  } else if (frames_.size() < kMostStacks) {
-    stack = static_cast<KernelStackId>(frames_.size());
-    frames_.push_back({parent, name, work});
-    stacks_.emplace(std::tuple(parent, name, work), stack);
-  }
+  const KernelStackId stack = frames_.number({parent, name, work}, 0);
   thread.open.push_back({name, depth, stack});
 }
 

@@ -21,6 +21,7 @@
 #include <tuple>
 #include <vector>
 
+#include "merge/analyze/kernel_frames.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/names.h"
@@ -28,15 +29,6 @@
 
 namespace trapline {
 
-enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler, kFunction };
-// What handlers and functions are one in the other, the innermost; 0: none.
-using KernelStackId = std::uint32_t;
-struct KernelFrame {
-  KernelStackId parent = 0;
-  NameId name = kNoName;
-  KernelWork work = KernelWork::kUntraced;
-  friend bool operator==(const KernelFrame&, const KernelFrame&) = default;
-};
 struct KernelShare {
   KernelWork work = KernelWork::kUntraced;
   NameId name = kNoName;  // of the event, without its system, of the handler, the function
@@ -52,7 +44,6 @@ class KernelTracker {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostPieces = 1u << 15;     // of an exit; further time is untraced
   static constexpr std::size_t kMostOpen = 128;            // handlers and functions
-  static constexpr std::size_t kMostStacks = 1u << 16;     // further ones have no parents
   static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are "[other]"
   using NameOf = std::function<std::string(const Event&)>;
 
@@ -117,8 +108,7 @@ class KernelTracker {
   ThreadTable<Thread> threads_;
   std::vector<KernelShare> shares_;
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
-  std::vector<KernelFrame> frames_{KernelFrame()};
-  std::map<std::tuple<KernelStackId, NameId, KernelWork>, KernelStackId> stacks_;
+  KernelFrames frames_;  // without room they have no parents
   std::map<std::pair<std::uint16_t, std::uint64_t>, NameId> functions_;  // by source and address
   std::uint64_t unpaired_ = 0;
 };

@@ -122,7 +122,7 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
     for (const auto& [stack, sum] : reason.stacks) {
       counted.clear();
       if (stack == 0) functions[std::string(kOtherStack)].own += sum;
-      for (SampleStackId at = stack; at != 0; at = samples.frame(at).parent) {
+      for (KernelStackId at = stack; at != 0; at = samples.frame(at).parent) {
         const std::string_view function = names.names[samples.frame(at).name];
         Counts& counts = functions[printable(function)];
         if (at == stack) counts.own += sum;
@@ -150,7 +150,7 @@ void KernelSampleTable::each_stack(
     std::uint64_t told = 0;  // they sum to the time whatever is rounded
     for (const auto& [stack, sum] : reason.stacks) {
       std::string inside = stack == 0 ? fmt::format(";{}", kOtherStack) : std::string();
-      for (SampleStackId at = stack; at != 0; at = samples.frame(at).parent)
+      for (KernelStackId at = stack; at != 0; at = samples.frame(at).parent)
         inside.insert(0, ';' + folded_frame(names.names[samples.frame(at).name]));
       until += sum.weight;
       const bool is_last = stack == reason.stacks.rbegin()->first;

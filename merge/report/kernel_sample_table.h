@@ -35,7 +35,7 @@ class KernelSampleTable {
     // nothing tells that it was still sampled.
     std::uint64_t pending_ns = 0, before = 0;
     SampleSum all;
-    std::map<SampleStackId, SampleSum> stacks;
+    std::map<KernelStackId, SampleSum> stacks;
   };
   static void settle(Reason& reason, std::uint64_t count);
   // By name: two numbers of reasons may have one.

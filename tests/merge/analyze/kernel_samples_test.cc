@@ -33,7 +33,7 @@ class Samples : public SpanSink {
     Stacks stacks;
     for (const SampleShare& share : pipeline.samples()->shares()) {
       std::string text;
-      for (SampleStackId at = share.stack; at != 0; at = pipeline.samples()->frame(at).parent) {
+      for (KernelStackId at = share.stack; at != 0; at = pipeline.samples()->frame(at).parent) {
         const std::string name(pipeline.names()[pipeline.samples()->frame(at).name]);
         text = text.empty() ? name : name + ";" + text;
       }

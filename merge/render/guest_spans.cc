@@ -30,32 +30,43 @@ std::uint64_t part_of(const ExplainNode& tree, std::string_view part) {
   return 0;
 }
 
-void print_culprits(const ExplainNode& part, std::ostream& out, const TextStyle& style) {
-  if (part.children.empty()) return;
-  const std::string time = duration_text(part.ns, false);
-  TextTable table({part.text == "halted"    ? fmt::format("Halted {}, until", time)
-                   : part.text == "blocked" ? fmt::format("Blocked {}, by", time)
-                                            : fmt::format("Preempted {}, by", time),
-                   "time", "share", "times"});
-  for (const ExplainNode& culprit : part.children) {
-    table.add({culprit.text, duration_text(culprit.ns, false), percent_text(culprit.ns, part.ns),
-               grouped(culprit.count)});
-  }
-  out << '\n';
-  table.print(out, style);
+// Who kept the vCPUs waiting in a part.
+struct CulpritRow {
+  const ExplainNode* part;
+  const ExplainNode* culprit;
+};
+
+std::vector<CulpritRow> culprits_of(std::span<const ExplainNode> parts) {
+  std::vector<CulpritRow> rows;
+  for (const ExplainNode& part : parts)
+    for (const ExplainNode& culprit : part.children) rows.push_back({&part, &culprit});
+  return rows;
+}
+
+Table culprit_table(std::span<const CulpritRow> rows) {
+  using Row = CulpritRow;
+  TableOf<Row> table(rows, [](const Row& row) { return row.culprit->text; });
+  table.add({"part"}, [](const Row& row) { return row.part->text; });
+  table.add({"culprit"}, [](const Row& row) { return row.culprit->text; });
+  table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.culprit->ns; });
+  table.add({.title = "share", .unit = Unit::kShare}, [](const Row& row) {
+    return Share{row.culprit->ns, row.part->ns};
+  });
+  table.add({"count", "times"}, [](const Row& row) { return row.culprit->count; });
+  return table;
 }
 
 Json culprits_json(const ExplainNode& tree) {
-  Json culprits = Json::array();
-  for (const ExplainNode& part : tree.children) {
-    for (const ExplainNode& culprit : part.children) {
-      culprits.push_back({{"part", part.text},
-                          {"culprit", culprit.text},
-                          {"ns", culprit.ns},
-                          {"count", culprit.count}});
-    }
-  }
-  return culprits;
+  return rows_json(culprit_table(culprits_of(tree.children)));
+}
+
+void print_culprits(const ExplainNode& part, std::ostream& out, const TextStyle& style) {
+  const std::string time = duration_text(part.ns, false);
+  print_table(culprit_table(culprits_of({&part, 1})),
+              part.text == "halted"    ? fmt::format("Halted {}, until", time)
+              : part.text == "blocked" ? fmt::format("Blocked {}, by", time)
+                                       : fmt::format("Preempted {}, by", time),
+              false, out, style);
 }
 
 Table span_table(std::span<const GuestSpanGroup> groups) {

@@ -9,55 +9,6 @@
 namespace trapline {
 namespace {
 
-Json source_json(const SourceRow& source) {
-  const SourceAlignment& aligned = source.aligned;
-  // A text need not name what was lost.
-  const bool told = source.lost != 0 || source.kind != "trace text";
-  return {
-      {"path", printable(source.path)},
-      {"kind", source.kind},
-      {"clock", printable(source.clock)},
-      {"resolution_ns", source.resolution_ns ? Json(*source.resolution_ns) : Json()},
-      {"events", source.events},
-      {"lost", told ? Json(source.lost) : Json()},
-      {"method", aligned.method_text()},
-      {"offset_ns", aligned.offset_ns},
-      {"error_ns", aligned.error_ns ? Json(*aligned.error_ns) : Json()},
-      {"assumes",
-       {{"one_boot", aligned.one_boot_error_ns.has_value()},
-        {"rate_change_ppm", aligned.rate_change_ppm ? Json(*aligned.rate_change_ppm) : Json()}}}};
-}
-
-Json counters_json(const ReportCounters& counters, bool durations) {
-  const ExitCounters& exits = counters.exits;
-  return {{"exits", exits.exits},
-          {"exit_without_entry", exits.exit_without_entry},
-          {"entry_without_exit", exits.entry_without_exit},
-          {"closed_by_loss", exits.closed_by_loss},
-          {"exits_stopped", exits.exits_stopped},
-          {"lost_events", counters.lost_events},
-          {"gaps", counters.gaps},
-          {"gaps_uncounted", counters.gaps_uncounted},
-          {"left_out_events", counters.left_out_events},
-          {"left_out_pieces", counters.left_out_pieces},
-          {"qemu_events", exits.vmm_events},
-          {"qemu_events_in_exits", durations ? Json(exits.vmm_events_in_exits) : Json()},
-          {"guest_records", counters.guest_records},
-          {"user_without_end", exits.user_without_end},
-          {"clock_went_back", exits.clock_went_back},
-          {"threads_left_out", exits.threads_left_out},
-          {"damaged_events", counters.damaged_events},
-          {"requests_restarted", counters.requests_restarted},
-          {"requests_end_only", counters.requests_end_only},
-          {"requests_open", counters.requests_open},
-          {"notifies_ambiguous", counters.notifies_ambiguous},
-          {"interrupts_ambiguous", counters.interrupts_ambiguous},
-          {"calls", counters.calls.calls},
-          {"calls_without_return", counters.calls.without_return},
-          {"calls_cut_by_loss", counters.calls.cut_by_loss},
-          {"groups_folded", counters.groups_folded}};
-}
-
 Json wait_rows_json(const WaitRows& waits, bool told) {
   Json json = {{"total_ns", told ? Json(waits.total_ns) : Json()},
                {"rows", rows_json(wait_table(waits, {}, -1))}};
@@ -66,16 +17,9 @@ Json wait_rows_json(const WaitRows& waits, bool told) {
 }
 
 Json steal_json(const Report& report) {
-  Json rows = Json::array();
-  for (const StealRow& row : *report.steal) {
-    Json json = {{"vm", row.vm},
-                 {"vm_name", row.vm_name.empty() ? Json() : Json(row.vm_name)},
-                 {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
-                 {"tid", row.tid},
-                 {"waits", report.model.sched_switch ? Json(row.waits) : Json()}};
-    json.update(wait_rows_json(row.by, report.model.sched_switch));
-    rows.push_back(std::move(json));
-  }
+  Json rows = rows_json(steal_table(report));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i].update(wait_rows_json((*report.steal)[i].by, report.model.sched_switch));
   return rows;
 }
 
@@ -146,7 +90,7 @@ Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits) {
 
 Json report_json(const Report& report) {
   Json json = {{"version", 2}};
-  for (const SourceRow& source : report.sources) json["sources"].push_back(source_json(source));
+  json["sources"] = rows_json(source_table(report));
   json["interval"] = {{"start_ns", report.start_ns}, {"end_ns", report.end_ns}};
   json["time_unit"] = report.cycles ? "cycles" : "ns";
   json["user_end"] = name_of(report.model.user_end);
@@ -192,9 +136,8 @@ Json report_json(const Report& report) {
   if (report.guest_functions) json["guest_functions"] = rows_json(guest_function_table(report));
   if (report.guest_functions_left_out != 0)
     json["guest_functions_left_out"] = report.guest_functions_left_out;
-  json["counters"] = counters_json(report.counters, report.durations());
-  if (report.counters.bios_ambiguous != 0)
-    json["counters"]["bios_ambiguous"] = report.counters.bios_ambiguous;
+  for (const CounterRow& row : counter_rows(report))
+    json["counters"][std::string(row.key)] = value_or_null(row.count);
   json["notes"] = report.notes;
   if (report.halt_costs) json["halt_costs"] = Json::array();
   if (report.phases) json["phases"] = phases_json(*report.phases, report);

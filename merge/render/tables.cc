@@ -193,6 +193,21 @@ Json rows_json(const Table& table) {
   return rows;
 }
 
+Json packed_json(const Table& table) {
+  Json columns = Json::array(), rows = Json::array();
+  const auto shown = [](const Table::Described& column) {
+    return !column.key.empty() && column.json;
+  };
+  for (const Table::Described& column : table.columns)
+    if (shown(column)) columns.push_back(column.key);
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    Json& cells = rows.emplace_back(Json::array());
+    for (const Table::Described& column : table.columns)
+      if (shown(column)) cells.push_back(json_of(column.value(row)));
+  }
+  return {{"columns", std::move(columns)}, {"rows", std::move(rows)}};
+}
+
 namespace {
 
 // What the page calls it: how its cells are written.

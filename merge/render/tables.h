@@ -26,6 +26,9 @@ std::vector<std::string> print_table(const Table& table, std::string_view title,
 [[nodiscard]] Json described_json(const Table& table, std::string_view title,
                                   std::size_t most_rows);
 
+// {"columns", "rows"} as rows_json() has them, without the keys in each row.
+[[nodiscard]] Json packed_json(const Table& table);
+
 // A line with the columns' keys, then a line for each row.
 void print_csv_header(const Table& table, std::ostream& out);
 void print_csv_rows(const Table& table, std::ostream& out);

@@ -317,39 +317,12 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
 }
 
 void print_counters(const Report& report, std::ostream& out, const TextStyle& style) {
-  const ReportCounters& counters = report.counters;
-  // One of each vCPU is cut at either edge of a recording.
-  const auto beyond_edges = [&report](std::uint64_t count) {
-    return count <= report.threads ? 0 : count;
-  };
-  const std::pair<std::uint64_t, std::string_view> kSentences[] = {
-      {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
-      {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
-      {beyond_edges(counters.exits.exits_stopped),
-       "exits left out: their vCPU was paused or went offline in them"},
-      {beyond_edges(counters.exits.exit_without_entry),
-       report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
-                                        : "kvm_exit without a kvm_entry after it"},
-      {beyond_edges(counters.exits.entry_without_exit), "kvm_entry without a kvm_exit before it"},
-      {counters.exits.user_without_end, "user intervals that only kvm_entry ended"},
-      {counters.exits.clock_went_back, "events stamped before their thread's last one"},
-      {counters.exits.threads_left_out, "kvm events of threads beyond the most that are followed"},
-      {counters.damaged_events, "events shorter than their format"},
-      {counters.requests_restarted, "requests begun again before they ended"},
-      {counters.requests_end_only, "ends of requests that nothing began"},
-      {counters.requests_open, "requests that never ended"},
-      {counters.bios_ambiguous, "bios of more than one possible request, left open"},
-      {counters.notifies_ambiguous, "notifies of more than one possible exit, left open"},
-      {counters.interrupts_ambiguous,
-       "interrupts raised in another way than earlier ones, left open"},
-      {counters.calls.without_return, "calls without their return, counted up to where they ended"},
-      {counters.calls.cut_by_loss, "calls of which a part is not known: events were lost"},
-      {counters.groups_folded, "exits in [other]: more groups than are kept"}};
   std::string_view heading = "\nCounters\n";
-  for (const auto& [value, sentence] : kSentences) {
-    if (value == 0) continue;
+  for (const CounterRow& row : counter_rows(report)) {
+    if (row.sentence.empty() || *row.count <= row.expected) continue;
     out << std::exchange(heading, "");
-    print_wrapped(fmt::format("  {:>12} ", grouped(value)), std::string(sentence), out, style);
+    print_wrapped(fmt::format("  {:>12} ", grouped(*row.count)), std::string(row.sentence), out,
+                  style);
   }
 }
 

@@ -103,7 +103,8 @@ Report Aggregator::snapshot(const Naming& names) const {
   report.start_ns = interval.begin.ns();
   report.end_ns = interval.end.ns();
   report.cycles = names.timeline.source(0).info().cycles;
-  report_sources(report, names);
+  fill_sources(report, names.timeline);
+  report_counters(report.counters, names);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
   report.is_window = pipeline.is_window();
@@ -134,40 +135,30 @@ Report Aggregator::snapshot(const Naming& names) const {
   return report;
 }
 
-void Aggregator::report_sources(Report& report, const Naming& names) const {
+void Aggregator::report_counters(ReportCounters& told, const Naming& names) const {
   const Timeline& timeline = names.timeline;
   const Pipeline& pipeline = names.pipeline;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const Source& source = timeline.source(i);
-    const SourceCounters counters = source.counters();
-    SourceRow row;
-    row.path = source.info().path;
-    row.kind = source.info().kind;
-    row.clock = source.info().clock;
-    row.resolution_ns = source.info().resolution_ns;
-    row.aligned = source.info().aligned;
-    row.events = counters.events;
-    row.lost = counters.lost_events;
-    report.sources.push_back(std::move(row));
+    const SourceCounters counters = timeline.source(i).counters();
     // Of a window the host's losses are those that lie in it.
-    if (!pipeline.is_window() || source.info().role != Role::kHostKernel) {
-      report.counters.lost_events += counters.lost_events;
-      report.counters.gaps += counters.gaps;
-      report.counters.gaps_uncounted += counters.gaps_uncounted;
+    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel) {
+      told.lost_events += counters.lost_events;
+      told.gaps += counters.gaps;
+      told.gaps_uncounted += counters.gaps_uncounted;
     }
-    report.counters.left_out_events += counters.left_out_events;
-    report.counters.left_out_pieces += counters.left_out_pieces;
-    report.counters.damaged_events += counters.damaged_events;
+    told.left_out_events += counters.left_out_events;
+    told.left_out_pieces += counters.left_out_pieces;
+    told.damaged_events += counters.damaged_events;
   }
   if (pipeline.is_window()) {
-    report.counters.lost_events += lost_.events;
-    report.counters.gaps += lost_.gaps;
-    report.counters.gaps_uncounted += lost_.uncounted;
+    told.lost_events += lost_.events;
+    told.gaps += lost_.gaps;
+    told.gaps_uncounted += lost_.uncounted;
   }
-  report.counters.exits = pipeline.exits().counters();
-  report.counters.calls = pipeline.stacks().counters();
-  report.counters.guest_records = pipeline.stacks().records();
-  report.counters.groups_folded = groups_.folded();
+  told.exits = pipeline.exits().counters();
+  told.calls = pipeline.stacks().counters();
+  told.guest_records = pipeline.stacks().records();
+  told.groups_folded = groups_.folded();
 }
 
 void Aggregator::report_groups(Report& report, const Naming& names) const {

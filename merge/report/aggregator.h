@@ -42,7 +42,7 @@ class Aggregator : public SpanSink {
   [[nodiscard]] Report snapshot(const Naming& names) const;
 
  private:
-  void report_sources(Report& report, const Naming& names) const;
+  void report_counters(ReportCounters& told, const Naming& names) const;
   void report_groups(Report& report, const Naming& names) const;
   void sort_rows(Report& report) const;
   void report_waits(Report& report, const Naming& names) const;

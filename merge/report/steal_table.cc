@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "merge/report/tables.h"
+
 namespace trapline {
 
 void StealTable::add(const EndedWait& wait) {
@@ -37,6 +39,19 @@ std::vector<StealRow> StealTable::rows(const Naming& names) const {
     return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
   });
   return rows;
+}
+
+Table steal_table(const Report& report) {
+  using Row = StealRow;
+  TableOf<Row> table(*report.steal, [](const Row& row) { return vcpu_text(row.vcpu); });
+  table.add({"vm"}, &Row::vm);
+  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, &Row::tid);
+  table.add({"waits"}, [told = report.model.sched_switch](const Row& row) {
+    return told ? to_value(row.waits) : CellValue();
+  });
+  return table;
 }
 
 }  // namespace trapline

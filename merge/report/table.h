@@ -48,8 +48,9 @@ struct Changed {
 struct Absent {};  // the row has no such column: not in JSON, and in text without it
 // std::monostate, and a number that is not finite: not known, "-" in text, null in JSON, nothing in
 // CSV.
-using CellValue = std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double,
-                               std::string, Share, Changed, std::vector<double>>;
+using CellValue =
+    std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double, std::string,
+                 Share, Changed, std::vector<double>, std::vector<std::uint64_t>>;
 
 template <typename T>
 [[nodiscard]] CellValue to_value(const T& value) {

@@ -20,6 +20,19 @@ namespace trapline {
   return vcpu == kNoVcpu ? "vCPU ?" : "vCPU " + std::to_string(vcpu);
 }
 
+// source_table.cc
+void fill_sources(Report& report, const Timeline& timeline);
+[[nodiscard]] Table source_table(const Report& report);
+
+// counter_rows.cc: the counters in the order of JSON, which has all of them.
+struct CounterRow {
+  std::string_view key;
+  std::optional<std::uint64_t> count;  // nothing: not known
+  std::string_view sentence{};         // of the text; empty: not there
+  std::uint64_t expected = 0;          // up to this text does not tell it
+};
+[[nodiscard]] std::vector<CounterRow> counter_rows(const Report& report);
+
 // vcpu_table.cc
 inline constexpr std::string_view kRateTitle = "exits/s";
 // Of the vCPU's time as far as it was seen.
@@ -88,6 +101,9 @@ struct PhaseShareRow {
 // `vmm_events`: the recording has events of QEMU.
 [[nodiscard]] Table slow_exit_table(std::span<const ExitRow> rows, const States& known,
                                     bool vmm_events);
+
+// steal_table.cc: without who stole the time.
+[[nodiscard]] Table steal_table(const Report& report);
 
 // wait_table.cc; `part` and the thread of the vCPU are columns of CSV alone.
 [[nodiscard]] Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu_tid);

@@ -6,6 +6,8 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/page/numbered_texts.h"
+#include "merge/render/tables.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/report.h"
 
 namespace trapline::page {
@@ -73,23 +75,28 @@ Json GuestTimes::json(const Pipeline& pipeline) const {
   }
   std::stable_sort(order.begin(), order.end(),
                    [this](StackId a, StackId b) { return stacks_[a].sum() > stacks_[b].sum(); });
-  Json columns = {"stack", "guest_ns"}, rows = Json::array();
-  for (const std::string_view part : kPartNames) columns.push_back(std::string(part) + "_ns");
-  const auto add = [&rows](std::string text, const Times& of) {
-    Json row = {clipped(std::move(text), kLongestText), of.guest};
-    for (const std::uint64_t ns : of.parts) row.push_back(ns);
-    rows.push_back(std::move(row));
+  struct Row {
+    std::string stack;
+    Times times;
   };
+  std::vector<Row> rows;
   Times rest;
   for (const StackId stack : order) {
     if (rows.size() < kMostRows) {
-      add(printable(pipeline.stacks().text(stack)), stacks_[stack]);
+      rows.push_back(
+          {clipped(printable(pipeline.stacks().text(stack)), kLongestText), stacks_[stack]});
     } else {
       rest.add(stacks_[stack]);
     }
   }
-  if (rest.sum() != 0) add(std::string(Report::kFoldedKey), rest);
-  return {{"columns", std::move(columns)}, {"rows", std::move(rows)}};
+  if (rest.sum() != 0) rows.push_back({std::string(Report::kFoldedKey), rest});
+  TableOf<Row> table(rows, &Row::stack);
+  table.add({"stack"}, &Row::stack);
+  table.add({"guest_ns"}, [](const Row& row) { return row.times.guest; });
+  add_parts(table, States().set(), kNoParts, 0, [](const Row& row) {
+    return PartsOf{row.times.parts, row.times.sum()};
+  });
+  return packed_json(table);
 }
 
 }  // namespace trapline::page

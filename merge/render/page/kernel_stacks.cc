@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "merge/render/tables.h"
 #include "merge/report/report.h"
 
 namespace trapline::page {
@@ -14,19 +15,22 @@ Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names) {
   stacks.each(names, [&times](const std::string& stack, std::uint64_t ns) { times[stack] += ns; });
   std::uint64_t rest = 0;
   if (const auto other = times.extract(std::string(Report::kFoldedKey))) rest = other.mapped();
-  std::vector<std::pair<std::string, std::uint64_t>> order(times.begin(), times.end());
-  std::ranges::stable_sort(order, std::greater<>(), [](const auto& one) { return one.second; });
-  Json rows = Json::array();
-  for (auto& [stack, ns] : order) {
+  using Row = std::pair<std::string, std::uint64_t>;
+  std::vector<Row> order(times.begin(), times.end()), rows;
+  std::ranges::stable_sort(order, std::greater<>(), &Row::second);
+  for (Row& row : order) {
     // A clipped stack would name another one.
-    if (rows.size() < kMostKernelRows && stack.size() <= kLongestKernelStack) {
-      rows.push_back({std::move(stack), ns});
+    if (rows.size() < kMostKernelRows && row.first.size() <= kLongestKernelStack) {
+      rows.push_back(std::move(row));
     } else {
-      rest += ns;
+      rest += row.second;
     }
   }
-  if (rest != 0) rows.push_back({Report::kFoldedKey, rest});
-  return {{"columns", {"stack", "ns"}}, {"rows", std::move(rows)}};
+  if (rest != 0) rows.emplace_back(Report::kFoldedKey, rest);
+  TableOf<Row> table(rows, &Row::first);
+  table.add({"stack"}, &Row::first);
+  table.add({"ns"}, &Row::second);
+  return packed_json(table);
 }
 
 }  // namespace trapline::page

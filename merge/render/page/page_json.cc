@@ -42,18 +42,21 @@ struct PageData::Writer {
     Json sets = Json::array();
     for (const auto& table :
          data.exits_.tables.tables(data.exits_.combos, names, report.model.durations())) {
-      const Table groups = group_table(table.rows, report);
-      Json rows = Json::array();
-      for (std::size_t i = 0; i < std::min(kMostRows, groups.rows); ++i) {
-        Json json = row_json(groups, i);
-        for (const char* key : {"max_at_ns", "largest", "largest_ns"}) json.erase(key);
-        json["max_at"] = report.durations() ? Json(relative(table.rows[i].max_at_ns)) : Json();
-        json.erase("halts");
-        json["halt"] = table.rows[i].halts ? 1 : 0;
-        rows.push_back(std::move(json));
-      }
+      const std::span rows = std::span(table.rows).first(std::min(kMostRows, table.rows.size()));
+      Table groups = group_table(rows, report);
+      std::erase_if(groups.columns, [](const Column& column) {
+        return column.key == "max_at_ns" || column.key == "halts" ||
+               column.key.starts_with("largest");
+      });
+      const bool durations = report.durations();
+      groups.columns.push_back({{"max_at"}, [=, this](std::size_t row) {
+                                  return durations ? to_value(relative(rows[row].max_at_ns))
+                                                   : CellValue();
+                                }});
+      groups.columns.push_back(
+          {{"halt"}, [=](std::size_t row) { return to_value(rows[row].halts ? 1 : 0); }});
       Json set = {{"by", table.by}, {"rows_left_out", table.rows.size() - rows.size()}};
-      set.update(page::packed(rows));
+      set.update(packed_json(groups));
       sets.push_back(std::move(set));
     }
     return sets;

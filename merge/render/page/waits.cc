@@ -4,7 +4,9 @@
 #include <string>
 #include <tuple>
 
+#include "merge/render/tables.h"
 #include "merge/report/keyed_rows.h"
+#include "merge/report/top_rows.h"
 
 namespace trapline::page {
 
@@ -36,6 +38,22 @@ void Waits::coarsen() {
   ++bins_.shift;
 }
 
+namespace {
+
+// Bins to go on, ns; …
+std::vector<std::uint64_t> steps_of(const std::vector<std::uint64_t>& time) {
+  std::vector<std::uint64_t> steps;
+  std::size_t last = 0;
+  for (std::size_t bin = 0; bin < time.size(); ++bin) {
+    if (time[bin] == 0) continue;
+    steps.push_back(bin - std::exchange(last, bin));
+    steps.push_back(time[bin]);
+  }
+  return steps;
+}
+
+}  // namespace
+
 Json Waits::json(const std::map<Culprit, Sum>& sums, const Naming& names) const {
   struct Row {
     std::string culprit, vm;
@@ -51,29 +69,18 @@ Json Waits::json(const std::map<Culprit, Sum>& sums, const Naming& names) const 
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(b.sum->ns, a.culprit, a.vm) < std::tie(a.sum->ns, b.culprit, b.vm);
   });
-  Json list = Json::array();
-  for (const Row& row : rows) {
-    if (list.size() >= kMostRows) break;
-    Json time = Json::array();  // bins to go on, ns; …
-    std::size_t last = 0;
-    for (std::size_t bin = 0; bin < row.sum->time.size(); ++bin) {
-      if (row.sum->time[bin] == 0) continue;
-      time.push_back(bin - last);
-      time.push_back(row.sum->time[bin]);
-      last = bin;
-    }
-    list.push_back({{"culprit", row.culprit},
-                    {"vm", row.vm.empty() ? Json() : Json(row.vm)},
-                    {"ns", row.sum->ns},
-                    {"count", row.sum->count},
-                    {"max_ns", row.sum->max_ns},
-                    {"time", std::move(time)}});
-  }
-  const std::size_t left_out = rows.size() - list.size();
+  const std::size_t left_out = keep_first(rows, kMostRows);
+  TableOf<Row> table(rows, &Row::culprit);
+  table.add({"culprit"}, &Row::culprit);
+  table.add({"vm"}, [](const Row& row) { return text_or_null(row.vm); });
+  table.add({"ns"}, [](const Row& row) { return row.sum->ns; });
+  table.add({"count"}, [](const Row& row) { return row.sum->count; });
+  table.add({"max_ns"}, [](const Row& row) { return row.sum->max_ns; });
+  table.add({"time"}, [](const Row& row) { return steps_of(row.sum->time); });
   const States known = names.pipeline.exits().known_states();
   const bool told = known[static_cast<std::size_t>(State::kPreempted)];
   return {{"total_ns", told ? Json(total) : Json()},
-          {"rows", std::move(list)},
+          {"rows", rows_json(table)},
           {"rows_left_out", left_out}};
 }
 

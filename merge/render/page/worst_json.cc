@@ -85,21 +85,21 @@ Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, b
           std::move(spans), std::move(events)};
 }
 
-}  // namespace
-
-Json packed(const Json& rows, NumberedTexts* texts) {
+// Objects with the same keys as {"columns": keys, "rows": lists of values}; texts as numbers.
+Json packed(const Json& rows, NumberedTexts& texts) {
   Json columns = Json::array(), lists = Json::array();
   for (const Json& row : rows) {
     Json list = Json::array();
     for (const auto& [key, value] : row.items()) {
       if (lists.empty()) columns.push_back(key);
-      const bool number = texts != nullptr && value.is_string();
-      list.push_back(number ? Json(texts->number(value.get<std::string>())) : value);
+      list.push_back(value.is_string() ? Json(texts.number(value.get<std::string>())) : value);
     }
     lists.push_back(std::move(list));
   }
   return {{"columns", std::move(columns)}, {"rows", std::move(lists)}};
 }
+
+}  // namespace
 
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
                std::size_t neighbourhoods, NumberedTexts& texts) {
@@ -129,7 +129,7 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
       near.push_back(neighbourhood(*capture, names, near.size() < kFirst, texts));
     exits.push_back(std::move(one));
   }
-  json["worst"] = packed(exits, &texts);
+  json["worst"] = packed(exits, texts);
   json["neighbourhoods"] = std::move(near);
 }
 

@@ -21,10 +21,6 @@ struct PageNames {
 inline constexpr std::size_t kFirst = 12;
 inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
 
-// Objects with the same keys as {"columns": keys, "rows": lists of values}. With `texts`, texts are
-// their numbers there.
-[[nodiscard]] Json packed(const Json& rows, NumberedTexts* texts = nullptr);
-
 // Adds "worst", and "neighbourhoods" of the first ones.
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
                std::size_t neighbourhoods, NumberedTexts& texts);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "merge/pass/make_pipeline.h"
 #include "merge/pass/pass.h"
 
 namespace trapline::live {
@@ -38,11 +39,8 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
       return timeline_.source(exit.source);
     });
     if (before) matcher_->merge(*before);
-    how.wants = [this](const ExitSpan& exit, const Pipeline& pipeline) {
-      return matcher_->holds(exit, pipeline);
-    };
   }
-  pipeline_ = std::make_unique<Pipeline>(std::move(how), std::vector<SpanSink*>{maker_.get()});
+  pipeline_ = make_pipeline(std::move(how), matcher_ ? &*matcher_ : nullptr, {maker_.get()});
   // The vCPUs keep their names until the next frame tells of them.
   Naming naming(timeline_, *pipeline_, processes_, {});
   if (naming_) {

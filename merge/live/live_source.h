@@ -45,7 +45,6 @@ class LiveSource final : public kernel_events::KernelEventSource {
                                               const record::PageFacts& facts)>;
   [[nodiscard]] Result<void> for_each_page(const PageSink& sink) const;
   [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
-  [[nodiscard]] std::uint64_t raw_time(Timestamp at) const { return at.ns(); }
 
  private:
   struct Page {

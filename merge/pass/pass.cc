@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "merge/pass/make_pipeline.h"
 #include "merge/pass/no_exits.h"
 #include "merge/pass/placement.h"
 
@@ -73,6 +74,16 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   }
   if (related) options.placement_errors = std::move(errors);
   return options;
+}
+
+std::unique_ptr<Pipeline> make_pipeline(PipelineOptions options, ExitMatcher* matcher,
+                                        std::vector<SpanSink*> sinks) {
+  if (matcher != nullptr) {
+    options.wants = [matcher](const ExitSpan& exit, const Pipeline& pipeline) {
+      return matcher->holds(exit, pipeline);
+    };
+  }
+  return std::make_unique<Pipeline>(std::move(options), std::move(sinks));
 }
 
 struct Pass::State {
@@ -162,12 +173,8 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   how.from = state.from;
   how.to = state.to;
   how.threads = state.found.threads;
-  if (state.matcher) {
-    how.wants = [&matcher = *state.matcher](const ExitSpan& exit, const Pipeline& pipeline) {
-      return matcher.holds(exit, pipeline);
-    };
-  }
-  state.pipeline = std::make_unique<Pipeline>(std::move(how), std::move(sinks));
+  state.pipeline =
+      make_pipeline(std::move(how), state.matcher ? &*state.matcher : nullptr, std::move(sinks));
   feed(state.timeline, *state.pipeline, progress, stop);
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
   finish(state.timeline, *state.pipeline);

@@ -1,6 +1,5 @@
 // trapline advise: what changes would gain, of the vCPUs' busy time.
 #include "merge/render/advise.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 
 namespace trapline::cli {
@@ -18,10 +17,9 @@ Result<void> run_advise(AdviseArguments& options) {
   auto which = options.which.parse();
   if (!which) return tl::unexpected(std::move(which).error());
   options.pass.which = std::move(*which);
-  auto advice = [&] {
-    ProgressLine progress;
-    return trapline::run_advise(options.pass, progress.callback());
-  }();
+  auto advice = with_progress([&options](const Progress& progress) {
+    return trapline::run_advise(options.pass, progress);
+  });
   if (!advice) return tl::unexpected(std::move(advice).error());
   return print_as(options.format, *advice, options.output);
 }
@@ -35,14 +33,9 @@ void add_advise(CLI::App& app, int& status) {
   add_input_options(*command, options->pass.input);
   add_vcpus_and_time(*command, options->which, "");
   const OptionGroup output(*command, kOutput);
-  output.add("--format", options->format, "", "text, json or csv")
-      ->check(one_of({"text", "json", "csv"}))
-      ->capture_default_str();
+  output.choice("--format", options->format, {"text", "json", "csv"}, "text, json or csv");
   add_output(output, options->output);
-  command->callback([options, &status] {
-    const auto done = run_advise(*options);
-    status = done ? 0 : fail_with(done.error());
-  });
+  on_run(*command, status, options, run_advise);
 }
 
 }  // namespace trapline::cli

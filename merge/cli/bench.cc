@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
 #include "merge/record/recorder.h"
@@ -233,10 +232,7 @@ void add_bench(CLI::App& app, int& status) {
   rest.add("--clock", record.clock, "NAME", "The recordings' clock")->capture_default_str();
   command->add_option("COMMAND", options->command,
                       "What to run and record, after --; must end by itself");
-  command->callback([options, &status] {
-    const auto done = run_bench(*options);
-    status = done ? *done : fail_with(done.error());
-  });
+  on_run(*command, status, options, run_bench);
 }
 
 }  // namespace trapline::cli

@@ -19,6 +19,9 @@ void say(std::string_view message);
 // Says the error; returns the exit status that belongs to its kind.
 int fail_with(const Error& error);
 
+// The exit status of `trapline WORD…`.
+int run_command(int argc, char** argv);
+
 void add_record(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_snapshot(CLI::App& app, int& status);

@@ -14,7 +14,6 @@
 
 #include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/pager.h"
 #include "merge/export/output_file.h"
 #include "merge/render/ordered_json.h"
@@ -164,10 +163,8 @@ void add_output(const OptionGroup& group, Output& output, const std::string& tex
 }
 
 void add_color(const OptionGroup& group, std::string& color) {
-  group.rare()
-      .add("--color", color, "", "Colours: auto: on a terminal, without NO_COLOR")
-      ->check(one_of({"auto", "always", "never"}))
-      ->capture_default_str();
+  group.rare().choice("--color", color, {"auto", "always", "never"},
+                      "Colours: auto: on a terminal, without NO_COLOR");
 }
 
 void add_no_pager(const OptionGroup& group, Output& output) {

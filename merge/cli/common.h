@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 
+#include "merge/cli/commands.h"
 #include "merge/cli/help.h"
 #include "merge/cli/selection.h"
 #include "merge/render/page/page_options.h"
@@ -57,6 +58,27 @@ class ProgressLine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// What `read` returns; it is given the progress to tell.
+template <typename Read>
+[[nodiscard]] auto with_progress(const Read& read) {
+  ProgressLine line;
+  return read(line.callback());
+}
+
+// Has the command run `run`. Its Error is said; a status that it returns is the command's.
+template <typename Options, typename Run>
+void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& options,
+            const Run& run) {
+  command.callback([&status, options, run] {
+    const auto done = run(*options);
+    if (!done) {
+      status = fail_with(done.error());
+    } else if constexpr (requires { status = *done; }) {
+      status = *done;
+    }
+  });
+}
 
 // The words that name the recording, and how it is read, on the command line.
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 
 namespace trapline::cli {
@@ -67,10 +66,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   std::vector<std::string> formats = {"text", "json", "csv"};
   if (with_page) formats.push_back("html");
   OptionGroup(command, kOutput)
-      .add("--format", choice.format, "",
-           with_page ? "html is a page of both sides" : "json and csv are for programs")
-      ->check(one_of(formats))
-      ->capture_default_str();
+      .choice("--format", choice.format, formats,
+              with_page ? "html is a page of both sides" : "json and csv are for programs");
 }
 
 Result<void> complete(CompareChoice& choice, SideOptions& sides, CompareOptions& compare) {

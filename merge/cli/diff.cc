@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/paths.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
 #include "merge/cli/diff_page.h"
@@ -105,10 +104,9 @@ Result<void> print_result(const Comparison& comparison, const DiffArguments& opt
 
 int run_diff(DiffArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
-  auto comparison = [&] {
-    ProgressLine progress;
-    return run_compare(options.sides, options.compare, progress.callback());
-  }();
+  auto comparison = with_progress([&options](const Progress& progress) {
+    return run_compare(options.sides, options.compare, progress);
+  });
   if (!comparison) return fail_with(comparison.error());
   if (auto printed = print_result(*comparison, options); !printed) {
     return fail_with(printed.error());

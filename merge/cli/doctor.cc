@@ -8,7 +8,6 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
 #include "merge/record/qemu_doctor.h"
@@ -102,9 +101,7 @@ void add_doctor(CLI::App& app, int& status) {
   auto options = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
-  output.add("--format", options->format, "", "json is for programs")
-      ->check(one_of({"text", "json"}))
-      ->capture_default_str();
+  output.choice("--format", options->format, {"text", "json"}, "json is for programs");
   rest.add("--qemu", options->qemu, "PROGRAM", "The QEMU to check (default: the first in PATH)");
   rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
             "Size of each CPU's buffer to judge, as in trapline record");

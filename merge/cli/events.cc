@@ -7,7 +7,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/events/client.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 
 namespace trapline::cli {
@@ -93,9 +92,7 @@ void add_events(CLI::App& app, int& status) {
            "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
            "or set PATH, a new one");
   add_no_pager(OptionGroup(*command, kOutput), options->output);
-  command->callback([options, &status] {
-    if (auto done = control(*options); !done) status = fail_with(done.error());
-  });
+  on_run(*command, status, options, control);
 }
 
 }  // namespace trapline::cli

@@ -1,5 +1,4 @@
 // trapline explain: why one exit took as long as it did.
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/explanation.h"
 
@@ -18,10 +17,9 @@ int run_spans(ExplainArguments& options) {
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return fail_with(spec.error());
   options.pass.guest_intervals = std::move(*spec);
-  auto explained = [&] {
-    ProgressLine progress;
-    return run_guest_spans(options.pass, options.worst, progress.callback());
-  }();
+  auto explained = with_progress([&options](const Progress& progress) {
+    return run_guest_spans(options.pass, options.worst, progress);
+  });
   if (!explained) return fail_with(explained.error());
   const auto printed = print_as(options.format, *explained, options.output);
   return printed ? 0 : fail_with(printed.error());
@@ -49,10 +47,8 @@ int run_explain(ExplainArguments& options) {
     if (!time) return fail_with(time.error());
     around = *time;
   }
-  auto explained = [&] {
-    ProgressLine progress;
-    return run_explain(options.pass, around, progress.callback());
-  }();
+  auto explained = with_progress(
+      [&](const Progress& progress) { return run_explain(options.pass, around, progress); });
   if (!explained) return fail_with(explained.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
     if (options.format == "json") {
@@ -88,9 +84,8 @@ void add_explain(CLI::App& app, int& status) {
       ->transform(in_range(0, 10000))
       ->needs("--guest-span")
       ->capture_default_str();
-  output.add("--format", options->format, "", "text or json; csv with --guest-span")
-      ->check(one_of({"text", "json", "csv"}))
-      ->capture_default_str();
+  output.choice("--format", options->format, {"text", "json", "csv"},
+                "text or json; csv with --guest-span");
   add_output(output, options->output);
   add_terminal(output, options->output);
   command->callback([options, &status] { status = run_explain(*options); });

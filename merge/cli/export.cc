@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "backend_ftrace/base/duration.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"

@@ -56,6 +56,11 @@ class OptionGroup {
     if constexpr (std::is_arithmetic_v<Value>) option->default_str(size_text(value * unit));
     return option;
   }
+  // One of these words; help says which the value is without it.
+  CLI::Option* choice(const std::string& names, std::string& value,
+                      const std::vector<std::string>& words, const std::string& text) const {
+    return add(names, value, "", text)->check(one_of(words))->capture_default_str();
+  }
   template <typename Value>
   CLI::Option* flag(const std::string& names, Value& value, const std::string& text) const {
     return command_.add_flag(names, value, text)->group(group_);

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/report/units.h"
 #include "merge/session/session_json.h"
@@ -100,9 +99,7 @@ void add_info(CLI::App& app, int& status) {
   add_input_options(*command, options->input);
   add_output(OptionGroup(*command, kOutput), options->output);
   add_terminal(OptionGroup(*command, kOutput), options->output);
-  command->callback([options, &status] {
-    if (auto done = print_info(*options); !done) status = fail_with(done.error());
-  });
+  on_run(*command, status, options, print_info);
 }
 
 }  // namespace trapline::cli

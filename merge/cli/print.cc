@@ -7,7 +7,6 @@
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
 #include "backend_ftrace/tracetool/trace_events.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 
 namespace trapline::cli {
@@ -81,13 +80,10 @@ void add_print(CLI::App& app, int& status) {
            "The trace-events-all that the program was built with")
       ->capture_default_str();
   OptionGroup(*command, kOutput)
-      .add("--format", options->format, "", "text: each event with its own format string")
-      ->check(one_of({"fields", "text"}))
-      ->capture_default_str();
+      .choice("--format", options->format, {"fields", "text"},
+              "text: each event with its own format string");
   add_no_pager(OptionGroup(*command, kOutput), options->output);
-  command->callback([options, &status] {
-    if (auto done = print(*options); !done) status = fail_with(done.error());
-  });
+  on_run(*command, status, options, print);
 }
 
 }  // namespace trapline::cli

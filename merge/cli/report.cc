@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/duration.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/budget.h"
 #include "merge/render/explanation.h"
@@ -195,10 +194,9 @@ int run_guest_spans(ReportArguments& options) {
   auto spec = guest_spans_of(options);
   if (!spec) return fail_with(spec.error());
   options.pass.guest_intervals = std::move(*spec);
-  auto spans = [&] {
-    ProgressLine progress;
-    return trapline::run_guest_spans(options.pass, 0, progress.callback());
-  }();
+  auto spans = with_progress([&options](const Progress& progress) {
+    return trapline::run_guest_spans(options.pass, 0, progress);
+  });
   if (!spans) return fail_with(spans.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
     if (options.format == "json") {
@@ -293,9 +291,8 @@ void add_report(CLI::App& app, int& status) {
              "List the exits that took at least this long");
   add_tables(tables, *options);
   add_selection(*command, options->which);
-  output.add("--format", options->format, "", "html: a page for a browser; page-data: its JSON")
-      ->check(one_of({"text", "json", "csv", "html", "page-data"}))
-      ->capture_default_str();
+  output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},
+                "html: a page for a browser; page-data: its JSON");
   output.rare().size("--budget", options->budget_kb, kKib, 1, 1 << 20,
                      "With --format json: what matters most in so many bytes, and the command "
                      "for the rest");

@@ -1,7 +1,6 @@
 // trapline stalls: the longest times in which a vCPU, or a whole VM, made no progress.
 #include "merge/render/stalls.h"
 #include "backend_ftrace/base/duration.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 
 namespace trapline::cli {
@@ -24,10 +23,9 @@ Result<void> run_stalls(StallsArguments& options) {
   if (!least) return tl::unexpected(std::move(least).error());
   if (*least == 0) return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");
   options.pass.stalls_ns = *least;
-  auto found = [&] {
-    ProgressLine progress;
-    return trapline::run_stalls(options.pass, options.top, progress.callback());
-  }();
+  auto found = with_progress([&options](const Progress& progress) {
+    return trapline::run_stalls(options.pass, options.top, progress);
+  });
   if (!found) return tl::unexpected(std::move(found).error());
   return print_as(options.format, *found, options.output);
 }
@@ -44,14 +42,9 @@ void add_stalls(CLI::App& app, int& status) {
   tables.add("--min", options->least, "TIME", "Only stalls that lasted at least this long")
       ->capture_default_str();
   tables.add("--top", options->top, "", "The N longest (0: all)")->capture_default_str();
-  output.add("--format", options->format, "", "text, json or csv")
-      ->check(one_of({"text", "json", "csv"}))
-      ->capture_default_str();
+  output.choice("--format", options->format, {"text", "json", "csv"}, "text, json or csv");
   add_output(output, options->output);
-  command->callback([options, &status] {
-    const auto done = run_stalls(*options);
-    status = done ? 0 : fail_with(done.error());
-  });
+  on_run(*command, status, options, run_stalls);
 }
 
 }  // namespace trapline::cli

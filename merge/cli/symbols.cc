@@ -87,9 +87,7 @@ void add_symbols(CLI::App& app, int& status) {
            "The address of a function at run time; it gives the offset of its file (KASLR)");
   rest.flag("--prefix", options->prefix, "Put the file's name before each function's name");
   rest.flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
-  command->callback([options, &status] {
-    if (auto done = run_symbols(*options); !done) status = fail_with(done.error());
-  });
+  on_run(*command, status, options, run_symbols);
 }
 
 }  // namespace trapline::cli

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/duration.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/pass/pass.h"
 #include "merge/render/page/page_data.h"
@@ -117,10 +116,8 @@ Result<void> print_timeline(TimelineArguments& options) {
   if (!context) return tl::unexpected(std::move(context).error());
   options.pass.longest = options.around == "max";
   options.pass.chosen = !options.which.exits.empty();
-  auto pass = [&] {
-    ProgressLine progress;
-    return Pass::open(options.pass, progress.callback());
-  }();
+  auto pass = with_progress(
+      [&options](const Progress& progress) { return Pass::open(options.pass, progress); });
   if (!pass) return tl::unexpected(std::move(pass).error());
   auto interval = interval_of(options, *pass, *context);
   if (!interval) return tl::unexpected(std::move(interval).error());
@@ -144,14 +141,10 @@ void add_timeline(CLI::App& app, int& status) {
       ->excludes(to);
   which.add("--context", options->context, "TIME",
             "How much --around shows before and after (default: 200us for max, 1ms for a time)");
-  output.add("--format", options->format, "", "html is a page in which to zoom")
-      ->check(one_of({"text", "html"}))
-      ->capture_default_str();
+  output.choice("--format", options->format, {"text", "html"}, "html is a page in which to zoom");
   add_output(output, options->output);
   add_terminal(output, options->output);
-  command->callback([options, &status] {
-    if (auto done = print_timeline(*options); !done) status = fail_with(done.error());
-  });
+  on_run(*command, status, options, print_timeline);
 }
 
 }  // namespace trapline::cli

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/duration.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/live/top.h"
 

@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "backend_ftrace/base/unique_fd.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/page/page_data.h"
 
@@ -61,11 +60,9 @@ Result<int> view(ViewArguments& options) {
   options.pass.which = std::move(*which);
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return tl::unexpected(checked.error());
-  auto run = [&] {
-    ProgressLine progress;
-    return run_page(options.pass, page_options(options.pass.input, options.which),
-                    progress.callback());
-  }();
+  auto run = with_progress([&options](const Progress& progress) {
+    return run_page(options.pass, page_options(options.pass.input, options.which), progress);
+  });
   if (!run) return tl::unexpected(std::move(run).error());
   const std::string json = page_json({&run->recording, 1});
   std::string path = options.output.file;
@@ -99,10 +96,7 @@ void add_view(CLI::App& app, int& status) {
              "Write the page here, not to a temporary file");
   OptionGroup(*command, kRest)
       .flag("--no-open", options->only_write, "Write the page and print its name only");
-  command->callback([options, &status] {
-    auto done = view(*options);
-    status = done ? *done : fail_with(done.error());
-  });
+  on_run(*command, status, options, view);
 }
 
 }  // namespace trapline::cli

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/cli/commands.h"
+#include "merge/cli/config.h"
+#include "merge/cli/help.h"
+#include "merge/cli/suggest.h"
+#include "merge/cli/usage_error.h"
+
+namespace trapline::cli {
+
+int run_command(int argc, char** argv) {
+  // A reader that has gone (| head) ends a command without a word, whatever was inherited.
+  std::signal(SIGPIPE, SIG_DFL);
+  CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
+  app.name("trapline");
+  app.set_version_flag("--version", TRAPLINE_VERSION);
+  app.require_subcommand(1);
+  int status = 0;
+  add_record(app, status);
+  add_report(app, status);
+  add_snapshot(app, status);
+  add_view(app, status);
+  add_explain(app, status);
+  add_stalls(app, status);
+  add_advise(app, status);
+  add_top(app, status);
+  add_diff(app, status);
+  add_bench(app, status);
+  add_timeline(app, status);
+  add_export(app, status);
+  add_doctor(app, status);
+  add_info(app, status);
+  add_print(app, status);
+  add_events(app, status);
+  add_symbols(app, status);
+  add_sync(app, status);
+  add_config(app, status);
+  add_help(app, status);
+  add_complete(app, status);
+  arrange_help(app);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) {
+    fmt::print("{}", app.help());
+    return static_cast<int>(ErrorKind::kUsage);
+  }
+  if (auto message = unknown_command(app, words)) {
+    return fail_with({std::move(*message), ErrorKind::kUsage});
+  }
+  const auto config = load_config();
+  const bool with_config = !needs_no_config(words);
+  if (!config && with_config) return fail_with(config.error());
+  try {
+    if (with_config) apply_config(*config, app);
+    app.parse(argc, argv);
+    return status;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError)) {
+      return fail_with({error.what(), ErrorKind::kUsage});
+    }
+    return fail_with({usage_error(app, words, error), ErrorKind::kUsage});
+  } catch (const std::exception& error) {
+    return fail_with({error.what(), ErrorKind::kRuntime});
+  }
+}
+
+}  // namespace trapline::cli

@@ -6,6 +6,7 @@
 // here.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,11 @@ class KernelEventSource : public Source {
     return status_ ? formats_.text_status() : status_;
   }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] SourceCounters counters() const override { return counters_; }
+  [[nodiscard]] SourceCounters counters() const override {
+    SourceCounters counters = counters_;
+    counters.last = std::max(counters.last, last_passed_);
+    return counters;
+  }
   // Guest calls that trace_marker holds, of those events that were read.
   [[nodiscard]] std::uint64_t marker_calls() const { return marker_calls_.calls(); }
   [[nodiscard]] std::string event_name(const Event& event) const override;
@@ -72,6 +77,24 @@ class KernelEventSource : public Source {
     count(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
+  // Both for little-endian records that a walk passes, also before their turn.
+  struct Unwanted {
+    const std::uint8_t* selected;
+    std::uint64_t* counts;
+    std::uint64_t passed = 0;
+    bool operator()(const std::byte* record) {
+      const auto type = load<std::uint16_t>(record);
+      if (selected[type] != 0) return false;
+      ++counts[type];
+      ++passed;
+      return true;
+    }
+  };
+  [[nodiscard]] Unwanted unwanted() { return {selected_.data(), counts_.data()}; }
+  void count_passed(const Unwanted& unwanted, Timestamp last) {
+    counters_.events += unwanted.passed;
+    last_passed_ = std::max(last_passed_, last);
+  }
   // `lost`: how many, below 1 where that is not known.
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);
   void fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t events,
@@ -94,6 +117,7 @@ class KernelEventSource : public Source {
     counters_.last = at;
   }
 
+  Timestamp last_passed_;
   bool read_marker_calls_;
   std::vector<std::uint8_t> selected_;  // by type
   std::vector<std::uint64_t> counts_;   // events read so far, by type

@@ -49,6 +49,14 @@ class CpuEvents {
     shift_time();
     return true;
   }
+  // The same, past events that `pass` takes: RingPage::next(). Not where times are shifted.
+  template <typename Pass>
+  [[nodiscard]] RingPage::Found advance_in_page(Pass&& pass, std::uint64_t& passed) {
+    lost_ = RingPage::kNoneLost;
+    return page_.next(next_, pass, passed);
+  }
+  // The last event that was passed is in view again, as a boundary page is.
+  void stand_at(std::uint64_t time) { next_ = {time, nullptr, 0}; }
   // A boundary page has no data and the size 0.
   [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return next_; }
   // What was lost just before peek(): RingPage::kNoneLost, kUnknownLost or a number.

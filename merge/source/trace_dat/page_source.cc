@@ -67,7 +67,13 @@ bool PageSource::start() {
 // Takes the earliest stream off the heap as current_.
 void PageSource::choose() {
   ended_ = heap_.empty();
-  if (!ended_) current_ = heap_.pop();
+  if (!ended_) go_on_with(heap_.pop());
+}
+
+void PageSource::go_on_with(std::size_t stream) {
+  current_ = stream;
+  stream_ = &streams_[stream];
+  limit_ = heap_.top_time();
 }
 
 // Moves past current_'s event, which was handed out; false on damage.
@@ -84,7 +90,7 @@ bool PageSource::advance_current() {
 }
 
 // Another stream's event comes before current_'s, which is at that time.
-void PageSource::change_stream(std::uint64_t time) { current_ = heap_.exchange(current_, time); }
+void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(current_, time)); }
 
 // All is read that is there.
 Read PageSource::end() {
@@ -96,14 +102,24 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
-// Nearly all events follow another one in its page.
+// Nearly all events follow another one in its page. Those that nobody selected are passed before
+// their turn, and need no merging: only what may come after a page, a loss, waits for it.
 Read PageSource::next(Event& event) {
-  while (consumed_ && streams_[current_].advance_in_page()) {
-    const std::uint64_t time = streams_[current_].peek().time;
-    if (!heap_.is_before_top(current_, time)) [[unlikely]]
-      change_stream(time);
-    const CpuEvents& stream = streams_[current_];
-    if (leave_out(stream.peek())) continue;
+  while (consumed_ && passes_) {
+    Unwanted unwanted = this->unwanted();
+    std::uint64_t passed = 0;
+    const RingPage::Found found = stream_->advance_in_page(unwanted, passed);
+    if (unwanted.passed != 0) count_passed(unwanted, scale_(passed));
+    if (found == RingPage::Found::kNothing) [[unlikely]] {
+      if (unwanted.passed == 0 || heap_.is_before_top(current_, passed)) break;
+      stream_->stand_at(passed);
+    }
+    const std::uint64_t time = stream_->peek().time;
+    if (time >= limit_ || found == RingPage::Found::kUnknown) {
+      if (!heap_.is_before_top(current_, time)) change_stream(time);
+      if (leave_out(stream_->peek())) continue;
+    }
+    const CpuEvents& stream = *stream_;
     decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
     return Read::kEvent;
   }
@@ -136,6 +152,8 @@ Read PageSource::next_carefully(Event& event) {
     consumed_ = true;
     if (leave_out(stream.peek())) continue;
     decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
+    // The first event of all is counted here.
+    passes_ = layout_.order == std::endian::little && !layout_.time_shift && counters_.events != 0;
     return Read::kEvent;
   }
 }

@@ -20,6 +20,7 @@ class PageSource final : public TraceDatSource {
       : TraceDatSource(std::move(recording), capabilities), streams_(std::move(streams)) {}
   bool start();
   void choose();
+  void go_on_with(std::size_t stream);
   bool advance_current();
   void change_stream(std::uint64_t time);
   [[nodiscard]] Read next_carefully(Event& event);
@@ -39,6 +40,9 @@ class PageSource final : public TraceDatSource {
   std::vector<CpuEvents> streams_;
   MergeHeap heap_;           // the other streams
   std::size_t current_ = 0;  // the stream with the earliest event
+  CpuEvents* stream_ = nullptr;
+  std::uint64_t limit_ = 0;  // before it current_'s events are the earliest
+  bool passes_ = false;      // by RingPage's own walk
   Timestamp end_of_all_;     // of a file that was cut
   bool started_ = false;
   bool ended_ = false;

@@ -15,6 +15,8 @@
 // libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using it
 // safely takes this walk beforehand, so this walk is all there is; a test holds it to kbuffer's
 // result, event by event.
+//
+// More than 150 lines: one page's walk, all of it inlined.
 #pragma once
 
 #include <algorithm>
@@ -63,6 +65,46 @@ class RingPage {
     return true;
   }
 
+  enum class Found : std::uint8_t { kNothing, kWanted, kUnknown };
+  // next(), of little-endian pages, past events whose data `pass` takes: kWanted is one that it
+  // does not take, kUnknown one that it was not asked about. `passed` is the time of the last that
+  // was passed, which `event` has too where nothing follows. Many are of no interest: between two
+  // that are, the place stays in registers.
+  template <typename Pass>
+  [[nodiscard]] Found next(kernel_events::RecordedEvent& event, Pass&& pass,
+                           std::uint64_t& passed) {
+    const std::byte* at = at_;
+    std::uint64_t time = time_;
+    for (const std::byte* const end = end_; end - at >= 4;) {
+      const auto header = trapline::load<std::uint32_t>(at);
+      const std::uint32_t type_len = header & 0x1f;
+      std::uint32_t size = type_len * 4;
+      const std::byte* body = at + 4;
+      const std::byte* after = body + size;
+      if (type_len - 1 >= kPadding - 1 || end - body < size) [[unlikely]] {
+        if (type_len != 0 || end - body < 4) break;
+        const auto word = trapline::load<std::uint32_t>(body);
+        if (word < 6 || word > end - body) break;
+        after = body + std::min<std::ptrdiff_t>((word + 3) & ~3u, end - body);
+        body += 4;
+        size = word - 4;
+      }
+      const std::uint64_t now = time + (header >> 5);
+      if (!pass(body)) {
+        passed = time;
+        event = {now, body, size};
+        at_ = after;
+        time_ = now;
+        return Found::kWanted;
+      }
+      at = after;
+      time = now;
+    }
+    passed = time;
+    if (at != at_) event.time = time_ = time;
+    at_ = at;
+    return next(event) ? Found::kUnknown : Found::kNothing;
+  }
   // The next event; false at the page's end, and at an event that does not fit (damaged()).
   [[nodiscard]] bool next(kernel_events::RecordedEvent& event) {
     while (end_ - at_ >= 4) {

@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "backend_ftrace/base/text.h"
@@ -135,6 +136,34 @@ TEST_P(Recordings, EventsComeInOrderOfTimeAndHolesBeforeWhatFollowsThem) {
     }
   }
   EXPECT_TRUE(open_hole.empty());
+}
+
+// {time, CPU, type}, a loss in its place with a type of its own; those of `types`, if any.
+using Place = std::tuple<std::uint64_t, std::uint32_t, int>;
+constexpr int kLossType = -1;
+
+std::vector<Place> places(Source& source, const std::set<int>& types = {}) {
+  std::vector<Place> places;
+  for (Event event; source.next(event) == Read::kEvent;) {
+    const int type = std::holds_alternative<Lost>(event.payload) ? kLossType : event.type;
+    if (types.empty() || types.contains(type)) places.emplace_back(event.at.ns(), event.cpu, type);
+  }
+  return places;
+}
+
+TEST_P(Recordings, EventsThatAreNotSelectedAreCountedAndChangeNoOther) {
+  const auto all = open(data_path(GetParam())), some = open(data_path(GetParam()));
+  ASSERT_TRUE(all && some);
+  some->select(EventClass::kExits);
+  const std::vector<Place> selected = places(*some);
+  std::set<int> types{kLossType};
+  for (const auto& [at, cpu, type] : selected) types.insert(type);
+  EXPECT_EQ(selected, places(*all, types));
+  EXPECT_EQ(some->event_counts(), all->event_counts());
+  EXPECT_EQ(some->counters().events, all->counters().events);
+  EXPECT_EQ(some->counters().gaps, all->counters().gaps);
+  EXPECT_EQ(some->counters().first, all->counters().first);
+  EXPECT_EQ(some->counters().last, all->counters().last);
 }
 
 // {time, CPU, thread, event's name without its system}

@@ -1,6 +1,7 @@
 // More than 400 lines: what each event means for the exit of its thread, one after the other.
 #include "merge/analyze/exit_tracker.h"
 
+#include <bit>
 #include <utility>
 
 namespace trapline {
@@ -8,6 +9,9 @@ namespace {
 
 constexpr ExitSpan kNoSpan;  // copied: faster than to clear 200 bytes
 constexpr std::uint64_t kPsciCpuOff = 0x84000002;
+
+template <typename T>
+constexpr std::size_t index_of = static_cast<std::size_t>(std::countr_zero(payload_bit<T>()));
 
 }  // namespace
 
@@ -210,7 +214,11 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   }
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
-  const ExitSpan* previous = thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
+  const ExitSpan* previous = nullptr;
+  if (thread->phase == Thread::Phase::kEnded) {
+    done_ = *emit(*thread);  // the next one begins at once
+    previous = &done_;
+  }
   const bool open = thread->phase == Thread::Phase::kExit;
   if (open && !thread->is_cut) ++counters_.exit_without_entry;
   open ? forget(*thread, event.at) : account(*thread, event.at);
@@ -293,7 +301,7 @@ const ExitSpan* ExitTracker::end_exit(Thread& thread) {
   return nullptr;
 }
 
-// Sums up a span whose end is known.
+// Sums up a span whose end is known; valid until the thread's next exit begins.
 const ExitSpan* ExitTracker::emit(Thread& thread) {
   name_device(thread);
   if (is_all_halted(thread)) [[unlikely]] {
@@ -307,14 +315,13 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
   ++totals.exits;
   for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
   ++counters_.exits;
-  done_ = thread.span;
   if (detail_ == Detail::kIntervals) {
     done_intervals_.swap(thread.intervals);
     done_handlers_.swap(thread.handlers);
-    done_.intervals = done_intervals_;
-    done_.handlers = done_handlers_;
+    thread.span.intervals = done_intervals_;
+    thread.span.handlers = done_handlers_;
   }
-  return &done_;
+  return &thread.span;
 }
 
 void ExitTracker::on_marker(const Event& event, const Marker& marker) {
@@ -346,72 +353,68 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   note_vmm_event(*thread);
 }
 
-struct ExitTracker::Dispatch {
-  ExitTracker& tracker;
-  const Event& event;
-  const ExitSpan* operator()(const KvmExit& exit) const {
-    tracker.on_exit(event, exit);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const KvmEntry& entry) const { return tracker.on_entry(event, entry); }
-  const ExitSpan* operator()(const KvmUserspaceExit& exit) const {
-    return tracker.on_userspace_exit(event, exit);
-  }
-  const ExitSpan* operator()(const KvmStateLoad& reload) const {
-    if (Thread* thread = tracker.threads_.find(event.thread)) set_vcpu(*thread, reload.vcpu);
-    tracker.on_user_end(event, UserEnd::kReload);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const IoctlEnter& ioctl) const {
-    if (ioctl.command == kKvmRun) tracker.on_user_end(event, UserEnd::kIoctl);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const KvmDetail& detail) const {
-    return tracker.on_detail(event, detail);
-  }
-  const ExitSpan* operator()(const KvmIrq& irq) const {
-    if (irq.step != IrqStep::kInject) return nullptr;
-    if (Thread* thread = tracker.threads_.find(event.thread)) thread->span.injected = irq.vector;
-    return nullptr;
-  }
-  const ExitSpan* operator()(const KvmNested& nested) const {
-    tracker.on_nested(event, nested.step);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const KvmVcpuWakeup& wakeup) const {
-    tracker.on_halt(event, wakeup);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const KvmWfx& wfx) const {
-    tracker.on_wfx(event, wfx);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const NewThread& made) const {
-    tracker.on_new_thread(event, made);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const SchedSwitch& sched) const {
-    tracker.on_switch(event, sched);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const SchedWakeup& wakeup) const {
-    tracker.on_wakeup(event, wakeup.thread);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const Marker& marker) const {
-    tracker.on_marker(event, marker);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const Lost& lost) const {
-    tracker.on_lost(event, lost);
-    return nullptr;
-  }
-  const ExitSpan* operator()(const auto&) const { return nullptr; }
-};
+void ExitTracker::on_state_load(const Event& event, const KvmStateLoad& load) {
+  if (Thread* thread = threads_.find(event.thread)) set_vcpu(*thread, load.vcpu);
+  on_user_end(event, UserEnd::kReload);
+}
 
+void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
+  if (irq.step != IrqStep::kInject) return;
+  if (Thread* thread = threads_.find(event.thread)) thread->span.injected = irq.vector;
+}
+
+// A switch: std::visit calls a function for each type, which then calls another.
 const ExitSpan* ExitTracker::on(const Event& event) {
   pass();
-  return std::visit(Dispatch{*this, event}, event.payload);
+  const Payload& payload = event.payload;
+  switch (payload.index()) {
+    case index_of<KvmExit>:
+      on_exit(event, *std::get_if<KvmExit>(&payload));
+      break;
+    case index_of<KvmEntry>:
+      return on_entry(event, *std::get_if<KvmEntry>(&payload));
+    case index_of<KvmUserspaceExit>:
+      return on_userspace_exit(event, *std::get_if<KvmUserspaceExit>(&payload));
+    case index_of<KvmStateLoad>:
+      on_state_load(event, *std::get_if<KvmStateLoad>(&payload));
+      break;
+    case index_of<IoctlEnter>:
+      if (std::get_if<IoctlEnter>(&payload)->command == kKvmRun)
+        on_user_end(event, UserEnd::kIoctl);
+      break;
+    case index_of<KvmDetail>:
+      return on_detail(event, *std::get_if<KvmDetail>(&payload));
+    case index_of<KvmIrq>:
+      on_irq(event, *std::get_if<KvmIrq>(&payload));
+      break;
+    case index_of<KvmNested>:
+      on_nested(event, std::get_if<KvmNested>(&payload)->step);
+      break;
+    case index_of<KvmVcpuWakeup>:
+      on_halt(event, *std::get_if<KvmVcpuWakeup>(&payload));
+      break;
+    case index_of<KvmWfx>:
+      on_wfx(event, *std::get_if<KvmWfx>(&payload));
+      break;
+    case index_of<NewThread>:
+      on_new_thread(event, *std::get_if<NewThread>(&payload));
+      break;
+    case index_of<SchedSwitch>:
+      on_switch(event, *std::get_if<SchedSwitch>(&payload));
+      break;
+    case index_of<SchedWakeup>:
+      on_wakeup(event, std::get_if<SchedWakeup>(&payload)->thread);
+      break;
+    case index_of<Marker>:
+      on_marker(event, *std::get_if<Marker>(&payload));
+      break;
+    case index_of<Lost>:
+      on_lost(event, *std::get_if<Lost>(&payload));
+      break;
+    default:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace trapline

@@ -147,7 +147,6 @@ class ExitTracker {
     std::vector<PartInterval> intervals;  // Detail::kIntervals, or where they may have to be recut
     std::vector<HandlerEvent> handlers;
   };
-  struct Dispatch;
   [[nodiscard]] static bool in_exit(const Thread& thread) {
     return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
   }
@@ -198,6 +197,8 @@ class ExitTracker {
   const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
   const ExitSpan* on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
   void on_user_end(const Event& event, UserEnd by);
+  void on_state_load(const Event& event, const KvmStateLoad& load);
+  void on_irq(const Event& event, const KvmIrq& irq);
   const ExitSpan* on_detail(const Event& event, const KvmDetail& detail);
   const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
   void on_halt(const Event& event, const KvmVcpuWakeup& wakeup);

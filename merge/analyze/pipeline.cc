@@ -103,6 +103,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
                     kernel_ || stalls_ || guest_intervals_;
   exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
                 !placement_.checks();
+  hands_out_exits_ = exits_only_ && !samples_ && !options_.threads && !options_.wants;
 }
 
 Pipeline::~Pipeline() = default;
@@ -166,7 +167,11 @@ bool Pipeline::push(const Event& event) {
   ended_ = tracker_.on(event);
   if (ended_ != nullptr) {
     stack_.reset();
-    take(*ended_);
+    if (!hands_out_exits_ || has_guest_) {
+      take(*ended_);
+    } else {
+      for (SpanSink* sink : exit_sinks_) sink->exit(*ended_, *this);
+    }
   }
   return true;
 }
@@ -264,7 +269,8 @@ void Pipeline::on_host(const Event& event) {
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_ && requests_->looks_at(event.payload)) on_requests(event);
-  if (interrupts_) on_interrupts(event);
+  if (interrupts_ && (IrqTracker::looks_at(event.payload) || is_any_of<SchedSwitch>(event.payload)))
+    on_interrupts(event);
   if (halts_ && HaltTracker::looks_at(event.payload)) halts_->on(event);
   if (placement_.checks()) placement_.on(event);
 }
@@ -273,13 +279,13 @@ void Pipeline::on_host(const Event& event) {
 void Pipeline::follow(const Event& event) {
   if (!tracker_.state_runs().empty()) tell_states();
   if (on_thread()) stacks_.on_host(event, vmm_event());
-  if (waits_) on_waits(event);
+  if (waits_) WaitTracker::looks_at(event.payload) ? on_waits(event) : waits_->pass();
   if (kernel_) kernel_->on(event);
   if (stalls_) {
     stalls_->on(event, *this);
-    tell_stalls();
+    if (stalls_->has_ended()) tell_stalls();
   }
-  tell(event);
+  if (!event_sinks_.empty() || guest_intervals_) tell(event);
 }
 
 void Pipeline::tell(const Event& event) {
@@ -321,7 +327,7 @@ void Pipeline::take(const ExitSpan& exit) {
   }
   if (stalls_) {
     stalls_->on(exit, wanted);
-    tell_stalls();
+    if (stalls_->has_ended()) tell_stalls();
   }
   if (builder_ && wanted) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
@@ -383,7 +389,6 @@ void Pipeline::on_vhost(const Event& event, ThreadId process) {
 }
 
 void Pipeline::on_waits(const Event& event) {
-  if (!WaitTracker::looks_at(event.payload)) return waits_->pass();
   waits_->on(event, *this);
   const EndedWait* ended = waits_->ended();
   if (ended == nullptr) return;

@@ -205,10 +205,11 @@ class Pipeline {
   std::unique_ptr<KernelSamples> samples_;
   PlacementCheck placement_;
   bool has_guest_ = false;
-  bool follows_events_ = false;  // follow() has something to do
-  bool exits_only_ = false;      // no sink selects more, but for losses
-  bool begun_ = false;           // an event of the window came
-  bool carried_ = false;         // the states of vCPUs, to the window's beginning
+  bool follows_events_ = false;   // follow() has something to do
+  bool exits_only_ = false;       // no sink selects more, but for losses
+  bool hands_out_exits_ = false;  // take() does no more than that, without a guest's records
+  bool begun_ = false;            // an event of the window came
+  bool carried_ = false;          // the states of vCPUs, to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // of ended_, once somebody asked
   std::optional<Timestamp> first_, begin_;

@@ -50,12 +50,18 @@ class Names {
       hash = (hash ^ bytes) * 0x9e3779b97f4a7c15;
       hash ^= hash >> 32;
     };
-    for (; text.size() > sizeof bytes; text.remove_prefix(sizeof bytes)) {
-      std::memcpy(&bytes, text.data(), sizeof bytes);
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    for (; end - at > static_cast<std::ptrdiff_t>(sizeof bytes); at += sizeof bytes) {
+      std::memcpy(&bytes, at, sizeof bytes);
       add();
     }
     bytes = 0;
-    for (const char c : text) bytes = bytes << 8 | static_cast<unsigned char>(c);
+    if (text.size() >= sizeof bytes) {
+      std::memcpy(&bytes, end - sizeof bytes, sizeof bytes);
+    } else {
+      for (; at != end; ++at) bytes = bytes << 8 | static_cast<unsigned char>(*at);
+    }
     add();
     return static_cast<std::uint32_t>(hash);
   }

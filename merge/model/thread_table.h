@@ -1,6 +1,7 @@
 // State per thread, found by its id. References stay valid; iteration is in order of first sight.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 
@@ -13,16 +14,15 @@ template <typename State>
 class ThreadTable {
  public:
   ThreadTable() = default;
-  ThreadTable(const ThreadTable&) = delete;  // last_ points into it
+  ThreadTable(const ThreadTable&) = delete;  // recent_ points into it
   ThreadTable& operator=(const ThreadTable&) = delete;
   ~ThreadTable() = default;
 
   [[nodiscard]] State* find(ThreadId thread) {
-    if (last_ != nullptr && last_->thread == thread) return &last_->state;
-    const std::uint32_t index = index_of(thread);
-    if (index == FlatIndex::kNone) return nullptr;
-    last_ = &entries_[index];
-    return &last_->state;
+    Recent& recent = recent_of(thread);
+    if (!recent.known || recent.thread != thread) [[unlikely]]
+      look_up(thread, recent);
+    return recent.state;
   }
   [[nodiscard]] const State* find(ThreadId thread) const {
     const std::uint32_t index = index_of(thread);
@@ -35,8 +35,7 @@ class ThreadTable {
     if (entries_.size() >= most) return nullptr;
     entries_.push_back({thread, State{}});
     index_.add(hash(thread));
-    last_ = &entries_.back();
-    return &last_->state;
+    return recent_of(thread).state = &entries_.back().state;
   }
 
   struct Entry {
@@ -47,6 +46,19 @@ class ThreadTable {
   [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
 
  private:
+  // What was found of the threads that were looked for last, of some number of CPUs: a thread that
+  // is not there as well.
+  struct Recent {
+    ThreadId thread{};
+    bool known = false;
+    State* state = nullptr;
+  };
+  static constexpr std::size_t kRecent = 256;
+  [[nodiscard]] Recent& recent_of(ThreadId thread) { return recent_[hash(thread) >> 24]; }
+  void look_up(ThreadId thread, Recent& recent) {
+    const std::uint32_t index = index_of(thread);
+    recent = {thread, true, index == FlatIndex::kNone ? nullptr : &entries_[index].state};
+  }
   // The factor is odd: no two threads have the same hash.
   [[nodiscard]] static std::uint32_t hash(ThreadId thread) {
     return static_cast<std::uint32_t>(thread) * 0x9e3779b1u;
@@ -57,7 +69,7 @@ class ThreadTable {
 
   std::deque<Entry> entries_;
   FlatIndex index_;
-  Entry* last_ = nullptr;  // found or made last: events of one thread follow each other
+  std::array<Recent, kRecent> recent_;
 };
 
 }  // namespace trapline

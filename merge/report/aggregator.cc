@@ -21,6 +21,8 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
       keys_(options.by),
       needs_stack_(keys_.needs_stack()),
       needs_waits_(options.waits || options.steal || keys_.needs_waits()),
+      rows_only_(!needs_stack_ && !needs_waits_ && !options.requests && !options.slower_than &&
+                 !options.phases && !options.kernel && !options.kernel_samples),
       groups_(keys_.words()),
       subjects_(options.by),
       slow_exits_(options.slower_than) {
@@ -55,6 +57,10 @@ void Aggregator::wait(const EndedWait& wait, const Pipeline&) {
 }
 
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  if (rows_only_ && !pipeline.has_guest_records()) {
+    const GroupKey& key = keys_.of(exit, kNoStack, pipeline.stacks(), {}, pipeline.kernel());
+    return subjects_.add(groups_.add(key, exit), exit);
+  }
   const bool slow = slow_exits_.wants(exit);
   const bool needs_stack = needs_stack_ || slow || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;

@@ -52,6 +52,7 @@ class Aggregator : public SpanSink {
   const ReportOptions& options_;
   ExitKeys keys_;
   bool needs_stack_, needs_waits_;
+  bool rows_only_;  // exits are summed up in groups_ and subjects_ alone
   Groups groups_;
   struct {
     std::uint64_t events = 0, gaps = 0, uncounted = 0;

@@ -45,6 +45,10 @@ bool ExitKeys::has(Dimension dimension) const {
 
 const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                              std::span<const WaitShare> waits, const KernelTracker* kernel) {
+  if (only_reason_) {
+    key_.words[0] = pack(span.reason, span.source);
+    return key_;
+  }
   if (const GroupKey* row = halted_row(span.halt)) return *row;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {

@@ -17,7 +17,9 @@ class ExitKeys {
  public:
   // Borrows the dimensions for as long as it lives.
   explicit ExitKeys(const std::vector<Dimension>& dimensions)
-      : dimensions_(dimensions), by_reason_(has(Dimension::kReason)) {}
+      : dimensions_(dimensions),
+        by_reason_(has(Dimension::kReason)),
+        only_reason_(by_reason_ && dimensions.size() == 1) {}
 
   // The words of a key that are used.
   [[nodiscard]] std::size_t words() const;
@@ -51,7 +53,7 @@ class ExitKeys {
 
  private:
   const std::vector<Dimension>& dimensions_;
-  bool by_reason_;
+  bool by_reason_, only_reason_;
   GroupKey key_;  // the same words each time; the others stay 0
 };
 

@@ -19,7 +19,6 @@ bool Subjects::is_same(const Sum& a, const Sum& b) {
 Subjects::Sum* Subjects::sum_of(const Sum& subject) {
   if (subject.group >= last_.size()) last_.resize(subject.group + 1);
   std::uint32_t& last = last_[subject.group];
-  if (!sums_.empty() && is_same(sums_[last], subject)) return &sums_[last];
   std::uint64_t hash = subject.detail.value * 0x9e3779b97f4a7c15 ^
                        (std::uint64_t{subject.group} << 32 | subject.device);
   hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9;
@@ -39,15 +38,30 @@ Subjects::Sum* Subjects::sum_of(const Sum& subject) {
 
 void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
   if (exit.halt || group == Groups::kOther) return;
+  const bool by_device = devices_ && exit.device != kNoName;
+  if (!by_device && (!details_ || exit.detail.kind == DetailKind::kNone)) return;
+  if (group < last_.size() && !sums_.empty()) [[likely]] {
+    Sum& last = sums_[last_[group]];
+    const bool same = by_device ? last.device == exit.device
+                                : last.device == kNoName && last.detail.kind == exit.detail.kind &&
+                                      last.detail.value == exit.detail.value &&
+                                      last.detail.access == exit.detail.access;
+    if (same && last.group == group) {
+      last.ns += exit.total();
+      return;
+    }
+  }
+  add_other(group, exit, by_device);
+}
+
+void Subjects::add_other(std::uint32_t group, const ExitSpan& exit, bool by_device) {
   Sum subject{.group = group};
-  if (devices_ && exit.device != kNoName) {
+  if (by_device) {
     subject.device = exit.device;
-  } else if (details_ && exit.detail.kind != DetailKind::kNone) {
+  } else {
     subject.detail.value = exit.detail.value;
     subject.detail.kind = exit.detail.kind;
     subject.detail.access = exit.detail.access;
-  } else {
-    return;
   }
   if (Sum* sum = sum_of(subject)) {
     sum->ns += exit.total();

@@ -40,6 +40,7 @@ class Subjects {
   };
   [[nodiscard]] static bool is_same(const Sum& a, const Sum& b);
   Sum* sum_of(const Sum& subject);
+  void add_other(std::uint32_t group, const ExitSpan& exit, bool by_device);
 
   bool devices_, details_;
   std::vector<Sum> sums_;

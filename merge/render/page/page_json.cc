@@ -251,18 +251,17 @@ struct PageData::Writer {
 std::string without_markup(const std::string& json) {
   std::string text;
   text.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else if (c == '>') {
-      text += "\\u003e";
-    } else if (c == '&') {
-      text += "\\u0026";
-    } else {
-      text += c;
-    }
+  std::size_t from = 0;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (c != '<' && c != '>' && c != '&') continue;
+    text.append(json, from, at - from)
+        .append(c == '<'   ? "\\u003c"
+                : c == '>' ? "\\u003e"
+                           : "\\u0026");
+    from = at + 1;
   }
-  return text;
+  return text.append(json, from);
 }
 
 Result<std::string> PageData::recording(const Report& report) {

@@ -1,6 +1,8 @@
-// When a thread that wanted memory had to reclaim or compact it first.
+// When a thread that wanted memory had to reclaim or compact it first, or a vCPU waited for user
+// space because its log of dirty pages was full.
 //
 //   mm_vmscan_*reclaim_begin ── reclaims, or waits in it ── mm_vmscan_*reclaim_end
+//   kvm_dirty_ring_exit ── user space reads the ring ── kvm_entry
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,14 @@
 
 namespace trapline {
 
-enum class MemoryWork : std::uint8_t { kNone, kReclaim, kCompaction };
+enum class MemoryWork : std::uint8_t {
+  kNone,
+  kReclaim,
+  kCompaction,
+  kCollapse,  // of small pages into a huge one, by another thread
+  kUnmap,     // by another thread, which makes a page fault vain: KVM's MMU notifier
+  kDirtyLog,
+};
 
 // Of one thread. Work whose end was not recorded is none: nothing tells how long it took. Of one in
 // another the outer one counts.
@@ -25,10 +34,15 @@ class MemoryWorks {
     Timestamp begin, end;
   };
 
-  [[nodiscard]] static bool looks_at(HostStep step) { return step >= HostStep::kReclaimBegin; }
+  [[nodiscard]] static bool looks_at(HostStep step) {
+    return (step >= HostStep::kReclaimBegin && step <= HostStep::kCompactionEnd) ||
+           step == HostStep::kDirtyRingFull;
+  }
   // An event of the thread, of those that it looks at.
   void on(HostStep step, Timestamp at);
-  // Events were lost, or the thread is where no such work goes on.
+  // The thread enters the guest, where no such work goes on.
+  void on_entry(Timestamp at);
+  // Events were lost.
   void forget_open() { open_.reset(); }
   // Those that ended since the last clear(), in order; none overlaps another.
   [[nodiscard]] std::span<const Run> ended() const { return ended_; }

@@ -26,6 +26,12 @@ void StallShares::add(const StallShares& others) {
   for (const StallShare& share : others.sums_) add(share);
 }
 
+void StallShares::set_work(MemoryWork work) {
+  for (StallShare& share : sums_) {
+    if (share.work == MemoryWork::kNone) share.work = work;
+  }
+}
+
 std::uint64_t StallShares::total() const {
   std::uint64_t sum = 0;
   for (const StallShare& share : sums_) sum += share.ns;

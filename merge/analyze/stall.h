@@ -62,6 +62,8 @@ class StallShares {
   static constexpr std::size_t kMost = 64;
   void add(const StallShare& share);
   void add(const StallShares& others);
+  // Of those that have none.
+  void set_work(MemoryWork work);
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::vector<StallShare> largest_first() const;
   void clear() { sums_.clear(); }

@@ -49,10 +49,7 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     if (pipeline.counts(run->thread)) on_guest(*run);
     on_exit(run->thread, run->end, pipeline);
   }
-  if (const auto* host = std::get_if<HostEvent>(&event.payload);
-      host != nullptr && MemoryWorks::looks_at(host->step)) {
-    if (Thread* thread = threads_.find(event.thread)) thread->memory.on(host->step, event.at);
-  }
+  on_memory(event);
   if (!is_any_of<SchedWakeup, SchedSwitch, KvmEntry, KvmExit, Lost>(event.payload)) return;
   if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     Thread* thread = servers_.served_by() ? threads_.find(wakeup->thread) : nullptr;
@@ -71,7 +68,7 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     if (Thread* thread = threads_.find(event.thread)) {
       if (thread->halts) settle(*thread);
       thread->halts = false;
-      thread->memory.forget_open();
+      thread->memory.on_entry(event.at);
     }
     on_entry(event.thread, event.at, pipeline);
   } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
@@ -81,6 +78,16 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   } else if (std::holds_alternative<Lost>(event.payload)) {
     on_lost();
   }
+}
+
+void StallTracker::on_memory(const Event& event) {
+  const auto* host = std::get_if<HostEvent>(&event.payload);
+  Thread* thread = host != nullptr ? threads_.find(event.thread) : nullptr;
+  // A vCPU unmaps a page in its own fault to put a copy in its place.
+  if (thread == nullptr || host->step != HostStep::kUnmap) unmaps_.on(event);
+  if (thread == nullptr) return;
+  if (host->step == HostStep::kLoggedWrite) thread->logged = event.at;
+  if (MemoryWorks::looks_at(host->step)) thread->memory.on(host->step, event.at);
 }
 
 void StallTracker::on_wait(ThreadId id, std::span<const WaitShare> shares) {
@@ -125,17 +132,18 @@ void StallTracker::on_guest(const GuestRun& run) {
 void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
                           StallShares& into) const {
   Piece cut = piece;
+  const MemoryWork work = piece.state == State::kKernel && !page ? thread.work : MemoryWork::kNone;
   if (piece.state != State::kPaused) {
     const auto runs = thread.memory.ended();
     auto run = std::ranges::upper_bound(runs, piece.begin, {}, &MemoryWorks::Run::end);
     for (; run != runs.end() && run->begin < piece.end; ++run) {
       const Timestamp begin = std::max(run->begin, cut.begin), end = std::min(run->end, piece.end);
-      divide(thread, {piece.state, cut.begin, begin}, page, MemoryWork::kNone, into);
+      divide(thread, {piece.state, cut.begin, begin}, page, work, into);
       divide(thread, {piece.state, begin, end}, page, run->work, into);
       cut.begin = end;
     }
   }
-  divide(thread, cut, page, MemoryWork::kNone, into);
+  divide(thread, cut, page, work, into);
 }
 
 // Its waits by those who are to blame.
@@ -169,16 +177,24 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
     ThreadId root = share.root;
     StallCause why = page ? cause_of(static_cast<State>(share.part)) : cause;
     const auto serve = std::ranges::lower_bound(thread.serves, share.end, {}, &Serve::at);
+    MemoryWork in = work;
     if (why == StallCause::kBlocked && serve != thread.serves.end() && serve->at == share.end) {
-      why = StallCause::kPage;
-      if (culprit.thread != serve->server) {
-        culprit.root = CulpritKind::kUnknown;
-        root = {};
+      if (const auto& since = serve->served.collapses; !since) {
+        why = StallCause::kPage;
+        if (culprit.thread != serve->served.by) {
+          culprit.root = CulpritKind::kUnknown;
+          root = {};
+        }
+        culprit.kind = CulpritKind::kThread;
+        culprit.thread = serve->served.by;
+      } else if (*since < end && work == MemoryWork::kNone) {
+        const Timestamp from = std::max(at, *since);
+        into.add({why, culprit, elapsed(at, from), root, work});
+        at = from;
+        in = MemoryWork::kCollapse;
       }
-      culprit.kind = CulpritKind::kThread;
-      culprit.thread = serve->server;
     }
-    into.add({why, culprit, elapsed(at, end), root, work});
+    into.add({why, culprit, elapsed(at, end), root, in});
     at = std::max(at, end);
   }
   rest(piece.end);
@@ -216,6 +232,14 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
   if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
   const bool exit_waits = exit != nullptr && waits_for_page(*exit);
+  thread.work = MemoryWork::kNone;
+  if (exit != nullptr &&
+      (is_dirty_log(exit->reason) || (thread.logged && *thread.logged >= exit->start)))
+    thread.work = MemoryWork::kDirtyLog;
+  if (thread.work == MemoryWork::kDirtyLog && wanted) {
+    ++dirty_log_.exits;
+    dirty_log_.kernel_ns += exit->parts[static_cast<std::size_t>(Part::kKernel)];
+  }
   Chain unit;
   const auto end_unit = [&] {
     if (!unit.any) return;
@@ -240,7 +264,9 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
       if (!unit.any) unit.begin = piece.begin;
       unit.any = true;
       unit.end = piece.end;
-      divide(thread, piece, page, unit.shares);
+      unit.awake =
+          unit.awake && (piece.state == State::kKernel || piece.state == State::kPreempted);
+      divide(thread, piece, page, unit.last);
     } else {
       // Before a halt's sleep the vCPU is on its way to it.
       if (piece.state == State::kHalted) unit = {};
@@ -277,12 +303,22 @@ bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
 void StallTracker::join(Thread& thread, Chain&& unit) {
   Chain& chain = thread.chain;
   unit.same = unit.fault ? 1 : 0;
+  unit.last_begin = unit.begin;
+  unit.last_fault = unit.fault.has_value();
   if (chain.any) {
     const bool again =
         is_at_the_fault(chain, unit) && elapsed(chain.end, unit.begin) <= kMostBetween;
     if (again || goes_on(chain, unit.begin, unit.length())) {
+      // One that came a second time may have had another reason; an interrupt is none.
+      if (again && chain.last_fault && chain.same > 1 && chain.awake &&
+          unmaps_.any(chain.last_begin, chain.end))
+        chain.last.set_work(MemoryWork::kUnmap);
+      chain.shares.add(chain.last);
       chain.shares.add(thread.between);
-      chain.shares.add(unit.shares);
+      chain.last_begin = unit.last_begin;
+      chain.last = std::move(unit.last);
+      chain.last_fault = unit.fault.has_value();
+      chain.awake = unit.awake;
       chain.exits += thread.between_exits + 1;
       chain.end = unit.end;
       chain.open = unit.open;
@@ -302,7 +338,7 @@ void StallTracker::join(Thread& thread, Chain&& unit) {
       return;
     }
     if (unit.length() <= chain.length() && elapsed(chain.end, unit.end) <= kMostBetween) {
-      thread.between.add(unit.shares);
+      thread.between.add(unit.last);
       ++thread.between_exits;
       return;
     }
@@ -332,7 +368,9 @@ void StallTracker::hand_out(ThreadId id, const Chain& chain) {
     stall.fault_address = chain.most.address;
     stall.faults = chain.most_times;
   }
-  stall.shares = chain.shares.largest_first();
+  StallShares shares = chain.shares;
+  shares.add(chain.last);
+  stall.shares = shares.largest_first();
   ended_.push_back(std::move(stall));
 }
 

@@ -7,7 +7,9 @@
 // Two exits belong to one stall where the time between them is at most kMostBetween, and a
 // hundredth of either side at most; or where the same page fault comes again at the same
 // instruction within kMostBetween: then the guest has not got past it. Nor has it where an
-// interrupt left it at that instruction in between.
+// interrupt left it at that instruction in between. The exits of such faults but the first and the
+// last, if the vCPU did not sleep in them, were in vain because memory was unmapped, where
+// MemoryUnmaps has that.
 //
 // A vCPU that is halted is idle, and its time before the sleep belongs to no stall: a stall begins
 // at its wake-up. Only where KVM halts it for a page that is not there (asynchronous page faults)
@@ -33,6 +35,7 @@
 #include <vector>
 
 #include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/memory_unmaps.h"
 #include "merge/analyze/page_servers.h"
 #include "merge/analyze/stall.h"
 #include "merge/analyze/wait_tracker.h"
@@ -65,6 +68,12 @@ class StallTracker {
   // After the states up to the end.
   void finish(Timestamp end, const Pipeline& pipeline);
 
+  // The exits in which KVM logged dirty pages, in stalls and elsewhere: the guest ran between them.
+  struct DirtyLog {
+    std::uint64_t exits = 0, kernel_ns = 0;
+  };
+  [[nodiscard]] const DirtyLog& dirty_log() const { return dirty_log_; }
+
   [[nodiscard]] bool has_ended() const { return !ended_.empty(); }
   [[nodiscard]] std::vector<Stall> take_ended() { return std::exchange(ended_, {}); }
 
@@ -80,6 +89,11 @@ class StallTracker {
     Timestamp begin, end;
     std::uint64_t exits = 0;
     StallShares shares;
+    // Of the last exit, not among those above: its begin and shares, whether it is a page fault, and
+    // whether the vCPU slept nowhere in it, nor was in user space.
+    Timestamp last_begin;
+    StallShares last;
+    bool last_fault = false, awake = true;
     std::optional<ExitSpan> longest;
     std::uint64_t rip = 0;       // of the last exit, if for a fault or an interrupt; 0: not known
     std::optional<Fault> fault;  // at that instruction
@@ -94,16 +108,18 @@ class StallTracker {
   };
   struct Serve {
     Timestamp at;
-    ThreadId server{};
+    PageServers::Served served;
   };
   struct Thread {
     ThreadId id{};
-    std::vector<Piece> pieces;      // since the last settle()
-    std::vector<WaitShare> shares;  // of the waits that ended since then
-    std::vector<Timestamp> stops;   // by a signal
-    std::vector<Serve> serves;      // wake-ups for a page
-    MemoryWorks memory;             // that ended since then
-    Timestamp until;                // up to where all is known
+    std::vector<Piece> pieces;            // since the last settle()
+    std::vector<WaitShare> shares;        // of the waits that ended since then
+    std::vector<Timestamp> stops;         // by a signal
+    std::vector<Serve> serves;            // wake-ups for a page, or by who collapsed pages
+    MemoryWorks memory;                   // that ended since then
+    std::optional<Timestamp> logged;      // it wrote to a page whose writes are logged
+    MemoryWork work = MemoryWork::kNone;  // in which the exit is that settle() looks at
+    Timestamp until;                      // up to where all is known
     Chain chain;
     StallShares between;  // after the chain
     std::uint64_t between_exits = 0;
@@ -133,6 +149,7 @@ class StallTracker {
   void on_guest(const GuestRun& run);
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   void on_lost();
+  void on_memory(const Event& event);
   Thread* thread_of(ThreadId id);
   [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);
   static void leave_out_end(Thread& thread);
@@ -160,6 +177,8 @@ class StallTracker {
   std::uint64_t at_least_ns_;
   bool of_all_;
   PageServers servers_;
+  MemoryUnmaps unmaps_;
+  DirtyLog dirty_log_;
   ThreadTable<Thread> threads_;
   std::map<ThreadId, Vm> vms_;     // by process
   std::map<ThreadId, Vm*> vm_of_;  // of vCPUs whose process is known

@@ -79,6 +79,11 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
     case HostStep::kReclaimEnd:
     case HostStep::kCompactionBegin:
     case HostStep::kCompactionEnd:
+    case HostStep::kLoggedWrite:
+    case HostStep::kDirtyRingFull:
+    case HostStep::kUnmap:
+    case HostStep::kCollapse:
+    case HostStep::kCollapseEnd:
       break;
   }
 }

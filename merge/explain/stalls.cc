@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/stall_tracker.h"
 #include "merge/pass/exit_text.h"
 #include "merge/report/notes.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {
@@ -30,7 +32,8 @@ std::string_view key_of(StallCause cause) {
 }
 
 std::string_view phase_of(MemoryWork work) {
-  constexpr std::string_view kKeys[] = {"", "reclaim", "compaction"};
+  constexpr std::string_view kKeys[] = {"",         "reclaim",      "compaction",
+                                        "collapse", "mmu-notifier", "dirty-logging"};
   return kKeys[static_cast<std::size_t>(work)];
 }
 
@@ -75,8 +78,12 @@ std::string cause_text(const StallShare& share, bool open, const Naming& names) 
 }
 
 std::string text_of(const StallShare& share, bool open, const Naming& names) {
-  constexpr std::string_view kWork[] = {"", " (in direct reclaim of memory)",
-                                        " (in compaction of memory)"};
+  constexpr std::string_view kWork[] = {"",
+                                        " (in direct reclaim of memory)",
+                                        " (in compaction of memory)",
+                                        " (pages were collapsed into a huge one)",
+                                        " (page faults were in vain while memory was unmapped)",
+                                        " (for the log of dirty pages)"};
   return cause_text(share, open, names) + std::string(kWork[static_cast<std::size_t>(share.work)]);
 }
 
@@ -195,6 +202,12 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   found.notes = notes_of(*pass);
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
     found.notes.push_back(losses + "; a stall ends at a loss");
+  if (const auto& log = names.pipeline.stalls()->dirty_log(); log.exits != 0) {
+    found.notes.push_back(
+        fmt::format("dirty logging: {} exits, in stalls and between, for which the host's kernel "
+                    "worked {}",
+                    log.exits, duration_text(log.kernel_ns, false)));
+  }
   for (const auto& [thread, totals] : names.pipeline.vcpus()) {
     if (totals.open == State::kHalted && totals.open_ns >= what.stalls_ns &&
         names.pipeline.counts(thread))

@@ -39,6 +39,12 @@ struct ExitReason {
   }
 }
 
+// VMX's log of the pages that the guest wrote to is full.
+[[nodiscard]] constexpr bool is_dirty_log(const ExitReason& exit) {
+  constexpr std::uint32_t kVmxPmlFull = 62;
+  return exit.isa == kIsaVmx && (exit.reason & 0xffff) == kVmxPmlFull;
+}
+
 // The host was interrupted: the instruction at rip was not carried out.
 [[nodiscard]] constexpr bool is_interrupt(const ExitReason& exit) {
   constexpr std::uint32_t kVmxExternalInterrupt = 1, kVmxPreemptionTimer = 52;

@@ -28,6 +28,11 @@ enum class HostStep : std::uint8_t {
   kReclaimEnd,
   kCompactionBegin,
   kCompactionEnd,
+  kLoggedWrite,    // a vCPU wrote to a page that KVM had write-protected to log such writes
+  kDirtyRingFull,  // a vCPU waits until user space has read its log of them
+  kUnmap,          // begins to take memory from processes' page tables, and from KVM's
+  kCollapse,       // is about to copy what it took into a huge page
+  kCollapseEnd,
 };
 struct HostEvent {
   HostStep step;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/memory_unmaps.h"
 #include "merge/analyze/page_servers.h"
 
 namespace trapline::record {
@@ -33,7 +34,7 @@ constexpr std::array kSchedEvents{"sched_switch", "sched_waking", "sched_wakeup"
 // The way of a read or write from its bio to the disk and back.
 constexpr std::array kBlockEvents{"block_bio_queue", "block_rq_issue", "block_rq_complete"};
 // Who woke a vCPU: timers, devices, the disk; who served a page: sys_enter_ioctl; when memory had
-// to be found for it.
+// to be found for it, was unmapped or collapsed, or its writes were logged.
 constexpr std::array kStallEvents{"timer:hrtimer_expire_entry",
                                   "timer:hrtimer_expire_exit",
                                   "irq:irq_handler_entry",
@@ -44,15 +45,22 @@ constexpr std::array kStallEvents{"timer:hrtimer_expire_entry",
                                   "vmscan:mm_vmscan_memcg_reclaim_begin",
                                   "vmscan:mm_vmscan_memcg_reclaim_end",
                                   "compaction:mm_compaction_begin",
-                                  "compaction:mm_compaction_end"};
+                                  "compaction:mm_compaction_end",
+                                  "huge_memory:mm_collapse_huge_page_isolate",
+                                  "huge_memory:mm_collapse_huge_page",
+                                  "kvm:kvm_unmap_hva_range",
+                                  "kvm:kvm_dirty_ring_exit",
+                                  "kvmmmu:fast_page_fault"};
 constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
 
 // _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that
-// wake who waits for a page.
+// wake who waits for a page, and those that change a VM's memory.
 std::string ioctl_filter(bool stalls) {
   std::string filter = "cmd == 0xae80";
   if (!stalls) return filter;
   for (const std::uint32_t command : PageServers::kAnswers)
+    filter += fmt::format(" || cmd == {:#x}", command);
+  for (const std::uint32_t command : MemoryUnmaps::kSetMemory)
     filter += fmt::format(" || cmd == {:#x}", command);
   return filter;
 }
@@ -136,7 +144,9 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   }
   for (const char* event : kAlways) (void)chooser.add(event);
   if (choice.stalls) {
-    for (const char* event : kStallEvents) (void)chooser.add(event);
+    for (const std::string_view event : kStallEvents) {
+      if (choice.kvm || !event.starts_with("kvm")) (void)chooser.add(event);
+    }
   }
   if (choice.sched || choice.stalls) {
     for (const char* name : kSchedEvents) (void)chooser.add("sched", name);

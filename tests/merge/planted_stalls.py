@@ -7,6 +7,7 @@ scripts/box/record-planted made the recordings. When each stall began and ended 
 itself, or from trace-cmd's text, as in planted_oracle.py: at least 95 % of that time is told as the stall's cause. The threshold of quiet
 recordings was fixed before they were made.
 """
+import bisect
 import itertools
 import json
 import pathlib
@@ -14,9 +15,9 @@ import re
 import subprocess
 import sys
 
+import memory_oracle
 import oracle
 import planted_oracle
-import stall_oracle
 from planted_oracle import cut, overlap
 
 FOUND, MOST, QUIET = 0.95, 1.01, "50ms"
@@ -138,21 +139,42 @@ def check_migrate_to(trapline, folder, wrong):
         wrong.append("no stall from then on")
 
 
+def exit_times(events):
+    """(begin, end) of the exits of the first vCPU."""
+    vcpu = next(event.tid for event in events if event.name == "kvm_exit")
+    begun, times = None, []
+    for event in events:
+        if event.tid == vcpu and event.name == "kvm_exit":
+            begun = event.at
+        elif event.tid == vcpu and event.name == "kvm_entry" and begun is not None:
+            times.append((begun, event.at))
+            begun = None
+    return times
+
+
+def storms_of(events, zaps):
+    """(begin, end, times) of the longest row of faults at one instruction and address in each."""
+    storms = []
+    for begin, end in zaps:
+        inside = [event for event in events if event.name == "kvm_page_fault" and begin <= event.at < end]
+        rows = [list(row) for _, row in itertools.groupby(inside, lambda event: re.search(r"rip \S+ address \S+", event.text)[0])]
+        longest = max(rows, key=len)
+        storms.append((longest[0].at, longest[-1].at, len(longest)))
+    return storms
+
+
+def zaps_of(path):
+    return [tuple(int(ns) for ns in line.split()[1:]) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def check_faults(trapline, folder, wrong):
     """The longest row of faults at one instruction and address while the memory was taken away.
 
     It ends where KVM may map it again, which is before its pages are freed.
     """
     path = folder / "faults.dat"
-    zaps = [tuple(int(ns) for ns in line.split()[1:])
-            for line in (folder / "faults.txt").read_text(encoding="utf-8").splitlines()]
-    events = [event for event in oracle.read(str(path))[0] if event.name == "kvm_page_fault"]
-    storms = []
-    for begin, end in zaps:
-        inside = [event for event in events if begin <= event.at < end]
-        rows = [list(row) for _, row in itertools.groupby(inside, lambda event: re.search(r"rip \S+ address \S+", event.text)[0])]
-        longest = max(rows, key=len)
-        storms.append((longest[0].at, longest[-1].at, len(longest)))
+    zaps = zaps_of(folder / "faults.txt")
+    storms = storms_of(oracle.read(str(path))[0], zaps)
     if len(storms) < 2 or min(count for _, _, count in storms) < 1000:
         wrong.append(f"storms in {len(zaps)} times: {storms}")
     rows = [row for row in stalls(trapline, path) if row["same_faults"]]
@@ -163,6 +185,20 @@ def check_faults(trapline, folder, wrong):
     counts, planted = sorted(row["same_faults"] for row in rows), sorted(count for _, _, count in storms)
     if len(counts) != len(planted) or any(not FOUND * all_ <= seen <= all_ for seen, all_ in zip(counts, planted)):
         wrong.append(f"faults: {counts}, planted {planted}")
+    if in_phase(trapline, path, "mmu-notifier"):
+        wrong.append("no event tells that memory was unmapped")
+
+
+def check_unmapped(trapline, folder, wrong):
+    """The same, and kvm_unmap_hva_range tells why: the exits of a storm before its last one."""
+    path = folder / "unmapped.dat"
+    events, _ = oracle.read(str(path))
+    storms = storms_of(events, zaps_of(folder / "unmapped.txt"))
+    if max(count for _, _, count in storms) < 1000:
+        wrong.append(f"storms: {storms}")
+    inside = [(begin, end) for begin, end in exit_times(events) if any(a <= begin and end <= b for a, b, _ in storms)]
+    share(f"{len(inside)} page faults in vain", in_phase(trapline, path, "mmu-notifier"),
+          sum(end - begin for begin, end in inside), wrong)
 
 
 def check_swap(trapline, folder, wrong):
@@ -180,12 +216,76 @@ def check_reclaim(trapline, folder, wrong):
     """Its cgroup's memory was full, so that the vCPU had to reclaim some before it got any."""
     path = folder / "reclaim.dat"
     recording = planted_oracle.Recording(str(path))
-    works = stall_oracle.memory_works(recording.events)[recording.vcpus[0]]
+    works = memory_oracle.memory_works(recording.events)[recording.vcpus[0]]
     planted = sum(end - begin for begin, end, _ in works)
     if len(works) < 4:
         wrong.append(f"memory was reclaimed {len(works)} times")
     found = sum(cause["ns"] for row in stalls(trapline, path) for cause in row["causes"] if cause["phase"] == "reclaim")
     share(f"{len(works)} times memory was reclaimed", found, planted, wrong)
+
+
+def in_phase(trapline, path, phase, spans=None, least="100us"):
+    """Nanoseconds of that phase in stalls; of those that the spans lie in."""
+    return sum(cause["ns"] for row in stalls(trapline, path, least) for cause in row["causes"]
+               if cause["phase"] == phase and (spans is None or any(
+                   row["begin_ns"] <= begin and end <= row["begin_ns"] + row["ns"] for begin, end in spans)))
+
+
+def check_collapse(trapline, folder, wrong):
+    """A thread of low priority collapsed pages; the vCPU slept until that was done."""
+    path = folder / "collapse.dat"
+    recording = planted_oracle.Recording(str(path))
+    waits = memory_oracle.collapse_waits(recording.events)[recording.vcpus[0]]
+    if len(waits) < 5:
+        wrong.append(f"{len(waits)} waits for a collapse")
+    share(f"{len(waits)} waits for a collapse", in_phase(trapline, path, "collapse"),
+          sum(end - begin for begin, end in waits), wrong)
+
+
+def any_in(times, begin, end):
+    at = bisect.bisect_left(times, begin)
+    return at < len(times) and times[at] <= end
+
+
+def check_dirty(trapline, folder, wrong):
+    """The storm of write faults after a migration began, in Bochs: each exit for one that was not left."""
+    path = folder / "dirty.dat"
+    events, _ = oracle.read(str(path))
+    vcpu = next(event.tid for event in events if event.name == "kvm_exit")
+    logged = memory_oracle.logged_writes(events)[vcpu]
+    off = [event.at for event in events if event.name == "sched_switch"]
+    planted = sum(end - begin for begin, end in exit_times(events)
+                  if any_in(logged, begin, end) and not any_in(off, begin, end))
+    if len(logged) < 4000:
+        wrong.append(f"{len(logged)} write faults")
+    # The guest runs between them, so that they are in no stall.
+    run = subprocess.run([trapline, "stalls", path, "--min", "1ms"], capture_output=True, text=True, check=True)
+    note = re.search(r"dirty logging: (\d+) exits.*worked\s+([\d.]+) ms", " ".join((run.stdout + run.stderr).split()))
+    if int(note[1]) != len(logged):
+        wrong.append(f"{note[1]} exits, {len(logged)} writes")
+    share(f"{len(logged)} write faults while dirty pages were logged", int(float(note[2]) * 1e6), planted, wrong)
+
+
+def check_dirty_ring(trapline, folder, wrong):
+    path = folder / "dirty-ring.dat"
+    recording = planted_oracle.Recording(str(path))
+    spans = [work[:2] for work in memory_oracle.memory_works(recording.events)[recording.vcpus[0]]]
+    if len(spans) < 3:
+        wrong.append(f"the ring was full {len(spans)} times")
+    share(f"the ring of dirty pages was full {len(spans)} times", in_phase(trapline, path, "dirty-logging", spans),
+          sum(end - begin for begin, end in spans), wrong, 1.05)  # with the write before it in the same exit
+
+
+def check_copied(trapline, folder, wrong):
+    """Write faults on present pages, and memory that is unmapped, both for copies: none of the phases."""
+    path = folder / "copied.dat"
+    events, _ = oracle.read(str(path))
+    writes, unmaps = (sum(event.name == name for event in events) for name in ("fast_page_fault", "kvm_unmap_hva_range"))
+    if writes < 3000 or unmaps < 3000:
+        wrong.append(f"{writes} write faults, {unmaps} times memory was unmapped")
+    rows = stalls(trapline, path, "20us")
+    wrong += [f"{row['begin_ns']}: {cause['text']}" for row in rows for cause in row["causes"] if cause["phase"]]
+    print(f"{writes} write faults, {unmaps} copies, {len(rows)} stalls of 20us")
 
 
 def check_killed(trapline, folder, wrong, name="killed"):
@@ -246,8 +346,9 @@ def check_quiet(trapline, folder, wrong):
 
 
 CHECKS = {"hog": check_hog, "lock": check_lock, "disk": check_disk, "quota": check_quota, "uffd": check_uffd,
-          "stop": check_stop, "stop-vm": check_stop_vm, "migrate": check_migrate, "migrate-to": check_migrate_to, "faults": check_faults,
-          "swap": check_swap, "reclaim": check_reclaim, "killed": check_killed, "killed-snapshot": check_killed_snapshot, "quiet": check_quiet}
+          "stop": check_stop, "stop-vm": check_stop_vm, "migrate": check_migrate, "migrate-to": check_migrate_to, "faults": check_faults, "unmapped": check_unmapped,
+          "swap": check_swap, "reclaim": check_reclaim, "collapse": check_collapse, "dirty": check_dirty, "dirty-ring": check_dirty_ring,
+          "copied": check_copied, "killed": check_killed, "killed-snapshot": check_killed_snapshot, "quiet": check_quiet}
 
 
 def main():

@@ -11,12 +11,11 @@ import json
 import subprocess
 import sys
 
+import memory_oracle
 import oracle
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
-BEGINS = ("direct_reclaim_begin", "memcg_reclaim_begin", "memcg_softlimit_reclaim_begin", "node_reclaim_begin",
-          "compaction_begin")
 CAUSES = {"page": "blocked", "signal": "paused"}
 
 
@@ -28,7 +27,9 @@ class Unit:
         self.sums = collections.Counter()
         for begin, end, state in pieces:
             self.sums[state] += end - begin
-        self.exits = 1
+        self.exits, self.vain, self.same = 1, [], int(address is not None)
+        awake = {state for _, _, state in pieces} <= {"kernel", "preempted"}
+        self.last = (self.begin, self.end, awake and address is not None)
 
     @property
     def length(self):
@@ -156,6 +157,10 @@ def chains_of(row):
                         chain.exits += 1
                 chain.sums += one.sums
                 chain.exits += 1
+                if again and chain.last[2] and chain.same > 1:
+                    chain.vain.append(chain.last[:2])
+                chain.same = (chain.same if again else 0) + (one.address is not None)
+                chain.last = one.last
                 if again or one.address is not None:
                     chain.address = one.address or chain.address
                 else:
@@ -196,33 +201,50 @@ def stalls_of(path):
     return sorted(found, key=lambda one: one[:2]), pieces, model
 
 
-def memory_works(events):
-    """By thread: (begin, end, what), of which the end was recorded, before the thread was in the guest again."""
-    works, begun = collections.defaultdict(list), {}
-    for event in events:
-        name = event.name.removeprefix("mm_vmscan_").removeprefix("mm_")
-        what = "reclaim" if "reclaim_" in name and name != event.name else "compaction"
-        if event.name == "kvm_entry":
-            begun.pop(event.tid, None)
-        elif name in BEGINS:
-            begun[event.tid] = (event.at, what)
-        elif name.removesuffix("end") + "begin" in BEGINS and event.tid in begun:
-            began, of = begun.pop(event.tid)
-            if of == what:
-                works[event.tid].append((began, event.at, what))
-    return works
+class Phases:
+    """What memory had to do with each time of a vCPU."""
+
+    def __init__(self, events, pieces):
+        self.pieces, self.works = pieces, memory_oracle.memory_works(events)
+        self.logged = memory_oracle.logged_writes(events)
+        self.collapses = memory_oracle.collapse_waits(events)
+
+    def of(self, tid, begin, end, vain):
+        sums = collections.Counter()
+        for a, b, state, span in self.pieces[tid]:
+            a, b = max(a, begin), min(b, end)
+            if b <= a or state in ("guest", "paused"):
+                continue
+            rest = [(a, b)]
+            for one, until, what in self.works[tid]:
+                sums[what] += sum(overlap(x, y, one, until) for x, y in rest)
+                rest = [piece for x, y in rest for piece in ((x, min(y, one)), (max(x, until), y)) if piece[1] > piece[0]]
+            for x, y in rest:
+                sums[self.of_rest(tid, x, y, state, span, vain)] += y - x
+                if state == "blocked":
+                    collapsed = sum(overlap(x, y, *wait) for wait in self.collapses[tid])
+                    sums["collapse"] += collapsed
+        del sums[None]
+        return +sums
+
+    def of_rest(self, tid, begin, end, state, span, vain):
+        if state == "kernel" and span and any(span.start <= at <= span.end for at in self.logged[tid]):
+            return "dirty-logging"
+        return "mmu-notifier" if any(a <= begin and end <= b for a, b in vain) else None
 
 
-def check_phases(row, works):
-    told, known = collections.Counter(), collections.Counter()
+def overlap(a, b, begin, end):
+    return max(0, min(b, end) - max(a, begin))
+
+
+def check_phases(row, phases, vain):
+    told = collections.Counter()
     for cause in row["causes"]:
         told[cause["phase"]] += cause["ns"]
-    end = row["begin_ns"] + row["ns"]
-    for begin, until, what in works[row["tid"]]:
-        known[what] += max(0, min(end, until) - max(begin, row["begin_ns"]))
+    known = phases.of(row["tid"], row["begin_ns"], row["begin_ns"] + row["ns"], vain)
     del told[None]
-    if told != +known:
-        yield f"{row['begin_ns']}: {dict(told)}, oracle {dict(+known)}"
+    if told != known:
+        yield f"{row['begin_ns']}: {dict(told)}, oracle {dict(known)}"
 
 
 def sums_of(row):
@@ -261,9 +283,10 @@ def check(trapline, path):
     got = json.loads(run.stdout)
     wrong = []
     theirs = {(row["begin_ns"], row["tid"]): row for row in got["stalls"] if row["vcpus"] is None}
-    works = memory_works(model.events)
-    for row in theirs.values():
-        wrong += check_phases(row, works)
+    phases, unmaps = Phases(model.events, pieces), memory_oracle.Unmaps(model.events)
+    vain = {(begin, tid): [span for span in chain.vain if unmaps.any(*span)] for begin, tid, chain in ours}
+    for key, row in theirs.items():
+        wrong += check_phases(row, phases, vain.get(key, ()))
     whole = [row for row in got["stalls"] if row["vcpus"] is not None]
     for row in got["stalls"]:
         if sum(cause["ns"] for cause in row["causes"]) != row["ns"]:

@@ -198,6 +198,17 @@ void host_event(const Schema& s, const RecordedEvent& e, Payload& out) {
 }
 constexpr auto kReclaimBegin = host_event<HostStep::kReclaimBegin>;
 constexpr auto kReclaimEnd = host_event<HostStep::kReclaimEnd>;
+// Logged: but for bits that the CPU sets, the entry's only change is that it is writable now. KVM
+// does that on its fast path where it had write-protected a present page for dirty logging alone;
+// other reasons have one more bit cleared in it (Linux, arch/x86/kvm/mmu/spte.h).
+void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr std::uint64_t kReadOrExecute = 5, kWrite = 2, kAccessedAndDirty = 0x360;
+  const std::uint64_t old = s.get(e, 0), now = s.get(e, 1);
+  if ((old & kReadOrExecute) == 0 || ((old ^ now) & ~kAccessedAndDirty) != kWrite ||
+      (now & kWrite) == 0)
+    return;
+  out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
+}
 void sched_migrate_task(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
 }
@@ -321,6 +332,17 @@ constexpr KnownEvent kKnown[] = {
      host_event<HostStep::kCompactionBegin>,
      EventClass::kHalts},
     {"compaction:mm_compaction_end", {}, host_event<HostStep::kCompactionEnd>, EventClass::kHalts},
+    {"kvmmmu:fast_page_fault", {"old_spte", "new_spte"}, fast_page_fault, EventClass::kHalts},
+    {"kvm:kvm_dirty_ring_exit", {}, host_event<HostStep::kDirtyRingFull>, EventClass::kHalts},
+    {"kvm:kvm_unmap_hva_range", {}, host_event<HostStep::kUnmap>, EventClass::kHalts},
+    {"huge_memory:mm_collapse_huge_page_isolate",
+     {},
+     host_event<HostStep::kCollapse>,
+     EventClass::kHalts},
+    {"huge_memory:mm_collapse_huge_page",
+     {},
+     host_event<HostStep::kCollapseEnd>,
+     EventClass::kHalts},
     {"block:block_bio_queue",
      {"dev", "sector", "nr_sector", "rwbs"},
      block_io<BlockStep::kQueued>,

@@ -7,6 +7,8 @@
 //                     that file is there.
 //   PLANT_SWAP=FILE   it is swapped out before the guest runs; FILE is memory.reclaim of QEMU's
 //                     cgroup, which frees what was written.
+//   PLANT_COLLAPSE=FILE  a thread collapses it into huge pages once that file is there, 2 MiB at a
+//                     time (MADV_COLLAPSE), at a low priority: a vCPU that touches them waits.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,6 +23,7 @@
 #include "plant.h"
 
 enum { kMiB = 1 << 20, kGuestMiB = 64, kFirstMiB = 16, kLastMiB = 48, kTimes = 2, kPriority = 10 };
+enum { kHugeMiB = 2, kMadviseCollapse = 25 };  // MADV_COLLAPSE, which older headers lack
 static const size_t kSize = (size_t)(kLastMiB - kFirstMiB) * kMiB;
 
 static char* memory;
@@ -48,6 +51,19 @@ static void* zap(void* argument) {
   return NULL;
 }
 
+static void* collapse(void* argument) {
+  pthread_setname_np(pthread_self(), "plant-collapse");
+  while (access((const char*)argument, F_OK) != 0) sleep_us(10000);
+  setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), kPriority);
+  advise(MADV_HUGEPAGE);
+  for (size_t at = 0; at < kSize; at += (size_t)kHugeMiB * kMiB) {
+    if (syscall(SYS_madvise, memory + at, (size_t)kHugeMiB * kMiB, kMadviseCollapse) != 0)
+      perror("plant-memory: MADV_COLLAPSE");
+    sleep_us(20000);
+  }
+  return NULL;
+}
+
 static void swap_out(const char* reclaim) {
   for (size_t at = 0; at < kSize; at += 4096) memory[at] = 1;
   if (advise(MADV_PAGEOUT) != 0) perror("plant-memory: MADV_PAGEOUT");
@@ -61,13 +77,16 @@ static void swap_out(const char* reclaim) {
 // QEMU asks for huge pages for the guest's memory before the guest has any.
 int madvise(void* address, size_t size, int advice) {
   const int done = (int)syscall(SYS_madvise, address, size, advice);
-  const char *zapped = getenv("PLANT_ZAP"), *swapped = getenv("PLANT_SWAP");
+  const char *zapped = getenv("PLANT_ZAP"), *swapped = getenv("PLANT_SWAP"),
+             *collapsed = getenv("PLANT_COLLAPSE");
   if (memory == NULL && advice == MADV_HUGEPAGE && size == (size_t)kGuestMiB * kMiB) {
     pthread_t thread;
     memory = (char*)address + (size_t)kFirstMiB * kMiB;
     advise(MADV_NOHUGEPAGE);
     if (swapped != NULL) swap_out(swapped);
     if (zapped != NULL && pthread_create(&thread, NULL, zap, (void*)zapped) != 0) exit(1);
+    if (collapsed != NULL && pthread_create(&thread, NULL, collapse, (void*)collapsed) != 0)
+      exit(1);
   }
   return done;
 }

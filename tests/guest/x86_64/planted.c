@@ -8,6 +8,8 @@
 //                 after 8 of them it reads the RTC
 //   m PAGES STEPS touches so many pages of memory, 2 MiB apart, from 16 MiB on, and computes so
 //                 many steps before each (100,000: about a millisecond)
+//   d ROUNDS N    writes to each of N pages of 4 KiB from 16 MiB on, in each round, which the RTC ends
+//   r ROUNDS N    the same, but reads each page first
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.
 #include "known_work.h"
@@ -44,18 +46,28 @@ FUNCTION void halt_until_timer(uint32_t ns) {
   __asm__ volatile("sti; hlt; cli" : : : "memory");
 }
 
+FUNCTION void write_pages(unsigned count, int reads) {
+  for (unsigned i = 0; i < count; ++i) {
+    volatile uint8_t* page = (volatile uint8_t*)(0x1000000 + (uintptr_t)i * 4096);
+    if (reads) sink += *page;
+    *page = 1;
+  }
+}
+
 void kmain(const uint8_t* start_info) {
   const char* text = command_line(start_info);
   if (text == 0) return;
   const char what = *text++;
-  const uint32_t times = number(&text), ns = number(&text), steps = ns;
+  const uint32_t times = number(&text), ns = number(&text), steps = ns, pages = ns;
   uint64_t sum = 0;
   console_write("planted guest\n");
   if (what == 'h') timer_setup(on_timer);
   for (uint32_t i = 0; i < times; ++i) {
     if (what == 'c' || what == 'w') sum += compute(i, 100000);
     if (what == 'l') sum += compute(i, 2000);
-    if (what == 'c' || what == 'l' || (what == 'w' && i % 8 == 0)) sum += rtc_read(0);
+    if (what == 'd' || what == 'r') write_pages(pages, what == 'r');
+    if (what == 'c' || what == 'd' || what == 'r' || what == 'l' || (what == 'w' && i % 8 == 0))
+      sum += rtc_read(0);
     if (what == 'h') halt_until_timer(ns);
     if (what == 'w') *(volatile uint8_t*)(0x1000000 + (uintptr_t)(i % 16) * 0x200000) = 1;
     if (what == 'm') sum += compute(i, steps);

@@ -105,8 +105,9 @@ class StallTrackerTest : public testing::Test {
                                            "page",  "signal", "paused", "halted"};
     std::string text(kNames[static_cast<std::size_t>(share.cause)]);
     if (share.culprit.is_thread()) text += " by " + number(share.culprit.thread);
-    if (share.work != MemoryWork::kNone)
-      text += share.work == MemoryWork::kReclaim ? " in reclaim" : " in compaction";
+    constexpr std::string_view kWorks[] = {
+        "", " in reclaim", " in compaction", " in collapse", " in vain", " logged"};
+    text += kWorks[static_cast<std::size_t>(share.work)];
     return text + " " + std::to_string(share.ns);
   }
   static std::string text_of(const Stall& stall) {
@@ -503,6 +504,125 @@ TEST_F(StallTrackerTest, WorkWithoutItsEndOrBeginningOfAnotherThreadOrAcrossALos
         entry(1'000'000)});
   for (const std::string& stall : until(1'100'000)) EXPECT_THAT(stall, Not(HasSubstr(" in ")));
   EXPECT_EQ(told_.size(), 5u);  // one is cut by the loss
+}
+
+TEST_F(StallTrackerTest, PageFaultsThatComeAgainAndAgainWhileMemoryIsUnmappedAreInVain) {
+  play({entry(1000), memory(90'000, HostStep::kUnmap, kServer)});
+  for (const std::uint64_t at : {100'000u, 121'000u, 142'000u, 163'000u})
+    fault(at, 20'000, 0x7000, 0x40);
+  EXPECT_THAT(until(200'000), ElementsAre("100 at 100000 for 83000 in 4 exits, 4 faults: kernel "
+                                          "40000, kernel in vain 40000, guest 3000"));
+}
+
+TEST_F(StallTrackerTest, PageFaultsAreInVainInAnUnmapThatBeganOrEndedInThem) {
+  play({entry(1000)});
+  fault(100'000, 20'000, 0x7000, 0x40);
+  fault(121'000, 20'000, 0x7000, 0x40);
+  play({make(142'000, 0, kVcpu0, KvmExit{kSvmNpf, kSvm, 0, 0, 0x40}), page_fault(142'000, 0x7000),
+        memory(145'000, HostStep::kUnmap, kServer), sleeps(150'000, kServer), entry(162'000)});
+  fault(163'000, 20'000, 0x7000, 0x40);
+  fault(184'000, 20'000, 0x7000, 0x40);
+  EXPECT_THAT(until(300'000), ElementsAre("100 at 100000 for 104000 in 5 exits, 5 faults: kernel "
+                                          "80000, kernel in vain 20000, guest 4000"));
+}
+
+TEST_F(StallTrackerTest, ThatPageFaultsWereInVainIsNotToldOfOtherReasons) {
+  constexpr std::uint32_t kSetMemory = 0x4020ae46;
+  const auto faults = [&](std::uint64_t at) {
+    for (int i = 0; i < 4; ++i) fault(at + static_cast<std::uint64_t>(i) * 21'000, 20'000, 7, 8);
+  };
+  play({entry(1000)});
+  faults(100'000);  // no unmap
+  play({memory(290'000, HostStep::kUnmap, kServer), sleeps(295'000, kServer)});
+  faults(300'000);  // it has ended
+  play({memory(490'000, HostStep::kUnmap, kServer), ioctl(495'000, kKworker, kSetMemory)});
+  faults(500'000);  // a memory slot is changed
+  play({memory(690'000, HostStep::kUnmap, kServer)});
+  for (const std::uint64_t at : {700'000u, 721'000u, 742'000u, 763'000u}) {  // the vCPU sleeps
+    play({make(at, 0, kVcpu0, KvmExit{kSvmNpf, kSvm, 0, 0, 8}), page_fault(at, 7),
+          switch_out(at + 1000, false), woken_by(at + 9000, kKworker), switch_in(at + 9500),
+          entry(at + 20'000)});
+  }
+  play({exit(850'000), memory(851'000, HostStep::kUnmap), entry(852'000)});
+  for (const std::uint64_t at :
+       {860'000u, 881'000u, 902'000u, 923'000u}) {  // it copies the page itself
+    play({make(at, 0, kVcpu0, KvmExit{kSvmNpf, kSvm, 0, 0, 6}), page_fault(at, 7),
+          memory(at + 1000, HostStep::kUnmap), entry(at + 20'000)});
+  }
+  play({memory(990'000, HostStep::kUnmap, kServer)});
+  fault(1'000'000, 20'000, 7, 8);  // it comes but twice, and another one
+  fault(1'021'000, 20'000, 7, 8);
+  fault(1'042'000, 20'000, 9, 8);
+  for (const std::string& stall : until(1'100'000)) EXPECT_THAT(stall, Not(HasSubstr("vain")));
+  EXPECT_EQ(told_.size(), 7u);
+}
+
+TEST_F(StallTrackerTest, TheKernelsTimeInAnExitForALoggedWriteIsToldAsThat) {
+  constexpr std::uint32_t kPmlFull = 62, kVmx = 1;
+  play({entry(1000), exit(100'000, kSvmNpf), memory(110'000, HostStep::kLoggedWrite),
+        switch_out(120'000, true), switch_in(130'000), entry(150'000)});
+  play({exit(300'000, kSvmNpf), memory(310'000, HostStep::kLoggedWrite, kVcpu1), entry(320'000)});
+  play({make(500'000, 0, kVcpu0, KvmExit{kPmlFull, kVmx, 0, 0, 0x40}), entry(530'000)});
+  play({make(700'000, 0, kVcpu0, KvmExit{kPmlFull, kSvm, 0, 0, 0x40}), entry(730'000)});
+  EXPECT_THAT(until(800'000),
+              ElementsAre("100 at 100000 for 50000: kernel logged 40000, preempted by 7 10000",
+                          "100 at 300000 for 20000: kernel 20000",
+                          "100 at 500000 for 30000: kernel logged 30000",
+                          "100 at 700000 for 30000: kernel 30000"));
+}
+
+TEST_F(StallTrackerTest, UntilUserSpaceHasReadTheFullRingOfDirtyPagesAllIsForTheLog) {
+  play({entry(1000), exit(100'000, kSvmNpf), memory(110'000, HostStep::kDirtyRingFull),
+        memory(111'000, HostStep::kReclaimEnd), switch_out(120'000, false),
+        woken_by(140'000, kServer), switch_in(150'000), entry(160'000), exit(300'000),
+        entry(330'000)});
+  EXPECT_THAT(until(400'000),
+              ElementsAre("100 at 100000 for 60000: kernel logged 20000, blocked by 8 logged "
+                          "20000, kernel 10000, preempted by 7 logged 10000",
+                          "100 at 300000 for 30000: kernel 30000"));
+}
+
+TEST_F(StallTrackerTest, SleepsThatEndInACollapseOfPagesAreToldAsThatSinceItBegan) {
+  play({entry(1000), exit(100'000, kSvmNpf), switch_out(110'000, false),
+        memory(120'000, HostStep::kUnmap, kServer), memory(130'000, HostStep::kCollapse, kServer),
+        woken_by(150'000, kServer), switch_in(151'000),
+        memory(152'000, HostStep::kCollapseEnd, kServer), entry(160'000)});
+  EXPECT_THAT(until(400'000),
+              ElementsAre("100 at 100000 for 60000: blocked by 8 in collapse 30000, kernel "
+                          "19000, blocked by 8 10000, preempted by 7 1000"));
+}
+
+TEST_F(StallTrackerTest, AWorkerThatWaitedForTheCollapseStandsForIt) {
+  play({entry(1000), exit(100'000, kSvmNpf), switch_out(110'000, false), sleeps(111'000, kKworker),
+        memory(112'000, HostStep::kUnmap, kServer), memory(113'000, HostStep::kCollapse, kServer),
+        woken_by(140'000, kServer, kKworker), woken_by(150'000, kKworker), switch_in(150'000),
+        entry(160'000)});
+  ASSERT_EQ(until(400'000).size(), 1u);
+  EXPECT_THAT(told_[0], HasSubstr("in collapse 38000"));
+}
+
+TEST_F(StallTrackerTest, SleepsThatEndBesideACollapseAreNone) {
+  const auto sleep = [&](std::uint64_t at, ThreadId by) {
+    play({exit(at, kSvmNpf), switch_out(at + 1000, false), woken_by(at + 20'000, by),
+          switch_in(at + 20'500), entry(at + 30'000)});
+  };
+  const auto collapse = [&](std::uint64_t at) {
+    play({memory(at, HostStep::kUnmap, kServer), memory(at + 10, HostStep::kCollapse, kServer)});
+  };
+  play({entry(1000)});
+  collapse(90'000);
+  sleep(100'000, kKworker);  // somebody else woke it
+  collapse(290'000);
+  play({memory(291'000, HostStep::kCollapseEnd, kServer)});
+  sleep(300'000, kServer);  // it had ended
+  collapse(490'000);
+  play({sleeps(491'000, kServer)});
+  sleep(500'000, kServer);
+  play({memory(690'000, HostStep::kUnmap, kServer)});
+  sleep(700'000, kServer);  // it only unmapped
+  play({memory(890'000, HostStep::kCollapse, kServer), lost(0, 891'000, 891'001)});
+  for (const std::string& stall : until(900'000)) EXPECT_THAT(stall, Not(HasSubstr("collapse")));
+  EXPECT_EQ(told_.size(), 4u);
 }
 
 TEST(StallShares, BeyondTheMostTheTimeStaysAndTheCulpritIsUnknown) {

@@ -3,8 +3,8 @@
 //
 //   kvm_unmap_hva_range ── unmaps ── ? ── the thread sleeps, calls, unmaps again, or is in a guest
 //
-// No event tells the end: it is at the latest where the thread does what it cannot do in it. So this
-// proves nothing alone, but tells why the same page fault came again.
+// No event tells the end: it is at the latest where the thread does what it cannot do in it. Alone
+// this proves nothing, but it tells why the same page fault came again.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// More than 400 lines: it is one state machine.
 #include "merge/analyze/stall_tracker.h"
 
 #include <algorithm>

@@ -89,8 +89,8 @@ class StallTracker {
     Timestamp begin, end;
     std::uint64_t exits = 0;
     StallShares shares;
-    // Of the last exit, not among those above: its begin and shares, whether it is a page fault, and
-    // whether the vCPU slept nowhere in it, nor was in user space.
+    // Of the last exit, not among those above: its begin and shares, whether it is a page fault,
+    // and whether the vCPU slept nowhere in it, nor was in user space.
     Timestamp last_begin;
     StallShares last;
     bool last_fault = false, awake = true;

@@ -8,7 +8,7 @@
 //                 after 8 of them it reads the RTC
 //   m PAGES STEPS touches so many pages of memory, 2 MiB apart, from 16 MiB on, and computes so
 //                 many steps before each (100,000: about a millisecond)
-//   d ROUNDS N    writes to each of N pages of 4 KiB from 16 MiB on, in each round, which the RTC ends
+//   d ROUNDS N    writes to each of N pages of 4 KiB from 16 MiB on, then reads the RTC
 //   r ROUNDS N    the same, but reads each page first
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.

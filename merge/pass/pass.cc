@@ -1,5 +1,6 @@
 #include "merge/pass/pass.h"
 
+#include <optional>
 #include <utility>
 
 #include "merge/pass/make_pipeline.h"
@@ -32,6 +33,25 @@ std::string kernel_symbol(const Timeline& timeline, std::uint64_t address) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
     std::string symbol = timeline.source(i).kernel_symbol(address);
     if (!symbol.empty()) return symbol;
+  }
+  return {};
+}
+
+// A cycle and a nanosecond cannot be added.
+Result<void> check_samples(const Timeline& timeline) {
+  std::optional<Description> first;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    if (timeline.source(i).info().role == Role::kGuest) continue;
+    const Description is = timeline.source(i).describe();
+    if (is.sampled_by.empty()) continue;
+    if (first && first->sampled_by != is.sampled_by) {
+      return fail(
+          ErrorKind::kUsage,
+          "{} has samples by {}, {} by {}: they do not stand for the same time; give one of "
+          "the two",
+          first->path, first->sampled_by, is.path, is.sampled_by);
+    }
+    first = is;
   }
   return {};
 }
@@ -162,6 +182,9 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   State& state = *state_;
   SpanClass selected = SpanClass::kNone;
   for (const SpanSink* sink : sinks) selected = selected | sink->selects();
+  if (has(selected, SpanClass::kKernelSamples)) {
+    if (auto checked = check_samples(state.timeline); !checked) return checked;
+  }
   // Relative times count from the first event of all.
   if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
   for (std::size_t i = 0; i < state.timeline.size(); ++i)

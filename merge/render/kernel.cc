@@ -34,12 +34,14 @@ namespace {
 
 // "in other parts of exits 12, of the guest 3; lost 5"
 std::string other_samples(const KernelSampleReport& samples) {
+  const char* guest =
+      samples.by_timer ? "of the guest and of entering and leaving it" : "of the guest";
   const SampleCounters& at = samples.counters;
   std::string text;
   for (const auto& [number, where] :
        {std::pair{at.kernel - samples.samples, "in the kernel's part of other exits"},
         std::pair{at.elsewhere, "in exits' other parts"},
-        std::pair{at.outside, "of vCPUs outside of exits"}, std::pair{at.guest, "of the guest"},
+        std::pair{at.outside, "of vCPUs outside of exits"}, std::pair{at.guest, guest},
         std::pair{at.no_room, "for which there was no room"},
         std::pair{at.others, "of other threads"}}) {
     if (number != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, where);
@@ -50,30 +52,42 @@ std::string other_samples(const KernelSampleReport& samples) {
 
 }  // namespace
 
-void print_kernel_samples(const Report& report, const KernelSampleReport& samples,
-                          std::ostream& out, const TextStyle& style) {
-  const auto say = [&](const std::string& text) { print_wrapped("", text, out, style); };
-  if (!report.knows(State::kKernel) || samples.counters.all() == 0) {
-    out << '\n';
-    return say(report.knows(State::kKernel)
-                   ? "No samples were recorded (trapline record --kernel-samples HZ)."
-                   : "The kernel's time in exits was not recorded (kvm:kvm_exit).");
-  }
-  const std::string total = duration_text(samples.total_ns, report.cycles);
-  print_table(
-      kernel_sample_table(samples),
-      fmt::format("The kernel{} {}, by {} samples, low and high at 95 %, in",
-                  report.knows(State::kUser) ? "" : " or QEMU", total, grouped(samples.samples)),
-      report.cycles, out, style);
+std::vector<std::string> kernel_sample_notes(const Report& report,
+                                             const KernelSampleReport& samples) {
+  if (!report.knows(State::kKernel))
+    return {"The kernel's time in exits was not recorded (kvm:kvm_exit)."};
+  if (samples.counters.all() == 0)
+    return {"No samples were recorded (trapline record --kernel-samples HZ)."};
+  std::vector<std::string> notes;
   if (const std::string others = other_samples(samples); !others.empty())
-    say(fmt::format("Other samples: {}.", others));
+    notes.push_back(fmt::format("Other samples: {}.", others));
   if (samples.throttled != 0)
-    say(fmt::format(
+    notes.push_back(fmt::format(
         "perf took no samples for a while, {} times (kernel.perf_cpu_time_max_percent).",
         samples.throttled));
   if (samples.by_timer)
-    say("A timer took the samples: code with interrupts off has none, and where interrupts come on "
-        "again has its samples.");
+    notes.emplace_back(
+        "A timer took the samples; each stands for its period, the work of taking it included. "
+        "Time without samples, while interrupts are off or the timer is late, is \"not sampled\": "
+        "low takes it for other code's, high for all code's alike. Where interrupts come on again "
+        "has samples of the time before.");
+  return notes;
+}
+
+void print_kernel_samples(const Report& report, const KernelSampleReport& samples,
+                          std::ostream& out, const TextStyle& style) {
+  if (report.knows(State::kKernel) && samples.counters.all() != 0) {
+    const std::string total = duration_text(samples.total_ns, report.cycles);
+    print_table(
+        kernel_sample_table(samples),
+        fmt::format("The kernel{} {}, by {} samples, low and high at 95 %, in",
+                    report.knows(State::kUser) ? "" : " or QEMU", total, grouped(samples.samples)),
+        report.cycles, out, style);
+  } else {
+    out << '\n';
+  }
+  for (const std::string& note : kernel_sample_notes(report, samples))
+    print_wrapped("", note, out, style);
 }
 
 }  // namespace trapline

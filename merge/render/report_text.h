@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "merge/render/text_table.h"
 #include "merge/report/report.h"
@@ -10,7 +12,9 @@ namespace trapline {
 
 // kernel.cc: --kernel
 void print_kernel(const Report& report, std::ostream& out, const TextStyle& style);
-// kernel.cc: --kernel-samples
+// kernel.cc: --kernel-samples. What is said below its table, or in its place.
+[[nodiscard]] std::vector<std::string> kernel_sample_notes(const Report& report,
+                                                           const KernelSampleReport& samples);
 void print_kernel_samples(const Report& report, const KernelSampleReport& samples,
                           std::ostream& out, const TextStyle& style);
 // waits.cc: --waits, --steal

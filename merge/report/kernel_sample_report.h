@@ -18,12 +18,14 @@ struct SampledTime {
   std::optional<std::uint64_t> low_ns, high_ns;  // nothing: no samples tell
 };
 // `part` of `all`, which stand for `whole_ns`: Wilson's score interval of its share, by Kish's
-// effective number of samples, which is their number where all weigh the same.
+// effective number of samples, which is their number where all weigh the same. Where `all` do not
+// stand for `unseen_ns` of it, the low end takes that for other code's, the high end for as much
+// this part's as the rest.
 [[nodiscard]] SampledTime sampled_time(const SampleSum& part, const SampleSum& all,
-                                       std::uint64_t whole_ns);
+                                       std::uint64_t whole_ns, std::uint64_t unseen_ns = 0);
 
 // A function in the exits of one reason; and a row of its exits' time for which there are no
-// samples: of threads, or times, that were not sampled, or all of it.
+// samples: of threads, or times, that were not sampled, with interrupts off, or all of it.
 struct KernelSampleRow {
   std::string reason, function;
   SampledTime own, total;  // in the function itself; with what it called

@@ -29,22 +29,30 @@ CellValue to_cell(const std::optional<std::uint64_t>& ns) {
 
 }  // namespace
 
-SampledTime sampled_time(const SampleSum& part, const SampleSum& all, std::uint64_t whole_ns) {
+SampledTime sampled_time(const SampleSum& part, const SampleSum& all, std::uint64_t whole_ns,
+                         std::uint64_t unseen_ns) {
   if (all.samples == 0) return {};
   constexpr double kZ = 1.959963984540054;                 // of 95 %
   constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // that llround() takes
   const auto whole = static_cast<double>(std::min(whole_ns, kMost));
-  const double n = all.weight * all.weight / all.squares;
-  const double p = std::clamp(part.weight / all.weight, 0.0, 1.0);
-  const double scale = 1 + kZ * kZ / n;
-  const double middle = (p + kZ * kZ / (2 * n)) / scale;
-  const double reach = kZ / scale * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n));
   const auto ns_of = [whole](double share) {
     return static_cast<std::uint64_t>(std::llround(whole * std::clamp(share, 0.0, 1.0)));
   };
-  const std::uint64_t ns = ns_of(p);
-  return {part.samples, ns, std::min(ns_of(middle - reach), ns),
-          std::max(ns_of(middle + reach), ns)};
+  // Its low and high end where samples of this weight are of the whole.
+  const auto interval = [&](double weight) {
+    const double n = weight * all.weight / all.squares;
+    const double p = std::clamp(part.weight / weight, 0.0, 1.0);
+    const double scale = 1 + kZ * kZ / n;
+    const double middle = (p + kZ * kZ / (2 * n)) / scale;
+    const double reach = kZ / scale * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n));
+    return std::pair(ns_of(middle - reach), ns_of(middle + reach));
+  };
+  const double seen =
+      whole == 0 ? 1 : 1 - static_cast<double>(std::min(unseen_ns, whole_ns)) / whole;
+  if (seen <= 0) return {};
+  const std::uint64_t ns = ns_of(seen * part.weight / all.weight);
+  return {part.samples, ns, std::min(interval(all.weight / seen).first, ns),
+          std::max(interval(all.weight).second, ns)};
 }
 
 void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) {
@@ -94,8 +102,13 @@ std::map<std::string, KernelSampleTable::Reason> KernelSampleTable::by_name(
   }
   if (other_.before != 0 || other_.not_sampled_ns != 0)
     take(std::string(Report::kFoldedKey), other_, other_.before);
-  for (auto& [name, reason] : reasons)
-    if (reason.all.samples == 0) reason.not_sampled_ns += std::exchange(reason.ns, 0);
+  for (auto& [name, reason] : reasons) {
+    if (reason.all.samples == 0) {
+      reason.not_sampled_ns += std::exchange(reason.ns, 0);
+    } else if (samples.by_timer() && reason.all.weight < static_cast<double>(reason.ns)) {
+      reason.unseen_ns = reason.ns - static_cast<std::uint64_t>(reason.all.weight);
+    }
+  }
   return reasons;
 }
 
@@ -112,7 +125,7 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
   for (const auto& [name, reason] : by_name(names)) {
     report.total_ns += reason.ns + reason.not_sampled_ns;
     report.samples += reason.all.samples;
-    if (const std::uint64_t ns = reason.not_sampled_ns; ns != 0) {
+    if (const std::uint64_t ns = reason.not_sampled_ns + reason.unseen_ns; ns != 0) {
       report.not_sampled_ns += ns;
       const SampledTime all{0, ns, {}, {}};
       report.rows.push_back({name, std::string(kNotSampled), all, all});
@@ -129,9 +142,11 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
         if (counted.insert(function).second) counts.total += sum;
       }
     }
+    const auto time_of = [&reason](const SampleSum& part) {
+      return sampled_time(part, reason.all, reason.ns, reason.unseen_ns);
+    };
     for (const auto& [function, counts] : functions)
-      report.rows.push_back({name, function, sampled_time(counts.own, reason.all, reason.ns),
-                             sampled_time(counts.total, reason.all, reason.ns)});
+      report.rows.push_back({name, function, time_of(counts.own), time_of(counts.total)});
   }
   std::ranges::stable_sort(report.rows, std::greater<>(), [](const KernelSampleRow& row) {
     return std::pair(row.own.ns, row.total.ns);
@@ -144,8 +159,10 @@ void KernelSampleTable::each_stack(
     const Naming& names, const std::function<void(const std::string&, std::uint64_t)>& take) const {
   const KernelSamples& samples = *names.pipeline.samples();
   for (const auto& [name, reason] : by_name(names)) {
-    if (reason.not_sampled_ns != 0)
-      take(fmt::format("{};{}", folded_frame(name), kNotSampled), reason.not_sampled_ns);
+    const std::uint64_t not_sampled_ns = reason.not_sampled_ns + reason.unseen_ns;
+    const std::uint64_t sampled_ns = reason.ns - reason.unseen_ns;
+    if (not_sampled_ns != 0)
+      take(fmt::format("{};{}", folded_frame(name), kNotSampled), not_sampled_ns);
     double until = 0;
     std::uint64_t told = 0;  // they sum to the time whatever is rounded
     for (const auto& [stack, sum] : reason.stacks) {
@@ -156,9 +173,9 @@ void KernelSampleTable::each_stack(
       const bool is_last = stack == reason.stacks.rbegin()->first;
       constexpr double kMost = 9e18;  // that the cast takes
       const double share =
-          std::min(kMost, static_cast<double>(reason.ns) * (until / reason.all.weight));
+          std::min(kMost, static_cast<double>(sampled_ns) * (until / reason.all.weight));
       const std::uint64_t end =
-          is_last ? reason.ns : std::clamp(static_cast<std::uint64_t>(share), told, reason.ns);
+          is_last ? sampled_ns : std::clamp(static_cast<std::uint64_t>(share), told, sampled_ns);
       take(folded_frame(name) + inside, end - told);
       told = end;
     }

@@ -1,6 +1,8 @@
 // --kernel-samples: what the kernel's time in exits went to, by reason, as perf's samples estimate
 // it. The kernel's time in the exits of a reason is known; each function has, of that of the
-// threads that were sampled, the share of the samples that were taken in it.
+// threads that were sampled, the share of the samples that were taken in it. Of a timer, whose
+// interrupts wait while they are off, each sample stands for its period and no more: the time that
+// then has no sample is "not sampled".
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,7 @@ class KernelSampleTable {
  private:
   struct Reason {
     std::uint64_t ns = 0, not_sampled_ns = 0;
+    std::uint64_t unseen_ns = 0;  // of `ns`, that a timer's samples do not stand for: by_name()
     // Of exits since the thread's last sample, which had come `before` this: until one comes again
     // nothing tells that it was still sampled.
     std::uint64_t pending_ns = 0, before = 0;

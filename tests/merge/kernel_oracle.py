@@ -84,44 +84,42 @@ def functions_of(events, holes):
 
 
 def labels(events, functions):
-    """(from when, what, the event that it is after, the functions) in order."""
-    open_handlers, last, before = [], None, None
+    """(from when, what, the event that it is after, the functions and handlers that it is in) in order."""
+    inside = [(depth, name) for depth, name in functions[id(events[0])]] if events else []  # handlers have no depth
+    last = None
     for event in events:
-        calls = functions[id(event)]
-        if calls and not open_handlers:
-            if calls != before or event is events[0]:
-                yield event.at, calls[-1][1] + "()", None, calls
-            before = calls
-            if event.name == "sys_enter_ioctl" or event.name in SILENT or event.name in GRAPH or not handler(event):
+        known = functions[id(event)]
+        if event.name in GRAPH:
+            call = oracle.number(event.fields, "depth"), event.fields["func"]
+            first = next((i for i, (depth, _) in enumerate(inside) if depth is not None and depth >= call[0]), len(inside))
+            if event.name == "funcgraph_exit" and call not in inside[first:first + 1] and event is not events[0]:
                 continue
-        elif event.name in GRAPH:
-            if before:
-                yield event.at, f"after {last.name}" if last else UNTRACED, last, ()
-            before = calls
-            continue
-        before = calls
+            inside = inside[:first] + ([call] if event.name == "funcgraph_entry" else [])
         begins = handler(event)
-        if begins and begins[1]:
-            open_handlers.append(begins[0])
+        # A loss ends functions.
+        inside = [one for one in inside if one[0] is None or one in known]
+        if event is events[0] or event.name in GRAPH:
+            pass
+        elif begins and begins[1]:
+            inside.append((None, begins[0]))
         elif begins:
-            if begins[0] not in open_handlers:
+            if (None, begins[0]) not in inside:
                 continue
-            while open_handlers.pop() != begins[0]:
+            while inside.pop() != (None, begins[0]):
                 pass
-        elif open_handlers and event.name != "kvm_exit":
+        elif inside or (event.name in SILENT):
             continue
-        elif event.name == "sys_enter_ioctl":
-            last = None
-        elif event.name in SILENT:
-            if event is not events[0]:
-                continue
         else:
-            last = event
-        yield event.at, open_handlers[-1] if open_handlers else f"after {last.name}" if last else UNTRACED, last, ()
+            last = None if event.name == "sys_enter_ioctl" else event
+        if inside:
+            depth, name = inside[-1]
+            yield event.at, name if depth is None else f"{name}()", None, tuple(inside)
+        else:
+            yield event.at, f"after {last.name}" if last else UNTRACED, last, ()
 
 
 def shares(span, events, functions):
-    """(what, ns, its functions) of the kernel's pieces of one exit."""
+    """(what, begin, end, its functions) of the kernel's pieces of one exit, in order."""
     states = list(labels(events, functions))
     pieces, user_end = [], 0
     for begin, end, state in span.pieces:
@@ -136,15 +134,15 @@ def shares(span, events, functions):
         for i, (since, what, last, calls) in enumerate(states):
             until = min(states[i + 1][0] if i + 1 < len(states) else end, end)
             if since > at and since <= end and i == 0:
-                yield UNTRACED, since - at, ()
+                yield UNTRACED, at, since, ()
                 at = since
             if until <= at or since > at:
                 continue
             stale = what.startswith("after ") and last.at < back
-            yield UNTRACED if stale else what, until - at, calls
+            yield UNTRACED if stale else what, at, until, calls
             at = until
         if at < end:
-            yield UNTRACED, end - at, ()
+            yield UNTRACED, at, end, ()
 
 
 def expected(path):
@@ -155,11 +153,14 @@ def expected(path):
     rows = collections.defaultdict(lambda: [0, 0, 0, 0])
     stacks = collections.Counter()
     for span in model.spans:
-        for what, ns, calls in shares(span, of_exits.get((span.tid, span.end), []), functions):
+        for what, begin, end, calls in shares(span, of_exits.get((span.tid, span.end), []), functions):
+            ns = end - begin
             row = rows[span.reason, what]
-            stacks[span.reason, *((f"{name}()" for _, name in calls) if calls else [what])] += ns
+            names = [name for depth, name in calls if depth is not None]
+            is_function = bool(calls) and calls[-1][0] is not None
+            stacks[span.reason, *((f"{name}()" for name in names) if is_function else [what])] += ns
             row[:3] = row[0] + ns, row[1] + 1, max(row[2], ns)
-            for name in {name for _, name in calls}:
+            for name in set(names):
                 rows[span.reason, f"{name}()"][3] += ns
     return {key: (*row[:3], row[3] or None) for key, row in rows.items() if row[0] or row[3]}, +stacks, "kernel" in model.unknown
 

@@ -165,6 +165,9 @@ Description PerfDataSource::describe() const {
   is.machine.cpus = layout_.cpu_count;
   if (layout_.has_tracepoints) is.witness = Witness::kKernel;
   is.has = capabilities_;
+  if (const auto time = std::ranges::find_if(layout_.attrs, &Attr::is_time);
+      time != layout_.attrs.end())
+    is.sampled_by = time->counter_name();
   return is;
 }
 
@@ -377,8 +380,8 @@ bool PerfDataSource::give_out_code(const Item& item, Event& event) {
   event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
   event.type = 0;
   event.raw = record.bytes;
-  const bool is_fixed = sample.period == 0 && !layout_.attrs[attr].frequency;
-  const std::uint64_t period = is_fixed ? layout_.attrs[attr].period : sample.period;
+  const std::uint64_t period =
+      sample.period != 0 ? sample.period : layout_.attrs[attr].period_of_sample();
   event.payload = KernelSample{mode_of(sample.mode), layout_.attrs[attr].by_timer, sample.address,
                                sample.chain, std::max<std::uint64_t>(period, 1)};
   return true;

@@ -7,6 +7,8 @@ namespace {
 
 constexpr std::uint64_t kReadEnabled = 1, kReadRunning = 2, kReadId = 4, kReadGroup = 8,
                         kReadLost = 16;
+constexpr std::uint32_t kHardware = 0, kSoftware = 1, kTracepoint = 2;
+constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1, kCycles = 0, kReferenceCycles = 9;
 
 std::uint64_t count_of(std::uint64_t set, std::uint64_t bits) {
   return static_cast<std::uint64_t>(std::popcount(set & bits));
@@ -26,10 +28,14 @@ std::optional<std::uint64_t> read_values_size(std::uint64_t format,
 
 }  // namespace
 
+std::string_view Attr::counter_name() const {
+  const auto number = static_cast<std::uint16_t>(counter);
+  if (by_timer) return number == kCpuClock ? "cpu-clock" : "task-clock";
+  return number == kCycles ? "cycles" : "ref-cycles";
+}
+
 std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
-  constexpr std::uint32_t kHardware = 0, kSoftware = 1, kTracepoint = 2;
-  constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1, kCycles = 0, kReferenceCycles = 9;
   constexpr std::uint64_t kWithoutKernel = 1u << 5, kFrequency = 1u << 10, kSampleIdAll = 1u << 18,
                           kUseClock = 1u << 25, kBackward = 1u << 27;
   if (bytes.size() < kFirstVersion) return std::nullopt;

@@ -10,10 +10,12 @@
 // More than 150 lines: what one record tells stands together.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "backend_ftrace/base/bytes.h"
@@ -67,6 +69,13 @@ struct Attr {
   bool frequency = false, sample_id_all = false, backward = false;
   std::optional<std::int32_t> clock;  // clockid_t, where -k chose one
 
+  // Of one that is_time.
+  [[nodiscard]] std::string_view counter_name() const;
+  // What a sample that does not tell stands for.
+  [[nodiscard]] std::uint64_t period_of_sample() const {
+    constexpr std::uint64_t kSecond = 1'000'000'000;  // of a timer's, which is ns
+    return by_timer && frequency ? kSecond / std::max<std::uint64_t>(period, 1) : period;
+  }
   // Nothing where it is shorter than its first version.
   [[nodiscard]] static std::optional<Attr> parse(std::span<const std::byte> bytes);
 };

@@ -49,13 +49,26 @@ TEST(SampledTimeTest, ASampleCountsByItsPeriod) {
   EXPECT_GT(*sampled_time(one, all, 1000).high_ns, 840u);
 }
 
+// Half of the whole has no sample: that is all other code's, or this part's as much as the rest is.
+TEST(SampledTimeTest, TimeWithoutSamplesIsBetweenItsEnds) {
+  const SampledTime time = sampled_time(sum(50), sum(100), 1'000'000, 500'000);
+  EXPECT_EQ(time.ns, 250'000u);
+  EXPECT_EQ(time.low_ns, sampled_time(sum(50), sum(200), 1'000'000).low_ns);
+  EXPECT_EQ(time.high_ns, sampled_time(sum(50), sum(100), 1'000'000).high_ns);
+  const SampledTime all = sampled_time(sum(50), sum(100), 1'000'000);
+  EXPECT_EQ(all.ns, 500'000u);
+  EXPECT_EQ(sampled_time(sum(50), sum(100), 1000, 1000).ns, 0u);
+}
+
+using Rows = std::vector<std::tuple<std::string, std::string, std::uint64_t, std::uint64_t>>;
+
 // Of kVcpu0 there are samples, up to its last exit, of kVcpu1 none: those say nothing of its time.
-TEST(KernelSampleTableTest, TimeThatWasNotSampledIsARowOfItsOwn) {
+KernelSampleReport report_of(bool by_timer, std::uint64_t period) {
   Input input;
   input.capabilities.kvm_exit = input.capabilities.kvm_userspace_exit = input.capabilities.any_kvm =
       input.capabilities.run_ioctl = true;
-  const auto sample = [](std::uint64_t at) {
-    return make(at, 0, kVcpu0, KernelSample{KernelSample::Mode::kKernel, true, 1, {}});
+  const auto sample = [&](std::uint64_t at) {
+    return make(at, 0, kVcpu0, KernelSample{KernelSample::Mode::kKernel, by_timer, 1, {}, period});
   };
   std::vector<std::unique_ptr<Source>> sources;
   sources.push_back(std::make_unique<MemorySource>(
@@ -69,18 +82,41 @@ TEST(KernelSampleTableTest, TimeThatWasNotSampledIsARowOfItsOwn) {
   Aggregator aggregator(input, options);
   Pipeline pipeline(pipeline_options(timeline, input), {&aggregator});
   Event event;
-  while (timeline.next(event) == Read::kEvent) ASSERT_TRUE(pipeline.push(event));
+  while (timeline.next(event) == Read::kEvent) EXPECT_TRUE(pipeline.push(event));
   pipeline.finish();
   const Report report = aggregator.snapshot(Naming(timeline, pipeline));
-  ASSERT_TRUE(report.kernel_samples);
-  std::vector<std::tuple<std::string, std::string, std::uint64_t, std::uint64_t>> rows;
-  for (const KernelSampleRow& row : report.kernel_samples->rows)
+  return report.kernel_samples.value_or(KernelSampleReport());
+}
+
+Rows rows_of(const KernelSampleReport& report) {
+  Rows rows;
+  for (const KernelSampleRow& row : report.rows)
     rows.emplace_back(row.reason, row.function, row.own.samples, row.own.ns);
-  EXPECT_THAT(rows, testing::ElementsAre(std::tuple("reason 123", "[unknown]", 2, 100),
-                                         std::tuple("reason 123", "not sampled", 0, 60),
-                                         std::tuple("reason 1024", "not sampled", 0, 20)));
-  EXPECT_EQ(report.kernel_samples->total_ns, 180u);
-  EXPECT_EQ(report.kernel_samples->not_sampled_ns, 80u);
+  return rows;
+}
+
+TEST(KernelSampleTableTest, TimeThatWasNotSampledIsARowOfItsOwn) {
+  const KernelSampleReport report = report_of(false, 1);
+  EXPECT_THAT(rows_of(report),
+              testing::ElementsAre(std::tuple("reason 123", "[unknown]", 2, 100),
+                                   std::tuple("reason 123", "not sampled", 0, 60),
+                                   std::tuple("reason 1024", "not sampled", 0, 20)));
+  EXPECT_EQ(report.total_ns, 180u);
+  EXPECT_EQ(report.not_sampled_ns, 80u);
+}
+
+TEST(KernelSampleTableTest, ATimersSampleStandsForItsPeriodAndNoMore) {
+  const KernelSampleReport report = report_of(true, 30);
+  EXPECT_THAT(rows_of(report),
+              testing::ElementsAre(std::tuple("reason 123", "not sampled", 0, 100),
+                                   std::tuple("reason 123", "[unknown]", 2, 60),
+                                   std::tuple("reason 1024", "not sampled", 0, 20)));
+  EXPECT_EQ(report.total_ns, 180u);
+  EXPECT_EQ(report.not_sampled_ns, 120u);
+  EXPECT_EQ(report.rows[1].own.high_ns, 100u);
+  // Late ones may stand for more than there was.
+  EXPECT_THAT(rows_of(report_of(true, 1000)),
+              testing::Contains(std::tuple("reason 123", "[unknown]", 2, 100)));
 }
 
 }  // namespace

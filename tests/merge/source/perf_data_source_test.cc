@@ -311,6 +311,16 @@ TEST_F(CodeSamplesTest, AFixedPeriodIsTheAttrs) {
   EXPECT_EQ(std::get<KernelSample>(event.payload).period, 1000u);
 }
 
+TEST_F(CodeSamplesTest, ATimersFrequencyIsAPeriodOfNanoseconds) {
+  file_.period = 4000;
+  file_.flags |= 1u << 10;
+  const auto source = open(file_.code(100, 0, 42, 1, "").file());
+  Event event;
+  ASSERT_EQ(source->next(event), Read::kEvent);
+  EXPECT_EQ(std::get<KernelSample>(event.payload).period, 250'000u);
+  EXPECT_EQ(source->describe().sampled_by, "cpu-clock");
+}
+
 // perf leaves IDENTIFIER out where all events have the same fields.
 TEST_F(PerfDataTest, AnIdStandsAfterTheAddressOfASampleAndBeforeTheCpuOfOthers) {
   const RecordShape shape(kIp | kTid | kTime | kAddr | kId | kCpu, 0);

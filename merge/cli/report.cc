@@ -63,8 +63,6 @@ Result<void> check_page_words(const ReportArguments& options) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
                 options.which.exits.text());
   }
-  if (wants_page(options) && options.report.kernel_samples)
-    return fail(ErrorKind::kUsage, "--kernel-samples needs --format text, json or csv");
   return options.format == "html" ? check_page() : Result<void>();
 }
 
@@ -217,6 +215,8 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
   if (options.phases.empty() && about.phases) about.command.push_back("--phases");
   about.kernel = options.report.kernel;
   if (about.kernel) about.command.push_back("--kernel");
+  about.kernel_samples = options.report.kernel_samples;
+  if (about.kernel_samples) about.command.push_back("--kernel-samples");
   for (const std::string& phase : options.phases) {
     about.command.insert(about.command.end(), {"--phase", phase});
   }

@@ -4,6 +4,7 @@ import { duration, exact, grouped, percent } from "./text";
 import type { DescribedTable, Recording } from "./types";
 
 const kShown = 25;
+const kSampledNs = 2; // after the name and how many samples
 
 function cell(unit: string, value: string | number | null): HTMLElement {
   if (typeof value === "string") return h("td", {}, name(value));
@@ -12,14 +13,14 @@ function cell(unit: string, value: string | number | null): HTMLElement {
   return h("td", { class: "number" }, unit === "share" ? percent(value) : grouped(value));
 }
 
-function tableOf(label: string, table: DescribedTable): HTMLElement {
+function tableOf(label: string, table: DescribedTable, option: string): HTMLElement {
   const { columns, rows } = table;
   const left = Math.max(0, rows.length - kShown) + table.rows_left_out;
   return h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
     h("thead", {}, h("tr", {}, ...columns.map(({ title, unit }) => h("th", { scope: "col", class: unit === "text" ? "" : "number" }, title)))),
     h("tbody", {}, ...rows.slice(0, kShown).map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name(String(first))),
       ...cells.map((value, i) => cell(columns[i + 1]?.unit ?? "text", value))))))),
-    left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report --kernel prints them.`));
+    left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report ${option} prints them.`));
 }
 
 // The kernel's time in exits by what its events tell: report --kernel.
@@ -32,5 +33,21 @@ export function kernelTable(data: Recording): HTMLElement[] {
     h("h2", { id: `${id}-title` }, ...(most && total_ns !== null
       ? [name(String(most[0])), ` took ${percent(Number(most[1]) / Math.max(1, total_ns))} of ${whose} ${duration(total_ns)} in exits`]
       : [total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits"])),
-    ...(most ? [tableOf("The kernel's time in exits, table", data.kernel)] : []))];
+    ...(most ? [tableOf("The kernel's time in exits, table", data.kernel, "--kernel")] : []))];
+}
+
+// The same by perf's samples: report --kernel-samples.
+export function sampleTable(data: Recording): HTMLElement[] {
+  if (!data.kernel_samples) return [];
+  const { total_ns, whose, rows, samples, notes } = data.kernel_samples;
+  const [most] = rows.filter(([of]) => !String(of).endsWith(": not sampled"));
+  const id = "sample-table";
+  const sampled = samples > 0 && most && total_ns !== null;
+  const share = most && total_ns !== null ? percent(Number(most[kSampledNs]) / Math.max(1, total_ns)) : "";
+  return [h("section", { id, "aria-labelledby": `${id}-title` },
+    h("h2", { id: `${id}-title` }, ...(sampled
+      ? [name(String(most[0])), ` took about ${share} of ${whose} ${duration(total_ns)} in exits, by ${grouped(samples)} samples`]
+      : ["No sample tells of the kernel's time in exits"])),
+    ...(sampled ? [tableOf("The kernel's time in exits by samples, table", data.kernel_samples, "--kernel-samples")] : []),
+    ...notes.map((note) => h("p", { class: sampled ? "dim" : "empty" }, note)))];
 }

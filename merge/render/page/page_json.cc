@@ -10,6 +10,7 @@
 #include "merge/render/page/worst_json.h"
 #include "merge/render/render.h"
 #include "merge/render/report_json.h"
+#include "merge/render/report_text.h"
 #include "merge/render/stalls.h"
 #include "merge/render/tables.h"
 #include "merge/report/tables.h"
@@ -159,8 +160,31 @@ struct PageData::Writer {
     Json json = described_json(kernel_table(*report.kernel), "reason: event", kMostRows);
     json["total_ns"] =
         value_or_null(told(report.known_states(), State::kKernel, report.kernel->total_ns));
-    json["whose"] = report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's";
+    json["whose"] = whose_kernel();
     return json;
+  }
+
+  [[nodiscard]] std::string_view whose_kernel() const {
+    return report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's";
+  }
+
+  Json kernel_samples() const {
+    const KernelSampleReport& samples = *report.kernel_samples;
+    Json json = described_json(kernel_sample_table(samples), "reason: function", kMostRows);
+    json["total_ns"] = value_or_null(told(report.known_states(), State::kKernel, samples.total_ns));
+    json["whose"] = whose_kernel();
+    json["samples"] = samples.samples;
+    json["notes"] = kernel_sample_notes(report, samples);
+    return json;
+  }
+
+  void add_kernel(Json& json) const {
+    if (report.kernel) json["kernel"] = kernel();
+    if (report.kernel_samples) json["kernel_samples"] = kernel_samples();
+  }
+  void add_kernel_stacks(Json& json) const {
+    if (data.kernel_) json["kernel_stacks"] = page::kernel_stacks_json(*data.kernel_, names);
+    if (data.samples_) json["sample_stacks"] = page::kernel_stacks_json(*data.samples_, names);
   }
 
   Json guest_spans() const {
@@ -224,13 +248,13 @@ struct PageData::Writer {
     json["requests"] = std::move(asked["rows"]);
     json["request_paths"] = std::move(asked["paths"]);
     json["vhost"] = std::move(asked["vhost"]);
-    if (report.kernel) json["kernel"] = kernel();
+    add_kernel(json);
     json["irqs"] = base["irqs"];
     json["halts"] = report.halts ? Json(kPlace) : Json();
     json["guest_functions"] = base.value("guest_functions", Json::array());
     json["guest_stacks"] = data.guest_.json(names.pipeline);
     if (data.phases_) json["phases"] = phases();
-    if (data.kernel_) json["kernel_stacks"] = page::kernel_stacks_json(*data.kernel_, names);
+    add_kernel_stacks(json);
     if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
     if (report.durations() && !report.model.cycles) json["stalls"] = stalls();
     page::NumberedTexts texts;

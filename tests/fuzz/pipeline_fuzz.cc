@@ -207,9 +207,14 @@ class Host {
 
   void host_step(unsigned cpu, int running, std::uint8_t choice) {
     constexpr HostStep kSteps[] = {
-        HostStep::kTimerBegin,   HostStep::kTimerEnd,   HostStep::kIrqBegin, HostStep::kIrqEnd,
-        HostStep::kSoftirqBegin, HostStep::kSoftirqEnd, HostStep::kFutex,    HostStep::kFutexEnd};
-    emit(cpu, id(running), HostEvent{kSteps[choice % 8], choice % 5, 0, 0x7000, choice % 4u});
+        HostStep::kTimerBegin,     HostStep::kTimerEnd,     HostStep::kIrqBegin,
+        HostStep::kIrqEnd,         HostStep::kSoftirqBegin, HostStep::kSoftirqEnd,
+        HostStep::kFutex,          HostStep::kFutexEnd,     HostStep::kReclaimBegin,
+        HostStep::kReclaimEnd,     HostStep::kLoggedWrite,  HostStep::kDirtyRingFull,
+        HostStep::kUnmap,          HostStep::kCollapse,     HostStep::kCollapseEnd,
+        HostStep::kCompactionBegin};
+    emit(cpu, id(running),
+         HostEvent{kSteps[choice % std::size(kSteps)], choice % 5, 0, 0x7000, choice % 4u});
   }
 
   void wake(unsigned cpu, int running, std::uint8_t choice) {

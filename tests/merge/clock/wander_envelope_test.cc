@@ -228,8 +228,8 @@ TEST(WanderEnvelope, AContradictionIsShownByTwoBounds) {
             return true;
       return false;
     };
-    if (seen.fast) EXPECT_TRUE(shown(*seen.fast, true)) << i;
-    if (seen.slow) EXPECT_TRUE(shown(*seen.slow, false)) << i;
+    EXPECT_TRUE(!seen.fast || shown(*seen.fast, true)) << i;
+    EXPECT_TRUE(!seen.slow || shown(*seen.slow, false)) << i;
     const Rates rates = rates_of(sides, made.assumption);
     if (seen.at_once) continue;
     if (seen.fast && seen.slow) {

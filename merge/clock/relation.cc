@@ -122,8 +122,8 @@ void Relation::measure_error() {
     const std::uint64_t first = std::max(pieces_[i].from, interval_.first);
     const std::uint64_t last =
         i + 1 < pieces_.size() ? std::min(pieces_[i + 1].from, interval_.last) : interval_.last;
-    if (i > 0 && first > last) continue;
-    const long double distance = envelope_.distance(pieces_[i], first, std::max(first, last));
+    if (first > last) continue;
+    const long double distance = envelope_.distance(pieces_[i], first, last);
     error_ = std::max(error_, clamped_time(std::ceil(distance + 2 + envelope_.rates().most)));
   }
   map_ = ClockMap(pieces_);

@@ -203,10 +203,10 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
     found.notes.push_back(losses + "; a stall ends at a loss");
   if (const auto& log = names.pipeline.stalls()->dirty_log(); log.exits != 0) {
-    found.notes.push_back(
-        fmt::format("dirty logging: {} exits, in stalls and between, for which the host's kernel "
-                    "worked {}",
-                    log.exits, duration_text(log.kernel_ns, false)));
+    found.notes.push_back(fmt::format(
+        "dirty logging took the host's kernel {} in {} exit{}, in stalls and between "
+        "them",
+        duration_text(log.kernel_ns, false), grouped(log.exits), log.exits == 1 ? "" : "s"));
   }
   for (const auto& [thread, totals] : names.pipeline.vcpus()) {
     if (totals.open == State::kHalted && totals.open_ns >= what.stalls_ns &&

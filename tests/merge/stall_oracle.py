@@ -6,6 +6,7 @@
 The exits come from oracle.py; docs/formats/stalls.md is what both follow. Of a whole VM it is checked that none of its
 vCPUs was in the guest, that two or more were stopped, and that what it stands for lies in it.
 """
+import bisect
 import collections
 import json
 import subprocess
@@ -205,13 +206,16 @@ class Phases:
     """What memory had to do with each time of a vCPU."""
 
     def __init__(self, events, pieces):
-        self.pieces, self.works = pieces, memory_oracle.memory_works(events)
+        self.works = memory_oracle.memory_works(events)
+        self.pieces = {tid: sorted(of_thread, key=lambda piece: piece[:2]) for tid, of_thread in pieces.items()}
+        self.begins = {tid: [piece[0] for piece in of_thread] for tid, of_thread in self.pieces.items()}
         self.logged = memory_oracle.logged_writes(events)
         self.collapses = memory_oracle.collapse_waits(events)
 
     def of(self, tid, begin, end, vain):
         sums = collections.Counter()
-        for a, b, state, span in self.pieces[tid]:
+        first = max(bisect.bisect_right(self.begins[tid], begin) - 1, 0)
+        for a, b, state, span in self.pieces[tid][first:bisect.bisect_left(self.begins[tid], end)]:
             a, b = max(a, begin), min(b, end)
             if b <= a or state in ("guest", "paused"):
                 continue

@@ -269,8 +269,11 @@ void Pipeline::on_host(const Event& event) {
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_ && requests_->looks_at(event.payload)) on_requests(event);
-  if (interrupts_ && (IrqTracker::looks_at(event.payload) || is_any_of<SchedSwitch>(event.payload)))
-    on_interrupts(event);
+  if (interrupts_) {
+    const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+    if (sched != nullptr && worked_for_.on(*sched)) asked_ = {};
+    if (IrqTracker::looks_at(event.payload)) on_interrupts(event);
+  }
   if (halts_ && HaltTracker::looks_at(event.payload)) halts_->on(event);
   if (placement_.checks()) placement_.on(event);
 }
@@ -396,9 +399,6 @@ void Pipeline::on_waits(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
-  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-  if (sched != nullptr && worked_for_.on(*sched)) asked_ = {};
-  if (!IrqTracker::looks_at(event.payload)) return;
   const ThreadId process = asked_about(event.thread).worked_for;
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
 }

@@ -624,7 +624,8 @@ const cases = {
       const part = (list, share) => list[Math.floor(list.length * share)].toFixed(1);
       console.log(`opened in ${Math.round(opened)} ms; CPU time of ${frames.length} frames: median ${part(frames, 0.5)} ms, p90 ${part(frames, 0.9)} ms, at most ${frames.at(-1).toFixed(1)} ms`);
       assert.ok(frames.length > 30, `${frames.length} frames`);
-      // The goal is 33 ms. Machines differ: the same page took 25 ms on one and 50 on another.
+      // The goal is 33 ms. Machines differ: with the same program p90 was below 50 ms on one, 50.4 on another.
+      assert.ok(part(frames, 0.5) < 50, `half of the frames of brushing cost ${part(frames, 0.5)} ms`);
       assert.ok(part(frames, 0.9) < 100, `a frame of brushing costs ${part(frames, 0.9)} ms`);
       // Of opening, ten times the goal: that is wall time.
       assert.ok(opened < 10_000, `opened in ${opened} ms`);

@@ -83,8 +83,14 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   return table;
 }
 
+// Most intervals of a quiet recording have no such row: a table for it is not even described.
+template <typename Row, typename MakeTable>
+Json rows_or_none(const std::vector<Row>& rows, MakeTable make_table) {
+  return rows.empty() ? Json::array() : rows_json(make_table(rows));
+}
+
 Json waits_json(const WaitRows& waits, bool told) {
-  Json rows = rows_json(wait_table(waits, {}, -1));
+  Json rows = rows_or_none(waits.rows, [&](const auto&) { return wait_table(waits, {}, -1); });
   for (Json& row : rows)
     for (const char* key : {"process", "vm", "vm_name"}) row.erase(key);
   return {{"total_ns", told ? Json(waits.total_ns) : Json()}, {"rows", std::move(rows)}};
@@ -124,21 +130,24 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
   line["by"] = options.by_text;
   std::vector<LiveRow> rows = rows_of(frame, options.by, options.scope, options.sort, engine);
   const std::size_t left_out = keep_first(rows, options.top);
-  Table table = live_table(rows, known);
-  if (!durations)
-    for (const char* time : {"total_ns", "min_ns", "mean_ns", "p", "max_ns", "carried_ns"})
-      forget(table, time);
-  line["rows"] = rows_json(table);
+  line["rows"] = rows_or_none(rows, [&](const auto& shown) {
+    Table table = live_table(shown, known);
+    if (!durations)
+      for (const char* time : {"total_ns", "min_ns", "mean_ns", "p", "max_ns", "carried_ns"})
+        forget(table, time);
+    return table;
+  });
   line["rows_left_out"] = left_out;
   line["exits_folded"] = frame.folded;
   const bool told = known[static_cast<std::size_t>(State::kPreempted)];
   line["waits"] = {{"preempted", waits_json(frame.waits.preempted, told)},
                    {"blocked", waits_json(frame.waits.blocked, told)}};
-  line["requests"] = rows_json(request_table(frame.requests));
+  line["requests"] = rows_or_none(frame.requests, request_table);
   std::vector<SlowExit> slow = slow_of(frame, options.scope, engine);
   if (slow.size() > options.slow) slow.resize(options.slow);
   line["longest_stall"] = stall_json(frame.longest_stall, engine.naming());
-  line["slow_exits"] = rows_json(slow_table(slow, engine));
+  line["slow_exits"] =
+      rows_or_none(slow, [&](const auto& exits) { return slow_table(exits, engine); });
   // Texts were made printable where they came from; what is not UTF-8 must not stop the view.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -10,7 +10,7 @@ namespace trapline::live {
 namespace {
 
 // Rows of vCPUs that frames may have whatever the recording's length, and for each event.
-constexpr std::uint64_t kFreeRows = 100'000, kRowsPerEvent = 4;
+constexpr std::uint64_t kFreeRows = 50'000, kRowsPerEvent = 2;
 
 }  // namespace
 

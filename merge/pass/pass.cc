@@ -6,6 +6,7 @@
 #include "merge/pass/make_pipeline.h"
 #include "merge/pass/no_exits.h"
 #include "merge/pass/placement.h"
+#include "merge/source/read_ahead.h"
 
 namespace trapline {
 namespace {
@@ -25,6 +26,11 @@ EventClass events_for(SpanClass selected, Role role) {
     events = events | EventClass::kHalts;
   if (has(selected, SpanClass::kKernelSamples)) events = events | EventClass::kSamples;
   return events;
+}
+
+// Whether sinks that select these ask for the texts of events.
+bool asks_for_texts(SpanClass selected) {
+  return has(selected, SpanClass::kAllEvents | SpanClass::kGuestIntervals);
 }
 
 // The host's recordings know its functions; samples are of another one.
@@ -187,8 +193,13 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   }
   // Relative times count from the first event of all.
   if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
-  for (std::size_t i = 0; i < state.timeline.size(); ++i)
-    state.timeline.select(i, events_for(selected, state.timeline.source(i).info().role));
+  std::size_t ahead = 0;
+  const std::size_t most_ahead = asks_for_texts(selected) || stop ? 0 : most_read_ahead();
+  for (std::size_t i = 0; i < state.timeline.size(); ++i) {
+    const EventClass events = events_for(selected, state.timeline.source(i).info().role);
+    state.timeline.select(i, events);
+    if (ahead < most_ahead && state.timeline.read_ahead(i)) ++ahead;
+  }
   PipelineOptions how = pipeline_options(state.timeline, state.input);
   how.requests = state.requests;
   how.guest_intervals = state.guest_intervals;

@@ -69,12 +69,18 @@ enum class Read : std::uint8_t {
   kEnd,      // nothing more; an error where status() is one
 };
 
+class KeptBuffers;  // read_ahead.h
+
 class Source {
  public:
   virtual ~Source() = default;
 
   // Call before the first next().
   virtual void select(EventClass) {}
+  // From now on the buffers that its events point into are not written again, but left to `kept`
+  // (borrowed), and next() may be called by another thread than the members that tell of names and
+  // of what it is. False: it cannot do that.
+  virtual bool keep_buffers(KeptBuffers& /*kept*/) { return false; }
 
   // Fills `event` where it returns kEvent. After kPending the next event may be of any time that is
   // not before the last one's.

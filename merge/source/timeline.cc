@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "merge/source/read_ahead.h"
+
 namespace trapline {
 namespace {
 
@@ -13,6 +15,13 @@ Timeline::Timeline(std::vector<std::unique_ptr<Source>> sources) : handed_out_(k
   for (auto& source : sources) lanes_.push_back({std::move(source), {}});
   // The first call of next() asks them: what they are read for is not known here.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) pending_.push_back(lane);
+}
+
+bool Timeline::read_ahead(std::size_t i) {
+  std::unique_ptr<Source>& source = lanes_[i].source;
+  const Source* const before = source.get();
+  source = trapline::read_ahead(std::move(source));
+  return source.get() != before;
 }
 
 // Puts the lane's next event in view; a lane that ended leaves the heap.

@@ -26,8 +26,11 @@ class Timeline {
   [[nodiscard]] Result<void> status() const;
   [[nodiscard]] double progress() const;
 
-  // Source::select(), before the first next().
+  // Both before the first next(). Source::select().
   void select(std::size_t i, EventClass events) { lanes_[i].source->select(events); }
+  // Has the source read by a thread, false where that cannot be: read_ahead.h. Then no text of an
+  // event may be asked for.
+  bool read_ahead(std::size_t i);
   [[nodiscard]] std::size_t size() const { return lanes_.size(); }
   [[nodiscard]] const Source& source(std::size_t i) const { return *lanes_[i].source; }
   // The source that an event came from: names and texts are its.

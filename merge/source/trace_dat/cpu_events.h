@@ -28,6 +28,8 @@ class CpuEvents {
         reader_(file, pages.pages, page_size, buffer_size, layout.order) {}
 
   [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
+  // PageReader::keep_buffers().
+  void keep_buffers(KeptBuffers& kept) { reader_.keep_buffers(kept); }
   // Whether the file ends before these events do.
   [[nodiscard]] bool is_cut() const { return cut_; }
   // Goes on at the first page at or after `fraction` (0 to 1) of the data.

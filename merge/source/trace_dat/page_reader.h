@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "merge/source/file.h"
+#include "merge/source/read_ahead.h"
 #include "merge/source/trace_dat/layout.h"
 
 namespace trapline::trace_dat {
@@ -26,6 +27,8 @@ class PageReader {
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size, std::endian order = std::endian::little);
 
+  // Pages that were handed out are not written over, but left to `kept`, which is borrowed.
+  void keep_buffers(KeptBuffers& kept) { kept_ = &kept; }
   // The next page, valid until the next call; empty at the end. Errors (kDamaged) say where.
   [[nodiscard]] Result<std::span<const std::byte>> next();
   // Goes on at the first page at or after `fraction` (0 to 1) of the data.
@@ -50,6 +53,7 @@ class PageReader {
   std::uint64_t end_;
   std::uint64_t blocks_left_ = 0;
   bool started_ = false;
+  KeptBuffers* kept_ = nullptr;
   std::vector<std::byte> buffer_;
   std::vector<std::byte> block_;  // compressed
   std::size_t buffer_size_;

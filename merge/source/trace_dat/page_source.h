@@ -12,6 +12,7 @@ class PageSource final : public TraceDatSource {
   [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(TraceFile recording);
 
   [[nodiscard]] Read next(Event& event) override;
+  bool keep_buffers(KeptBuffers& kept) override;
   [[nodiscard]] double progress() const override;
   [[nodiscard]] std::string reader() const override { return "trapline, page by page"; }
 

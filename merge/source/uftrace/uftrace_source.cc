@@ -105,6 +105,12 @@ class UftraceSource final : public Source {
     return Read::kEnd;
   }
 
+  // Of a call's values only texts tell.
+  bool keep_buffers(KeptBuffers& /*kept*/) override {
+    tells_values_ = false;
+    return true;
+  }
+
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
   SourceCounters counters() const override { return counters_; }
@@ -251,7 +257,7 @@ class UftraceSource final : public Source {
     }
     lane.last = event.at.ns();
     (void)fetch(i);  // what fails now is told after this event
-    if (record.has_payload()) {
+    if (record.has_payload() && tells_values_) {
       lane.payload = lane.reader.payload();
       event.raw = std::as_bytes(std::span(lane.payload));
     }
@@ -368,6 +374,7 @@ class UftraceSource final : public Source {
   DataDirectory directory_;
   std::map<std::string, SessionSymbols> symbols_;
   mutable UftraceValues values_;  // learns functions as they come
+  bool tells_values_ = true;
   std::vector<Lane> lanes_;
   std::map<std::uint32_t, std::size_t> lane_of_;  // by task
   std::vector<SwitchReader> switches_;

@@ -44,8 +44,15 @@ const GuestStacks::Frames& GuestStacks::frames_of(const Thread& thread) const {
 
 // The same where the thread itself tells: to the innermost call as well, and to the thread.
 void GuestStacks::account_thread(Thread& thread, Timestamp at) {
-  const OwnTime own = thread.time.take(at);
   Frames& frames = thread.task == 0 ? thread.frames : tasks_.find(thread.task)->second;
+  if (const auto guest = thread.time.take_guest(at)) {
+    if (frames.empty()) return;
+    frames.back().own.guest_ns += *guest;
+    times(innermost(frames.back().stack)).guest_ns += *guest;
+    thread.totals.guest_ns += *guest;
+    return;
+  }
+  const OwnTime own = thread.time.take(at);
   if (frames.empty()) return;
   frames.back().own.add(own);
   GuestFunctionTimes& function = times(innermost(frames.back().stack));

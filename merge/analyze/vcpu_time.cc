@@ -1,6 +1,5 @@
 #include "merge/analyze/vcpu_time.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace trapline {
@@ -18,6 +17,7 @@ void OwnTime::add(const OwnTime& other) {
 }
 
 void VcpuTime::account(Timestamp at) {
+  only_guest_ = false;
   const std::uint64_t ns = elapsed(mark_, at);
   if (state_ == State::kRuns) {
     piece_ns_ += ns;
@@ -102,6 +102,7 @@ OwnTime VcpuTime::take(Timestamp at) {
   end_access();
   end_piece(before_ == Before::kWrite || before_ == Before::kDevice);
   before_ = Before::kRecord;
+  only_guest_ = true;
   time_.guest_ns -= devices_ns_;
   time_.parts[static_cast<std::size_t>(Part::kUser)] += std::exchange(devices_ns_, 0);
   return std::exchange(time_, {});

@@ -12,7 +12,9 @@
 // W or a D, or ends in an R.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "merge/analyze/vmm/event_reader.h"
 #include "merge/model/exit_span.h"
@@ -51,6 +53,14 @@ class VcpuTime {
 
   // A record of the guest: the time since the last one.
   [[nodiscard]] OwnTime take(Timestamp at);
+  // The same where nothing but the guest ran since then, as nearly always; else nothing, and the
+  // record is still to be told.
+  [[nodiscard]] std::optional<std::uint64_t> take_guest(Timestamp at) {
+    if (!only_guest_) return std::nullopt;
+    const std::uint64_t ns = elapsed(mark_, at);
+    mark_ = std::max(mark_, at);
+    return ns;
+  }
 
  private:
   enum class State : std::uint8_t { kUnknown, kRuns, kRunnable, kAsleep };
@@ -64,6 +74,7 @@ class VcpuTime {
 
   State state_ = State::kUnknown;
   Before before_ = Before::kRecord;
+  bool only_guest_ = false;       // no event came since the last record
   bool of_write_ = false;         // the access that is open began with its region's write
   Timestamp mark_;                // up to where the time is accounted
   std::uint64_t piece_ns_ = 0;    // on the CPU since the last of QEMU's events, or record

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "merge/source/forwarding_source.h"
@@ -63,15 +64,16 @@ class ReadAhead final : public ForwardingSource {
   void start();
   void stop();
   bool take_batch();
+  void wait_for_batch();
   void read();
   void fill(Batch& batch);
 
   std::unique_ptr<KeptBuffers> kept_;  // the thread's, as the source's next() is
-  Batch before_;                       // in hand before the first one
+  Batch before_;  // in hand before the first one; the only one without a thread
   std::array<Batch, kBatches> batches_;
   Batch* in_hand_ = &before_;
   std::size_t at_ = 0;
-  bool ended_ = false;
+  bool ended_ = false, alone_ = false;
   Result<void> reading_;
 
   std::mutex mutex_;
@@ -81,12 +83,17 @@ class ReadAhead final : public ForwardingSource {
   std::thread thread_;
 };
 
+// Where no thread can be had, whoever takes the events fills the batches.
 void ReadAhead::start() {
   // Signals are for the threads that wait for them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { read(); });
+  try {
+    thread_ = std::thread([this] { read(); });
+  } catch (const std::system_error&) {
+    alone_ = true;
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -103,19 +110,23 @@ void ReadAhead::stop() {
 bool ReadAhead::take_batch() {
   if (in_hand_->failed) std::rethrow_exception(in_hand_->failed);
   if (ended_) return false;
-  std::unique_lock lock(mutex_);
-  if (in_hand_ != &before_) {
-    if (full_ - ++taken_ == kBatches / 2) freed_.notify_one();
+  if (in_hand_ == &before_ && !alone_) start();
+  if (alone_) {
+    fill(before_);
   } else {
-    start();
+    wait_for_batch();
   }
-  filled_.wait(lock, [this] { return full_ > taken_; });
-  in_hand_ = &batches_[taken_ % kBatches];
-  lock.unlock();
   at_ = 0;
   ended_ = in_hand_->last;
-  if (ended_) thread_.join();
+  if (ended_ && !alone_) thread_.join();
   return in_hand_->size != 0 || take_batch();
+}
+
+void ReadAhead::wait_for_batch() {
+  std::unique_lock lock(mutex_);
+  if (in_hand_ != &before_ && full_ - ++taken_ == kBatches / 2) freed_.notify_one();
+  filled_.wait(lock, [this] { return full_ > taken_; });
+  in_hand_ = &batches_[taken_ % kBatches];
 }
 
 void ReadAhead::read() {

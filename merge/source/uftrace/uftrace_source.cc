@@ -86,12 +86,13 @@ class UftraceSource final : public Source {
       size_ += kernel_[i].size();
       if (!fetch_kernel(i)) return status_;
     }
+    reading_ = true;
     return {};
   }
 
   Read next(Event& event) override {
-    while (status_ && !heap_.empty()) {
-      const std::size_t i = heap_.pop();
+    while (status_ && (first_ || !heap_.empty())) {
+      const std::size_t i = first_ ? *std::exchange(first_, std::nullopt) : heap_.pop();
       if (i < lanes_.size()) {
         take_record(i, event);
       } else if (i < lanes_.size() + switches_.size() ? !take_switch(i - lanes_.size(), event)
@@ -312,6 +313,14 @@ class UftraceSource final : public Source {
     kernel_symbols_ = std::move(*table);
     return {};
   }
+  // One that comes before all others need not go through the heap.
+  void put(std::size_t lane, std::uint64_t time) {
+    if (reading_ && heap_.is_before_top(lane, time)) {
+      first_ = lane;
+    } else {
+      heap_.push(lane, time);
+    }
+  }
   bool fetch(std::size_t i) {
     Lane& lane = lanes_[i];
     const std::uint64_t dropped = lane.reader.dropped_bytes();
@@ -323,7 +332,7 @@ class UftraceSource final : public Source {
     }
     if (!*record) return true;
     lane.ahead = **record;
-    heap_.push(i, std::max(lane.ahead.time(), lane.last));
+    put(i, std::max(lane.ahead.time(), lane.last));
     return true;
   }
   bool fetch_switch(std::size_t i) {
@@ -337,7 +346,7 @@ class UftraceSource final : public Source {
       return true;
     }
     switch_ahead_[i] = **change;
-    heap_.push(lanes_.size() + i, switch_ahead_[i].time);
+    put(lanes_.size() + i, switch_ahead_[i].time);
     return true;
   }
   bool fetch_kernel(std::size_t i) {
@@ -355,7 +364,7 @@ class UftraceSource final : public Source {
       return true;
     }
     kernel_ahead_[i] = **call;
-    heap_.push(lanes_.size() + switches_.size() + i, (*call)->time);
+    put(lanes_.size() + switches_.size() + i, (*call)->time);
     return true;
   }
   Result<void> choose_clock() {
@@ -383,6 +392,8 @@ class UftraceSource final : public Source {
   std::vector<KernelCall> kernel_ahead_;
   SymbolTable kernel_symbols_;
   MergeHeap heap_;  // of those that have a next one: lanes, then switches, then kernel
+  std::optional<std::size_t> first_;  // before all of them
+  bool reading_ = false;
   std::uint64_t size_ = 0;
   std::optional<std::uint64_t> range_first_, range_last_;  // of the functions
   std::uint64_t counts_[std::size(kNames)] = {};

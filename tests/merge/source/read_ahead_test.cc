@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <tuple>
 
 #include "merge/source/forwarding_source.h"
@@ -123,6 +128,33 @@ TEST(ReadAheadOfOthers, IsForProcessesWithMoreThanOneCpu) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_EQ(most_read_ahead(), 0u);
   ASSERT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+// Where the user may have no more threads, in a process of its own.
+int read_without_a_thread() {
+  const auto alone = opened(data_path("svm-mono.dat"), EventClass::kAll);
+  const auto ahead = read_ahead(opened(data_path("svm-mono.dat"), EventClass::kAll));
+  constexpr uid_t kNobody = 65534;
+  if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) return 2;
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0) return 2;
+  try {
+    std::thread([] {}).join();
+    return 2;  // the limit does not hold
+  } catch (const std::system_error&) {
+    expect_the_same(*alone, *ahead);
+  }
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}
+
+TEST(ReadAheadOfOthers, ReadsWithoutAThreadWhereNoneCanBeHad) {
+  const pid_t child = ::fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) ::_exit(read_without_a_thread());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // What goes wrong in the thread reaches who takes the events, after those that came before.

@@ -310,6 +310,12 @@ Result<std::string> PageData::recording(const Report& report) {
   while (!few()) cells.coarsen();
   while (!fits(cells.bins())) cells.coarsen();
   std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows, before = 0;
+  // Where the rows of vCPUs alone are more than fits, nothing is left to be tried.
+  constexpr std::size_t kLeastBytesOfVcpu = 500;
+  if (report.vcpus.size() > PageOptions::kMostBytes / kLeastBytesOfVcpu) {
+    neighbourhoods = 0;
+    while (cells.bins().bin(report.end_ns) > 2) cells.coarsen();
+  }
   while (true) {
     const unsigned shift =
         std::max({shares_.bins().shift, cells.bins().shift, waits_.bins().shift});

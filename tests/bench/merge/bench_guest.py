@@ -37,9 +37,10 @@ def main():
         if shutil.which("uftrace"):
             commands["uftrace report"] = (["uftrace", "report", "--no-pager", "-d", data], False)
         medians = alternate(commands, options.runs, None)
-    for what, (seconds, rss, runs) in medians.items():
-        print(f"{what:20}{seconds:8.2f} s {seconds / records * 1e9:8.1f} ns a record {rss / 1024:8.1f} MiB, {runs} runs")
-    ours, theirs = (medians.get(name, (None,))[0] for name in ("trapline report", "uftrace report"))
+    for what, run in medians.items():
+        print(f"{what:20}{run.cpu:8.2f} s {run.cpu / records * 1e9:8.1f} ns a record {run.wall:8.2f} s wall "
+              f"{run.rss / 1024:8.1f} MiB, {run.runs} runs")
+    ours, theirs = (medians[name].cpu if name in medians else None for name in ("trapline report", "uftrace report"))
     figure("report, guest functions", ours / records * 1e9, "ns a record", ours / theirs if theirs else None,
            "uftrace report" if theirs else "-")
 

@@ -4,7 +4,8 @@
   bench_report.py --trapline PATH --loop PATH [--events N] [--runs N] [--quick] [--perf-data FILE]
 
 Every round runs each program once, so that a change of the machine's speed meets all of them; what
-counts is the median of user + system time (rusage) over the rounds. Prints medians, ratios and PASS
+counts is the median of user + system time (rusage) over the rounds; wall time stands beside it, and is compared with the
+loop's on all CPUs and on one. Prints medians, ratios and PASS
 or FAIL per bound; the exit status is 1 when a bound is missed. --quick is what ctest runs: a tenth of
 the events and generous bounds, to notice a slip, not to measure.
 """
@@ -17,6 +18,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
@@ -30,19 +33,28 @@ EXITS = HERE.parent.parent / "data" / "box" / "demo-v6.dat"
 RSS_BOUND = 64 << 10  # KiB
 
 
+class Run(typing.NamedTuple):
+    """One run, or the medians of several and how many."""
+    cpu: float  # seconds
+    rss: int  # KiB, the most
+    wall: float
+    runs: int = 1
+
+
 def measured(command):
-    """(CPU seconds, max RSS in KiB) of one run."""
     with open(os.devnull, "wb") as null:
+        begin = time.monotonic()
         child = subprocess.Popen(command, stdout=null, stderr=null)
         _, status, usage = os.wait4(child.pid, 0)
+        wall = time.monotonic() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         sys.exit(f"failed with {child.returncode}: {' '.join(map(str, command))}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+    return Run(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, wall)
 
 
 def alternate(commands, runs, lock):
-    """(median, max RSS, runs) by name; slow ones run in the first round only."""
+    """A Run of medians by name; slow ones run in the first round only."""
     seen = {name: [] for name in commands}
     for turn in range(runs):
         with contextlib.ExitStack() as stack:
@@ -51,8 +63,9 @@ def alternate(commands, runs, lock):
             for name, (command, slow) in commands.items():
                 if not slow or turn == 0:
                     seen[name].append(measured(command))
-    return {name: (statistics.median(s for s, _ in values), max(r for _, r in values), len(values))
-            for name, values in seen.items()}
+    return {name: Run(statistics.median(run.cpu for run in runs), max(run.rss for run in runs),
+                      statistics.median(run.wall for run in runs), len(runs))
+            for name, runs in seen.items()}
 
 
 def make(maker, base, path, events, *options):
@@ -98,6 +111,7 @@ def main():
         ours = [options.trapline, "report", "--by", "reason"]
         commands = {
             "trapline report, uncompressed": (ours + [plain], False),
+            "trapline report, on one CPU": (["taskset", "-c", "0", *ours, plain], False),
             "trapline report, zstd": (ours + [zstd], False),
             "trapline report, zlib": (ours + [zlib], False),
             "trapline report, text": (ours + [text], False),
@@ -123,14 +137,18 @@ def main():
                   "trapline report, exits": exits_count}
         print(f"{count} events of {BASE.name}, {os.path.getsize(plain) >> 20} MiB; "
               f"{os.path.getsize(zstd) >> 20} MiB with zstd\n")
-        print(f"{'':32}{'median s':>9}{'M/s':>8}{'max RSS MiB':>13}{'runs':>6}")
-        for what, (seconds, rss, runs) in medians.items():
-            speed = counts.get(what, count) / seconds / 1e6
-            print(f"{what:32}{seconds:9.3f}{speed:8.2f}{rss / 1024:13.1f}{runs:6}")
+        print(f"{'':32}{'median s':>9}{'M/s':>8}{'wall s':>8}{'max RSS MiB':>13}{'runs':>6}")
+        for what, run in medians.items():
+            speed = counts.get(what, count) / run.cpu / 1e6
+            print(f"{what:32}{run.cpu:9.3f}{speed:8.2f}{run.wall:8.3f}{run.rss / 1024:13.1f}{run.runs:6}")
         print()
-        seconds = {what: median for what, (median, _, _) in medians.items()}
-        rss = {what: most for what, (_, most, _) in medians.items()}
+        seconds = {what: run.cpu for what, run in medians.items()}
+        rss = {what: run.rss for what, run in medians.items()}
         plain_time = seconds["trapline report, uncompressed"]
+        loop_wall = medians["minimal libtracecmd loop"].wall
+        for what in ("uncompressed", "on one CPU"):
+            wall = medians[f"trapline report, {what}"].wall
+            figure(f"report, wall, {what}", wall, "s", wall / loop_wall, "minimal libtracecmd loop")
         for peer in ("minimal libtracecmd loop", "trace-cmd report"):
             figure("report", plain_time, "s", plain_time / seconds[peer], peer)
         figure("report, resident", rss["trapline report, uncompressed"] / 1024, "MiB",

@@ -33,7 +33,7 @@ def main():
                 events = made("make_scaled.py", MIX, session, "--cpus", cpus, "--vms", vms, "--events", times * options.events)
                 command = [options.trapline, "report", "--by", options.by, session]
                 read.append((events, counted(command)))
-            _, rss = measured(command)
+            rss = measured(command).rss
             (few, of_few), (many, of_many) = read
             each = (of_many - of_few) / (many - few)
             base = base or (each, rss)

@@ -19,9 +19,12 @@ namespace trapline {
 namespace {
 
 // Large enough that a wake-up costs little, and small enough for a core's own cache. The thread that
-// is ahead by all of them goes on where half of them are taken.
+// is ahead by all it may goes on where half of that is taken.
 constexpr std::size_t kEventsPerBatch = 512, kBatches = 16;
 constexpr std::size_t kMostThreads = 8;  // a MiB of batches each
+// Of the buffers that batches hold: a batch ends, and the thread waits. Where few events are of
+// interest, each may hold a buffer.
+constexpr std::size_t kMostBytesOfBatch = 1u << 20, kMostBytes = 8u << 20;
 
 struct Batch {
   std::vector<Event> events = std::vector<Event>(kEventsPerBatch);
@@ -29,6 +32,7 @@ struct Batch {
   bool last = false;
   std::exception_ptr failed;                 // what ended it, if anything did
   std::vector<KeptBuffers::Buffer> buffers;  // no later batch points into them
+  std::size_t bytes = 0;                     // of those
   // Of the source, once the batch was full.
   SourceCounters counters;
   double progress = 0;
@@ -65,6 +69,9 @@ class ReadAhead final : public ForwardingSource {
   void stop();
   bool take_batch();
   void wait_for_batch();
+  [[nodiscard]] bool has_room() const {
+    return full_ - taken_ <= kBatches / 2 && held_ <= kMostBytes / 2;
+  }
   void read();
   void fill(Batch& batch);
 
@@ -78,8 +85,11 @@ class ReadAhead final : public ForwardingSource {
 
   std::mutex mutex_;
   std::condition_variable filled_, freed_;
-  std::uint64_t full_ = 0, taken_ = 0;  // batches: those from taken_ to full_ wait or are in hand
-  bool stop_ = false;
+  // Batches: those from taken_ to full_ wait or are in hand; the buffers of those before cleared_
+  // are free.
+  std::uint64_t full_ = 0, taken_ = 0, cleared_ = 0;
+  std::size_t held_ = 0;  // bytes of the buffers of those from taken_ to full_
+  bool waits_ = false, stop_ = false;
   std::thread thread_;
 };
 
@@ -112,6 +122,7 @@ bool ReadAhead::take_batch() {
   if (ended_) return false;
   if (in_hand_ == &before_ && !alone_) start();
   if (alone_) {
+    kept_->free(std::exchange(before_.buffers, {}));
     fill(before_);
   } else {
     wait_for_batch();
@@ -124,7 +135,11 @@ bool ReadAhead::take_batch() {
 
 void ReadAhead::wait_for_batch() {
   std::unique_lock lock(mutex_);
-  if (in_hand_ != &before_ && full_ - ++taken_ == kBatches / 2) freed_.notify_one();
+  if (in_hand_ != &before_) {
+    held_ -= in_hand_->bytes;
+    ++taken_;
+    if (waits_ && has_room()) freed_.notify_one();
+  }
   filled_.wait(lock, [this] { return full_ > taken_; });
   in_hand_ = &batches_[taken_ % kBatches];
 }
@@ -132,26 +147,32 @@ void ReadAhead::wait_for_batch() {
 void ReadAhead::read() {
   for (bool last = false; !last;) {
     std::unique_lock lock(mutex_);
-    if (full_ - taken_ == kBatches)
-      freed_.wait(lock, [this] { return stop_ || full_ - taken_ <= kBatches / 2; });
+    if (full_ - taken_ == kBatches || held_ > kMostBytes) {
+      waits_ = true;
+      freed_.wait(lock, [this] { return stop_ || has_room(); });
+      waits_ = false;
+    }
     if (stop_) return;
+    for (; cleared_ < taken_; ++cleared_)
+      kept_->free(std::exchange(batches_[cleared_ % kBatches].buffers, {}));
     Batch& batch = batches_[full_ % kBatches];
     lock.unlock();
     fill(batch);
     last = batch.last;
     lock.lock();
+    held_ += batch.bytes;
     ++full_;
     filled_.notify_one();
   }
 }
 
 void ReadAhead::fill(Batch& batch) {
-  kept_->free(std::exchange(batch.buffers, {}));
   batch.size = 0;
   try {
-    while (batch.size < kEventsPerBatch && !batch.last) {
+    while (batch.size < kEventsPerBatch && !batch.last && kept_->left_bytes() < kMostBytesOfBatch) {
       if (source_->next(batch.events[batch.size]) == Read::kEvent) {
         ++batch.size;
+        kept_->count_event();
       } else {
         batch.last = true;
       }
@@ -160,12 +181,32 @@ void ReadAhead::fill(Batch& batch) {
     batch.failed = std::current_exception();
     batch.last = true;
   }
+  batch.bytes = kept_->left_bytes();
   batch.buffers = kept_->take_left();
   batch.counters = source_->counters();
   batch.progress = source_->progress();
 }
 
 }  // namespace
+
+KeptBuffers::Buffer KeptBuffers::exchange(Buffer buffer, std::uint64_t filled) {
+  if (buffer.empty() || filled == events_) return buffer;
+  left_bytes_ += buffer.size();
+  left_.push_back(std::move(buffer));
+  if (free_.empty()) return {};
+  Buffer other = std::move(free_.back());
+  free_.pop_back();
+  free_bytes_ -= other.size();
+  return other;
+}
+
+void KeptBuffers::free(std::vector<Buffer> buffers) {
+  for (Buffer& buffer : buffers) {
+    if (free_bytes_ + buffer.size() > kMostFree) continue;
+    free_bytes_ += buffer.size();
+    free_.push_back(std::move(buffer));
+  }
+}
 
 std::size_t most_read_ahead() {
   cpu_set_t cpus;

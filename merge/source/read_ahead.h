@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,26 +18,32 @@
 
 namespace trapline {
 
-// Where a source leaves the buffers that it is done with.
+// Where a source leaves the buffers that it is done with and that events in hand may point into.
 class KeptBuffers {
  public:
   using Buffer = std::vector<std::byte>;
 
-  // Another buffer for one that events may still point into.
-  [[nodiscard]] Buffer exchange(Buffer buffer) {
-    if (!buffer.empty()) left_.push_back(std::move(buffer));
-    if (free_.empty()) return {};
-    Buffer other = std::move(free_.back());
-    free_.pop_back();
-    return other;
+  // Another buffer for one that was filled when `events()` was `filled`: the same where no event
+  // was handed out since, as of pages that are of no interest.
+  [[nodiscard]] Buffer exchange(Buffer buffer, std::uint64_t filled);
+  // How many events were handed out.
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  void count_event() { ++events_; }
+  // Those that were left since the last call; their bytes.
+  [[nodiscard]] std::vector<Buffer> take_left() {
+    left_bytes_ = 0;
+    return std::exchange(left_, {});
   }
-  [[nodiscard]] std::vector<Buffer> take_left() { return std::exchange(left_, {}); }
-  void free(std::vector<Buffer> buffers) {
-    for (Buffer& buffer : buffers) free_.push_back(std::move(buffer));
-  }
+  [[nodiscard]] std::size_t left_bytes() const { return left_bytes_; }
+  // No event points into them any more.
+  void free(std::vector<Buffer> buffers);
 
  private:
+  static constexpr std::size_t kMostFree = 8u << 20;  // bytes
+
+  std::uint64_t events_ = 0;
   std::vector<Buffer> left_, free_;
+  std::size_t left_bytes_ = 0, free_bytes_ = 0;
 };
 
 // How many sources are worth a thread: one for each CPU of this process, none where that is one.

@@ -56,7 +56,10 @@ Result<std::span<const std::byte>> PageReader::next() {
 
 Result<void> PageReader::refill() {
   buffer_at_ = buffer_end_ = 0;
-  if (kept_ != nullptr) buffer_ = kept_->exchange(std::move(buffer_));
+  if (kept_ != nullptr) {
+    buffer_ = kept_->exchange(std::move(buffer_), filled_);
+    filled_ = kept_->events();
+  }
   if (extent_.compression != Compression::kNone) return refill_block();
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_size_, end_ - at_));
   if (buffer_.size() < size) buffer_.resize(size);

@@ -27,7 +27,7 @@ class PageReader {
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size, std::endian order = std::endian::little);
 
-  // Pages that were handed out are not written over, but left to `kept`, which is borrowed.
+  // Pages that events point into are not written over, but left to `kept`, which is borrowed.
   void keep_buffers(KeptBuffers& kept) { kept_ = &kept; }
   // The next page, valid until the next call; empty at the end. Errors (kDamaged) say where.
   [[nodiscard]] Result<std::span<const std::byte>> next();
@@ -54,6 +54,7 @@ class PageReader {
   std::uint64_t blocks_left_ = 0;
   bool started_ = false;
   KeptBuffers* kept_ = nullptr;
+  std::uint64_t filled_ = 0;  // KeptBuffers::events() when the buffer was filled
   std::vector<std::byte> buffer_;
   std::vector<std::byte> block_;  // compressed
   std::size_t buffer_size_;

@@ -8,12 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstring>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <tuple>
 
+#include "backend_ftrace/base/bytes.h"
 #include "merge/source/forwarding_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/analyze/events.h"
@@ -162,6 +165,55 @@ TEST(ReadAheadOfOthers, ReadsWithoutAThreadWhereNoneCanBeHad) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// Each of its events is in a buffer of its own, as where hardly any event is of interest.
+class SparseSource final : public ForwardingSource {
+ public:
+  static constexpr std::size_t kBytes = 256u << 10;
+  static constexpr std::uint64_t kEvents = 2000;
+
+  explicit SparseSource(std::size_t& allocated)
+      : ForwardingSource(std::make_unique<MemorySource>()), allocated_(allocated) {}
+  bool keep_buffers(KeptBuffers& kept) override {
+    kept_ = &kept;
+    return true;
+  }
+  Read next(Event& event) override {
+    // The first leaves one that an event points into, the others do not.
+    for (int i = 0; i < 3; ++i) {
+      buffer_ = kept_->exchange(std::move(buffer_), filled_);
+      filled_ = kept_->events();
+      if (buffer_.empty()) allocated_ += kBytes;
+      buffer_.resize(kBytes);
+    }
+    if (++events_ > kEvents) return Read::kEnd;
+    std::memcpy(buffer_.data(), &events_, sizeof events_);
+    event = entry(events_);
+    event.raw = buffer_;
+    return Read::kEvent;
+  }
+
+ private:
+  std::size_t& allocated_;
+  KeptBuffers* kept_ = nullptr;
+  KeptBuffers::Buffer buffer_;
+  std::uint64_t filled_ = 0, events_ = 0;
+};
+
+TEST(ReadAheadOfOthers, HoldsFewBuffersAndEachAsLongAsAnEventPointsIntoIt) {
+  std::size_t allocated = 0;
+  {
+    const auto ahead = read_ahead(std::make_unique<SparseSource>(allocated));
+    Event event;
+    for (std::uint64_t i = 1; i <= SparseSource::kEvents; ++i) {
+      ASSERT_EQ(ahead->next(event), Read::kEvent);
+      if (i % 500 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ASSERT_EQ(load<std::uint64_t>(event.raw.data()), i);
+    }
+    ASSERT_EQ(ahead->next(event), Read::kEnd);
+  }
+  EXPECT_LE(allocated, 20u << 20);
 }
 
 // What goes wrong in the thread reaches who takes the events, after those that came before.

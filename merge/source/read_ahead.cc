@@ -18,8 +18,8 @@
 namespace trapline {
 namespace {
 
-// Large enough that a wake-up costs little, and small enough for a core's own cache. The thread that
-// is ahead by all it may goes on where half of that is taken.
+// Large enough that a wake-up costs little, and small enough for a core's own cache. The thread
+// that is ahead by all it may goes on where half of that is taken.
 constexpr std::size_t kEventsPerBatch = 512, kBatches = 16;
 constexpr std::size_t kMostThreads = 8;  // a MiB of batches each
 // Of the buffers that batches hold: a batch ends, and the thread waits. Where few events are of

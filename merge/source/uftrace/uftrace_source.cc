@@ -1,3 +1,4 @@
+// More than 400 lines: one merge of the functions, switches and kernel calls of a directory.
 #include "merge/source/uftrace/uftrace_source.h"
 
 #include <sys/stat.h>

@@ -196,16 +196,11 @@ KeptBuffers::Buffer KeptBuffers::exchange(Buffer buffer, std::uint64_t filled) {
   if (free_.empty()) return {};
   Buffer other = std::move(free_.back());
   free_.pop_back();
-  free_bytes_ -= other.size();
   return other;
 }
 
 void KeptBuffers::free(std::vector<Buffer> buffers) {
-  for (Buffer& buffer : buffers) {
-    if (free_bytes_ + buffer.size() > kMostFree) continue;
-    free_bytes_ += buffer.size();
-    free_.push_back(std::move(buffer));
-  }
+  for (Buffer& buffer : buffers) free_.push_back(std::move(buffer));
 }
 
 std::size_t most_read_ahead() {

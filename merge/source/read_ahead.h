@@ -39,11 +39,9 @@ class KeptBuffers {
   void free(std::vector<Buffer> buffers);
 
  private:
-  static constexpr std::size_t kMostFree = 8u << 20;  // bytes
-
   std::uint64_t events_ = 0;
   std::vector<Buffer> left_, free_;
-  std::size_t left_bytes_ = 0, free_bytes_ = 0;
+  std::size_t left_bytes_ = 0;
 };
 
 // How many sources are worth a thread: one for each CPU of this process, none where that is one.

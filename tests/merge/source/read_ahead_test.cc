@@ -74,10 +74,7 @@ void expect_the_same(Source& alone, Source& ahead) {
   EXPECT_EQ(ahead.next(event), Read::kEnd);
 }
 
-class ReadAheadTest : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {}
-};
+class ReadAheadTest : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(, ReadAheadTest, ::testing::ValuesIn(recordings()), test_name);
 
 TEST_P(ReadAheadTest, GivesTheSameEvents) {

@@ -1,6 +1,7 @@
 #include "merge/live/engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "merge/pass/make_pipeline.h"
@@ -11,6 +12,14 @@ namespace {
 
 // Rows of vCPUs that frames may have whatever the recording's length, and for each event.
 constexpr std::uint64_t kFreeRows = 50'000, kRowsPerEvent = 2;
+
+// The end of a frame that stays open: no time is later.
+constexpr Timestamp kNever(std::numeric_limits<std::uint64_t>::max());
+
+Timestamp later(Timestamp at, std::uint64_t ns) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(at.ns(), ns, &sum) ? kNever : Timestamp(sum);
+}
 
 }  // namespace
 
@@ -64,7 +73,7 @@ void Engine::begin_at(const Event& event) {
   if (from_ || to_) start_pipeline(capabilities_);
   if (from_) first_ = std::max(*first_, Timestamp(from_->ns));
   maker_->start(*first_);
-  frame_end_ = Timestamp(first_->ns() + options_.interval_ns);
+  frame_end_ = later(*first_, options_.interval_ns);
 }
 
 Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
@@ -77,11 +86,8 @@ Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
     }
     if (!first_) begin_at(next_);
     if (to_ && next_.at.ns() > to_->ns) return State::kEnded;
-    if (next_.at >= until) return State::kReached;
-    if (next_.at >= frame_end_) {
-      (void)close_next(next_.at, false);
-      return State::kMore;
-    }
+    if (next_.at > until) return State::kReached;
+    if (close_next(next_.at, false)) return State::kMore;
     last_ = std::max(last_, next_.at);
     ++taken_;
     (void)pipeline_->push(next_);
@@ -94,7 +100,7 @@ bool Engine::pass_time(Timestamp complete) {
   if (!first_ && !has_next_ && complete != Timestamp()) {
     first_ = complete;
     maker_->start(complete);
-    frame_end_ = Timestamp(complete.ns() + options_.interval_ns);
+    frame_end_ = later(complete, options_.interval_ns);
   }
   if (!first_) return false;
   // An event in view is of `complete` or later. A frame that ends as time passes outside is free.
@@ -105,16 +111,15 @@ bool Engine::pass_time(Timestamp complete) {
 
 // Closes a frame that ends by `until`, or makes it longer: up to there. False: none ends by then.
 bool Engine::close_next(Timestamp until, bool free) {
-  if (until < frame_end_) return false;
+  if (until < frame_end_ || frame_end_ == kNever) return false;
   if (free || rows_ < kFreeRows + kRowsPerEvent * taken_) {
     close(frame_end_);
     return true;
   }
   const std::uint64_t more = elapsed(frame_end_, until) / options_.interval_ns + 1;
-  std::uint64_t end = 0;
-  const bool fits = !__builtin_mul_overflow(more, options_.interval_ns, &end) &&
-                    !__builtin_add_overflow(end, frame_end_.ns(), &end);
-  frame_end_ = Timestamp(fits ? end : ~std::uint64_t{0});
+  std::uint64_t longer = 0;
+  const bool fits = !__builtin_mul_overflow(more, options_.interval_ns, &longer);
+  frame_end_ = fits ? later(frame_end_, longer) : kNever;
   return true;
 }
 
@@ -126,7 +131,7 @@ void Engine::finish() {
   if (to_) last_ = std::max(*first_, std::min(last_, Timestamp(to_->ns)));
   pipeline_->finish(last_);
   // The end of a frame belongs to the next one.
-  close(Timestamp(last_.ns() + 1));
+  close(later(last_, 1));
 }
 
 void Engine::name_all() {
@@ -138,7 +143,7 @@ void Engine::name_all() {
 void Engine::close(Timestamp end) {
   name_all();
   Frame frame = maker_->close(end, *naming_);
-  frame_end_ = Timestamp(end.ns() + options_.interval_ns);
+  frame_end_ = later(end, options_.interval_ns);
   rows_ += frame.vcpus.size() + 1;
   on_frame_(std::move(frame));
   if (!model_is_fixed_) look_at_model();

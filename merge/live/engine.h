@@ -37,8 +37,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   enum class State { kMore, kPending, kReached, kEnded };
-  // Takes at most `most` events, those before `until` only (kReached: the next is not before it);
-  // returns after each frame.
+  // Takes at most `most` events, none after `until` (kReached: the next one is); returns after each
+  // frame.
   [[nodiscard]] State advance(Timestamp until, std::uint64_t most);
   // No event before `complete` comes any more: closes the next frame that ends by then. False: all
   // are closed.

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "merge/session/guest_alignment.h"
-#include "tests/merge/session/events_source.h"
+#include "tests/support/memory_source.h"
 
 namespace trapline {
 namespace {
@@ -199,7 +199,7 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     const HostRecording host{"mono", false};
     auto bounds = guest_bounds(made, host);
     ASSERT_TRUE(bounds) << seed;
-    test::EventsSource source(world.events());
+    test::MemorySource source(world.events());
     const auto of_host = collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
     const auto aligned = align_guest(made, *bounds, host, of_host, {});
     auto& [good, refused] = aligned_and_refused[wrong];

@@ -14,7 +14,7 @@
 
 #include "merge/session/guest_function_source.h"
 #include "plugin/format/directory_writer.h"
-#include "tests/merge/session/events_source.h"
+#include "tests/support/memory_source.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {
@@ -146,7 +146,7 @@ class GuestAlignmentTest : public ::testing::Test {
     const HostRecording host{"mono", false, rate_change_};
     auto bounds = guest_bounds(guest, host);
     EXPECT_TRUE(bounds);
-    test::EventsSource source(events_);
+    test::MemorySource source(events_);
     const CollectedEvidence of_host =
         collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
     return align_guest(guest, *bounds, host, of_host, {});

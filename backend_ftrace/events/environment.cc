@@ -5,7 +5,6 @@
 // a registration, a thread looks again a tenth of a second later, or the end of the program does if
 // that comes first. A program whose TRAPLINE_EVENTS is right never gets the thread.
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/base/blocked_signals.h"
 #include "backend_ftrace/events/pattern_list.h"
 #include "backend_ftrace/events/runtime.h"
 #include "backend_ftrace/futex.h"
@@ -127,12 +127,8 @@ void check_environment_events() {
   if (list == nullptr) return;
   owner = ::getpid();
   std::atexit(finish);
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   has_thread = ::pthread_create(&thread, nullptr, tell_later, nullptr) == 0;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace trapline

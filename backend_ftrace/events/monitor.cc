@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -16,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "backend_ftrace/base/blocked_signals.h"
 #include "backend_ftrace/events/runtime.h"
 #include "trapline/events.h"
 
@@ -240,12 +240,8 @@ int trapline_monitor_start(const char* path, char* error, std::size_t error_size
       ::pipe2(stop_pipe, O_CLOEXEC) != 0) {
     return give_up(path, std::strerror(errno), error, error_size);
   }
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const trapline::BlockedSignals blocked;
   const int failed = ::pthread_create(&thread, nullptr, run, nullptr);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0) return give_up(path, std::strerror(failed), error, error_size);
   std::snprintf(socket_path, sizeof socket_path, "%s", path);
   return 0;

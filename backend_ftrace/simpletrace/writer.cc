@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/base/blocked_signals.h"
 #include "backend_ftrace/clock.h"
 #include "backend_ftrace/events/runtime.h"
 #include "backend_ftrace/futex.h"
@@ -207,13 +208,8 @@ bool make_rings(std::size_t ring_bytes) {
 }
 
 bool start_thread() {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = ::pthread_create(&writer, nullptr, run, nullptr) == 0;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  const BlockedSignals blocked;
+  return ::pthread_create(&writer, nullptr, run, nullptr) == 0;
 }
 
 Ring& ring_of_thread() {

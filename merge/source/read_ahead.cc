@@ -1,18 +1,17 @@
 #include "merge/source/read_ahead.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "backend_ftrace/base/blocked_signals.h"
 #include "merge/source/forwarding_source.h"
 
 namespace trapline {
@@ -95,16 +94,12 @@ class ReadAhead final : public ForwardingSource {
 
 // Where no thread can be had, whoever takes the events fills the batches.
 void ReadAhead::start() {
-  // Signals are for the threads that wait for them.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { read(); });
   } catch (const std::system_error&) {
     alone_ = true;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void ReadAhead::stop() {

@@ -150,6 +150,11 @@ class ExitTracker {
   [[nodiscard]] static bool in_exit(const Thread& thread) {
     return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
   }
+  // Nothing of it was seen since close_for_loss(): many losses in a row cost such threads nothing.
+  [[nodiscard]] static bool is_closed_for_loss(const Thread& thread) {
+    return thread.phase == Thread::Phase::kUnknown && thread.sealed &&
+           thread.waiting.kind == DetailKind::kNone && !thread.off_cpu && !thread.in_user;
+  }
   // Adds the time since the thread's last mark to the state that it was in.
   void account(Thread& thread, Timestamp at) {
     if (at > thread.mark && thread.phase != Thread::Phase::kEnded) add(thread, at);

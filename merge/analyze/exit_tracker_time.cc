@@ -340,6 +340,7 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     entry.state.vmm_stopped = false;  // that it runs again may be among them
     // Without sched_switch the recording does not tell where a thread went.
     if (entry.state.cpu != event.cpu && !entry.state.off_cpu && model_.sched_switch) continue;
+    if (is_closed_for_loss(entry.state)) continue;
     account(entry.state, event.at);
     close_for_loss(entry.state);
   }

@@ -28,9 +28,9 @@ EventClass events_for(SpanClass selected, Role role) {
   return events;
 }
 
-// Whether sinks that select these ask for the texts of events.
+// Whether sinks that select these ask for the texts of events while those come.
 bool asks_for_texts(SpanClass selected) {
-  return has(selected, SpanClass::kAllEvents | SpanClass::kGuestIntervals);
+  return has(selected, SpanClass::kTexts | SpanClass::kGuestIntervals);
 }
 
 // The host's recordings know its functions; samples are of another one.
@@ -194,7 +194,9 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   // Relative times count from the first event of all.
   if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
   std::size_t ahead = 0;
-  const std::size_t most_ahead = asks_for_texts(selected) || stop ? 0 : most_read_ahead();
+  // What is read ahead is counted by the batch: a report that ends inside of one would tell of more.
+  const bool ends_early = state.to || stop;
+  const std::size_t most_ahead = asks_for_texts(selected) || ends_early ? 0 : most_read_ahead();
   for (std::size_t i = 0; i < state.timeline.size(); ++i) {
     const EventClass events = events_for(selected, state.timeline.source(i).info().role);
     state.timeline.select(i, events);

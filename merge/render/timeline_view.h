@@ -34,7 +34,7 @@ class TimelineView : public SpanSink {
   TimelineView(const Timeline& timeline, const TimelineOptions& options, std::ostream& out);
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kAllEvents;
+    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kTexts;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }

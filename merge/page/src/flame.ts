@@ -1,9 +1,10 @@
 // Exit time by guest stack, then reason, then device; the widest first.
 import { clip, h, name, replace } from "./dom";
 import { Guest } from "./guest";
+import { knowsDurations, kRecordDurations } from "./known";
 import type { Model, Selection } from "./model";
 import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
-import { grouped, percent } from "./text";
+import { counted, percent } from "./text";
 import { kDimensions } from "./types";
 
 export function key(kind: string, text: string): HTMLElement {
@@ -54,13 +55,18 @@ export class Flame {
         add();
       }
     }
-    for (const [one, count] of counts) one.note = ` in ${grouped(count)} exits`;
+    for (const [one, count] of counts) one.note = ` in ${counted(count, "exit")}`;
     return root;
   }
 
   render(selection: Selection): void {
     this.guest.render();
     const root = this.tree(selection);
+    if (!knowsDurations(this.model.data)) {
+      replace(this.title, "Where the exits' time went was not recorded");
+      this.picture.clear(kRecordDurations);
+      return;
+    }
     if (root.total === 0) {
       replace(this.title, "No exit time is in what is chosen");
       this.picture.clear("Halts are left out here. Choose another row, or Clear.");

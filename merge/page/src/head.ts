@@ -1,6 +1,6 @@
 // What was recorded, with its losses and error bounds in plain sight; what the page leaves out.
 import { h, name } from "./dom";
-import { duration, exact, grouped } from "./text";
+import { counted, duration, exact, grouped } from "./text";
 import type { Recording } from "./types";
 
 // `side`: of a comparison.
@@ -19,7 +19,7 @@ export function head(data: Recording, side = ""): HTMLElement {
   const uncounted = data.counters["gaps_uncounted"] ?? 0;
   const losses = gaps > 0
     ? h("p", { class: "alert", role: "note" }, h("span", { class: "hatch", "aria-hidden": "true" }),
-      h("strong", {}, `${grouped(lost)} events were lost in ${grouped(gaps)} losses`), uncounted > 0 ? ` (${uncounted} without a count)` : "",
+      h("strong", {}, `${lost === 1 ? "1 event was" : `${grouped(lost)} events were`} lost in ${gaps === 1 ? "1 loss" : `${grouped(gaps)} losses`}`), uncounted > 0 ? ` (${uncounted} without a count)` : "",
       ". No exit bridges a loss; they are hatched in the pictures below.",
       data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
     : h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
@@ -30,7 +30,7 @@ export function head(data: Recording, side = ""): HTMLElement {
   const notes = [...data.notes];
   const id = side ? `recorded-${side}` : "recorded";
   return h("section", { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${grouped(data.counters["exits"] ?? 0)} VM exits of ${data.vcpus.length} vCPU${data.vcpus.length === 1 ? "" : "s"} in ${duration(data.duration_ns)}`),
+    h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${counted(data.counters["exits"] ?? 0, "VM exit")} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`),
     data.finding && h("p", { class: "finding" }, data.finding), losses, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
 }
@@ -47,11 +47,16 @@ const kCounted: [string, string][] = [
   ["requests_end_only", "ends of requests that nothing began"],
 ];
 
+// Of one: "1 entry whose exit was not seen".
+function singular(text: string): string {
+  return text.replace(/^entries/, "entry").replace(/^(\w+?)s\b/, "$1").replace(/\btheir\b/, "its").replace(/\bthey\b/, "it");
+}
+
 export function foot(data: Recording, side = ""): HTMLElement {
-  const counted = kCounted.filter(([key]) => (data.counters[key] ?? 0) > 0).map(([key, text]) => `${grouped(data.counters[key] ?? 0)} ${text}`);
+  const told = kCounted.filter(([key]) => (data.counters[key] ?? 0) > 0).map(([key, text]) => (data.counters[key] === 1 ? `1 ${singular(text)}` : `${grouped(data.counters[key] ?? 0)} ${text}`));
   const id = side ? `left-out-${side}` : "left-out";
   return h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, side ? `${side}: what this page does not hold` : "What this page does not hold"),
-    h("ul", {}, ...[...counted, ...data.left_out].map((text) => h("li", {}, text)),
-      h("li", {}, `User time ends at: ${data.user_end}. Time bins are ${exact(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`)));
+    h("ul", {}, ...[...told, ...data.left_out].map((text) => h("li", {}, text)),
+      h("li", {}, `User time ends at: ${data.user_end === "none" ? "not recorded" : data.user_end}. Time bins are ${duration(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`)));
 }

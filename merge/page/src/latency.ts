@@ -2,9 +2,10 @@
 import { logAxis } from "./axis";
 import type { Choice } from "./choice";
 import { clip, currentLook, h, name, replace, s, widthOf } from "./dom";
+import { knowsDurations, kRecordDurations } from "./known";
 import { filled, kLatencyBins, low, type Group, type Heat, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
-import { duration, exact, grouped, moment, spoken } from "./text";
+import { counted, duration, exact, grouped, moment, spoken } from "./text";
 
 const kHeight = 190;
 const kHeatHeight = 230;
@@ -32,6 +33,10 @@ export class Latency {
     };
     this.from = h("select", { id: "latency-from", change: slid });
     this.to = h("select", { id: "latency-to", change: slid });
+    if (!knowsDurations(model.data)) {
+      this.element.append(this.title, h("p", { class: "empty" }, kRecordDurations));
+      return;
+    }
     this.element.append(this.title,
       h("div", { class: "beside" }, this.histogram, this.heat), this.reading,
       h("div", { class: "controls noprint" }, h("label", { for: "latency-from" }, "Only exits from"), this.from,
@@ -45,6 +50,10 @@ export class Latency {
   }
 
   render(choice: Choice, selection: Selection): void {
+    if (!knowsDurations(this.model.data)) {
+      replace(this.title, `How long ${counted(selection.count, "exit")} took was not recorded`);
+      return;
+    }
     const row = this.chosenRow(choice);
     if (row && !row.combos) {
       this.nothing(row, "Page faults are not kept by address: this row has its figures only. Choose page-fault among the details of an interval, or npf among the reasons, for all of them.");
@@ -52,11 +61,11 @@ export class Latency {
     }
     const bins = filled(selection.histogram);
     const count = bins.reduce((n, [, more]) => n + more, 0);
-    const what = choice.rows.length === 0 ? ["All exits"]
+    const what = choice.rows.length === 0 ? [this.model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
     replace(this.title, ...what, ...(count === 0 ? [": no exits in what is chosen"]
-      : row && !row.approximate ? [`: half of ${grouped(count)} exits took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`]
-      : [`: the median of ${grouped(count)} exits is ${range(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
+      : row && !row.approximate ? [`: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`]
+      : [`: the median of ${counted(count, "exit")} is ${range(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
     this.options(bins, choice);
     this.drawHistogram(bins, choice, row);
     this.drawHeat(choice, selection.heat);
@@ -71,7 +80,7 @@ export class Latency {
   }
 
   private nothing(row: Group, why: string): void {
-    replace(this.title, name(clip(row.key, 60)), `: ${grouped(row.count)} exits, the longest ${duration(row.max_ns)}`);
+    replace(this.title, name(clip(row.key, 60)), `: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}`);
     replace(this.histogram);
     this.drawn = null;
     replace(this.heat, h("p", { class: "empty" }, why));
@@ -109,7 +118,7 @@ export class Latency {
       const inside = !choice.latency || (bin >= choice.latency[0] && bin < choice.latency[1]);
       svg.append(s("rect", { class: inside ? "bar" : "bar out", x: x(bin), y: floor - size, width: Math.max(1, x(bin + 1) - x(bin) - 0.6), height: size,
         click: () => this.change({ latency: choice.latency?.[0] === bin && choice.latency[1] === bin + 1 ? null : [bin, bin + 1] }) },
-        s("title", {}, `${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits`)));
+        s("title", {}, `${duration(low(bin))} to ${duration(low(bin + 1))}: ${counted(n, "exit")}`)));
     }
     logAxis(svg, first, last, x, floor);
     if (row) {
@@ -153,7 +162,7 @@ export class Latency {
     const inner = [width - kLeft - 8, kHeatHeight - kBottom - 8] as const;
     const ratio = window.devicePixelRatio || 1;
     const canvas = h("canvas", { width: Math.round(inner[0] * ratio), height: Math.round(inner[1] * ratio), role: "img",
-      "aria-label": `Exits by time and latency; the fullest of the cells has ${most} exits` });
+      "aria-label": `Exits by time and latency; the fullest of the cells has ${counted(most, "exit")}` });
     canvas.style.width = `${inner[0]}px`;
     canvas.style.height = `${inner[1]}px`;
     canvas.style.marginLeft = `${kLeft}px`;
@@ -173,7 +182,7 @@ export class Latency {
       const time = Math.floor(((event.clientX - box.left) / box.width) * data.time.bins);
       const bin = last - 1 - Math.floor(((event.clientY - box.top) / box.height) * (last - first));
       const n = heat.counts[time * kLatencyBins + bin] ?? 0;
-      this.reading.textContent = `${moment(this.model.edge(time), 3)}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits`;
+      this.reading.textContent = `${moment(this.model.edge(time), 3)}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${counted(n, "exit")}`;
     });
     const scale = s("svg", { class: "scale", width, height: kHeatHeight, "aria-hidden": "true" }, this.outside);
     for (let size = 1; size < 1e19; size *= 10) {

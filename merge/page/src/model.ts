@@ -64,6 +64,7 @@ const kSums = 6; // of a cell: count, total, user, preempted, blocked, halted
 
 export class Model {
   readonly vcpuTime: number; // of all vCPUs
+  readonly hasHalts: boolean;
   // By cell, in order of time.
   private readonly combo: Int32Array;
   private readonly latency: Int32Array;
@@ -98,6 +99,7 @@ export class Model {
       }
     });
     this.halts = Uint8Array.from(data.combos, (combo) => combo[kDimensions.length] ?? 0);
+    this.hasHalts = this.halts.includes(1);
   }
 
   private bin(bin: number | undefined): number {

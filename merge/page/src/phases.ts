@@ -2,6 +2,7 @@
 // interval.
 import type { Choice } from "./choice";
 import { clip, h, name, replace } from "./dom";
+import { kernelOf } from "./known";
 import type { Model } from "./model";
 import type { Change } from "./shares";
 import { partsBar } from "./parts_bar";
@@ -11,7 +12,7 @@ import type { Phase, PhaseShare } from "./types";
 const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halted", "halted"]] as const;
 
 function bar(phase: Phase): SVGSVGElement {
-  return partsBar(kStates.map(([key, state]) => [state, phase[`${key}_ns`]]));
+  return partsBar(kStates.map(([key, state]) => [state, phase[`${key}_ns`], key === "kernel" ? kernelOf(phase) : state]));
 }
 
 function most(shares: PhaseShare[]): (Node | string)[] {

@@ -1,10 +1,11 @@
 // Where the time went, per vCPU, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
 import { currentLook, h, replace, s, widthOf } from "./dom";
+import { kernelOf, knowsDurations, knowsGuest } from "./known";
 import type { Model, Selection } from "./model";
 import { kBusy, Strip, sums } from "./strip";
 import { duration, exact, moment, percent, visible } from "./text";
-import { kStates } from "./types";
+import { kStates, type State } from "./types";
 
 const kMark = 12; // the strip of what is chosen
 
@@ -74,13 +75,18 @@ export class Shares {
     const busy = choice.busy ?? this.idle;
     this.whole.setAttribute("aria-pressed", String(!busy));
     this.onlyBusy.setAttribute("aria-pressed", String(busy));
-    const wall = Math.max(1, busy ? busyOf(all) : all.time);
+    const guest = knowsGuest(data);
+    const wall = Math.max(1, busy && guest ? busyOf(all) : all.time);
     const rest = (busy ? kBusy : kStates).filter((state) => state !== "guest").sort((a, b) => all[b] - all[a]);
     const words = rest.filter((x) => all[x] > 0).slice(0, 2)
-      .map((x) => `${percent(all[x] / wall)} ${x === "user" ? "in QEMU" : x === "kernel" ? "in the kernel" : x}`);
+      .map((x) => `${percent(all[x] / wall)} ${this.place(x)}`);
     this.title.textContent =
       data.vcpus.length === 0
         ? "No vCPU ran while this was recorded"
+        : !guest
+        ? words.length
+          ? `Of the vCPUs' time: ${words.join(", ")}; what the guest took was not recorded (kvm:kvm_exit)`
+          : "What the vCPUs' time went to was not recorded (kvm:kvm_exit)"
         : `The guest ran ${percent(all.guest / wall)} of the vCPUs' ${busy ? `busy time, ${duration(busyOf(all))}` : "time"}` +
           (words.length ? `; ${words.join(", ")}` : "");
     this.from.value = String(time?.[0] ?? 0);
@@ -89,9 +95,16 @@ export class Shares {
     this.from.setAttribute("aria-valuetext", value(Number(this.from.value)));
     this.to.setAttribute("aria-valuetext", value(Number(this.to.value)));
     this.words.textContent = `${value(time?.[0] ?? 0)} to ${value(time?.[1] ?? bins)} (${duration(span)})`;
-    const narrowed = choice.rows.length > 0 || choice.latency !== null;
+    const narrowed = knowsDurations(data) && (choice.rows.length > 0 || choice.latency !== null);
     for (const strip of this.shown(busy)) strip.mark(time);
     replace(this.marked, narrowed && this.marks(selection));
+  }
+
+  private place(state: State): string {
+    if (state === "user") return "in QEMU";
+    if (state !== "kernel") return state;
+    const kernel = kernelOf(this.model.data.vcpus[0]);
+    return kernel === "kernel" ? "in the kernel" : `in ${kernel}`;
   }
 
   private plotWidth(): number {

@@ -1,5 +1,6 @@
 // One exit's steps in their order, to scale, with their durations and who had them.
 import { h, name, s, widthOf } from "./dom";
+import { kernelOf } from "./known";
 import { duration, exact, moment, percent } from "./text";
 import { kParts, type Neighbourhood, type Part, type WorstExit } from "./types";
 
@@ -55,7 +56,7 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
     missing(begin);
     const kind = of as Part;
     const who = kind === "user" ? handlers(exit, near, begin, until) : kind === "kernel" ? "" : culprits(exit, kind, begin, until);
-    steps.push({ kind, what: kind === "user" ? "QEMU" : kind, who, ns: until - begin });
+    steps.push({ kind, what: kind === "user" ? "QEMU" : kind === "kernel" ? kernelOf(exit) : kind, who, ns: until - begin });
     at = until;
   }
   missing(end);

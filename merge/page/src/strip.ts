@@ -1,6 +1,7 @@
 // One vCPU's time over time: stacked shares of its states. The picture stays; an interval is marked
 // over it.
 import { h, replace, s } from "./dom";
+import { kernelOf } from "./known";
 import type { Model } from "./model";
 import { duration, exact, moment, percent } from "./text";
 import { kStates, type State, type Vcpu } from "./types";
@@ -62,6 +63,10 @@ export class Strip {
       h("div", { class: "beside" }, this.svg, this.labels));
   }
 
+  private sign(state: State): string {
+    return state === "kernel" ? kernelOf(this.vcpu) : kSigns[state];
+  }
+
   private length(bin: number): number {
     return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
   }
@@ -104,7 +109,7 @@ export class Strip {
   mark(time: [number, number] | null): void {
     const own = sums([this.vcpu], time);
     const span = Math.max(1, this.states.reduce((n, p) => n + own[p], this.busy ? 0 : own.not_seen));
-    const shown = this.states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], kSigns[p]]);
+    const shown = this.states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], this.sign(p)]);
     if (!this.busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
     this.svg.setAttribute("aria-label", `${this.vcpu.name}${this.busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
     replace(this.labels, ...shown.map(([state, ns, sign]) =>
@@ -123,7 +128,7 @@ export class Strip {
   // "vCPU 0 at +1.2 s: guest 80 %, …"
   reading(bin: number): string {
     const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
-      .map((p) => `${kSigns[p]} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
+      .map((p) => `${this.sign(p)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
     return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "not known"}`;
   }
 }

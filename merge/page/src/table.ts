@@ -1,11 +1,12 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
 import type { Choice } from "./choice";
 import { clip, h, name, replace, s } from "./dom";
+import { kernelOf, knowsDurations } from "./known";
 import { kLatencyBins, type Group, type Model } from "./model";
 import type { Change } from "./shares";
 import { sums } from "./strip";
-import { duration, exact, grouped, percent, sig3, spoken } from "./text";
-import { kParts } from "./types";
+import { counted, duration, exact, grouped, percent, sig3, spoken } from "./text";
+import { kParts, type Part } from "./types";
 
 const kShown = 25;
 const kBar = 78; // px
@@ -31,14 +32,15 @@ export const kColumns: Column[] = [
 ];
 
 export function partsBar(row: Record<`${(typeof kParts)[number]}_ns`, number>, sum: number): SVGSVGElement {
+  const sign = (part: Part): string => (part === "kernel" ? kernelOf(row) : part);
   const svg = s("svg", { class: "parts", width: kBar, height: 12, role: "img",
-    "aria-label": kParts.filter((p) => row[`${p}_ns`] > 0).map((p) => `${p} ${percent(row[`${p}_ns`] / Math.max(1, sum))}`).join(", ") || "no time" });
+    "aria-label": kParts.filter((p) => row[`${p}_ns`] > 0).map((p) => `${sign(p)} ${percent(row[`${p}_ns`] / Math.max(1, sum))}`).join(", ") || "no time" });
   let left = 0;
   for (const part of kParts) {
     const width = (row[`${part}_ns`] / Math.max(1, sum)) * kBar;
     if (width <= 0) continue;
     svg.append(s("rect", { class: `p-${part}`, x: left, width, height: 12 },
-      s("title", {}, `${part} ${exact(row[`${part}_ns`])}`)));
+      s("title", {}, `${sign(part)} ${exact(row[`${part}_ns`])}`)));
     left += width;
   }
   return svg;
@@ -157,8 +159,14 @@ export class Table {
 
   private heading(rows: Group[], choice: Choice): void {
     const busiest = rows.filter((row) => !row.halt).sort((a, b) => b.total_ns - a.total_ns)[0];
+    if (busiest && !knowsDurations(this.model.data)) {
+      const most = rows.reduce((a, b) => (b.count > a.count ? b : a));
+      const share = percent(most.count / rows.reduce((n, row) => n + row.count, 0));
+      replace(this.title, name(clip(spoken(most.key), 60)), ` was ${share} of the exits; how long they took was not recorded`);
+      return;
+    }
     replace(this.title, ...(busiest
-      ? [name(clip(spoken(busiest.key), 60)), ` took ${percent(busiest.total_ns / this.vcpuTime(choice))} of the vCPUs' time, in ${grouped(busiest.count)} exits`]
+      ? [name(clip(spoken(busiest.key), 60)), ` took ${percent(busiest.total_ns / this.vcpuTime(choice))} of the vCPUs' time, in ${counted(busiest.count, "exit")}`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 
@@ -169,13 +177,15 @@ export class Table {
       this.change({ rows: chosen ? others : [...others, { by: choice.by, key: row.key }] });
     const about = row.approximate ? "≈\u202f" : "";
     const number = (text: string, title: string): HTMLElement => h("td", { class: "number", title }, text);
+    const known = knowsDurations(this.model.data);
+    const time = (ns: number | null): number | null => (known ? ns : null);
     const cells = [
       number(grouped(row.count), ""),
-      number(duration(row.total_ns), exact(row.total_ns)),
-      number(sig3((row.total_ns / vcpuTime) * 100), ""),
-      number(duration(row.mean_ns), exact(row.mean_ns)),
+      number(duration(time(row.total_ns)), exact(time(row.total_ns))),
+      number(known ? sig3((row.total_ns / vcpuTime) * 100) : "–", ""),
+      number(duration(time(row.mean_ns)), exact(time(row.mean_ns))),
       ...(["p50", "p90", "p99", "max"] as const).map((p) => {
-        const [ns, sign] = [row[`${p}_ns`], row[`${p}_ns`] === null ? "" : about];
+        const [ns, sign] = [time(row[`${p}_ns`]), time(row[`${p}_ns`]) === null ? "" : about];
         return number(sign + duration(ns), sign + exact(ns));
       }),
     ];
@@ -185,7 +195,7 @@ export class Table {
         h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
           h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)),
         row.halt && h("small", {}, "halt, no overhead")),
-      ...cells, h("td", {}, partsBar(row, row.total_ns)),
-      h("td", {}, sparkline(row.histogram, first, last)));
+      ...cells, h("td", {}, known && partsBar(row, row.total_ns)),
+      h("td", {}, known && sparkline(row.histogram, first, last)));
   }
 }

@@ -30,6 +30,11 @@ export function grouped(value: number): string {
   return Number.isSafeInteger(value) ? commas(String(value)) : value.toLocaleString("en-US");
 }
 
+// "1 exit", "12,345 exits".
+export function counted(count: number, one: string): string {
+  return `${grouped(count)} ${one}${count === 1 ? "" : "s"}`;
+}
+
 // The exact figure, for hover and copy.
 export function exact(ns: number | null): string {
   if (ns === null) return kUnknown;

@@ -1,6 +1,7 @@
 // The longest exits, and what happened around one: guest, kernel and QEMU on one zoomable timeline.
 import type { Choice } from "./choice";
 import { clip, currentLook, h, name, replace } from "./dom";
+import { knowsDurations, kernelOf, kRecordDurations } from "./known";
 import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
@@ -38,6 +39,10 @@ export class Worst {
     private readonly change: Change,
   ) {
     this.functions = model.data.worst.some((exit) => exit.function !== "-");
+    if (!knowsDurations(model.data)) {
+      this.element.append(this.title, h("p", { class: "empty" }, kRecordDurations));
+      return;
+    }
     const heads = ["Began", "Took", "Parts", "vCPU", "Reason", "Detail", "Device", ...(this.functions ? ["Guest function"] : []), "Ran instead"];
     this.element.append(this.title, this.steps,
       h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Longest exits, table" }, h("table", {},
@@ -61,6 +66,10 @@ export class Worst {
   }
 
   render(choice: Choice): void {
+    if (!knowsDurations(this.model.data)) {
+      replace(this.title, "Which exits were the longest was not recorded");
+      return;
+    }
     const { worst } = this.model.data;
     const fitting = worst.map((exit, i) => [exit, i] as const).filter(([exit]) => this.fits(exit, choice));
     const first = fitting[0]?.[0];
@@ -108,7 +117,7 @@ export class Worst {
     const context = Math.max(20_000, Math.floor(exit.total_ns / 4));
     const { command: report, interval } = this.model.data;
     const command = ["trapline", "timeline", ...without(report.slice(1), "--from", "--to"), "--from", momentOption(interval.start_ns, exit.start - context), "--to", momentOption(interval.start_ns, exit.start + exit.total_ns + context)];
-    const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p} ${duration(exit[`${p}_ns`])}`);
+    const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p === "kernel" ? kernelOf(exit) : p} ${duration(exit[`${p}_ns`])}`);
     const heading = h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`);
     const how = h("p", { class: "dim" }, ...waiting(exit), h("code", {}, command.map(quoted).join(" ")));
     if (!near) {

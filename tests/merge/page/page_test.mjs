@@ -474,6 +474,26 @@ const cases = {
     });
   },
 
+  // Exits without durations, and a kernel's part that holds QEMU's.
+  async what_was_not_recorded_is_not_zero() {
+    await with_page(write("box/demo-userspace-open.dat"), {}, async (page) => {
+      const title = (id) => page.locator(`#${id}-title`).textContent();
+      for (const id of ["shares", "table", "latency", "flame", "worst"]) {
+        assert.match(await title(id), /not recorded/, id);
+        assert.doesNotMatch(await title(id), /\b[01](\.00)? (%|ns)/, id);
+      }
+      assert.equal(await page.locator("#latency svg, #latency canvas, #worst table").count(), 0);
+      assert.ok((await rowsOf(page)).every((row) => row.total === null && row.max === null));
+      assert.match(await page.locator("#left-out").textContent(), /Time bins are [\d.]+ ms long/);
+    });
+    const html = changed(write(linux), ({ vcpus }) => vcpus.forEach((vcpu) => { vcpu.user_ns = null; }));
+    await with_page(html, {}, async (page) => {
+      assert.match(await page.locator("#shares-title").textContent(), /in kernel or QEMU/);
+      assert.match(await page.locator("#shares .labels").first().textContent(), /kernel or QEMU/);
+      assert.match(await page.locator("#latency-title").textContent(), /^All exits, with halts: /);
+    });
+  },
+
   // Without halts: the share that the report's sentence tells, and in every strip.
   async the_busy_time_is_the_findings() {
     await with_page(write(linux), {}, async (page) => {

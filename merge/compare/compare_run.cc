@@ -22,8 +22,6 @@ std::string_view user_end_text(UserEnd end) {
   return kTexts[static_cast<std::size_t>(end)];
 }
 
-std::string_view yes_or_no(bool is_there) { return is_there ? "recorded" : "not recorded"; }
-
 // A guest's functions against the same program's on the host, or under TCG: what virtualization
 // costs. Only one side has exits.
 bool is_against_native(const Recorded& a, const Recorded& b, CompareRows rows) {
@@ -49,12 +47,13 @@ Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices, Comp
       {"kvm:kvm_exit", !a.model.from_userspace_exit, !b.model.from_userspace_exit},
       {"kvm:kvm_userspace_exit", a.model.userspace_exits, b.model.userspace_exits},
       {"sched:sched_switch", a.model.sched_switch, b.model.sched_switch},
-      {"sched:sched_waking", a.model.wakeups, b.model.wakeups},
+      {"wake-ups (sched_waking or sched_wakeup)", a.model.wakeups, b.model.wakeups},
       {"the markers of QEMU", !devices || a.markers, !devices || b.markers}};
   for (const auto& [name, in_a, in_b] : kEvents) {
     if (in_a == in_b) continue;
-    return fail("{}: {} was {} there and {} in {}; record both with the same events", a.path, name,
-                yes_or_no(in_a), yes_or_no(in_b), b.path);
+    return fail("{} {} recorded in {} and not in {}; record both with the same events", name,
+                name.find(':') == name.npos ? "were" : "was", (in_a ? a : b).path,
+                (in_a ? b : a).path);
   }
   return {};
 }
@@ -73,7 +72,9 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
                                                                  {"CPUs", "numbers of host CPUs"}};
   for (const auto& [name, plural] : kFacts) {
     const auto left = a.facts.find(name), right = b.facts.find(name);
-    if (left == a.facts.end() || right == b.facts.end() || left->second == right->second) continue;
+    if (left == a.facts.end() || right == b.facts.end() || left->second == right->second ||
+        left->second.empty() || right->second.empty())
+      continue;
     warnings.push_back(fmt::format("the {} differ: {} in {}, {} in {}", plural, left->second,
                                    a.path, right->second, b.path));
   }

@@ -8,6 +8,7 @@
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
 #include "merge/pass/exit_text.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kWhoWidth = 16;
 constexpr std::uint32_t kMostIndent = 20;
+constexpr std::size_t kMostNamed = 1024;  // vCPUs: each that is met may tell another VM
 
 std::string_view without_system(std::string_view name) {
   const auto colon = name.find(':');
@@ -44,7 +46,17 @@ TimelineView::TimelineView(const Timeline& timeline, const TimelineOptions& opti
 
 std::string TimelineView::duration(std::uint64_t ns) const { return duration_text(ns, cycles_); }
 
-TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipeline) const {
+// The file is read once: from where a second VM is met, each vCPU's line says whose it is.
+void TimelineView::meet(ThreadId thread, std::int32_t vcpu, const Processes& processes) {
+  const auto found = met_.find(thread);
+  if (found != met_.end() ? found->second == vcpu : met_.size() >= kMostNamed) return;
+  met_[thread] = vcpu;
+  std::vector<VcpuThread> threads;
+  for (const auto& [id, number] : met_) threads.push_back({id, number});
+  names_ = VcpuNames(threads, find_vms(threads, processes));
+}
+
+TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipeline) {
   Place place;
   place.shown = options_.only == nullptr;
   const auto state = pipeline.vcpu(thread);
@@ -56,6 +68,7 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipe
   place.is_vcpu = true;
   if (!state) return place;
   place.vcpu = state->vcpu;
+  meet(thread, state->vcpu, pipeline.processes());
   const bool in_exit =
       state->where == VcpuState::Where::kKernel || state->where == VcpuState::Where::kUser;
   if (!in_exit) return place;
@@ -67,11 +80,12 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipe
 std::string TimelineView::who(const Event& event, const Place& place) const {
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
   if (place.is_vcpu && place.vcpu != kNoVcpu) {
-    // Where several virtual machines have names, it says whose.
     const std::string vm = processes_ != nullptr && processes_->has_several_names()
                                ? processes_->name_of(processes_->of(event.thread, event.thread))
                                : std::string();
-    return fmt::format("{}{}vCPU {}", vm, vm.empty() ? "" : " ", place.vcpu);
+    if (!vm.empty()) return fmt::format("{} vCPU {}", vm, place.vcpu);
+    return met_.contains(event.thread) ? names_.vcpu(event.thread, true)
+                                       : fmt::format("vCPU {}", place.vcpu);
   }
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string comm = timeline_.source_of(event).comm(task);
@@ -112,17 +126,20 @@ std::string function_of(const Pipeline& pipeline, const Event& event, const Exit
 }
 
 // "after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc"
-std::string exit_summary(const ExitSpan& exit, const Names& names, bool cycles) {
+std::string exit_summary(const ExitSpan& exit, const Pipeline& pipeline, bool cycles) {
+  const bool knows_user = pipeline.exits().model().userspace_exits;
   std::string text = "after " + duration_text(exit.total(), cycles) + ':';
   for (std::size_t i = 0; i < kParts; ++i) {
     if (exit.parts[i] != 0) {
-      text += fmt::format(" {} {},", kPartNames[i], duration_text(exit.parts[i], cycles));
+      const bool doubtful = static_cast<Part>(i) == Part::kKernel && !knows_user;
+      text += fmt::format(" {} {},", doubtful ? kKernelOrUser : kPartNames[i],
+                          duration_text(exit.parts[i], cycles));
     }
   }
   text.pop_back();
   const std::string detail = detail_text(exit.detail);
   if (detail != "-") text += "; " + detail;
-  if (exit.device != kNoName) text += ", " + printable(names[exit.device]);
+  if (exit.device != kNoName) text += ", " + printable(pipeline.names()[exit.device]);
   if (exit.nested != NestedLevel::kGuest) text += fmt::format(" ({})", nested_text(exit.nested));
   return text;
 }
@@ -140,7 +157,7 @@ void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place&
 void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pipeline) {
   std::string text = "entry";
   if (const ExitSpan* exit = pipeline.ended()) {
-    text += " " + exit_summary(*exit, pipeline.names(), cycles_);
+    text += " " + exit_summary(*exit, pipeline, cycles_);
     place.shown = options_.only == nullptr || options_.only->contains(exit->thread, exit->start);
   }
   print(event, place, 0, kBold, text);
@@ -221,6 +238,11 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
 
 void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   processes_ = &pipeline.processes();
+  // What came before the interval tells of its VMs as well.
+  if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (const auto state = pipeline.vcpu(event.thread))
+      meet(event.thread, state->vcpu, pipeline.processes());
+  }
   // A loss may come before the first event.
   if (event.at < options_.from.resolve(pipeline.first().value_or(event.at))) return;
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);

@@ -16,6 +16,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/pass/exit_matcher.h"
+#include "merge/pass/vcpu_names.h"
 #include "merge/render/text_table.h"
 #include "merge/source/timeline.h"
 
@@ -47,7 +48,8 @@ class TimelineView : public SpanSink {
     unsigned depth = 0;  // 0 in the guest or unknown, 1 in an exit, 2 in user space
     std::int32_t vcpu = kNoVcpu;
   };
-  [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline) const;
+  [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline);
+  void meet(ThreadId thread, std::int32_t vcpu, const Processes& processes);
   void print(const Event& event, const Place& place, unsigned depth, std::string_view look,
              const std::string& text);
   [[nodiscard]] std::string who(const Event& event, const Place& place) const;
@@ -66,6 +68,8 @@ class TimelineView : public SpanSink {
   std::ostream& out_;
   std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
   const Processes* processes_ = nullptr;             // the pipeline's
+  std::map<ThreadId, std::int32_t> met_;             // the vCPUs, so far
+  VcpuNames names_;                                  // theirs
   std::uint64_t lines_ = 0;
   bool cycles_;
 };

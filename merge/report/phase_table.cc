@@ -191,7 +191,10 @@ Table phase_table(std::span<const PhaseRow> rows, const Report& report) {
   table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
     return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
   });
-  add_parts(table, report.known_states(), kPartTitles, 1, [whole](const Row& row) {
+  auto titles = kPartTitles;
+  if (report.knows(State::kKernel) && !report.knows(State::kUser))
+    titles[static_cast<std::size_t>(Part::kKernel)] = kKernelOrUser;
+  add_parts(table, report.known_states(), titles, 1, [whole](const Row& row) {
     return PartsOf{row.parts, whole(row)};
   });
   return table;

@@ -142,6 +142,31 @@ TEST(CompareTest, OtherEventsLossesAndARunGivenTwiceAreRefusedWithAWayOut) {
   EXPECT_TRUE(check_comparable({run(1, 10'000)}, {run(2, 10'000)}, false));
 }
 
+TEST(CompareTest, EventsThatOneSideLacksAreNamedWithTheSideThatHasThem) {
+  const Recorded before = run(1, 10'000);
+  Recorded after = run(2, 10'000);
+  after.model.wakeups = false;
+  const auto checked = check_comparable({before}, {after}, false);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message,
+              HasSubstr("wake-ups (sched_waking or sched_wakeup) were recorded in run-1 and not in "
+                        "run-2"));
+}
+
+TEST(CompareTest, AFactThatOneSideDoesNotTellIsNoDifference) {
+  Recorded before = run(1, 10'000), after = run(2, 10'000);
+  before.facts["host"] = "Linux 6.1.0";
+  after.facts["host"] = "";
+  const auto untold = check_comparable({before}, {after}, false);
+  ASSERT_TRUE(untold);
+  EXPECT_TRUE(untold->empty());
+  after.facts["host"] = "Linux 6.6.0";
+  const auto told = check_comparable({before}, {after}, false);
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->size(), 1u);
+  EXPECT_EQ(told->front(), "the host kernels differ: Linux 6.1.0 in run-1, Linux 6.6.0 in run-2");
+}
+
 TEST(CompareTest, SidesRecordedOneAfterTheOtherAreNoted) {
   const auto in_turns = check_comparable(runs(3, 1, 10'000), runs(3, 2, 10'000), false);
   ASSERT_TRUE(in_turns);

@@ -79,8 +79,11 @@ Result<void> Reader::read_header() {
   }
   const auto found = layout_of({buffer_.get() + begin_, end_ - begin_});
   if (!found) {
+    constexpr std::string_view kTraceDat = "\x17\x08\x44tracing";
+    if (std::string_view(buffer_.get() + begin_, end_ - begin_).starts_with(kTraceDat))
+      return fail("{}: is not a simpletrace file but a trace.dat; trapline report reads it", path_);
     return fail(ErrorKind::kDamaged,
-                "{}: no simpletrace file (its first bytes are neither QEMU's nor the RFC's)",
+                "{}: is not a simpletrace file (its first bytes are neither QEMU's nor the RFC's)",
                 path_);
   }
   std::tie(layout_, swap_) = *found;

@@ -1,7 +1,11 @@
 // trapline stalls: the longest times in which a vCPU, or a whole VM, made no progress.
 #include "merge/render/stalls.h"
+
+#include <algorithm>
+
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/common.h"
+#include "merge/source/stream_copy.h"
 
 namespace trapline::cli {
 namespace {
@@ -27,6 +31,8 @@ Result<void> run_stalls(StallsArguments& options) {
     return trapline::run_stalls(options.pass, options.top, progress);
   });
   if (!found) return tl::unexpected(std::move(found).error());
+  if (std::ranges::find(options.pass.input.paths, kStandardInput) == options.pass.input.paths.end())
+    found->recording = shell_text(recording_words(options.pass.input));
   return print_as(options.format, *found, options.output);
 }
 

@@ -222,8 +222,8 @@ Table stall_table(std::span<const StallRow> rows) {
   TableOf<Row> table(rows, &Row::name);
   table.add({"begin_ns"}, [](const Row& row) { return row.stall.begin.ns(); });
   table.add({.title = "at", .unit = Unit::kText, .csv = false, .json = false}, [](const Row& row) {
-    const std::uint64_t ns = row.stall.begin.ns();
-    return fmt::format("{}.{:06}", ns / kSecond, ns % kSecond / 1000);
+    // To the nanosecond: rounded down it would be before the exit, for --around.
+    return time_text(row.stall.begin.ns(), false);
   });
   table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.stall.length(); });
   table.add({.key = "open", .unit = Unit::kWord}, [](const Row& row) { return row.stall.open; });

@@ -47,6 +47,7 @@ struct OpenHalt {
 
 struct StallsFound {
   std::uint64_t at_least_ns = 0;
+  std::string recording;                  // as a shell's words; empty: it cannot be read again
   std::vector<StallRow> rows;             // the longest first
   std::uint64_t count = 0, total_ns = 0;  // of all
   std::vector<OpenHalt> open_halts;

@@ -41,7 +41,15 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
     halves = halves || row.halves;
     seen = seen || row.saw_shrinking;
   }
-  if (halts == 0 || report.cycles) return;
+  if (halts + unknown == 0 || report.cycles) return;
+  if (unknown > halts) {
+    print_wrapped("",
+                  fmt::format("What another halt_poll_ns would change cannot be told: of {} {} the "
+                              "wake-up is not in the recording (sched:sched_waking).",
+                              grouped(unknown), unknown == 1 ? "sleep" : "sleeps"),
+                  out, style);
+    return;
+  }
   print_table(replay_table(sum_of_replays(costs)), "halt_poll_ns replayed", false, out, style);
   print_wrapped(
       "",

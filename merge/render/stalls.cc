@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/render/tables.h"
 #include "merge/report/units.h"
 
@@ -24,7 +25,7 @@ std::string sentence_of(const StallRow& row) {
   const Stall& stall = row.stall;
   std::string text =
       fmt::format("{} made no progress for {}{}", row.name, duration_text(stall.length(), false),
-                  stall.open ? ", and it lasts at the end" : "");
+                  stall.open ? ", and had not ended when the recording did" : "");
   if (text.starts_with("all ")) text.front() = 'A';
   if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
     text += ", and no other vCPU ran the guest meanwhile";
@@ -56,6 +57,22 @@ std::string sentence_of(const StallRow& row) {
   return text + '.';
 }
 
+// The command that explains the longest one's longest exit.
+void print_next(const StallsFound& found, std::ostream& out, const TextStyle& style) {
+  if (found.rows.empty() || found.recording.empty()) return;
+  const StallRow& row = found.rows.front();
+  const std::uint64_t at = (row.stall.longest ? row.stall.longest->start : row.stall.begin).ns();
+  std::string command =
+      fmt::format("trapline explain {} --around {}", found.recording, seconds_text(at));
+  // Of several VMs the name says whose it is.
+  if (row.vcpu != kNoVcpu && row.name.starts_with("VM ") && !row.vm.empty())
+    command += fmt::format(" --vm '{}'", row.vm);
+  if (row.vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row.vcpu);
+  constexpr std::string_view kAnswers = "# why its longest exit took so long";
+  const bool fits = 6 + text_width(command) + 2 + text_width(kAnswers) <= style.width;
+  out << "\nnext: " << command << (fits ? "  " : "\n      ") << kAnswers << '\n';
+}
+
 std::vector<std::string> notes_of(const StallsFound& found) {
   std::vector<std::string> notes = found.notes;
   for (const OpenHalt& halt : found.open_halts) {
@@ -84,6 +101,7 @@ void print_text(const StallsFound& found, std::ostream& out, const TextStyle& st
     print_table(table, "stall", false, out, style);
   }
   for (const std::string& note : notes_of(found)) print_wrapped("note:", note, out, style);
+  print_next(found, out, style);
 }
 
 Json stalls_json(const std::vector<StallRow>& rows) {

@@ -12,6 +12,7 @@
 #include "merge/render/report_text.h"
 #include "merge/render/tables.h"
 #include "merge/report/next_steps.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/tables.h"
 #include "merge/report/units.h"
 #include "merge/source/stream_copy.h"
@@ -250,8 +251,9 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
                      duration_text(report.slower_than_ns, report.cycles),
                      grouped(report.slow_exits->size() + report.slow_left_out));
   if (report.slow_left_out != 0) {
-    out << fmt::format("the {} slowest of them; raise --slower-than to see them all\n",
-                       grouped(report.slow_exits->size()));
+    const bool of_top = report.slow_exits->size() < SlowExits::kMost;
+    out << fmt::format("the {} slowest of them; raise {} to see them all\n",
+                       grouped(report.slow_exits->size()), of_top ? "--top" : "--slower-than");
   }
   std::uint64_t longest = 0;
   for (const ExitRow& row : *report.slow_exits) longest = std::max(longest, row.span.total());
@@ -271,10 +273,11 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
     std::string parts;
     for (std::size_t i = 0; i < kParts; ++i) {
       if (row.span.parts[i] == 0) continue;
-      parts +=
-          fmt::format("{} {}  ", kPartNames[i], duration_text(row.span.parts[i], report.cycles));
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", kPartNames[i],
+                           duration_text(row.span.parts[i], report.cycles));
     }
-    if (row.preempted_by != "-") parts += "preempted by " + row.preempted_by;
+    if (row.preempted_by != "-")
+      parts += (parts.empty() ? "preempted by " : "  preempted by ") + row.preempted_by;
     print_wrapped("   ", parts, out, style);
   }
 }

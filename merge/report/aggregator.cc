@@ -25,7 +25,7 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
                  !options.phases && !options.kernel && !options.kernel_samples),
       groups_(keys_.words()),
       subjects_(options.by),
-      slow_exits_(options.slower_than) {
+      slow_exits_(options.slower_than, options.top) {
   if (options.phases) phases_.emplace(*options.phases);
 }
 

@@ -12,7 +12,7 @@ namespace trapline {
 
 struct HaltCostRow {
   std::int32_t vcpu = kNoVcpu;
-  std::string vm;
+  std::string vm, vm_name;
 
   // How much of its exits and of its time the guest was idle.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;

@@ -38,6 +38,7 @@ std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& na
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
     row.vcpu = vcpu.vcpu;
     row.vm = names.vms[i].id();
+    row.vm_name = names.vms[i].given;
     row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
     row.time_ns = totals[i].totals.time_ns();
   }
@@ -55,7 +56,9 @@ Table halt_cost_table(const Report& report) {
     const bool known = row.halts + row.wakes_unknown != row.halts_unknown;
     return known ? Share{row.polling_ns, row.time_ns, row.halts_bounded != 0} : CellValue();
   };
-  TableOf<Row> table(rows, [](const Row& row) { return vcpu_text(row.vcpu); });
+  TableOf<Row> table(rows, [with_vm = shows_vms(report)](const Row& row) {
+    return vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm);
+  });
   table.add({"vm"}, &Row::vm);
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
   table.add({"exits", "exits"}, &Row::exits);

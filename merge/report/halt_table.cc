@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "merge/analyze/halt_tracker.h"
 #include "merge/report/common_columns.h"
@@ -15,11 +16,16 @@ void fill_halts(Report& report, const Naming& names) {
                     names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
                     state.invalid});
   }
+  std::ranges::stable_sort(rows, [](const HaltRow& a, const HaltRow& b) {
+    return std::tie(a.vm, a.vcpu) < std::tie(b.vm, b.vcpu);
+  });
 }
 
 Table halt_table(const Report& report) {
   const std::vector<HaltRow>& rows = *report.halts;
-  TableOf<HaltRow> table(rows, [](const HaltRow& row) { return vcpu_text(row.vcpu); });
+  TableOf<HaltRow> table(rows, [with_vm = shows_vms(report)](const HaltRow& row) {
+    return vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm);
+  });
   table.add({"vm"}, &HaltRow::vm);
   table.add({"vm_name"}, [](const HaltRow& row) { return text_or_null(row.vm_name); });
   table.add({"vcpu"}, [](const HaltRow& row) { return number_or_null(row.vcpu, kNoVcpu); });

@@ -39,6 +39,13 @@ NextStep step_to_record(const Report& report) {
                              : "a recording that has the exits' durations"};
 }
 
+// Of the busy time a twentieth or more went to exits, or to waiting for a CPU: a change may gain it.
+bool can_be_advised(const Report& report) {
+  if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
+  const Overhead& overhead = *report.overhead;
+  return std::max(overhead.exit_ns, overhead.not_run_ns) > overhead.busy_ns() / 20;
+}
+
 constexpr std::uint64_t kAround = 1'000'000;
 
 std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords& words) {
@@ -87,6 +94,9 @@ std::vector<NextStep> next_steps(const Report& report, const RecordingWords& wor
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
   if (steps.size() == 1 && !record.command.empty()) {
     steps.push_back(record);
+  } else if (can_be_advised(report)) {
+    steps.push_back(
+        {fmt::format("advise {}{}", words.recording, words.interval), "what changes would gain"});
   } else if (steps.size() == 1) {
     steps.push_back(
         {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),

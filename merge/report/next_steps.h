@@ -17,7 +17,8 @@ struct NextStep {
 struct RecordingWords {
   std::string recording, interval;
 };
-// Two at most: what the largest part of the exits' time can be asked for, and the longest exit.
+// Three at most: what the largest part of the exits' time can be asked for, the longest exit, and
+// what changes would gain.
 [[nodiscard]] std::vector<NextStep> next_steps(const Report& report, const RecordingWords& words);
 
 }  // namespace trapline

@@ -32,7 +32,7 @@ void SlowExits::add(const ExitSpan& span, NameId function) {
     return a.span.total() > b.span.total();
   };
   ++added_;
-  if (kept_.size() >= kMost) {
+  if (kept_.size() >= most_) {
     if (kept_.front().span.total() >= span.total()) return;
     std::pop_heap(kept_.begin(), kept_.end(), faster_last);
     kept_.pop_back();

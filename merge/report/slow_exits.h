@@ -1,6 +1,8 @@
 // --slower-than: the exits that lasted at least so long, one by one.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -19,7 +21,9 @@ class SlowExits {
   // So many are kept; of more, the slowest.
   static constexpr std::size_t kMost = 20'000;
 
-  explicit SlowExits(std::optional<std::uint64_t> at_least_ns) : at_least_ns_(at_least_ns) {}
+  // `top`: the slowest of them; 0: all.
+  SlowExits(std::optional<std::uint64_t> at_least_ns, std::size_t top)
+      : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
 
   [[nodiscard]] bool wants(const ExitSpan& span) const {
     return at_least_ns_ && span.total() >= *at_least_ns_;
@@ -36,6 +40,7 @@ class SlowExits {
     std::uint64_t order;  // in which it ended
   };
   std::optional<std::uint64_t> at_least_ns_;
+  std::size_t most_;
   std::vector<SlowExit> kept_;  // a heap with the fastest in front once it is full
   std::uint64_t added_ = 0;
 };

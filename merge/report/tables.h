@@ -39,6 +39,13 @@ inline constexpr std::string_view kRateTitle = "exits/s";
 [[nodiscard]] std::uint64_t exits_per_second(const VcpuRow& row);
 void fill_vcpus(Report& report, const Naming& names);
 [[nodiscard]] Table vcpu_table(std::span<const VcpuRow> rows, const Report& report);
+// Whether the rows of vCPUs are named with their VM.
+[[nodiscard]] bool shows_vms(const Report& report);
+// "VM 7 vCPU 0", the VM where `with_vm`.
+[[nodiscard]] inline std::string vcpu_of_vm_text(const std::string& vm, const std::string& vm_name,
+                                                 std::int32_t vcpu, bool with_vm) {
+  return (with_vm ? "VM " + vm_text(vm, vm_name) + " " : "") + vcpu_text(vcpu);
+}
 // "VM 7 vCPU 0 (tid 123)", the VM where `with_vm`.
 [[nodiscard]] std::string vcpu_name(const VcpuRow& row, bool with_vm);
 // A column for each state, with its share of the vCPU's time, or of the interval where the rows are

@@ -38,15 +38,15 @@ void add_overhead(TableOf<Row>& table, const Report& report, Get get) {
   });
 }
 
+std::uint64_t time_in(State state, const VcpuRow& row) { return VcpuTotals(row.totals).of(state); }
+
+}  // namespace
+
 bool shows_vms(const Report& report) {
   return std::any_of(report.vcpus.begin(), report.vcpus.end(), [&](const VcpuRow& row) {
     return row.vm != report.vcpus.front().vm || !row.vm_name.empty();
   });
 }
-
-std::uint64_t time_in(State state, const VcpuRow& row) { return VcpuTotals(row.totals).of(state); }
-
-}  // namespace
 
 void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const States& known,
                 std::optional<std::uint64_t> interval) {
@@ -93,9 +93,8 @@ std::uint64_t exits_per_second(const VcpuRow& row) {
 }
 
 std::string vcpu_name(const VcpuRow& row, bool with_vm) {
-  std::string name = vcpu_text(row.vcpu);
-  if (with_vm) name = fmt::format("VM {} {}", vm_text(row.vm, row.vm_name), name);
-  return fmt::format("{} (tid {})", name, row.tid);
+  return fmt::format("{} (tid {})", vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm),
+                     row.tid);
 }
 
 void fill_vcpus(Report& report, const Naming& names) {

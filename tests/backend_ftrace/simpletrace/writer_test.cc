@@ -351,7 +351,9 @@ TEST_F(WriterTest, ACutFileIsReadUpToTheCutAndADamagedOneSaysWhere) {
     EXPECT_LE(result.lines.size(), 5u);
   }
   write_bytes("not a trace file at all, but long enough");
-  EXPECT_THAT(read().error, HasSubstr("no simpletrace file"));
+  EXPECT_THAT(read().error, HasSubstr("is not a simpletrace file (its first bytes"));
+  write_bytes("\x17\x08\x44tracing, as trace-cmd begins its files");
+  EXPECT_THAT(read().error, HasSubstr("trapline report reads it"));
 }
 
 }  // namespace

@@ -57,6 +57,18 @@ TEST(NextStepsTest, WhatWasAskedForIsNotAskedAgain) {
   EXPECT_THAT(commands(details), ElementsAre("explain run", "timeline run --around max"));
 }
 
+TEST(NextStepsTest, WhereExitsOrWaitsCostATwentiethChangesAreAskedFor) {
+  Report report = report_of(Part::kKernel);
+  report.overhead = Overhead{.guest_ns = 900, .exit_ns = 90, .not_run_ns = 10};
+  EXPECT_THAT(commands(report),
+              ElementsAre("report run --by detail --top 20", "explain run", "advise run"));
+  Report little = report;
+  little.overhead = Overhead{.guest_ns = 990, .exit_ns = 5, .not_run_ns = 5};
+  EXPECT_THAT(commands(little), ElementsAre("report run --by detail --top 20", "explain run"));
+  report.exits_asked.reason = "io";  // advise takes no exits
+  EXPECT_THAT(commands(report), ElementsAre("report run --by detail --top 20", "explain run"));
+}
+
 TEST(NextStepsTest, OfCallsTheirStacksAreAskedFor) {
   Report calls = report_of(Part::kUser);
   calls.rows_of = RowsOf::kCalls;

@@ -20,6 +20,8 @@ bool is_of_memory(const ExitSpan& exit) {
   if (exit.reason.isa == kIsaVmx) return exit.reason.reason == kEptViolation;
   return exit.reason.isa != kIsaSvm || exit.reason.reason == kNpf;
 }
+// What QEMU calls the ports that no device has.
+constexpr std::string_view kUnassigned = "io";
 bool is_fault_without_address(const ExitSpan& exit) {
   return is_x86(exit.reason) && is_of_memory(exit) && exit.detail.kind == DetailKind::kNone;
 }
@@ -34,6 +36,8 @@ void AdviceSink::Sum::add(const Sum& other) {
   rows += other.rows;
   first_faults += other.first_faults;
   first_cost += other.first_cost;
+  ports |= other.ports;
+  answered |= other.answered;
 }
 
 void AdviceSink::event(const Event& event, const Pipeline&) {
@@ -50,7 +54,11 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
     if (known == 0)
       known = static_cast<std::uint8_t>(
           static_cast<unsigned>(remedy_of_device(pipeline.names()[exit.device])) + 1);
-    return static_cast<RemedyId>(known - 1);
+    const auto change = static_cast<RemedyId>(known - 1);
+    if (change != RemedyId::kNone || pipeline.names()[exit.device] != kUnassigned) return change;
+    const bool debug =
+        is_x86(exit.reason) && remedy_of_address(exit.detail, to_user) == RemedyId::kDebugPort;
+    return debug ? RemedyId::kDebugPort : RemedyId::kNone;
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
@@ -77,6 +85,14 @@ void AdviceSink::add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipel
   if (seen) return;
   ++sum.first_faults;
   sum.first_cost += cost_ns(exit.parts);
+}
+
+void AdviceSink::add_port(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline) {
+  for (std::size_t i = 0; exit.detail.kind == DetailKind::kPort && i < kDebugPorts.size(); ++i) {
+    if (exit.detail.value == kDebugPorts[i])
+      sum.ports = static_cast<std::uint8_t>(sum.ports | 1u << i);
+  }
+  if (exit.device == kNoName || pipeline.names()[exit.device] != kUnassigned) sum.answered = true;
 }
 
 void AdviceSink::add_waits(const ExitSpan& exit, const Pipeline& pipeline) {
@@ -121,6 +137,7 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     sum.cost += cost;
     sum.beyond_kernel += cost - kernel;
     if (id == RemedyId::kPages) add_fault(exit, sum, pipeline);
+    if (id == RemedyId::kDebugPort) add_port(exit, sum, pipeline);
     if (thread->last == id) {
       // No more than four fifths of the access, so that the interval has a bound.
       sum.between += std::min(elapsed(last_end, exit.start), cost * 4 / 5);

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ class AdviceSink : public SpanSink {
   [[nodiscard]] Advice advice(const Naming& names) const;
 
  private:
+  static constexpr std::array<std::uint64_t, 2> kDebugPorts = {0x402, 0xe9};
   static constexpr std::size_t kMostThreads = 1u << 16, kMostRanges = 1u << 20,
                                kMostCulprits = 1u << 14;
   struct Sum {
@@ -60,6 +62,9 @@ class AdviceSink : public SpanSink {
     std::uint64_t rows = 0;          // of exits one after another
     std::uint64_t first_faults = 0;  // kPages: of a range of 2 MiB
     std::uint64_t first_cost = 0;
+    // kDebugPort: which of kDebugPorts, a bit each; whether a device may answer there.
+    std::uint8_t ports = 0;
+    bool answered = false;
     void add(const Sum& other);
   };
   struct Thread {
@@ -85,9 +90,11 @@ class AdviceSink : public SpanSink {
   };
   struct Found;
   [[nodiscard]] Gain gain_of(RemedyId id, const Sum& sum) const;
-  [[nodiscard]] std::string rests_on(RemedyId id, const Sum& sum, bool knows_user) const;
+  [[nodiscard]] std::string rests_on(RemedyId id, const Sum& sum, std::string_view user) const;
+  [[nodiscard]] static std::string change_of(RemedyId id, const Sum& sum);
   [[nodiscard]] RemedyId change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline);
   void add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline);
+  static void add_port(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline);
   void add_waits(const ExitSpan& exit, const Pipeline& pipeline);
   void find_exits(Found& found) const;
   void find_waits(Found& found) const;

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -39,6 +41,41 @@ RemedyId remedy_of_cause(const Cause* cause) {
   return RemedyId::kNone;
 }
 
+// 0: not known.
+std::size_t host_cpus(const Timeline& timeline) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    if (timeline.source(i).info().role != Role::kHostKernel) continue;
+    for (const auto& [name, text] : timeline.source(i).facts()) {
+      std::size_t cpus = 0;
+      if (name == "CPUs" &&
+          std::from_chars(text.data(), text.data() + text.size(), cpus).ec == std::errc())
+        return cpus;
+    }
+  }
+  return 0;
+}
+
+// Where each vCPU can have a CPU.
+std::string cpus_change(const std::set<ThreadId>& threads, const Naming& names) {
+  const std::size_t cpus = host_cpus(names.timeline), vcpus = names.threads.size();
+  if (cpus != 0 && cpus < vcpus)
+    return fmt::format("{} vCPUs share {}: fewer vCPUs, or more CPUs", vcpus, counted(cpus, "CPU"));
+  std::string change(remedy_of(RemedyId::kCpus).change);
+  if (threads.size() > 4) return change;
+  std::string tids;
+  for (const ThreadId thread : threads)
+    tids += fmt::format("{}{}", tids.empty() ? "" : ", ", static_cast<std::int32_t>(thread));
+  return change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
+}
+
+// ", most of it: X"; of less than half the share is told.
+std::string largest_text(const std::map<std::string, std::uint64_t>& by, std::uint64_t all) {
+  const auto most = std::ranges::max_element(by, {}, [](const auto& one) { return one.second; });
+  if (most == by.end()) return {};
+  if (most->second * 2 > all) return "; most of it: " + most->first;
+  return fmt::format("; the largest part, {}: {}", percent_text(most->second, all), most->first);
+}
+
 }  // namespace
 
 struct AdviceSink::Found {
@@ -52,11 +89,11 @@ struct AdviceSink::Found {
   // A row where the gain is enough; one without a figure where it may be, or is not known within a
   // factor of two. `thread`: of the VM; 0: of all.
   void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
-           std::string rests_on, std::string change = {}) {
+           std::string rests_on, std::string change = {}, const std::string& cause = {}) {
     if (!enough(gain.high == 0 ? cost : gain.high)) return;
     AdviceRow row;
     row.id = id;
-    row.cause = remedy_of(id).cause;
+    row.cause = cause.empty() ? std::string(remedy_of(id).cause) : cause;
     if (thread != ThreadId{}) {
       row.vm = names.vcpus.vm_id(thread);
       row.vm_name = names.vcpus.vm_name(thread);
@@ -92,11 +129,12 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
   }
 }
 
-std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, bool knows_user) const {
+// `user`: who is in user space; empty: its time is not told apart.
+std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view user) const {
   std::string text =
       fmt::format("{} (kvm_exit, kvm_entry), {}", counted(sum.exits, "exit"), time_text(sum.cost));
-  if (knows_user && sum.beyond_kernel != 0)
-    text += fmt::format(", of which {} in QEMU or asleep", time_text(sum.beyond_kernel));
+  if (!user.empty() && sum.beyond_kernel != 0)
+    text += fmt::format(", of which {} in {} or asleep", time_text(sum.beyond_kernel), user);
   switch (remedy_of(id).model) {
     case AdviceModel::kBatched:
       return text + fmt::format(", in {}", counted(sum.rows, "row"));
@@ -105,6 +143,17 @@ std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, bool knows_user) c
     default:
       return text;
   }
+}
+
+std::string AdviceSink::change_of(RemedyId id, const Sum& sum) {
+  if (id != RemedyId::kDebugPort || sum.ports == 0) return std::string(remedy_of(id).change);
+  std::string ports;
+  for (std::size_t i = 0; i < kDebugPorts.size(); ++i) {
+    if ((sum.ports >> i & 1u) != 0)
+      ports += fmt::format("{}port {:#x}", ports.empty() ? "" : " and ", kDebugPorts[i]);
+  }
+  if (!sum.answered) return fmt::format("guest: no output to {}, where no device answers", ports);
+  return "QEMU: leave out -device isa-debugcon, or the output of the guest to " + ports;
 }
 
 void AdviceSink::find_exits(Found& found) const {
@@ -121,9 +170,18 @@ void AdviceSink::find_exits(Found& found) const {
       const auto id = static_cast<RemedyId>(i);
       const Sum& sum = vm.second[i];
       if (sum.exits == 0) continue;
+      // A larger page spares none of the faults that are each the first of its range.
+      const bool pages = id == RemedyId::kPages;
+      if (pages && sum.first_faults == sum.exits) continue;
       const Gain gain = gain_of(id, sum);
-      if (gain.high != 0 || remedy_of(id).model == AdviceModel::kNone)
-        found.add(vm.first, id, gain, sum.exits, sum.cost, rests_on(id, sum, knows_user));
+      if (gain.high == 0 && remedy_of(id).model != AdviceModel::kNone) continue;
+      const std::string_view vmm = found.names.vmm(vm.first);
+      std::string cause;
+      if (pages && sum.first_faults * 2 <= sum.exits)
+        cause = fmt::format("{}, 4 KiB at a time", remedy_of(id).cause);
+      found.add(vm.first, id, gain, sum.exits, sum.cost,
+                rests_on(id, sum, knows_user ? vmm : std::string_view()),
+                change_for_vmm(change_of(id, sum), vmm), cause);
     }
   }
 }
@@ -131,8 +189,9 @@ void AdviceSink::find_exits(Found& found) const {
 void AdviceSink::find_waits(Found& found) const {
   struct Sums {
     ThreadId thread{};
-    std::uint64_t ns = 0, count = 0, more = 0, largest = 0;
-    std::string who;
+    std::uint64_t ns = 0, count = 0, more = 0;
+    std::uint64_t own = 0;  // in which another vCPU of the VM ran
+    std::map<std::string, std::uint64_t> by;
     std::set<ThreadId> threads;
   };
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
@@ -157,33 +216,29 @@ void AdviceSink::find_waits(Found& found) const {
     sum.ns += wait.ns;
     sum.count += wait.count;
     sum.more += wait.switches;
-    if (wait.ns > sum.largest) {
-      sum.largest = wait.ns;
-      sum.who = found.names.text(waiting.culprit);
-    }
+    sum.by[found.names.text(waiting.culprit)] += wait.ns;
+    if (waiting.culprit.is_thread() && found.names.vcpus.vm_id(waiting.culprit.thread) == vm)
+      sum.own += wait.ns;
   }
   const bool wakeups = found.names.pipeline.exits().model().wakeups;
   for (const auto& [key, sum] : sums) {
     const RemedyId id = key.second;
     const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first] : 0;
-    std::string change(remedy_of(id).change);
-    if (id == RemedyId::kCpus && sum.threads.size() <= 4) {
-      std::string tids;
-      for (const ThreadId thread : sum.threads)
-        tids += fmt::format("{}{}", tids.empty() ? "" : ", ", static_cast<std::int32_t>(thread));
-      change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
-    }
+    const bool cpus = id == RemedyId::kCpus;
+    const std::string change =
+        cpus ? cpus_change(sum.threads, found.names)
+             : change_for_vmm(std::string(remedy_of(id).change), found.names.vmm(sum.thread));
     found.add(sum.thread, id,
               remedy_of(id).model == AdviceModel::kNone
                   ? Gain{}
                   : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt},
               sum.count, sum.ns,
-              fmt::format("{} ({}), {}; most of it: {}", counted(sum.count, "wait"),
+              fmt::format("{} ({}), {}{}", counted(sum.count, "wait"),
                           id == RemedyId::kQuota ? "sched_switch, cpu.stat"
                           : wakeups              ? "sched_switch, wake-ups"
                                                  : "sched_switch",
-                          time_text(sum.ns), sum.who),
-              change);
+                          time_text(sum.ns), largest_text(sum.by, sum.ns)),
+              change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
   }
 }
 
@@ -303,7 +358,10 @@ Advice AdviceSink::advice(const Naming& names) const {
                   : "whether a vCPU waited for a CPU was not recorded"));
   if (rows.empty()) {
     finding.emplace_back(found.advice.not_validated.empty()
-                             ? "No change that is known here would gain 1% of the busy time."
+                             ? found.advice.record.empty()
+                                   ? "No change that is known here would gain 1% of the busy time."
+                                   : "No gain of 1% of the busy time can be told from these "
+                                     "events; more of them may tell one."
                              : "No gain of 1% of the busy time can be told; what these cost may "
                                "be worth a trial.");
     return std::move(found.advice);

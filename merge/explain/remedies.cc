@@ -10,7 +10,7 @@ namespace {
 using enum AdviceModel;
 constexpr std::array<Remedy, kRemedies> kTable = {{
     {kBatched, "debug-port", "bytes written to the debug port, an exit each",
-     "QEMU: leave out -device isa-debugcon, or the output of the guest to port 0x402",
+     "QEMU: leave out -device isa-debugcon, or the output of the guest to its port",
      "what is written to it is lost"},
     {kBatched, "serial", "a serial port, an exit for each byte and register",
      "guest: console=hvc0 for console=ttyS0 (arm64: ttyAMA0); QEMU: -device virtio-serial-pci "
@@ -41,7 +41,7 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "another thread does the work, on another CPU"},
     {kNone, "irqchip", "interrupt controllers that QEMU emulates",
      "QEMU: -machine kernel-irqchip=on", "none known"},
-    {kPages, "pages", "page faults of the guest's memory, 4 KiB at a time",
+    {kPages, "pages", "page faults of the guest's memory",
      "QEMU: -object memory-backend-memfd,id=ram,size=SIZE,hugetlb=on,prealloc=on -machine "
      "memory-backend=ram",
      "the memory is taken from the host when the guest starts (vm.nr_hugepages)"},
@@ -129,6 +129,21 @@ std::string_view assumption_of(AdviceModel model) {
       break;
   }
   return {};
+}
+
+std::string change_for_vmm(const std::string& change, std::string_view vmm) {
+  constexpr std::string_view kBetween = "; ", kOfVmm = "QEMU: ";
+  if (vmm == "QEMU") return change;
+  std::string rest;
+  for (std::size_t from = 0; from < change.size();) {
+    const std::size_t end = std::min(change.find(kBetween, from), change.size());
+    const std::string part = change.substr(from, end - from);
+    from = end + kBetween.size();
+    if (part.starts_with(kOfVmm)) continue;
+    if (!rest.empty()) rest += kBetween;
+    rest += part;
+  }
+  return rest.empty() ? "none is known for a VMM that is not QEMU" : rest;
 }
 
 RemedyId remedy_of_device(std::string_view device) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "merge/model/exit_span.h"
@@ -51,6 +52,9 @@ enum class RemedyId : std::uint8_t {
 inline constexpr std::size_t kRemedies = static_cast<std::size_t>(RemedyId::kNone);
 [[nodiscard]] const Remedy& remedy_of(RemedyId id);
 [[nodiscard]] std::string_view assumption_of(AdviceModel model);
+// What of a change's line is left for this VMM: QEMU's options are none for another one; what the
+// guest or the host can do is.
+[[nodiscard]] std::string change_for_vmm(const std::string& change, std::string_view vmm);
 
 // The change that concerns accesses of this device of QEMU; kNone: none is known.
 [[nodiscard]] RemedyId remedy_of_device(std::string_view device);

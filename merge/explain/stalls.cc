@@ -44,21 +44,23 @@ std::string ended_by(const StallShare& share, const Naming& names) {
 }
 
 // `open`: the stall lasts at the end.
-std::string cause_text(const StallShare& share, bool open, const Naming& names) {
+std::string cause_text(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
   const ExitModel& model = names.pipeline.exits().model();
   const bool lasts = open && share.culprit == Culprit();
   switch (share.cause) {
     case StallCause::kGuest:
       return "the guest ran";
     case StallCause::kKernel:
-      return std::string("the host's kernel ") + (model.userspace_exits ? "" : "or QEMU ") +
+      return std::string("the host's kernel ") +
+             (model.userspace_exits ? "" : fmt::format("or {} ", names.vmm(vcpu))) +
              (model.sched_switch
                   ? "worked for it"
                   : "worked for it or it waited: unknown (record sched:sched_switch)");
     case StallCause::kUser:
-      return model.sched_switch
-                 ? "QEMU worked for it"
-                 : "QEMU worked for it or it waited: unknown (record sched:sched_switch)";
+      return std::string(names.vmm(vcpu)) +
+             (model.sched_switch
+                  ? " worked for it"
+                  : " worked for it or it waited: unknown (record sched:sched_switch)");
     case StallCause::kPreempted:
       return "it was ready to run, and " +
              (lasts ? "had not run by the end" : names.ran_instead(share.culprit));
@@ -70,21 +72,22 @@ std::string cause_text(const StallShare& share, bool open, const Naming& names) 
     case StallCause::kSignal:
       return "a signal or a tracer had stopped it" + ended_by(share, names);
     case StallCause::kVmm:
-      return "QEMU had stopped it" + ended_by(share, names);
+      return std::string(names.vmm(vcpu)) + " had stopped it" + ended_by(share, names);
     case StallCause::kHalted:
       return "the guest had halted it";
   }
   return {};
 }
 
-std::string text_of(const StallShare& share, bool open, const Naming& names) {
+std::string text_of(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
   constexpr std::string_view kWork[] = {"",
                                         " (in direct reclaim of memory)",
                                         " (in compaction of memory)",
                                         " (pages were collapsed into a huge one)",
                                         " (page faults were in vain while memory was unmapped)",
                                         " (for the log of dirty pages)"};
-  return cause_text(share, open, names) + std::string(kWork[static_cast<std::size_t>(share.work)]);
+  return cause_text(share, open, names, vcpu) +
+         std::string(kWork[static_cast<std::size_t>(share.work)]);
 }
 
 bool has_culprit(StallCause cause) {
@@ -137,7 +140,7 @@ StallRow row_of(const Stall& stall, const Naming& names) {
     row.causes.push_back(
         {key_of(share.cause),
          has_culprit(share.cause) ? names.text(share.culprit, share.root) : std::string(),
-         phase_of(share.work), text_of(share, stall.open, names), share.ns});
+         phase_of(share.work), text_of(share, stall.open, names, stall.thread), share.ns});
   }
   row.limits = limits_of(stall);
   return row;

@@ -80,6 +80,14 @@ std::string Naming::comm(ThreadId thread) const {
   return {};
 }
 
+std::string_view Naming::vmm(ThreadId vcpu) const {
+  // QEMU calls its vCPUs' threads "CPU 0/KVM"; Debian's and Red Hat's processes are kvm, qemu-kvm.
+  const std::string process = comm(processes.of(vcpu, vcpu));
+  const bool other = !process.empty() && !process.starts_with("qemu") &&
+                     !process.starts_with("kvm") && !comm(vcpu).starts_with("CPU ");
+  return other ? "the VMM" : "QEMU";
+}
+
 std::uint64_t pack(const Culprit& culprit) {
   const std::uint32_t low =
       has_number(culprit.kind) ? culprit.number : static_cast<std::uint32_t>(culprit.thread);

@@ -49,6 +49,8 @@ struct Naming {
   [[nodiscard]] std::string vm(ThreadId thread) const;
   // "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "stress-ng (tid 412)".
   [[nodiscard]] std::string text(ThreadId thread) const;
+  // Who runs the vCPU: "QEMU"; "the VMM" where its process has a name that is not QEMU's.
+  [[nodiscard]] std::string_view vmm(ThreadId vcpu) const;
   // The name of a thread of the host, printable; empty where no source knows it.
   [[nodiscard]] std::string comm(ThreadId thread) const;
 };

@@ -120,6 +120,54 @@ TEST_F(AdviceTest, HugePagesLeaveTheFirstFaultOfEachRange) {
   EXPECT_THAT(told(advice().rows), ElementsAre("pages 1710 3150"));
 }
 
+TEST_F(AdviceTest, FaultsThatAreEachTheFirstOfTheirRangeAreNoneForLargerPages) {
+  for (std::uint64_t range = 0; range < 20; ++range) {
+    fault(0x1000000 + range * 0x200000, 100);
+    guest(50);
+  }
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(found.not_validated, IsEmpty());
+}
+
+TEST_F(AdviceTest, TheDebugPortIsThatOfTheExits) {
+  for (int i = 0; i < 40; ++i) access(0xe9);
+  guest(100);
+  const Advice found = advice();
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.rows[0].change,
+            "QEMU: leave out -device isa-debugcon, or the output of the guest to port 0xe9");
+}
+
+TEST_F(AdviceTest, WhereNoDeviceAnswersNoneIsLeftOut) {
+  for (int i = 0; i < 40; ++i) {
+    play(exit(now_), port(now_, 0xe9), to_user(now_ + 10),
+         marker(now_ + 20,
+                "memory_region_ops_write cpu 0 mr 0x55 addr 0xe9 value 0x1 size 1 name 'io'\n"),
+         run_ioctl(now_ + 90), entry(now_ + 100));
+    now_ += 100;
+  }
+  const Advice found = advice();
+  ASSERT_EQ(found.rows.size(), 1u);
+  EXPECT_EQ(found.rows[0].change, "guest: no output to port 0xe9, where no device answers");
+}
+
+TEST_F(AdviceTest, WhatWasNotRecordedIsNotCalledNothing) {
+  for (int i = 0; i < 10; ++i) access(0xcf8);  // of a device that no event names
+  guest(1000);
+  const Advice found = advice();
+  EXPECT_EQ(found.record.size(), 1u);
+  EXPECT_THAT(found.finding[1], testing::HasSubstr("can be told from these events"));
+}
+
+TEST(RemediesTest, AnotherVmmIsOfferedNoOptionOfQemu) {
+  const std::string change(remedy_of(RemedyId::kHpet).change);
+  EXPECT_EQ(change_for_vmm(change, "QEMU"), change);
+  EXPECT_EQ(change_for_vmm(change, "the VMM"), "guest: clocksource=kvm-clock (or tsc)");
+  EXPECT_EQ(change_for_vmm(std::string(remedy_of(RemedyId::kIrqchip).change), "the VMM"),
+            "none is known for a VMM that is not QEMU");
+}
+
 TEST_F(AdviceTest, WithShadowPagingLargerPagesSpareNoFault) {
   constexpr std::uint32_t kPageFaultException = 0x4e;
   for (std::uint64_t page = 0; page < 20; ++page) {

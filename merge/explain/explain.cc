@@ -299,6 +299,7 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
   explanation.cycles = names.timeline.source(0).info().cycles;
   explanation.exit = exit_row(exit_, function_, names);
   explanation.vm = names.vcpus.vm(exit_.thread);
+  explanation.vmm = names.vmm(explanation.exit.span.thread);
   explanation.known = names.pipeline.exits().model().known_states();
   explanation.guest_ns = guest_ns_;
   explanation.accesses = accesses_;

@@ -67,6 +67,7 @@ struct Explanation {
   bool cycles = false;
   ExitRow exit;
   std::string vm;              // "?": not known
+  std::string vmm = "QEMU";    // who runs it: Naming::vmm()
   bool before = false;         // it begins only after the time that was asked for
   States known;                // the parts that are known of any exit here
   std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known

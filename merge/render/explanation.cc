@@ -109,8 +109,10 @@ ExplainNode tree_of(const Explanation& explanation) {
     if (exit.span.parts[i] == 0) continue;
     const bool or_user = static_cast<Part>(i) == Part::kKernel &&
                          !explanation.known[static_cast<std::size_t>(State::kUser)];
-    ExplainNode node{
-        or_user ? "kernel or QEMU" : std::string(kPartNames[i]), exit.span.parts[i], 0, {}};
+    ExplainNode node{or_user ? "kernel or " + explanation.vmm : std::string(kPartNames[i]),
+                     exit.span.parts[i],
+                     0,
+                     {}};
     for (const WaitedFor& one : explanation.culprits) {
       if (one.part == static_cast<Part>(i))
         node.children.push_back({one.who, one.ns, one.pieces, {}});
@@ -199,12 +201,15 @@ std::string part_sentence(const Explanation& explanation, Part part) {
                                        percent_text(ns, explanation.exit.span.total()));
   switch (part) {
     case Part::kKernel:
-      return fmt::format("The host's kernel{} took {}", user_known ? "" : " or QEMU", time);
+      return fmt::format("The host's kernel{} took {}", user_known ? "" : " or " + explanation.vmm,
+                         time);
     case Part::kUser: {
+      std::string vmm = explanation.vmm;
+      if (vmm.starts_with("the ")) vmm.front() = 'T';  // it begins a sentence
       const std::string events = events_text(explanation);
-      if (events.empty()) return "QEMU took " + time;
+      if (events.empty()) return fmt::format("{} took {}", vmm, time);
       return fmt::format(
-          "QEMU took {}; its events there: {}{}", time, events,
+          "{} took {}; its events there: {}{}", vmm, time, events,
           explanation.device_told ? "" : "; no event of the device itself was recorded");
     }
     case Part::kPreempted:

@@ -42,6 +42,13 @@ TEST_F(ExplanationTest, OfSeveralAccessesItIsSaidThatTheDetailIsTheFirst) {
   EXPECT_THAT(text(), Not(HasSubstr("the first of")));
 }
 
+TEST_F(ExplanationTest, AVmmThatIsNotQemuIsNotCalledSo) {
+  EXPECT_THAT(text(), HasSubstr("QEMU took"));
+  explanation_.vmm = "the VMM";
+  EXPECT_THAT(text(), HasSubstr("The VMM took"));
+  EXPECT_THAT(text(), Not(HasSubstr("QEMU took")));
+}
+
 TEST_F(ExplanationTest, WhatWasNotRecordedIsNull) {
   EXPECT_THAT(json(), HasSubstr("\"accesses\": null"));
   EXPECT_THAT(json(), HasSubstr("\"qemu_events\": null"));

@@ -361,7 +361,7 @@ Advice AdviceSink::advice(const Naming& names) const {
                              ? found.advice.record.empty()
                                    ? "No change that is known here would gain 1% of the busy time."
                                    : "No gain of 1% of the busy time can be told from these "
-                                     "events; more of them may tell one."
+                                     "events: see what to record."
                              : "No gain of 1% of the busy time can be told; what these cost may "
                                "be worth a trial.");
     return std::move(found.advice);

@@ -101,7 +101,7 @@ def kvm_times(trapline, path):
     times = collections.defaultdict(list)
     kinds = {"exit": "kvm_exit", "entry": "kvm_entry", "kvm_pio": "kvm_pio", "kvm_mmio": "kvm_mmio"}
     for line in run(trapline, "timeline", path).splitlines():
-        match = re.match(r"(\d+\.\d{9})  (?:vCPU \d+|\S+-\d+) +(\w+)", line)
+        match = re.match(r"(\d+\.\d{9})  (?:(?:VM \S+ )?vCPU \d+|\S+-\d+) +(\w+)", line)
         if match and match[2] in kinds:
             times[kinds[match[2]]].append(ns(match[1]))
     return times

@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "merge/report/phase_spec.h"
+#include "merge/report/tables.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -30,6 +35,19 @@ TEST(PhaseSpec, ErrorsSayWhatIsWrong) {
     EXPECT_EQ(spec.error().kind, ErrorKind::kUsage);
     EXPECT_THAT(spec.error().message, testing::StartsWith("--phase: "));
   }
+}
+
+TEST(PhaseColumns, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
+  Report report;
+  const std::vector<PhaseRow> rows(1);
+  const auto title = [&] {
+    const Table table = phase_table(rows, report);
+    const auto found = std::ranges::find(table.columns, "kernel_ns", &Table::Described::key);
+    return found == table.columns.end() ? std::string("none") : found->title;
+  };
+  EXPECT_EQ(title(), "kernel");
+  report.model.userspace_exits = false;
+  EXPECT_EQ(title(), "kernel or QEMU");
 }
 
 class PhaseTableTest : public testing::Test {

@@ -2,8 +2,10 @@
 #include "backend_ftrace/base/folder.h"
 
 #include <dirent.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace trapline {
 namespace {
 
 constexpr int kFolder = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr unsigned kMostLinks = 40, kMostDepth = 64;  // as the kernel; of a tree that is removed
+constexpr unsigned kMostDepth = 64;  // of a tree that is removed
 
 // Component by component, for kernels without openat2 and sandboxes that refuse it.
 int walk_beneath(int folder, std::string_view name, int flags, mode_t mode) {
@@ -105,7 +107,8 @@ int open_as_root(const std::string& path, int flags, Way way = Way::kAny) {
     char target[PATH_MAX];
     const ssize_t size = ::readlinkat(next.get(), "", target, sizeof target);
     if (size < 0) return -1;
-    if (!is_closed(folder) || link.st_uid != 0 || ++links > kMostLinks) return errno = ELOOP, -1;
+    if (!is_closed(folder) || link.st_uid != 0 || ++links > Folder::kMostLinks)
+      return errno = ELOOP, -1;
     const std::string_view leads(target, static_cast<std::size_t>(size));
     if (leads.starts_with('/')) at = start("/");
     const auto more = parts_of(leads);
@@ -467,6 +470,11 @@ struct stat Folder::status() const {
   struct stat status {};
   (void)::fstat(fd_.get(), &status);
   return status;
+}
+
+bool Folder::holds_descriptors() const {
+  struct statfs status {};
+  return ::fstatfs(fd_.get(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
 }
 
 Result<Folder> Folder::again() const {

@@ -28,6 +28,8 @@ enum class Durable : bool { kNo, kYes };  // kYes: on the disk before it is rena
 
 class Folder {
  public:
+  static constexpr unsigned kMostLinks = 40;  // on the way to a file; as the kernel
+
   // A folder that is there. Root follows a link on the way only where none but root can have put
   // it: in a folder of root's, made by root.
   [[nodiscard]] static Result<Folder> open(const std::string& path,
@@ -84,6 +86,8 @@ class Folder {
   [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   [[nodiscard]] struct stat status() const;
+  // /dev/fd, /proc/PID/fd: a link in it is a descriptor, wherever it leads.
+  [[nodiscard]] bool holds_descriptors() const;
   [[nodiscard]] int fd() const { return fd_.get(); }
   // As it was opened: for messages, and for readers.
   [[nodiscard]] const std::string& path() const { return path_; }

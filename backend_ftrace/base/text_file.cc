@@ -12,6 +12,42 @@
 #include "backend_ftrace/base/uninterrupted.h"
 
 namespace trapline {
+namespace {
+
+// What is replaced keeps its mode and, where it may, its group; somebody else's file stays.
+Result<void> take_rights(int fd, const struct stat& from, const std::string& path) {
+  struct stat fresh {};
+  if (::fstat(fd, &fresh) != 0) return fail("{}: {}", path, std::strerror(errno));
+  if (fresh.st_uid != from.st_uid) {
+    return fail("{}: belongs to user {}; choose another name", path, from.st_uid);
+  }
+  if (fresh.st_gid != from.st_gid) (void)!::fchown(fd, static_cast<uid_t>(-1), from.st_gid);
+  if (((fresh.st_mode ^ from.st_mode) & 0777) == 0 || ::fchmod(fd, from.st_mode & 0777) == 0) {
+    return {};
+  }
+  return fail("{}: {}", path, std::strerror(errno));
+}
+
+// By way of a file of another name, which none but this process has: another one's stays.
+Result<void> replace_in(const Folder& folder, const std::string& name,
+                        const std::optional<struct stat>& there, std::string_view text) {
+  const std::string path = folder.path_of(name);
+  const std::string beside = fmt::format("{}.{}.new", name, ::getpid());
+  const auto left = folder.look_at(beside);  // by a process of the same number that was killed
+  if (left && S_ISREG(left->st_mode) && left->st_uid == acting_uid()) (void)folder.remove(beside);
+  const auto fd = folder.create(beside, 0644);
+  if (!fd) return tl::unexpected(fd.error());
+  auto written = there ? take_rights(fd->get(), *there, path) : Result<void>();
+  if (written) written = write_all(fd->get(), text, path);
+  if (written && uninterrupted([&] { return ::fdatasync(fd->get()); }) != 0) {
+    written = fail("{}: {}", path, std::strerror(errno));
+  }
+  if (written) written = folder.rename(beside, name);
+  if (!written) (void)folder.remove(beside);
+  return written;
+}
+
+}  // namespace
 
 Result<std::string> read_text(const std::string& path, std::size_t most, TextFrom from) {
   // Without O_NONBLOCK opening a FIFO waits for a writer; a terminal must not become ours.
@@ -67,9 +103,23 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
 }
 
 Result<void> replace_file(const std::string& path, std::string_view text) {
-  const auto at = Folder::open_parent(path);
-  if (!at) return tl::unexpected(at.error());
-  return at->first.replace(at->second, text, 0644, Durable::kYes);
+  auto at = Folder::open_parent(path);
+  for (unsigned links = 0; at; ++links) {
+    const auto& [folder, name] = *at;
+    const auto there = name == "." ? folder.status() : folder.look_at(name);
+    const std::string place = folder.path_of(name);
+    if (!there || S_ISREG(there->st_mode)) return replace_in(folder, name, there, text);
+    if (!S_ISLNK(there->st_mode) || folder.holds_descriptors()) {
+      return fail(ErrorKind::kUsage, "{} is {}; name a file", place,
+                  S_ISDIR(there->st_mode) ? "a folder" : "a device or a pipe, which stays");
+    }
+    const bool is_others = there->st_uid != 0 && there->st_uid != acting_uid();
+    const auto leads =
+        is_others || links >= Folder::kMostLinks ? std::nullopt : folder.followed(name);
+    if (!leads) return fail("{}: a link is in the way; name the place that it leads to", place);
+    at = Folder::open_parent(*leads);
+  }
+  return tl::unexpected(at.error());
 }
 
 }  // namespace trapline

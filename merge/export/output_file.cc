@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,14 +16,6 @@
 namespace trapline {
 
 namespace {
-
-constexpr unsigned kMostLinks = 40;  // as the kernel
-
-// /dev/stdout, /dev/fd/N: the descriptor itself, wherever it leads.
-bool is_descriptor(const Folder& folder) {
-  struct statfs status {};
-  return ::fstatfs(folder.fd(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
-}
 
 tl::unexpected<Error> fail_for_existing(const std::string& path) {
   return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
@@ -49,7 +39,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
   if (there && S_ISDIR(there->st_mode)) {
     return fail(ErrorKind::kUsage, "{} is a folder; name a file with -o", path);
   }
-  if (there && S_ISLNK(there->st_mode) && is_descriptor(folder)) {
+  if (there && S_ISLNK(there->st_mode) && folder.holds_descriptors()) {
     std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error that names the file
     UniqueFd descriptor(::openat(folder.fd(), name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
     if (descriptor) return OutputFile(path, std::move(descriptor));
@@ -61,7 +51,8 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
     if (!device) return tl::unexpected(std::move(device).error());
     return OutputFile(path, std::move(*device));
   }
-  if (const auto leads = there && links < kMostLinks ? folder.followed(name) : std::nullopt) {
+  if (const auto leads =
+          there && links < Folder::kMostLinks ? folder.followed(name) : std::nullopt) {
     auto at = Folder::open_parent(*leads);
     if (!at) return tl::unexpected(std::move(at).error());
     return create_in(std::move(at->first), at->second, force, links + 1);

@@ -190,6 +190,31 @@ TEST_F(RootsFolderTest, RootFollowsLinksThatOnlyRootCanHaveMade) {
   EXPECT_EQ(text(outside_), "outside");
 }
 
+TEST_F(RootsFolderTest, NoFileOrLinkOfAnotherUserIsReplaced) {
+  ASSERT_EQ(::chown((temporary_ / "in").c_str(), 0, 0), 0);
+  ASSERT_EQ(::chmod((temporary_ / "in").c_str(), 01777), 0);
+  const std::string file = temporary_ / "in/file";
+  const std::string beside = file + "." + std::to_string(::getpid()) + ".new";
+  for (const std::string& his : {file, file + ".new", beside}) {
+    std::ofstream(his) << "his";
+    ASSERT_EQ(::chown(his.c_str(), kUser, kUser), 0);
+  }
+  EXPECT_FALSE(replace_file(file, "ours")) << "the name beside it is taken";
+  ASSERT_EQ(::unlink(beside.c_str()), 0);
+  const auto replaced = replace_file(file, "ours");
+  ASSERT_FALSE(replaced);
+  EXPECT_THAT(replaced.error().message, HasSubstr("file: belongs to user 54321"));
+  EXPECT_FALSE(fs::exists(beside));
+  ASSERT_TRUE(replace_file(temporary_ / "in/other", "ours"));
+  EXPECT_EQ(text(file) + text(file + ".new"), "hishis");
+  link("link", outside_);
+  ASSERT_EQ(::lchown((temporary_ / "in/link").c_str(), kUser, kUser), 0);
+  const auto followed = replace_file(temporary_ / "in/link", "ours");
+  ASSERT_FALSE(followed);
+  EXPECT_THAT(followed.error().message, HasSubstr("a link is in the way"));
+  EXPECT_EQ(text(outside_), "outside");
+}
+
 TEST_F(RootsFolderTest, ASecondNameOfAFileIsNotWritten) {
   fs::create_hard_link(outside_, temporary_ / "in/file");
   const auto file = folder().open_file("file", O_RDWR);

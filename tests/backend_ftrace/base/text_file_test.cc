@@ -32,6 +32,40 @@ TEST(TextFileTest, NeverWaitsForAFifoNorReadsADevice) {
   }
 }
 
+TEST(TextFileTest, AFileThatIsReplacedKeepsItsModeAndItsLink) {
+  test::TemporaryFolder folder;
+  const std::string file = folder / "file";
+  std::ofstream(file) << "old";
+  ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
+  std::filesystem::create_symlink("file", folder / "link");
+  const auto replaced = replace_file(folder / "link", "new");
+  ASSERT_TRUE(replaced) << replaced.error().message;
+  EXPECT_EQ(read_text(file).value_or(""), "new");
+  struct stat status {};
+  ASSERT_EQ(::lstat((folder / "link").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640u);
+  const std::filesystem::directory_iterator all(folder.path());
+  EXPECT_EQ(std::distance(begin(all), end(all)), 2) << "nothing is left beside it";
+}
+
+TEST(TextFileTest, WhatIsNoFileIsNotReplaced) {
+  test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  std::filesystem::create_symlink("/proc/self/fd/1", folder / "stdout");
+  for (const char* name : {"fifo", "null", "stdout", "."}) {
+    const auto before = std::filesystem::symlink_status(folder / name).type();
+    const auto replaced = replace_file(folder / name, "text");
+    ASSERT_FALSE(replaced) << name;
+    EXPECT_EQ(replaced.error().kind, ErrorKind::kUsage) << name;
+    EXPECT_THAT(replaced.error().message, HasSubstr("name a file")) << name;
+    EXPECT_EQ(std::filesystem::symlink_status(folder / name).type(), before) << name;
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST(TextFileTest, StopsAtTheLimit) {
   test::TemporaryFolder folder;
   std::ofstream(folder / "text") << std::string(5000, 'x');

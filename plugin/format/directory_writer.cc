@@ -7,10 +7,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "backend_ftrace/base/paths.h"
 #include "plugin/format/task.h"
 
 namespace trapline {
@@ -40,6 +41,14 @@ Result<void> remove_recording(const Folder& above, const std::string& name, cons
     if (!gone) return gone;
   }
   return above.remove(name);
+}
+
+// Where the folder is: asked of its descriptor, since its name may lead elsewhere meanwhile.
+std::string real_place(const Folder& folder) {
+  std::error_code error;
+  const auto link = fmt::format("/proc/self/fd/{}", folder.fd());
+  const auto place = std::filesystem::read_symlink(link, error);
+  return !error && place.is_absolute() ? place.string() : folder.path();
 }
 
 constexpr std::size_t kFewTasks = 64;  // each of so many is in info at once
@@ -73,7 +82,7 @@ Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, Uftrace
       return fail(ErrorKind::kUsage,
                   "{} is not empty and holds no earlier recording; give another directory", path);
     }
-    name = real_path(name);  // a symbolic link stays; what it leads to is replaced
+    name = real_place(*there);  // a symbolic link stays; what it leads to is replaced
   } else if (const auto slash = name.rfind('/'); slash != name.npos && slash != 0) {
     (void)Folder::open_or_make(name.substr(0, slash));  // what fails here fails again below
   }

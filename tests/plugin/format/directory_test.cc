@@ -1,8 +1,14 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <thread>
 
 #include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
@@ -146,6 +152,44 @@ TEST_F(DirectoryTest, ALinkToARecordingStaysALink) {
   ASSERT_TRUE(writer->commit());
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_FALSE(std::filesystem::exists(path_ + "/100.dat"));
+}
+
+// Root's, in a folder whose user changes meanwhile what the name leads to.
+TEST_F(DirectoryTest, ALinkThatIsPutInItsPlaceLeadsNowhere) {
+  constexpr uid_t kUser = 54321;
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  namespace fs = std::filesystem;
+  const std::string victim = folder_ / "victim", his = folder_ / "his", link = his + "/link";
+  fs::create_directory(victim);
+  std::ofstream(victim + "/info") << "root's";
+  fs::create_directory(his);
+  ASSERT_EQ(::chown(his.c_str(), kUser, kUser), 0);
+  path_ = his + "/data";
+  std::atomic<bool> ended{false};
+  std::thread attacker([&] {
+    while (!ended) {
+      (void)::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, link.c_str(), RENAME_EXCHANGE);
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    std::error_code swapped;  // while it was removed
+    while (!fs::is_empty(his)) {
+      for (const auto& left : fs::directory_iterator(his)) fs::remove_all(left.path(), swapped);
+    }
+    fs::create_directory(path_);
+    std::ofstream(path_ + "/info") << "earlier";
+    fs::create_directory_symlink(victim, his + "/fresh");
+    EXPECT_EQ(::lchown((his + "/fresh").c_str(), kUser, kUser), 0);
+    EXPECT_EQ(::rename((his + "/fresh").c_str(), link.c_str()), 0);
+    auto made = DirectoryWriter::create(path_, {});
+    if (made) (void)made->commit();
+  }
+  ended = true;
+  attacker.join();
+  std::string text;
+  std::getline(std::ifstream(victim + "/info"), text);
+  EXPECT_EQ(text, "root's");
+  EXPECT_EQ(names_beside(), 2u) << "the victim and his folder";
 }
 
 TEST_F(DirectoryTest, TasksHaveTheSessionThatCoversTheirStart) {

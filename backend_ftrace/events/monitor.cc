@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/blocked_signals.h"
+#include "backend_ftrace/events/output_place.h"
 #include "backend_ftrace/events/runtime.h"
 #include "trapline/events.h"
 
@@ -25,7 +26,8 @@ int listener = -1;
 int stop_pipe[2] = {-1, -1};
 pthread_t thread;
 std::atomic<bool> running{false};
-char socket_path[sizeof(sockaddr_un::sun_path)];
+int socket_folder = AT_FDCWD;  // that holds it
+char socket_name[sizeof(sockaddr_un::sun_path)];
 
 void send_all(int fd, const char* text, std::size_t size) {
   while (size > 0) {
@@ -171,16 +173,28 @@ void* run(void*) {
   }
 }
 
+// Where root's socket is, the folder's descriptor says: of its path others could lead it astray.
+bool address_of(const trapline::OutputPlace& place, sockaddr_un& address) {
+  address.sun_family = AF_UNIX;
+  char* const path = address.sun_path;
+  constexpr std::size_t kSize = sizeof address.sun_path;
+  const int size = place.folder ? std::snprintf(path, kSize, "/proc/self/fd/%d/%s",
+                                                place.folder.get(), place.name)
+                                : std::snprintf(path, kSize, "%s", place.name);
+  return size > 0 && static_cast<std::size_t>(size) < kSize;
+}
+
 // A socket file that nobody listens on any more is removed; any other file is left alone.
-bool clear_stale(const sockaddr_un& address) {
+bool clear_stale(const trapline::OutputPlace& place, const sockaddr_un& address) {
   struct stat status {};
-  if (::lstat(address.sun_path, &status) != 0) return true;
+  if (::fstatat(place.at(), place.name, &status, AT_SYMLINK_NOFOLLOW) != 0) return true;
   if (!S_ISSOCK(status.st_mode)) return false;
-  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool alive =
-      ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(probe);
-  return !alive && ::unlink(address.sun_path) == 0;
+  // Who listens may be too busy, or somebody else: only a refusal says that nobody does.
+  const trapline::UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool is_stale =
+      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno == ECONNREFUSED;
+  return is_stale && ::unlinkat(place.at(), place.name, 0) == 0;
 }
 
 int give_up(const char* path, const char* reason, char* error, std::size_t error_size) {
@@ -224,26 +238,30 @@ int trapline_monitor_start(const char* path, char* error, std::size_t error_size
     return -1;
   }
   sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof address.sun_path) {
+  trapline::OutputPlace place;
+  const bool fits = std::strlen(path) < sizeof address.sun_path;
+  if (fits && !trapline::find_output_place(path, place)) {
+    const char* link = errno == ELOOP ? "a link in its path is not followed" : nullptr;
+    return give_up(path, link != nullptr ? link : std::strerror(errno), error, error_size);
+  }
+  if (!fits || !address_of(place, address)) {
     return give_up(path, "the path is too long for a socket", error, error_size);
   }
-  std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-  if (!clear_stale(address)) {
+  if (!clear_stale(place, address)) {
     return give_up(path, "there is a file, or a program listens already", error, error_size);
   }
   listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  // Only the same user may switch events; nobody can connect before listen().
-  if (listener < 0 ||
+  // Only the same user may switch events: the file that bind() makes has the socket's own mode.
+  if (listener < 0 || ::fchmod(listener, 0600) != 0 ||
       ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(path, 0600) != 0 || ::listen(listener, 4) != 0 ||
-      ::pipe2(stop_pipe, O_CLOEXEC) != 0) {
+      ::listen(listener, 4) != 0 || ::pipe2(stop_pipe, O_CLOEXEC) != 0) {
     return give_up(path, std::strerror(errno), error, error_size);
   }
   const trapline::BlockedSignals blocked;
   const int failed = ::pthread_create(&thread, nullptr, run, nullptr);
   if (failed != 0) return give_up(path, std::strerror(failed), error, error_size);
-  std::snprintf(socket_path, sizeof socket_path, "%s", path);
+  std::snprintf(socket_name, sizeof socket_name, "%s", place.name);
+  socket_folder = place.folder ? place.folder.release() : AT_FDCWD;
   return 0;
 }
 
@@ -255,7 +273,9 @@ void trapline_monitor_stop(void) {
     ::close(*fd);
     *fd = -1;
   }
-  ::unlink(socket_path);
+  ::unlinkat(socket_folder, socket_name, 0);
+  if (socket_folder >= 0) ::close(socket_folder);
+  socket_folder = AT_FDCWD;
   running = false;
 }
 

@@ -1,5 +1,6 @@
 // Where events go, apart from the simple backend: the default marker, the log, syslog.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <syslog.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/events/output_place.h"
 #include "backend_ftrace/events/runtime.h"
 #include "backend_ftrace/format_text.h"
 #include "trapline/events.h"
@@ -53,16 +55,40 @@ void open_marker() {
   errno = saved;
 }
 
+bool is_descriptor(const char* path) {
+  if (std::strcmp(path, "/dev/stdout") == 0 || std::strcmp(path, "/dev/stderr") == 0) return true;
+  if (std::strncmp(path, "/dev/fd/", 8) != 0 || path[8] == '\0') return false;
+  return path[8 + std::strspn(path + 8, "0123456789")] == '\0';
+}
+
+// A link is followed only to a descriptor: another may have been laid by somebody else.
+int open_log_path(const char* path, const char** reason) {
+  if (is_descriptor(path)) {
+    const int fd = ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0) *reason = std::strerror(errno);
+    return fd;
+  }
+  const int fd = trapline::open_output(path, O_WRONLY | O_APPEND, reason);
+  struct stat status {};
+  if (fd < 0) return -1;
+  const bool is_known = ::fstat(fd, &status) == 0;
+  const bool is_stream = S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode);
+  // A terminal or a reader that is slow is waited for, as ever.
+  if (is_known && (S_ISREG(status.st_mode) || is_stream) && ::fcntl(fd, F_SETFL, O_APPEND) == 0) {
+    return fd;
+  }
+  ::close(fd);
+  *reason = "neither a file nor a character device";
+  return -1;
+}
+
 void open_log() {
   if (const char* path = ::secure_getenv("TRAPLINE_LOG"); path != nullptr && *path != '\0') {
-    // A link is followed only to the standard streams: another may have been laid by somebody else.
-    const int links = std::strncmp(path, "/dev/", 5) == 0 ? 0 : O_NOFOLLOW;
-    const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | links, 0644);
-    if (fd >= 0) {
+    const char* reason = "";
+    if (const int fd = open_log_path(path, &reason); fd >= 0) {
       log_fd = fd;
     } else {
-      std::fprintf(stderr, "trapline: %s: %s; the log goes to standard error\n", path,
-                   std::strerror(errno));
+      std::fprintf(stderr, "trapline: %s: %s; the log goes to standard error\n", path, reason);
     }
   }
   log_prefix = is_set("TRAPLINE_LOG_PREFIX");

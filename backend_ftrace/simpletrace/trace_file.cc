@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backend_ftrace/clock.h"
+#include "backend_ftrace/events/output_place.h"
 #include "backend_ftrace/simpletrace/format.h"
 
 namespace trapline::simpletrace {
@@ -20,12 +21,8 @@ std::uint32_t ends[sizeof buffer / sizeof(RecordHeader)];  // of the entries in 
 }  // namespace
 
 int open_trace_path(const char* path, const char** reason) {
-  const int fd =
-      ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644);
-  if (fd < 0) {
-    *reason = errno == ELOOP ? "a symbolic link, which is not followed" : std::strerror(errno);
-    return -1;
-  }
+  const int fd = open_output(path, O_WRONLY, reason);
+  if (fd < 0) return -1;
   struct stat status {};
   if (::fstat(fd, &status) == 0 && !S_ISFIFO(status.st_mode)) return fd;
   ::close(fd);

@@ -23,9 +23,8 @@ struct Entry {
 // Strings in a ring are padded to 8 bytes; in the file they are not.
 constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_t{7}; }
 
-// A descriptor for writing. A link at the end of the path is not followed, since somebody else may
-// have laid it; a pipe is refused, since its open would wait. -1: `*reason` says why, in static
-// memory or strerror's. PATH_MAX is the limit of the path.
+// A descriptor for writing, as open_output() gives it (events/output_place.h). A pipe is refused,
+// since it cannot be written at its beginning.
 [[nodiscard]] int open_trace_path(const char* path, const char** reason);
 
 // One per program: its buffer is.

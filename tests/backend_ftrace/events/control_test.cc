@@ -2,12 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
+#include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/events/client.h"
 #include "tests/support/temporary_folder.h"
 #include "trace-control.h"
@@ -126,6 +133,58 @@ TEST_F(ControlTest, AMonitorSocketIsForTheSameUserAndLeavesOtherFilesAlone) {
   struct stat status {};
   ASSERT_EQ(::stat(socket.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(ControlTest, ASocketThatSomebodyListensOnStaysHoweverBusyHeIs) {
+  const std::string busy = path("busy");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  busy.copy(address.sun_path, sizeof address.sun_path - 1);
+  const auto* at = reinterpret_cast<const sockaddr*>(&address);
+  const UniqueFd listens(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listens.get(), at, sizeof address), 0);
+  ASSERT_EQ(::listen(listens.get(), 0), 0);
+  const UniqueFd waits(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ASSERT_EQ(::connect(waits.get(), at, sizeof address), 0);
+  EXPECT_EQ(trapline_monitor_start(busy.c_str(), error_, sizeof error_), -1);
+  EXPECT_THAT(error_, HasSubstr("a program listens already"));
+  EXPECT_EQ(::access(busy.c_str(), F_OK), 0);
+}
+
+// In a folder of somebody else's, who may put a link in the place of the socket at any moment.
+TEST_F(ControlTest, NoLinkOfSomebodyElseLeadsRootsMonitorAstray) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string his = path("his"), victim = path("victim");
+  const std::string socket = his + "/socket", link = his + "/link";
+  ASSERT_EQ(::mkdir(his.c_str(), 0755), 0);
+  ASSERT_EQ(::chown(his.c_str(), 54321, 54321), 0);
+  std::ofstream(victim) << "root's";
+  ASSERT_EQ(::chmod(victim.c_str(), 0644), 0);
+  std::filesystem::create_symlink(folder_.path(), link);
+  EXPECT_EQ(trapline_monitor_start((link + "/socket").c_str(), error_, sizeof error_), -1);
+  EXPECT_THAT(error_, HasSubstr("a link in its path is not followed"));
+  std::atomic<bool> ended{false};
+  std::thread attacker([&] {
+    while (!ended) {
+      struct stat there {};
+      std::error_code ignored;
+      ::unlink(link.c_str());
+      std::filesystem::create_symlink(victim, link, ignored);
+      while (!ended && (::lstat(socket.c_str(), &there) != 0 || !S_ISSOCK(there.st_mode))) continue;
+      (void)::rename(link.c_str(), socket.c_str());
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      ::unlink(socket.c_str());
+    }
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    if (trapline_monitor_start(socket.c_str(), error_, sizeof error_) == 0) trapline_monitor_stop();
+  }
+  ended = true;
+  attacker.join();
+  struct stat status {};
+  ASSERT_EQ(::stat(victim.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0644u);
 }
 
 TEST_F(ControlTest, NonsenseAndEndlessLinesDoNotHarmTheMonitor) {

@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -139,6 +141,55 @@ TEST_F(EnvironmentTest, TheLayoutIsChosenByTheEnvironment) {
               HasSubstr("TRAPLINE_TRACE_LAYOUT: 'old' is not a layout; use qemu or rfc"));
   EXPECT_EQ(::unlink(unnamed().c_str()), 0);
   ::unsetenv("TRAPLINE_TRACE_LAYOUT");
+}
+
+// What the log's opening says: this program, run anew, opens it before it lists its tests.
+std::string said_of_log(const std::string& log) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command = "TRAPLINE_LOG='" + log + "' timeout 20 '" + program +
+                              "' --gtest_list_tests 2>&1 >/dev/null || echo failed";
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  std::string said;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
+  ::pclose(pipe);
+  return said;
+}
+
+TEST(LogTest, IsAFileOrADeviceAndIsNotWaitedFor) {
+  test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("new", folder / "link");
+  for (const std::string& log : {folder / "new", folder / "new", std::string("/dev/null"),
+                                 std::string("/dev/stderr"), std::string("/dev/fd/1")}) {
+    EXPECT_EQ(said_of_log(log), "") << log;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "new"));
+  EXPECT_THAT(said_of_log(folder / "fifo"), HasSubstr("fifo: a pipe that nobody reads"));
+  EXPECT_THAT(said_of_log(folder / "link"), HasSubstr("link: a symbolic link, which is not"));
+  EXPECT_THAT(said_of_log(folder.path()), HasSubstr("Is a directory"));
+}
+
+TEST(LogTest, RootsIsMadeWhereNobodyElseLeadsIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  test::TemporaryFolder folder;
+  const std::string his = folder / "his", roots = folder / "roots";
+  std::filesystem::create_directory(his);
+  std::filesystem::create_directory(roots);
+  std::filesystem::create_symlink(roots, his + "/link");
+  std::filesystem::create_symlink(roots, folder / "own");
+  std::ofstream(his + "/file") << "his";
+  std::ofstream(folder / "precious") << "root's";
+  std::filesystem::create_hard_link(folder / "precious", his + "/second");
+  for (const std::string& made : {his, his + "/file"}) {
+    ASSERT_EQ(::chown(made.c_str(), 54321, 54321), 0);
+  }
+  EXPECT_THAT(said_of_log(his + "/link/log"), HasSubstr("a symbolic link, which is not followed"));
+  EXPECT_THAT(said_of_log(his + "/file"), HasSubstr("not a file that root made"));
+  EXPECT_THAT(said_of_log(his + "/second"), HasSubstr("not a file that root made"));
+  EXPECT_TRUE(std::filesystem::is_empty(roots));
+  EXPECT_EQ(said_of_log(his + "/log"), "");
+  EXPECT_EQ(said_of_log(folder / "own/log"), "") << "by a link that only root can have made";
+  EXPECT_TRUE(std::filesystem::exists(roots + "/log"));
 }
 
 class TraceFileTest : public ::testing::Test {

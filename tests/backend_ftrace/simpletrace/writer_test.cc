@@ -270,6 +270,36 @@ TEST_F(WriterTest, ALinkAndAPipeAreRefusedAndWhatTheLinkNamesStays) {
   EXPECT_THAT(error, HasSubstr("a pipe"));
 }
 
+TEST_F(WriterTest, RootsFileIsMadeWhereNobodyElseLeadsIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string his = path_ + ".his", roots = path_ + ".roots";
+  std::filesystem::create_directory(his);
+  std::filesystem::create_directory(roots);
+  std::ofstream(roots + "/trace") << "root's";
+  std::ofstream(his + "/planted") << "his";
+  std::filesystem::create_directory_symlink(roots, his + "/link");
+  std::filesystem::create_hard_link(roots + "/trace", his + "/second");
+  for (const std::string& made : {his, his + "/planted"}) {
+    ASSERT_EQ(::chown(made.c_str(), 54321, 54321), 0);
+  }
+  for (const char* name : {"/link/trace", "/link/new", "/planted", "/second"}) {
+    const std::string path = his + name;
+    trapline_simple_options options{};
+    options.path = path.c_str();
+    char error[512];
+    EXPECT_EQ(trapline_simple_open(&options, error, sizeof error), -1) << path;
+    EXPECT_THAT(error, ::testing::AnyOf(HasSubstr("a symbolic link, which is not followed"),
+                                        HasSubstr("not a file that root made")));
+  }
+  EXPECT_EQ(std::filesystem::file_size(roots + "/trace"), 6u);
+  EXPECT_FALSE(std::filesystem::exists(roots + "/new"));
+  path_ = his + "/own";
+  open();
+  trace_alpha_read(1);
+  trapline_simple_close();
+  EXPECT_THAT(read().lines, ::testing::ElementsAre("alpha_read 1"));
+}
+
 // A switch of the monitor's while the program ends.
 TEST_F(WriterTest, ClosingWaitsForASwitch) {
   for (int i = 0; i < 50; ++i) {

@@ -111,7 +111,7 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
     if (!there || S_ISREG(there->st_mode)) return replace_in(folder, name, there, text);
     if (!S_ISLNK(there->st_mode) || folder.holds_descriptors()) {
       return fail(ErrorKind::kUsage, "{} is {}; name a file", place,
-                  S_ISDIR(there->st_mode) ? "a folder" : "a device or a pipe, which stays");
+                  S_ISDIR(there->st_mode) ? "a folder" : "not a file that can be replaced");
     }
     const bool is_others = there->st_uid != 0 && there->st_uid != acting_uid();
     const auto leads =

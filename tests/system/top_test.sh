@@ -154,6 +154,14 @@ prometheus_has_what_the_report_counts() {
   expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed 's/[{ ].*//' | sort -u |
     while read -r name; do grep -q "^# TYPE $name " "$work/figures" || echo "$name"; done)"
   [ "$(find "$work" -name 'figures*' | wc -l)" = 1 ] || fail "something is left beside the file"
+  ln -s /dev/null "$work/device"
+  for place in "$work/device" /dev/stdout "$work"; do
+    run "$trapline" top --prometheus "$place" --batch "$recording"
+    expect_equal "exit status for $place" 2 "$status"
+    expect_contains "$work/stderr" "name a file"
+  done
+  [ -c /dev/null ] || fail "the device was replaced"
+  [ -L "$work/device" ] || fail "the link was replaced"
 }
 
 an_open_session_is_read_as_it_grows_and_to_its_end() {

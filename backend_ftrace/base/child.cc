@@ -36,6 +36,7 @@ std::optional<int> Child::reap_now(bool block) {
     ended = ::waitpid(pid_, &status, block ? 0 : WNOHANG);
   } while (ended < 0 && errno == EINTR);
   if (ended == pid_) status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (ended < 0 && errno == ECHILD) status_ = -1;
   return status_;
 }
 

@@ -34,6 +34,7 @@ class Child {
     if (!status_) (void)::kill(pid_, signal);
   }
   // Its exit status as a shell gives it (128 + signal): once it has ended; or waits until it has.
+  // -1: it has ended and its status is not known, as where SIGCHLD is ignored.
   [[nodiscard]] std::optional<int> reap() { return status_ ? status_ : reap_now(false); }
   int wait() { return status_ ? *status_ : reap_now(true).value_or(-1); }
   // From here on it may outlive this object.

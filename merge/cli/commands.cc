@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <csignal>
 #include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backend_ftrace/base/inherited.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/config.h"
 #include "merge/cli/help.h"
@@ -15,8 +15,8 @@
 namespace trapline::cli {
 
 int run_command(int argc, char** argv) {
-  // A reader that has gone (| head) ends a command without a word, whatever was inherited.
-  std::signal(SIGPIPE, SIG_DFL);
+  fill_standard_descriptors();  // before any file of ours is opened
+  take_over_signals();
   CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
   app.name("trapline");
   app.set_version_flag("--version", TRAPLINE_VERSION);

@@ -23,6 +23,7 @@ extern "C" {  // glibc 2.36's header has none
 
 #include "backend_ftrace/base/descriptors.h"
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/inherited.h"
 #include "backend_ftrace/clock.h"
 
 namespace trapline::record {
@@ -44,10 +45,7 @@ struct Verdict {
 
 // What a program finds when it is executed: signals and limits as this process found them.
 void reset_process() {
-  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  restore_signals();
   restore_open_files();
 }
 

@@ -38,7 +38,7 @@ struct CommandOptions {
 
 // Guarantees: the child exists, and so has a pid to filter for, before a single instruction of the
 // command runs; it runs only after start(); when the recorder dies before, it ends. The command
-// gets default signals, the caller's limits, and no descriptor of ours but the marker.
+// gets the caller's signals and limits, and no descriptor of ours but the marker.
 //
 //   fork ── waits at the gate ── start() ── exec ── runs ── reap()
 class Command {

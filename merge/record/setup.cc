@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <set>
 
+#include "backend_ftrace/base/inherited.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
@@ -252,7 +253,9 @@ Result<PageFiles> make_page_files(const Instance& instance, const Folder& sessio
 Result<UniqueFd> open_signals(std::initializer_list<int> more) {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&set, number);
+  for (const int number : {SIGINT, SIGTERM, SIGQUIT}) ::sigaddset(&set, number);
+  // A blocked signal is told even where it is ignored: nohup's is not to end a recording.
+  if (!is_ignored_by_caller(SIGHUP)) ::sigaddset(&set, SIGHUP);
   for (const int number : more) ::sigaddset(&set, number);
   for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // errors of write() tell
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0)

@@ -60,7 +60,8 @@ struct ReadyInstance {
 [[nodiscard]] std::size_t page_size_of(const Instance& instance);
 [[nodiscard]] Result<unsigned> count_cpus(const Instance& instance);
 
-// Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT and those of `more`; a descriptor that tells them.
+// Blocks SIGINT, SIGTERM, SIGQUIT, SIGHUP where the caller does not ignore it (nohup), and those of
+// `more`; a descriptor that tells them.
 // SIGPIPE and SIGXFSZ (a file as large as its limit) are ignored for good.
 [[nodiscard]] Result<UniqueFd> open_signals(std::initializer_list<int> more = {});
 [[nodiscard]] UniqueFd open_ticks(std::uint64_t period_ns);  // readable once in it

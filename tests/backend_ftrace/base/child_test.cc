@@ -56,6 +56,15 @@ TEST(ChildTest, EndsWithItsObjectAndLeavesNoZombie) {
   EXPECT_EQ(errno, ECHILD);
 }
 
+TEST(ChildTest, OneWhoseStatusTheKernelDroppedHasEnded) {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  auto child = Child::start([](UniqueFd&) { return 7; });
+  ASSERT_TRUE(child);
+  EXPECT_EQ(child->wait(), -1);
+  EXPECT_EQ(child->reap(), -1);
+  ::signal(SIGCHLD, before);
+}
+
 TEST(ChildTest, OneThatWasLetGoGoesOn) {
   pid_t pid = 0;
   {

@@ -77,6 +77,7 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   session.closed = done.has_value();
   if (done) done = record::write_session(folder, session);
   if (!done) return tl::unexpected(std::move(done).error());
+  (void)made->earlier.remove_older();
   return saved;
 }
 

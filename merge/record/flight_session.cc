@@ -45,10 +45,15 @@ Result<void> write_parts(const Folder& folder, const FlightContent& content, con
 Result<void> write_flight_session(const Folder& store, const std::string& name,
                                   const FlightContent& content, const FlightCut& cut,
                                   Session& session) {
-  const auto made = make_session(store, name);
+  auto made = make_session(store, name);
   if (!made) return tl::unexpected(made.error());
   auto wrote = write_parts(made->folder, content, cut, session);
-  if (!wrote) (void)store.remove_tree(name);
+  if (wrote) {
+    (void)made->earlier.remove_older();
+  } else {
+    (void)store.remove_tree(name);
+    (void)made->earlier.put_back();
+  }
   return wrote;
 }
 

@@ -46,6 +46,7 @@ class Held {
   Instance instance_;
   std::vector<EventName> formats_;  // of all events: it may hold some that are off by now
   std::optional<Folder> folder_;
+  EarlierSessions earlier_;
   Session session_;
   ThreadTable threads_;
   UniqueFd lock_;
@@ -88,6 +89,7 @@ Result<void> Held::prepare() {
   if (!made) return tl::unexpected(std::move(made).error());
   folder_.emplace(std::move(made->folder));
   lock_ = std::move(made->lock);
+  earlier_ = std::move(made->earlier);
   describe();
   if (auto wrote = write_session(*folder_, session_); !wrote) return wrote;
   copy_companions(*folder_, options_, *target);
@@ -165,9 +167,12 @@ Result<int> Held::take() {
   if (files) taken = take_pages(*files);
   if (!files || (!taken && files->written() == 0)) {
     if (folder_) (void)remove_session_folder(std::move(*folder_));
+    if (auto back = earlier_.put_back(); !back) say(back.error().message);
     return tl::unexpected(files ? taken.error() : files.error());
   }
   if (!taken) session_.ended_by = taken.error().message;
+  if (const std::string text = earlier_.text(); !text.empty()) say(text);
+  if (auto removed = earlier_.remove_older(); !removed) say("warning: " + removed.error().message);
   const std::uint64_t written = files->written();
   auto closed = close(*files);
   if (!closed) {

@@ -59,6 +59,7 @@ Result<void> Recording::open_session() {
   if (!made) return tl::unexpected(std::move(made).error());
   folder_.emplace(std::move(made->folder));
   lock_ = std::move(made->lock);
+  earlier_ = std::move(made->earlier);
   session_.command = additions_.words;
   session_.added = additions_.added;
   session_.pid = options_.pid;
@@ -199,6 +200,7 @@ Result<int> Recording::run() {
   if (!ready) {
     // Nothing was recorded: no folder that looks like a session.
     if (folder_) (void)remove_session_folder(std::move(*folder_));
+    if (auto back = earlier_.put_back(); !back) say(back.error().message);
     disk_.reset();
     streams_.reset();
     marker_.reset();
@@ -209,6 +211,7 @@ Result<int> Recording::run() {
     }
     return tl::unexpected(std::move(ready).error());
   }
+  if (const std::string text = earlier_.text(); !text.empty()) say(text);
   loop();
   return finish();
 }

@@ -288,6 +288,7 @@ Result<void> Recording::close_session() {
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
   (void)folder_->remove("raw/reserve");
+  if (auto removed = earlier_.remove_older(); !removed) say("warning: " + removed.error().message);
   // Both are better than nothing where the disk is nearly full.
   for (const auto& [name, text] : texts()) (void)folder_->replace(name, text, 0600, Durable::kYes);
   auto finished = finish_locked(*folder_, stats);

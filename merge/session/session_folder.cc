@@ -107,7 +107,7 @@ Result<Folder> make_own(const Above& above) {
 bool is_session(const Folder& folder) { return folder.has_file("session.json"); }
 
 // Makes room for NAME, an earlier session: it becomes NAME.old.
-Result<void> move_aside(const Above& above, const Folder& earlier) {
+Result<EarlierSessions> move_aside(const Above& above, const Folder& earlier) {
   if (!is_session(earlier)) {
     return fail(ErrorKind::kUsage, "{} exists but is not a Trapline session; {}", earlier.path(),
                 kElsewhere);
@@ -120,6 +120,7 @@ Result<void> move_aside(const Above& above, const Folder& earlier) {
   Above old{std::move(*again), above.name + ".old", above.owner};
   auto kept = open_own(old);
   if (!kept) return tl::unexpected(std::move(kept).error());
+  std::string older;
   if (*kept) {
     if (!is_session(**kept)) {
       return fail(ErrorKind::kUsage,
@@ -127,25 +128,28 @@ Result<void> move_aside(const Above& above, const Folder& earlier) {
                   "that name; {}",
                   (*kept)->path(), earlier.path(), kElsewhere);
     }
-    // The folder that --user's plugin wrote is neither root's nor the owner's.
-    auto removed = above.folder.remove_tree(old.name);
-    if (!removed && above.owner) {
-      old.folder.set_identity(std::nullopt);
-      removed = old.folder.remove_tree(old.name);
+    older = fmt::format("{}.{}", old.name, ::getpid());
+    if (auto moved = above.folder.rename(old.name, older); !moved) {
+      return tl::unexpected(std::move(moved).error());
     }
-    if (!removed) return removed;
   }
-  return above.folder.rename(above.name, old.name);
+  if (auto moved = above.folder.rename(above.name, old.name); !moved) {
+    if (!older.empty()) (void)above.folder.rename(older, old.name);
+    return tl::unexpected(std::move(moved).error());
+  }
+  return EarlierSessions(std::move(old.folder), above.name, std::move(older));
 }
 
-Result<Folder> make_session_folder(const Above& above) {
+Result<Folder> make_session_folder(const Above& above, EarlierSessions& earlier) {
   auto folder = open_own(above);
   if (!folder) return tl::unexpected(std::move(folder).error());
   if (*folder) {
     const auto names = (*folder)->names();
     if (!names) return tl::unexpected(names.error());
     if (!names->empty()) {
-      if (auto moved = move_aside(above, **folder); !moved) return tl::unexpected(moved.error());
+      auto moved = move_aside(above, **folder);
+      if (!moved) return tl::unexpected(std::move(moved).error());
+      earlier = std::move(*moved);
       folder->reset();
     }
   }
@@ -165,11 +169,13 @@ Result<Folder> make_session_folder(const Above& above) {
   return std::move(**folder);
 }
 
-Result<NewSession> locked(Result<Folder> folder) {
-  if (!folder) return tl::unexpected(std::move(folder).error());
-  auto lock = lock_session(*folder);
-  if (lock) return NewSession{std::move(*folder), std::move(*lock)};
-  (void)remove_session_folder(std::move(*folder));
+Result<NewSession> make_locked(const Above& above) {
+  EarlierSessions earlier;
+  auto folder = make_session_folder(above, earlier);
+  auto lock = folder ? lock_session(*folder) : tl::unexpected(folder.error());
+  if (lock) return NewSession{std::move(*folder), std::move(*lock), std::move(earlier)};
+  if (folder) (void)remove_session_folder(std::move(*folder));
+  (void)earlier.put_back();
   return tl::unexpected(std::move(lock).error());
 }
 
@@ -201,16 +207,41 @@ Result<Folder> open_own_folder(const std::string& path) {
   return make_own(*above);
 }
 
+std::string EarlierSessions::text() const {
+  if (!parent_) return {};
+  return fmt::format("the earlier {} is now {}.old{}", parent_->path_of(name_), name_,
+                     older_.empty() ? "" : "; the one before it is removed at the end");
+}
+
+Result<void> EarlierSessions::remove_older() {
+  if (older_.empty()) return {};
+  const std::string older = std::exchange(older_, {});
+  auto removed = parent_->remove_tree(older);
+  if (removed || !parent_->identity()) return removed;
+  // The folder that --user's plugin wrote is neither root's nor the owner's.
+  parent_->set_identity(std::nullopt);
+  return parent_->remove_tree(older);
+}
+
+Result<void> EarlierSessions::put_back() {
+  if (!parent_) return {};
+  const Folder parent = std::move(*parent_);
+  parent_.reset();
+  auto moved = parent.rename(name_ + ".old", name_);
+  if (moved && !older_.empty()) moved = parent.rename(older_, name_ + ".old");
+  return moved;
+}
+
 Result<NewSession> make_session(const std::string& path) {
   const auto above = open_above(path);
   if (!above) return tl::unexpected(above.error());
-  return locked(make_session_folder(*above));
+  return make_locked(*above);
 }
 
 Result<NewSession> make_session(const Folder& parent, const std::string& name) {
   auto again = parent.again();
   if (!again) return tl::unexpected(std::move(again).error());
-  return locked(make_session_folder({std::move(*again), name, parent.identity()}));
+  return make_locked({std::move(*again), name, parent.identity()});
 }
 
 Result<Folder> open_session_folder(const std::string& path) {

@@ -7,7 +7,9 @@
 // byte on: nothing is given away afterwards, and what a killed recorder leaves is his.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "backend_ftrace/base/folder.h"
 
@@ -22,13 +24,34 @@ namespace trapline {
 // else's, or a link.
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
 
+// The sessions that made room for a new one: NAME is now NAME.old, and what was NAME.old, the older
+// one, is NAME.old.PID until remove_older(), so that all of them can be put back.
+class EarlierSessions {
+ public:
+  EarlierSessions() = default;
+  EarlierSessions(Folder parent, std::string name, std::string older)
+      : parent_(std::move(parent)), name_(std::move(name)), older_(std::move(older)) {}
+
+  // "the earlier run is now run.old; …", for the user; empty: there was none.
+  [[nodiscard]] std::string text() const;
+  // Does nothing where there is none.
+  [[nodiscard]] Result<void> remove_older();
+  // NAME must be gone, or an empty folder.
+  [[nodiscard]] Result<void> put_back();
+
+ private:
+  std::optional<Folder> parent_;
+  std::string name_, older_;  // older_: empty: none
+};
+
 // A new session's folder with its raw/, and the lock that its writer holds as long as it lives.
 struct NewSession {
   Folder folder;
   UniqueFd lock;
+  EarlierSessions earlier;  // whoever removes `folder` puts them back
 };
-// An earlier session of that name becomes NAME.old (and replaces an earlier NAME.old). A folder
-// that holds anything else is refused.
+// An earlier session of that name becomes NAME.old. A folder that holds anything else is refused.
+// Where there is no new session all is as it was.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
 // The same below a folder of its owner's.
 [[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);

@@ -1,0 +1,87 @@
+#include "merge/session/session_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/text_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SessionFolderTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string run() const { return folder_.path() + "/run"; }
+
+  // A session that tells which it is.
+  NewSession begin(const std::string& which) {
+    auto made = make_session(run());
+    EXPECT_TRUE(made) << made.error().message;
+    EXPECT_TRUE(made->folder.replace("session.json", "{}"));
+    EXPECT_TRUE(made->folder.replace("which", which));
+    return std::move(*made);
+  }
+  void record(const std::string& which) { EXPECT_TRUE(begin(which).earlier.remove_older()); }
+
+  // "run: b, run.old: a", by name.
+  [[nodiscard]] std::string sessions() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      const std::string which = read_text(entry.path() / "which").value_or("-");
+      found.push_back(entry.path().filename().string() + ": " + which);
+    }
+    std::sort(found.begin(), found.end());
+    std::string text;
+    for (const std::string& one : found) text += (text.empty() ? "" : ", ") + one;
+    return text;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(SessionFolderTest, TheEarlierOneIsKeptAndTheOneBeforeGoesAtTheEnd) {
+  record("a");
+  record("b");
+  EXPECT_EQ(sessions(), "run: b, run.old: a");
+  NewSession third = begin("c");
+  EXPECT_NE(sessions().find(": a"), std::string::npos) << "it went before the end";
+  EXPECT_EQ(third.earlier.text(),
+            "the earlier " + run() + " is now run.old; the one before it is removed at the end");
+  ASSERT_TRUE(third.earlier.remove_older());
+  EXPECT_EQ(sessions(), "run: c, run.old: b");
+}
+
+TEST_F(SessionFolderTest, ANewOneThatComesToNothingCostsNoEarlierOne) {
+  record("a");
+  record("b");
+  NewSession third = begin("c");
+  ASSERT_TRUE(remove_session_folder(std::move(third.folder)));
+  ASSERT_TRUE(third.earlier.put_back());
+  EXPECT_EQ(sessions(), "run: b, run.old: a");
+  EXPECT_EQ(third.earlier.text(), "") << "it is told as moved";
+}
+
+TEST_F(SessionFolderTest, AFirstOneHasNoEarlierOne) {
+  NewSession first = begin("a");
+  EXPECT_EQ(first.earlier.text(), "");
+  EXPECT_TRUE(first.earlier.remove_older());
+  EXPECT_TRUE(first.earlier.put_back());
+  EXPECT_EQ(sessions(), "run: a");
+}
+
+TEST_F(SessionFolderTest, WhatIsNoSessionIsLeftWhereItIs) {
+  record("a");
+  fs::create_directory(run() + ".old");
+  fs::create_directory(run() + ".old/mine");
+  EXPECT_FALSE(make_session(run()));
+  EXPECT_EQ(sessions(), "run: a, run.old: -");
+}
+
+}  // namespace
+}  // namespace trapline

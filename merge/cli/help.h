@@ -44,6 +44,7 @@ class OptionGroup {
   CLI::Option* add(const std::string& names, Value& value, const std::string& argument,
                    const std::string& text) const {
     CLI::Option* option = command_.add_option(names, value, text)->group(group_);
+    refuse_empty(*option);
     using Number = typename NumberOf<Value>::type;
     if constexpr (std::is_arithmetic_v<Number>) take_numbers<Number>(*option);
     return argument.empty() ? option : option->type_name(argument);

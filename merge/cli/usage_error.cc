@@ -87,6 +87,14 @@ std::string out_of_range(std::string_view value, std::string_view least, std::st
   return fmt::format("{} is out of range; give a number from {} to {}", value, least, most);
 }
 
+void refuse_empty(CLI::Option& option) {
+  option.check(
+      [](const std::string& text) -> std::string {
+        return text.empty() ? "the value is empty; give one, or leave the option out" : "";
+      },
+      "");
+}
+
 void refuse_text(const std::string& option, const std::string& value) {
   // `--pid $(pgrep qemu) --duration 1s`, where pgrep found none.
   throw ValueError(value.starts_with("--")

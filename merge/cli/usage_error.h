@@ -29,7 +29,7 @@ template <typename Number>
   const auto check = [least, most](const std::string& text) -> std::string {
     Number value{};
     if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return {};
-    if (text.find_first_not_of("-+.0123456789") != std::string::npos) return {};
+    if (text.empty() || text.find_first_not_of("-+.0123456789") != std::string::npos) return {};
     return out_of_range(text, fmt::format("{}", least), fmt::format("{}", most));
   };
   return {check, ""};
@@ -38,6 +38,9 @@ template <typename Number>
 // A size of `least` to `most` of the units, of which the option's value becomes the number. To be
 // given to Option::transform().
 [[nodiscard]] CLI::Validator size_in(std::uint64_t unit, std::uint64_t least, std::uint64_t most);
+// Has the option refuse an empty value, as of a variable that is not set: the command would run as
+// if the option had not been given.
+void refuse_empty(CLI::Option& option);
 // Throws a CLI::ParseError where the option's value is none.
 void refuse_text(const std::string& option, const std::string& value);
 // Has the option refuse what is no such number; of counts also negative ones, which conversion

@@ -215,6 +215,57 @@ passes_signals_and_the_exit_status_on() {
   nothing_left "$recorder"
 }
 
+ignoring() {  # ignoring SIGNAL COMMAND...
+  exec python3 -c 'import os, signal, sys
+signal.signal(getattr(signal, sys.argv[1]), signal.SIG_IGN)
+os.execvp(sys.argv[2], sys.argv[2:])' "$@"
+}
+
+what_the_caller_ignores_neither_ends_nor_hangs_a_recording() {
+  run timeout -k 5 60 bash -c "$(declare -f ignoring); "'ignoring "$@"' bash SIGCHLD \
+    "$trapline" record -o "$session" -- sh -c 'exit 7'
+  expect_equal "exit status with SIGCHLD ignored" 7 "$status"
+  # As nohup does.
+  (ignoring SIGHUP "$trapline" record -o "$session" -- sh -c \
+    'grep SigIgn: /proc/self/status; touch "$0"; while :; do sleep 0.05; done' "$work/up") \
+    >"$work/stdout" 2>"$work/stderr" &
+  recorder=$!
+  wait_for command test -e "$work/up"
+  kill -HUP "$recorder"
+  sleep 0.5
+  kill -0 "$recorder" || fail "SIGHUP ended it: $(cat "$work/stderr")"
+  kill -TERM "$recorder"
+  end_recorder
+  grep -q '[13579bdf]$' "$work/stdout" || fail "the command does not ignore SIGHUP: $(cat "$work/stdout")"
+  nothing_left "$recorder"
+}
+
+closed_descriptors_are_no_files_of_the_recording() {
+  status=0
+  "$trapline" record -o "$session" -- sh -c 'echo from the command >&2' <&- >&- 2>&- || status=$?
+  expect_equal "exit status" 0 "$status"
+  expect_equal "files with messages" "" "$(grep -rlaE 'from the command|recorded .* MiB in' "$session" || true)"
+}
+
+a_start_that_fails_keeps_the_earlier_sessions() {
+  local which
+  for which in a b; do
+    run "$trapline" record -o "$session" -- true
+    expect_equal "exit status" 0 "$status"
+    echo "$which" >"$session/which"
+  done
+  expect_contains "$work/stderr" "the earlier $session is now ${session##*/}.old"
+  printf '#!/nonexistent\n' >"$work/command"
+  chmod +x "$work/command"
+  run "$trapline" record -o "$session" -- "$work/command"
+  expect_equal "exit status of a command that cannot run" 1 "$status"
+  expect_equal "sessions" "b a" "$(cat "$session/which" "$session.old/which" | xargs)"
+  run "$trapline" record -o "$session" -- true
+  expect_contains "$work/stderr" "; the one before it is removed at the end"
+  expect_equal "sessions" "$session $session.old" "$(echo "$session"*)"
+  expect_equal "the earlier one" b "$(cat "$session.old/which")"
+}
+
 runs_the_command_as_a_user_with_the_marker() {
   start_recorder --user nobody -- bash -c 'id -un; echo from nobody >&"$TRAPLINE_FTRACE_FD"
     echo anew >"/proc/self/fd/$TRAPLINE_FTRACE_FD"'
@@ -844,6 +895,10 @@ says_what_is_wrong() {
   run "$trapline" record -o "$session" --pid --duration 1s
   expect_equal "exit status without a pid" 2 "$status"
   expect_contains "$work/stderr" "--pid has no value: --duration follows it"
+  run "$trapline" record -o "$session" --user "" -- touch "$work/made"
+  expect_equal "exit status with an empty user" 2 "$status"
+  expect_contains "$work/stderr" "--user: the value is empty; give one, or leave the option out"
+  [ ! -e "$work/made" ] || fail "the command ran as root"
   run "$trapline" record -o "$session" --pid qemu
   expect_equal "exit status with a name for a pid" 2 "$status"
   expect_contains "$work/stderr" "--pid: 'qemu' is not a number"

@@ -50,6 +50,12 @@ TEST(UsageErrorTest, SaysWhatIsWrongWithAValue) {
             "--format: unknown 'xml'; there are text, json");
 }
 
+TEST(UsageErrorTest, RefusesAnEmptyValue) {
+  const std::string fault = ": the value is empty; give one, or leave the option out";
+  for (const char* option : {"--pid", "--count", "--share", "--format", "--on", "--since"})
+    EXPECT_EQ(message({"run", "a", option, ""}), option + fault);
+}
+
 TEST(UsageErrorTest, SaysWhatIsWrongWithOptionsAndWords) {
   const std::string usage = " (trapline run --help prints the usage)";
   EXPECT_EQ(message({"run"}), "run: no RECORDING was given" + usage);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trapline {
 
@@ -55,5 +56,8 @@ inline std::string_view take_line(std::string_view& text) {
 
 // Without leading and trailing white space.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
+
+// As they are typed in a shell: "'a b' c".
+[[nodiscard]] std::string shell_text(const std::vector<std::string>& words);
 
 }  // namespace trapline

@@ -96,23 +96,6 @@ std::vector<std::string> recording_words(const InputOptions& input) {
   return words;
 }
 
-std::string shell_text(const std::vector<std::string>& words) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
-  std::string text;
-  for (const std::string& word : words) {
-    if (!text.empty()) text += ' ';
-    if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : printable(word)) text += c == '\'' ? "'\\''" : std::string(1, c);
-    text += '\'';
-  }
-  return text;
-}
-
 struct ProgressLine::State {
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
   bool shown = false;

@@ -82,8 +82,6 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 
 // The words that name the recording, and how it is read, on the command line.
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
-// As they are typed in a shell: "'a b' c".
-[[nodiscard]] std::string shell_text(const std::vector<std::string>& words);
 // What a page of these recordings says of itself.
 [[nodiscard]] PageOptions page_options(const InputOptions& input, const SelectionOptions& which);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/render/budget.h"
 #include "merge/render/explanation.h"

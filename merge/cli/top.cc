@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/live/top.h"
 

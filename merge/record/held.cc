@@ -177,7 +177,7 @@ Result<int> Held::take() {
   auto closed = close(*files);
   if (!closed) {
     return fail("{}; the pages are in {}/raw: make room and give: trapline record --finish {}",
-                closed.error().message, options_.folder, options_.folder);
+                closed.error().message, options_.folder, shell_text({options_.folder}));
   }
   tell(written);
   const Outcome outcome{*folder_, written, written, taken.has_value()};

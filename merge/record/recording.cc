@@ -256,6 +256,7 @@ void Recording::stop_tracing() {
   }
   (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
+  ended_ = read_clock(ClockId::kMono);
   close_samples();
   (void)look_at_threads();
   if (broken_) {
@@ -297,7 +298,7 @@ Result<void> Recording::close_session() {
   lock_.reset();
   if (!finished) {
     return fail("{}; the pages are in {}/raw: make room and give: trapline record --finish {}",
-                finished.error().message, options_.folder, options_.folder);
+                finished.error().message, options_.folder, shell_text({options_.folder}));
   }
   return wrote;
 }
@@ -315,7 +316,8 @@ Result<int> Recording::finish() {
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   if (!closed) return tl::unexpected(std::move(closed).error());
-  const Outcome outcome{*folder_, streams_->written(), streams_->read(), !broken_};
+  const Outcome outcome{*folder_, streams_->written(), streams_->read(), !broken_,
+                        ended_ - started_};
   for (const std::string& line : summary(session_, outcome)) say(line);
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;

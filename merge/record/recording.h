@@ -84,7 +84,7 @@ class Recording {
   Cgroups cgroups_;
   mode_t umask_ = 022;  // the command's
   SyncLog sync_;
-  std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
+  std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, asked_at_ = 0;
   std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
   unsigned asked_ = 0, ticks_ = 0;
   bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;

@@ -92,7 +92,8 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
 // its owner's rights.
 std::string next_command(const Session& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
-  const std::string report = fmt::format("trapline report {}", folder.path());
+  const std::string path = shell_text({folder.path()});
+  const std::string report = "trapline report " + path;
   // The functions are in a folder that --user's programs write into: root does not go there.
   if (!session.user.empty() && session.out_in_session) return report;
   // Without exits or guest calls nothing has to be looked for: to open a recording without exits
@@ -101,29 +102,27 @@ std::string next_command(const Session& session, const Outcome& outcome) {
       std::ranges::find(session.events, EventName{"kvm", "kvm_exit"}) != session.events.end();
   if (!may_have_exits && session.functions == Functions::kNone && session.qemu_version.empty() &&
       outcome.written != 0) {
-    return fmt::format("trapline timeline {}", folder.path());
+    return "trapline timeline " + path;
   }
   const ActAs as(folder.identity());
   InputOptions how;
   how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
   auto input = open_input(how);
-  if (!input) return fmt::format("trapline info {}", folder.path());
+  if (!input) return "trapline info " + path;
   if (has_exits(input->capabilities)) {
-    return session.snapshot.hits != 0
-               ? fmt::format("trapline timeline {} --around max", folder.path())
-               : report;
+    return session.snapshot.hits != 0 ? "trapline timeline " + path + " --around max" : report;
   }
   Holds most = Holds::kNothing;
   // To look at a million events takes as long as recording them: only where calls were asked for.
   const std::uint64_t looked_at = in_markers(session.functions) ? 1u << 20 : 1u << 14;
   for (const auto& source : input->sources) most = std::max(most, holds(*source, looked_at));
   if (most == Holds::kCalls) return report;
-  return most == Holds::kEvents ? fmt::format("trapline timeline {}", folder.path()) : "";
+  return most == Holds::kEvents ? "trapline timeline " + path : "";
 }
 
 std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
   std::vector<std::string> lines;
-  const double seconds = static_cast<double>(session.end_real_ns - session.start_real_ns) / 1e9;
+  const double seconds = static_cast<double>(outcome.took_ns) / 1e9;
   if (session.snapshot_on.empty()) {
     lines.push_back(fmt::format("recorded {:.1f} MiB in {:.1f} s", mib(outcome.written), seconds));
   } else {

@@ -14,6 +14,7 @@ struct Outcome {
   std::uint64_t written = 0;  // bytes of pages
   std::uint64_t went_by = 0;  // bytes of pages that were read
   bool whole = true;          // nothing cut the recording short
+  std::uint64_t took_ns = 0;  // by a clock that nobody sets
 };
 
 // The command that shows the session; empty where nothing is in it.

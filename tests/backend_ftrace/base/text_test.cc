@@ -42,6 +42,11 @@ TEST(Nearest, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(nearest("xyz", kNames), "");
 }
 
+TEST(ShellText, AWordThatAShellWouldChangeIsQuoted) {
+  EXPECT_EQ(shell_text({"trapline", "report", "run.1/a_b"}), "trapline report run.1/a_b");
+  EXPECT_EQ(shell_text({"a b", "", "it's", "$x"}), "'a b' '' 'it'\\''s' '$x'");
+}
+
 TEST(Printable, NothingReachesTheTerminalAsAControl) {
   EXPECT_EQ(printable("a\x1b[2Jb\n"), "a\\x1b[2Jb\\n");
   EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");

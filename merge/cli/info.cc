@@ -26,20 +26,27 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   for (const auto& [name, text] : source.facts()) fact(name, text);
   fact("clock", source.info().clock +
                     (source.info().cycles ? " (cycles: give --tsc-khz for nanoseconds)" : ""));
-  if (const auto session = session_of_recording(source.info().path); session && session->flight) {
+  const auto session = session_of_recording(source.info().path);
+  if (session && session->flight) {
     const SessionFlight& flight = *session->flight;
     fact("snapshot", fmt::format("asked by {}{}{}", flight.asked_by, flight.why.empty() ? "" : ": ",
                                  flight.why));
   }
   fact("events", grouped(counters.events));
-  const auto lost = [&](const std::string& text) {
-    print_wrapped(fmt::format("  {:<12}", "lost"), text, out, style, {.label = kAlarm});
+  const auto alarm = [&](std::string_view name, const std::string& text) {
+    print_wrapped(fmt::format("  {:<12}", name), text, out, style, {.label = kAlarm});
   };
+  const auto lost = [&](const std::string& text) { alarm("lost", text); };
   const bool lost_samples = counters.lost_samples != 0 || counters.throttled != 0;
   if (counters.lost_samples != 0) lost(grouped(counters.lost_samples) + " samples");
   if (counters.throttled != 0)
     lost(fmt::format("samples for a while, {} times", grouped(counters.throttled)));
-  if (counters.gaps == 0 && !lost_samples) {
+  const auto missing = session ? session->missing() : std::vector<std::string>();
+  const auto warnings = session ? session->warnings : std::vector<std::string>();
+  for (const std::string& sentence : missing) alarm("missing", sentence);
+  for (const std::string& warning : warnings) alarm("warning", printable(warning));
+  const bool is_whole = missing.empty() && warnings.empty();
+  if (counters.gaps == 0 && !lost_samples && is_whole) {
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
     fact("lost", is_text ? "nothing that the text names" : "nothing");
   } else if (counters.gaps != 0) {

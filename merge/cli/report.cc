@@ -11,6 +11,7 @@
 #include "merge/report/notes.h"
 #include "merge/report/phase_spec.h"
 #include "merge/report/run.h"
+#include "merge/session/session_json.h"
 
 namespace trapline::cli {
 namespace {
@@ -242,8 +243,11 @@ int run_report(ReportArguments& options) {
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
-  if (counters.gaps == 0) return 0;
-  say(losses_note(counters.lost_events, counters.gaps, counters.gaps_uncounted));
+  const auto missing = missing_of_sessions(options.pass.input.paths);
+  if (counters.gaps == 0 && missing.empty()) return 0;
+  if (counters.gaps != 0)
+    say(losses_note(counters.lost_events, counters.gaps, counters.gaps_uncounted));
+  for (const std::string& sentence : missing) say(sentence);
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 

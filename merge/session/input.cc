@@ -42,6 +42,8 @@ void add_facts(const SessionJson& session, Input& input) {
   std::string command = fmt::format("{}", fmt::join(session.command, " "));
   if (command.size() > kLongest) command = command.substr(0, kLongest) + " …";
   add("Command", std::move(command));
+  for (std::string& sentence : session.missing()) input.notes.push_back(std::move(sentence));
+  for (const std::string& warning : session.warnings) input.notes.push_back(printable(warning));
   if (!session.closed) add("Cut off", "the recording was not closed: it ends where it was cut off");
 }
 

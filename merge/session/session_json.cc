@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/json_text.h"
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 
 namespace trapline {
@@ -325,6 +326,22 @@ std::vector<clocks::SyncEntry> SessionJson::brackets() const {
   return entries;
 }
 
+std::vector<std::string> SessionJson::missing() const {
+  std::uint64_t pages = 0, unread = 0;
+  for (const CpuLoss& loss : losses) {
+    pages += loss.unwritten_pages;
+    unread += loss.unread;
+  }
+  std::vector<std::string> sentences;
+  if (pages != 0)
+    sentences.push_back(std::to_string(pages) + " pages of events could not be written");
+  if (unread != 0) sentences.push_back(std::to_string(unread) + " events were left in the kernel");
+  // An error has spaces; the other ends are single words.
+  if (ended_by.find(' ') != std::string::npos)
+    sentences.push_back("the recording was cut short: " + printable(ended_by));
+  return sentences;
+}
+
 // From so many on they are thinned out; of a session that was cut the last are missing. A snapshot
 // left most of the markers out of the recording; the flight recorder's has them only there.
 bool SessionJson::has_all_syncs() const {
@@ -354,6 +371,17 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
 std::optional<SessionJson> read_session_json(const std::string& folder) {
   const auto text = read_text(folder + "/session.json", kMostJson);
   return text ? parse_session_json(*text) : std::nullopt;
+}
+
+std::vector<std::string> missing_of_sessions(const std::vector<std::string>& paths) {
+  std::vector<std::string> sentences;
+  for (const std::string& path : paths) {
+    auto session = read_session_json(path);
+    if (!session) session = session_of_recording(path);
+    if (!session) continue;
+    for (std::string& sentence : session->missing()) sentences.push_back(std::move(sentence));
+  }
+  return sentences;
 }
 
 std::optional<SessionJson> session_of_recording(const std::string& path) {

@@ -119,6 +119,8 @@ struct SessionJson {
 
   // The brackets whose marker's stamp is known and whose readings are in order, by their stamps.
   [[nodiscard]] std::vector<clocks::SyncEntry> brackets() const;
+  // Sentences: events that the pages, where losses are marked, do not tell of.
+  [[nodiscard]] std::vector<std::string> missing() const;
   // Whether brackets() are all that the recording has.
   [[nodiscard]] bool has_all_syncs() const;
 };
@@ -131,6 +133,8 @@ struct SessionJson {
 [[nodiscard]] std::optional<SessionJson> parse_session_json(const std::string& text);
 // FOLDER/session.json; nothing where there is none.
 [[nodiscard]] std::optional<SessionJson> read_session_json(const std::string& folder);
+// What is missing() of the sessions among these.
+[[nodiscard]] std::vector<std::string> missing_of_sessions(const std::vector<std::string>& paths);
 // That beside a trace.dat; nothing beside a file of another name.
 [[nodiscard]] std::optional<SessionJson> session_of_recording(const std::string& path);
 

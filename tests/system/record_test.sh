@@ -621,6 +621,8 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   expect_contains "$work/stderr" "No space left on device"
   expect_equal "exit status of info ($text)" 0 "$rest"
   [[ $text == *sys_enter* ]] || fail "info lacks the events: $text"
+  [[ $text == *"events were left in the kernel"*"the recording was cut short: "* ]] ||
+    fail "info does not tell that it lacks its end: $text"
   expect_contains "$work/stderr" "events left in the kernel"
   expect_equal "closed" True "$(json 's["closed"]')"
   nothing_left "$recorder"
@@ -683,6 +685,9 @@ says_that_somebody_meddled_with_the_instance() {
   expect_contains "$work/stderr" "tracing was switched off through $instance/tracing_on"
   expect_contains "$work/stderr" "the clock was changed through $instance/trace_clock"
   if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
+  run "$trapline" info "$session"
+  expect_contains "$work/stdout" "tracing was switched off"
+  if grep -q "lost *nothing" "$work/stdout"; then fail "info says that it lost nothing"; fi
   expect_equal "warnings" 2 "$(json 'len(s["warnings"])')"
   nothing_left "$recorder"
 }

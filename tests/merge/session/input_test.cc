@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "merge/analyze/exit_model.h"
+#include "merge/session/session_json.h"
 #include "merge/source/trace_dat/recorder_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -15,6 +16,7 @@ namespace trapline::test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -54,6 +56,26 @@ TEST(OpenInput, ASessionTellsHowItWasRecorded) {
                           Pair("Command", "qemu -m 1G"), Pair("Cut off", HasSubstr("not closed"))));
   std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true})";
   EXPECT_THAT(open(folder.path()).recorded, IsEmpty());
+}
+
+// A full disk: the pages that there are mark no loss.
+TEST(OpenInput, ASessionTellsWhatItsPagesDoNot) {
+  TemporaryFolder folder;
+  fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/nested/svm.dat", folder / "trace.dat");
+  std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true,
+    "ended_by": "run/trace.dat: No space left on device", "warnings": ["tracing was switched off"],
+    "losses": [{"cpu": 0, "unwritten_pages": 2, "unread": 5}, {"cpu": 1, "unwritten_pages": 1}]})";
+  const auto notes = open(folder.path()).notes;
+  for (const char* note :
+       {"3 pages of events could not be written", "5 events were left in the kernel",
+        "the recording was cut short: run/trace.dat: No space left on device",
+        "tracing was switched off"}) {
+    EXPECT_THAT(notes, Contains(note));
+  }
+  EXPECT_EQ(missing_of_sessions({folder.path(), folder / "trace.dat", "/nonexistent"}).size(), 6u);
+  std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true,
+    "ended_by": "duration", "losses": [{"cpu": 0, "overwritten": 7}]})";
+  EXPECT_THAT(missing_of_sessions({folder.path()}), IsEmpty());
 }
 
 // The same number of bytes, so that nothing else moves.

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +17,9 @@
 #include "merge/cli/usage_error.h"
 
 namespace trapline::cli {
+namespace {
 
-int run_command(int argc, char** argv) {
-  fill_standard_descriptors();  // before any file of ours is opened
-  take_over_signals();
+int run_words(int argc, char** argv) {
   CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
   app.name("trapline");
   app.set_version_flag("--version", TRAPLINE_VERSION);
@@ -46,7 +49,7 @@ int run_command(int argc, char** argv) {
   arrange_help(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
-    fmt::print("{}", app.help());
+    std::cout << app.help();
     return static_cast<int>(ErrorKind::kUsage);
   }
   if (auto message = unknown_command(app, words)) {
@@ -68,6 +71,19 @@ int run_command(int argc, char** argv) {
   } catch (const std::exception& error) {
     return fail_with({error.what(), ErrorKind::kRuntime});
   }
+}
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+  fill_standard_descriptors();  // before any file of ours is opened
+  take_over_signals();
+  const int status = run_words(argc, argv);
+  // Help, versions and lists are printed without print_to(), and written only now.
+  std::cout.flush();
+  if (status != 0 || std::fflush(stdout) == 0 || errno == EPIPE) return status;
+  return fail_with(
+      {fmt::format("stdout: cannot write: {}", std::strerror(errno)), ErrorKind::kRuntime});
 }
 
 }  // namespace trapline::cli

@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <limits>
 #include <optional>
@@ -66,9 +68,12 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
     if (!written) running = false;
     if (options.to_batch) {
       const std::string line = batch_line(frame, options.batch, watching->engine()) + "\n";
-      // False where the reader of the pipe has gone.
-      running &= std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
-                 std::fflush(stdout) == 0;
+      if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
+          std::fflush(stdout) != 0) {
+        running = false;
+        // The reader of a pipe that has gone has seen enough.
+        if (errno != EPIPE) written = fail("stdout: cannot write: {}", std::strerror(errno));
+      }
     }
     if (++frames == options.count) running = false;
     // Live, a VM may start later; of a recording its end tells.

@@ -145,6 +145,21 @@ a_pipe_is_told_what_to_use() {
   expect_equal "what it says" "" "$(cat "$work/stderr")"
 }
 
+a_full_disk_is_an_error_and_a_reader_that_has_gone_is_none() {
+  local words status
+  for words in "top $recording --batch" --version "report --help" "config --example"; do
+    status=0
+    # shellcheck disable=SC2086 # words of a command
+    "$trapline" $words >/dev/full 2>"$work/stderr" || status=$?
+    expect_equal "exit status of $words" 1 "$status"
+    grep -q 'stdout: cannot write: No space left on device' "$work/stderr" ||
+      fail "stderr of $words is: $(cat "$work/stderr")"
+    # shellcheck disable=SC2086
+    "$trapline" $words 2>"$work/stderr" | true || true
+    expect_equal "stderr of $words without a reader" "" "$(cat "$work/stderr")"
+  done
+}
+
 prometheus_has_what_the_report_counts() {
   "$trapline" top --prometheus "$work/figures" --batch "$recording" >/dev/null
   local exits

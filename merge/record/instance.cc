@@ -181,7 +181,11 @@ Result<void> Instance::remove(unsigned wait_ms) {
     ::usleep(10'000);
   }
   const bool gone = cause == 0 || is_gone(cause);
-  if (!gone) (void)control_.switch_off();
+  if (!gone) {
+    (void)control_.switch_off();
+    (void)control_.set_buffer_kb(FtraceControl::kLeastBufferKb);
+    if (watchdog_) watchdog_->let_go();  // it goes on trying
+  }
   name_.clear();
   watchdog_.reset();
   if (gone) return {};

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,18 +14,26 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kTries = 200;  // 10 ms apart: the maker's files are closed one after the other
+// The maker's files are closed one after the other; a command that outlives it holds its marker.
+constexpr unsigned kQuickTries = 200, kAllTries = kQuickTries + 3600;  // 10 ms, then 1 s apart
+constexpr unsigned kShrinkAt = 10;
+
+// Of its folder: an instance of the same name that somebody makes later has another one.
+ino_t number_of(const FtraceControl& instance) {
+  struct stat status {};
+  return ::stat(instance.path("").c_str(), &status) == 0 ? status.st_ino : 0;
+}
 
 void take_away(const std::string& tracefs, const std::string& name) {
   const auto instance = FtraceControl::open(tracefs, name);
   if (!instance) return;
   (void)instance->switch_off();
-  for (unsigned tries = 0; tries < kTries; ++tries) {
-    if (instance->remove() != EBUSY) return;
-    ::usleep(10'000);
+  const ino_t number = number_of(*instance);
+  for (unsigned tries = 0; tries < kAllTries; ++tries) {
+    if (number_of(*instance) != number || instance->remove() != EBUSY) return;
+    if (tries == kShrinkAt) (void)instance->set_buffer_kb(FtraceControl::kLeastBufferKb);
+    (void)::poll(nullptr, 0, tries < kQuickTries ? 10 : 1000);
   }
-  // The command holds its marker: the next start removes it.
-  (void)instance->set_buffer_kb(FtraceControl::kLeastBufferKb);
 }
 
 int watch(const std::string& tracefs, const std::string& name, int pipe) {

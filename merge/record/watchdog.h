@@ -5,6 +5,7 @@
 //
 //   maker ──── reads a pipe that nobody writes into ────── watchdog, asleep at the other end
 //     │ killed, crashed: the kernel closes its end ──────────> tracing off, instance removed, end
+//     │ ends, but a command still holds the marker: as killed ─> tries for an hour
 //     │ ends well: removes the instance ─────────────────────> killed
 //
 // Guarantees: in a session of its own, deaf to every signal that can be ignored, so that what ends

@@ -567,8 +567,12 @@ no_instance_outlives_what_made_it() {
   end_recorder
   sleep 1
   if records "$recorder"; then fail "it records a second after its recorder's death"; fi
+  local kept
+  kept=$(cat "$instances/trapline-$recorder-"*/buffer_size_kb)
+  [ "${kept%% *}" -le 64 ] || fail "its buffers of $kept KiB stay"
+  sleep 2  # longer than the quick tries
   kill "$command"
-  rmdir "$instances/trapline-$recorder-"* 2>/dev/null || true
+  wait_for "end of the instance that the command held" has_no_instance "$recorder"
 }
 
 a_low_limit_of_open_files_is_raised_and_the_command_has_it_back() {

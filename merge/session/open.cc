@@ -124,6 +124,12 @@ Result<SourceKind> kind_of_source(const std::string& path) {
                 "anything; record again",
                 path);
   }
+  if (is_file(fs::path(path) / "session.json")) {
+    return fail(ErrorKind::kDamaged,
+                "{}: a session folder with session.json, but without a recording ({}): it was "
+                "removed or not copied",
+                path, fmt::join(kParts, ", "));
+  }
   return fail(ErrorKind::kDamaged,
               "{} is a folder without info and task.txt (uftrace) and without {} (a session); {}",
               path, kParts.front(), kExpected);

@@ -28,6 +28,14 @@ TEST(OpenSource, SaysWhatThePathIsNot) {
   EXPECT_FALSE(open_source(folder / "missing", {}));
 }
 
+TEST(OpenSource, ASessionWithoutItsRecordingIsNamed) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "session.json") << "{}";
+  const auto kind = kind_of_source(folder.path());
+  ASSERT_FALSE(kind);
+  EXPECT_THAT(kind.error().message, HasSubstr("without a recording (trace.dat, perf.data, "));
+}
+
 TEST(OpenSource, ASessionIsItsParts) {
   TemporaryFolder folder;
   fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat", folder / "trace.dat");

@@ -14,8 +14,8 @@ void fill_standard_descriptors();
 void take_over_signals();
 // Whether the caller ignores it, as nohup does with SIGHUP; false before take_over_signals().
 [[nodiscard]] bool is_ignored_by_caller(int signal);
-// In a child, before it executes a program: the caller's signals, none blocked, but SIGINT, SIGQUIT and
-// SIGTERM by default, which the recorder passes on to end it: a shell's job in the background
+// In a child, before it executes a program: the caller's signals, none blocked, but SIGINT, SIGQUIT
+// and SIGTERM by default, which the recorder passes on to end it: a shell's job in the background
 // ignores the former two.
 void restore_signals();
 

@@ -192,6 +192,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
     if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);
     if (user && !become(*user)) return 127;
     reset_process();
+    ::signal(SIGCHLD, SIG_DFL);  // it may wait for programs of its own
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);

@@ -228,6 +228,7 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       break;
     case kTraceClock:
       layout_.clock = chosen_clock(body);
+      has_trace_clock_ = true;
       break;
     case kUname:
       layout_.uname = text;

@@ -59,7 +59,7 @@ struct Layout : kernel_events::FormatTexts {
   std::string header_page;
   Extent kallsyms, printk, cmdlines;
 
-  std::string clock = "local";  // the one in brackets of TRACECLOCK
+  std::string clock = "local";  // the one in brackets of TRACECLOCK, else a buffer's
   std::string uname;
   std::string writer;          // trace-cmd's version
   std::int64_t offset_ns = 0;  // options DATE and OFFSET: added to every time

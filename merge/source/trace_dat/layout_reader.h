@@ -102,6 +102,7 @@ class LayoutReader {
   std::uint64_t left_ = 64u << 20;  // what the sections of the header may have, decompressed
   MetaReader reader_;
   Layout layout_;
+  bool has_trace_clock_ = false;
   Result<void> options_status_;
   // Of each buffer, in the order of the file, the CPUs of which CPUSTAT options tell events.
   struct Recorded {

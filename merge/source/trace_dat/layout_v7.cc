@@ -135,13 +135,16 @@ Result<void> LayoutReader::handle_buffer_v7(const std::string& body) {
   ByteCursor cursor(std::as_bytes(std::span(body)), layout_.order);
   const auto section_offset = cursor.number<std::uint64_t>();
   const auto name = cursor.c_string();
-  (void)cursor.c_string();  // its clock: says local even where another was set; TRACECLOCK is right
+  const auto clock = cursor.c_string();
   const auto page_size = cursor.number<std::uint32_t>();
   const auto cpus = cursor.number<std::uint32_t>();
   if (cursor.failed() || *cpus > kMostCpus) {
     return fail(ErrorKind::kDamaged, "{}: damaged: a buffer's description is cut off",
                 file_.path());
   }
+  // TRACECLOCK is right where there is one: a buffer may say local where another clock was set.
+  // trace-cmd split writes the buffer's alone.
+  if (!has_trace_clock_ && layout_.clock == "local" && !clock->empty()) layout_.clock = *clock;
   auto section = section_at(*section_offset);
   if (!section) return tl::unexpected(std::move(section).error());
   Buffer buffer{std::string(*name), *page_size, {}};

@@ -350,5 +350,21 @@ TEST(TraceDatSource, ReasonNamesComeFromTheRecording) {
   EXPECT_EQ(arm->reasons().arm64_class.size(), 34u);
 }
 
+// trace-cmd split writes no TRACECLOCK.
+TEST(TraceDatClock, IsTheBuffersWhereTheFileHasNoTraceClock) {
+  using namespace std::string_view_literals;
+  std::string bytes = trapline::test::contents(data_path("svm-mono.dat"));
+  const auto of_buffer = bytes.rfind("\0mono\0"sv);
+  ASSERT_NE(of_buffer, std::string::npos);
+  bytes.replace(of_buffer, 5, "\0boot"sv);
+  const trapline::test::TemporaryFile both(bytes);
+  EXPECT_EQ(open(both.path())->info().clock, "mono");
+  const auto option = bytes.find("\4\0C\0\0\0local global"sv);
+  ASSERT_NE(option, std::string::npos);
+  bytes[option] = '\x7f';  // an option that is passed over
+  const trapline::test::TemporaryFile split(bytes);
+  EXPECT_EQ(open(split.path())->info().clock, "boot");
+}
+
 }  // namespace
 }  // namespace trapline::trace_dat

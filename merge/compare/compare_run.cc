@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "backend_ftrace/base/paths.h"
 #include "merge/compare/compare_sink.h"
+#include "merge/pass/distinct_runs.h"
 
 namespace trapline {
 namespace {
@@ -95,19 +97,11 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
   }
 }
 
-// A run counts once: given twice, it would look like two that agree.
 Result<void> check_distinct(const std::vector<Recorded>& side) {
-  for (auto a = side.begin(); a != side.end(); ++a) {
-    for (auto b = side.begin(); b != a; ++b) {
-      if (a->begin_ns != b->begin_ns || a->wall_ns != b->wall_ns || a->events != b->events ||
-          a->exits != b->exits) {
-        continue;
-      }
-      return fail(ErrorKind::kUsage, "{} and {} hold the same run; give each run once", b->path,
-                  a->path);
-    }
-  }
-  return {};
+  std::vector<RunGiven> runs;
+  for (const Recorded& run : side)
+    runs.push_back({run.path, run.begin_ns, run.begin_ns + run.wall_ns, run.events, run.exits});
+  return trapline::check_distinct(std::span<const RunGiven>(runs));
 }
 
 // What drifts between the sides is on one of them only.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "merge/pass/distinct_runs.h"
 #include "merge/pass/make_pipeline.h"
 #include "merge/pass/no_exits.h"
 #include "merge/pass/placement.h"
@@ -212,6 +213,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   state.pipeline =
       make_pipeline(std::move(how), state.matcher ? &*state.matcher : nullptr, std::move(sinks));
   feed(state.timeline, *state.pipeline, progress, stop);
+  if (auto distinct = check_distinct(state.timeline); !distinct) return distinct;
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
   finish(state.timeline, *state.pipeline);
   return {};

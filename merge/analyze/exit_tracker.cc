@@ -145,6 +145,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     return;
   } else {
     const bool open = thread->phase == Thread::Phase::kExit;
+    saw_exits_in_a_row_ |= open;
     if (open && !thread->is_cut) ++counters_.exit_without_entry;
     open ? forget(*thread, event.at) : account(*thread, event.at);
     begin(*thread, event);
@@ -178,6 +179,7 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   set_vcpu(*thread, entry.vcpu);
+  saw_entry_ = true;
   if (model_.from_userspace_exit) return nullptr;
   const ExitSpan* span = nullptr;
   if (thread->phase == Thread::Phase::kExit) {

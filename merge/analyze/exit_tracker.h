@@ -88,6 +88,8 @@ class ExitTracker {
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
   // Whether a halt counts as a whole, its way in and out with it.
   [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
+  // Whether kvm_entry is not recorded: exits of a thread came in a row, and nothing ended any.
+  [[nodiscard]] bool lacks_entries() const { return saw_exits_in_a_row_ && !saw_entry_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
@@ -231,7 +233,7 @@ class ExitTracker {
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
-  bool saw_hypercall_ = false;
+  bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   Timestamp begin_;  // of begin_at()
   GuestRun run_;
   std::vector<StateRun> runs_;

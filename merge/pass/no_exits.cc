@@ -45,4 +45,11 @@ Error no_exits(const Timeline& timeline) {
       ErrorKind::kRuntime};
 }
 
+Error no_entries(const Timeline& timeline) {
+  return {fmt::format("{}: kvm_entry was not recorded: its exits have no end; record kvm:kvm_entry "
+                      "as well",
+                      timeline.source(0).info().path),
+          ErrorKind::kRuntime};
+}
+
 }  // namespace trapline

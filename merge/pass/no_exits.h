@@ -1,4 +1,4 @@
-// What is wrong with a recording that holds no VM exits.
+// What is wrong with a recording that holds no VM exits, or none that ends.
 #pragma once
 
 #include "backend_ftrace/base/result.h"
@@ -8,5 +8,7 @@ namespace trapline {
 
 // Says which events it holds and how to record the right ones. Call when it was read.
 [[nodiscard]] Error no_exits(const Timeline& timeline);
+// Of ExitTracker::lacks_entries().
+[[nodiscard]] Error no_entries(const Timeline& timeline);
 
 }  // namespace trapline

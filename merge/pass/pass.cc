@@ -220,8 +220,9 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
 }
 
 Result<void> Pass::check_exits() const {
-  if (has_exits(input().capabilities)) return {};
-  return tl::unexpected(no_exits(timeline()));
+  if (!has_exits(input().capabilities)) return tl::unexpected(no_exits(timeline()));
+  if (pipeline().exits().lacks_entries()) return tl::unexpected(no_entries(timeline()));
+  return {};
 }
 
 Result<void> Pass::check_names() const {

@@ -70,8 +70,8 @@ class Pass {
   [[nodiscard]] const Pipeline& pipeline() const;
   [[nodiscard]] Naming naming() const;
   [[nodiscard]] Result<void> status() const;
-  // An Error where there are no VM exits: says which events there are. And where none is of those
-  // that were asked for: says which names there are.
+  // An Error where there are no VM exits, or none that ends: says which events there are. And where
+  // none is of those that were asked for: says which names there are.
   [[nodiscard]] Result<void> check_exits() const;
   [[nodiscard]] Result<void> check_names() const;
   // Both, and an Error where the times of exits are cycles.

@@ -115,6 +115,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   fill_vcpus(report, names);
   report.is_window = pipeline.is_window();
   report.saw_halts = pipeline.exits().saw_halts();
+  report.lacks_entries = pipeline.exits().lacks_entries();
   report.costs_at_least = costs_at_least(pipeline.exits());
   if (options_.requests) {
     requests_.report(report, pipeline);

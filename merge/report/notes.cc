@@ -155,7 +155,11 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
     return notes;
   }
   notes = notes_of(report.model);
-  if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
+  if (report.lacks_entries)
+    notes.emplace_back(
+        "kvm_entry was not recorded: exits have no end and are not counted; record kvm:kvm_entry "
+        "as well");
+  else if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
     notes.push_back(no_halt_note(report.is_window));
   note_details(report, notes);
   note_hidden(report, notes);

@@ -154,6 +154,7 @@ struct Report {
   bool is_window = false;       // of the recording
   bool saw_halts = false;       // in the recording, up to the end of the interval
   bool costs_at_least = false;  // notes.h
+  bool lacks_entries = false;   // ExitTracker::lacks_entries()
   std::size_t threads = 0;      // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;

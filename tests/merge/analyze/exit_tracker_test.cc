@@ -332,5 +332,14 @@ TEST_F(ExitTrackerTest, Arm64LearnsItsVcpuFromTheTimerAndFromQemu) {
   EXPECT_EQ(spans_[0].vcpu, 3);
 }
 
+TEST_F(ExitTrackerTest, EntriesLackWhereExitsComeInARowAndNoEntryDoes) {
+  play({exit(100)});
+  EXPECT_FALSE(tracker_->lacks_entries());  // it may be in its first exit yet
+  play({exit(200)});
+  EXPECT_TRUE(tracker_->lacks_entries());
+  play({entry(300)});
+  EXPECT_FALSE(tracker_->lacks_entries());
+}
+
 }  // namespace
 }  // namespace trapline::test

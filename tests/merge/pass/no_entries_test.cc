@@ -1,0 +1,49 @@
+// A recording of kvm_exit alone: nothing ends an exit, and no sentence may say that there was none.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "merge/explain/advise.h"
+#include "merge/explain/explain.h"
+#include "merge/explain/stalls.h"
+#include "merge/report/run.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class NoEntriesTest : public testing::Test {
+ protected:
+  NoEntriesTest() {
+    std::ofstream out(folder_ / "trace.txt");
+    out << "cpus=1\n";
+    for (int i = 0; i < 4; ++i)
+      out << " qemu-system-x86-101 [000] 6.79200" << i << ": kvm_exit: reason HLT rip 0x10\n";
+    what_.input.paths = {folder_ / "trace.txt"};
+  }
+
+  TemporaryFolder folder_;
+  PassOptions what_;
+};
+
+TEST_F(NoEntriesTest, ReportSaysSoAndWhatIsMadeOfExitsIsRefused) {
+  const auto report = run_report(what_, {}, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(report->report.notes, Contains(HasSubstr("kvm_entry was not recorded")));
+  const auto advice = run_advise(what_, {});
+  ASSERT_FALSE(advice);
+  EXPECT_EQ(advice.error().kind, ErrorKind::kRuntime);
+  EXPECT_THAT(advice.error().message, HasSubstr("record kvm:kvm_entry"));
+  const auto stalls = run_stalls(what_, 10, {});
+  ASSERT_FALSE(stalls);
+  EXPECT_THAT(stalls.error().message, HasSubstr("record kvm:kvm_entry"));
+  const auto explained = run_explain(what_, std::nullopt, {});
+  ASSERT_FALSE(explained);
+  EXPECT_THAT(explained.error().message, HasSubstr("record kvm:kvm_entry"));
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -74,6 +74,26 @@ std::string finding_without_overhead(const Report& report) {
   return text + ", in QEMU; what KVM and the guest took was not recorded (kvm:kvm_exit).";
 }
 
+// The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time, and
+// are in no row: the share of theirs that is the row's is not known.
+std::string costliest_text(const Report& report, std::uint64_t exit_ns) {
+  constexpr std::uint64_t kPercent = 100;
+  const std::string_view least =
+      report.whole_cost_ns() < exit_ns - exit_ns / kPercent ? "at least " : std::string_view();
+  if (!report.exits_asked.empty()) {
+    return fmt::format(" ({}{} of it by those with {})", least,
+                       percent_text(report.cost_ns, exit_ns), report.exits_asked.text());
+  }
+  // One that is of waits, or of the kernel's part alone, names no exit; nor does whose exit it is:
+  // the guest's exits are not the guest's time.
+  for (const std::string_view no_exit : {"-by", "-on", "kernel-function", "nested"})
+    if (report.by.find(no_exit) != report.by.npos) return {};
+  if (!is_named(report.costliest)) return {};
+  return fmt::format(" ({} of that: {})",
+                     std::string(least) + percent_text(report.costliest_ns, exit_ns),
+                     report.costliest);
+}
+
 }  // namespace
 
 std::string finding_text(const Report& report) {
@@ -93,23 +113,15 @@ std::string finding_text(const Report& report) {
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));
-  // One that is of waits, or of the kernel's part alone, names no exit.
-  const bool of_parts = report.by.find("-by") != report.by.npos ||
-                        report.by.find("-on") != report.by.npos ||
-                        report.by.find("kernel-function") != report.by.npos;
-  if (!report.exits_asked.empty())
-    text +=
-        fmt::format(" ({} of it by those with {})",
-                    percent_text(report.cost_ns, report.all_cost_ns), report.exits_asked.text());
-  else if (!of_parts && is_named(report.costliest))
-    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
-                        report.costliest);
+  text += costliest_text(report, overhead.exit_ns);
   if (!report.knows(State::kUser))
     text += "; how much of it QEMU took was not recorded (kvm:kvm_userspace_exit)";
   if (!report.knows(State::kPreempted)) {
     text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
   } else if (overhead.not_run_ns == 0) {
-    text += "; no vCPU had to wait for a CPU.";
+    const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
+    text +=
+        fmt::format("; {}no vCPU had to wait for a CPU.", seen ? "" : "in the time that was seen ");
   } else {
     text += fmt::format("; for {}{} a vCPU was ready and did not run.", least,
                         percent_text(overhead.not_run_ns, busy));

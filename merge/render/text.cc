@@ -12,6 +12,7 @@
 #include "merge/render/report_text.h"
 #include "merge/render/tables.h"
 #include "merge/report/next_steps.h"
+#include "merge/report/notes.h"
 #include "merge/report/slow_exits.h"
 #include "merge/report/tables.h"
 #include "merge/report/units.h"
@@ -73,13 +74,11 @@ void print_selection(const Report& report, std::ostream& out, const TextStyle& s
 void print_losses(const Report& report, std::ostream& out, const TextStyle& style) {
   const ReportCounters& counters = report.counters;
   if (counters.gaps == 0) return;
-  std::string text = fmt::format("{} events in {} {}", grouped(counters.lost_events),
-                                 grouped(counters.gaps), counters.gaps == 1 ? "loss" : "losses");
-  if (counters.gaps_uncounted != 0)
-    text += fmt::format(" ({} of them without a count)", grouped(counters.gaps_uncounted));
-  if (counters.exits.closed_by_loss != 0)
-    text += fmt::format("; left out: {} exits whose end may be among them",
-                        grouped(counters.exits.closed_by_loss));
+  std::string text = losses_text(counters.lost_events, counters.gaps, counters.gaps_uncounted);
+  const std::uint64_t left_out = counters.exits.closed_by_loss;
+  if (left_out != 0)
+    text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),
+                        left_out == 1 ? "" : "s");
   print_wrapped("LOST:", text, out, style, {.label = kAlarm});
 }
 

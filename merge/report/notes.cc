@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/model/processes.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 
@@ -68,7 +70,7 @@ void note_hidden(const Report& report, std::vector<std::string>& notes) {
     notes.push_back(fmt::format(
         "VM {} is taken for a confidential guest (SEV-ES, SNP, TDX): the rip of all of its {} "
         "exits is 0; no function is looked up for them",
-        vm, seen.hidden));
+        vm, grouped(seen.hidden)));
   }
 }
 
@@ -80,9 +82,9 @@ void note_open(const Report& report, std::vector<std::string>& notes) {
     for (const std::uint64_t part : row.totals.cut_parts) open += part;
   if (open == 0 || open < report.vcpu_time() / 100 || report.cycles) return;
   notes.push_back(
-      fmt::format("{:.3g} ms of the vCPUs' states lie in exits that {}; they "
+      fmt::format("{} of the vCPUs' states lie in exits that {}; they "
                   "are in no row and in no cost",
-                  static_cast<double>(open) / 1e6,
+                  duration_text(open, report.cycles),
                   report.is_window ? "begin before this part or end after it"
                                    : "had not ended when the recording did"));
 }
@@ -172,7 +174,7 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
   }
   if (report.wait_counters && report.wait_counters->cut_by_loss != 0) {
     notes.push_back("waits during which events were lost are left out: " +
-                    std::to_string(report.wait_counters->cut_by_loss));
+                    grouped(report.wait_counters->cut_by_loss));
   }
   if (report.cycles) notes.emplace_back(kCyclesNote);
   if (!report.irq_events_missing.empty()) {
@@ -210,10 +212,32 @@ std::string losses_note(const Timeline& timeline) {
   return gaps == 0 ? std::string() : losses_note(events, gaps, uncounted);
 }
 
+namespace {
+
+std::string lost_events_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
+  if (events == 0 && uncounted == gaps) return "an unknown number of events";
+  return fmt::format("{} event{}", grouped(events), events == 1 ? "" : "s");
+}
+
+std::string in_losses_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted,
+                           std::string_view of_them) {
+  std::string text = fmt::format("in {} {}", grouped(gaps), gaps == 1 ? "loss" : "losses");
+  if (uncounted != 0 && (events != 0 || uncounted != gaps))
+    text += fmt::format(" ({} {}without a count)", grouped(uncounted), of_them);
+  return text;
+}
+
+}  // namespace
+
+std::string losses_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
+  return lost_events_text(events, gaps, uncounted) + ' ' +
+         in_losses_text(events, gaps, uncounted, "of them ");
+}
+
 std::string losses_note(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
-  return fmt::format("{} events were lost in {} {}{}: exits that a loss may have cut are left out",
-                     events, gaps, gaps == 1 ? "loss" : "losses",
-                     uncounted == 0 ? "" : fmt::format(" ({} without a count)", uncounted));
+  return fmt::format("{} {} lost {}: exits that a loss may have cut are left out",
+                     lost_events_text(events, gaps, uncounted), events == 1 ? "was" : "were",
+                     in_losses_text(events, gaps, uncounted, ""));
 }
 
 }  // namespace trapline

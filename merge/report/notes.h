@@ -35,5 +35,8 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 // how many of them have no count, where that is said.
 [[nodiscard]] std::string losses_note(std::uint64_t events, std::uint64_t gaps,
                                       std::uint64_t uncounted = 0);
+// "34 events in 2 losses (1 of them without a count)", "an unknown number of events in 1 loss".
+[[nodiscard]] std::string losses_text(std::uint64_t events, std::uint64_t gaps,
+                                      std::uint64_t uncounted);
 
 }  // namespace trapline

@@ -816,7 +816,9 @@ def overheads(report, model):
 
 def check_status(trapline, path, holes):
     """Losses are told with and without --strict, and only --strict makes them the exit status."""
-    lost = f"{sum(hole.count for hole in holes)} events were lost in {len(holes)} loss"
+    count = sum(hole.count for hole in holes)
+    events = "1 event was" if count == 1 else f"{count or 'an unknown number of'} events were"
+    lost = f"{events} lost in {len(holes)} loss"
     wrong = []
     for options, wanted in (([], 0), (["--strict"], 3 if holes else 0)):
         run = subprocess.run([trapline, "report", path, *options], capture_output=True, check=False)

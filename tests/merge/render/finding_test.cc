@@ -1,0 +1,51 @@
+// The sentence above a report, of reports made by hand.
+#include <gmock/gmock.h>
+
+#include "merge/render/render.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A vCPU that was busy for 1000 ns: 400 in the guest, 600 in exits.
+Report report_of_one() {
+  Report report;
+  report.by = "reason";
+  VcpuRow& vcpu = report.vcpus.emplace_back();
+  vcpu.totals.guest_ns = 400;
+  vcpu.totals.parts[static_cast<std::size_t>(Part::kKernel)] = 600;
+  report.overhead.emplace().add(vcpu.totals);
+  report.costliest = "io";
+  report.costliest_ns = 300;
+  report.cost_ns = 600;
+  return report;
+}
+
+TEST(FindingTest, TheCostliestRowsShareIsOfWhatExitsCost) {
+  Report report = report_of_one();
+  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (50.0% of that: io)"));
+  report.cost_ns = 400;  // exits that a loss cuts are in no row
+  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (at least 50.0% of that: io)"));
+}
+
+TEST(FindingTest, TheLevelOfAnExitIsNotNamedAsItsCause) {
+  Report report = report_of_one();
+  report.by = "nested";
+  report.costliest = "guest";
+  EXPECT_THAT(finding_text(report), Not(HasSubstr("of that")));
+}
+
+TEST(FindingTest, WhereTimeWasNotSeenNoWaitIsSaidOfTheSeenTimeAlone) {
+  Report report = report_of_one();
+  EXPECT_THAT(finding_text(report), HasSubstr("; no vCPU had to wait"));
+  report.counters.gaps = 1;
+  EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));
+  report.counters.gaps = 0;
+  report.vcpus.front().totals.not_seen_ns = 100;
+  EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));
+}
+
+}  // namespace
+}  // namespace trapline::test

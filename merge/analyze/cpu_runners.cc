@@ -15,9 +15,11 @@ Culprit CpuRunners::culprit_of(const Run& run) {
   return culprit;
 }
 
-Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) {
+Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) const {
   Culprit culprit = culprit_of(run);
   if (culprit.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
+  if (!unseen_.empty()) [[unlikely]]
+    return unknown_for(Missing::kCpu);
   culprit.kind = run.chosen >= wait.queued ? CulpritKind::kNotAllowed
                  : wait.woken && elapsed(wait.begin, wait.end) <= kLongestWakeUp
                      ? CulpritKind::kIdle
@@ -28,7 +30,20 @@ Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) {
 CpuRunners::Cpu* CpuRunners::cpu_of(std::uint32_t cpu) {
   if (cpu >= kMostCpus) return nullptr;
   if (cpu >= cpus_.size()) cpus_.resize(cpu + 1);
+  if (!cpus_[cpu].seen) [[unlikely]] {
+    cpus_[cpu].seen = true;
+    std::erase(unseen_, cpu);
+  }
   return &cpus_[cpu];
+}
+
+bool CpuRunners::is_unseen(std::uint32_t cpu) const {
+  return std::find(unseen_.begin(), unseen_.end(), cpu) != unseen_.end();
+}
+
+void CpuRunners::on_queued(std::uint32_t cpu) {
+  const bool seen = cpu < cpus_.size() && cpus_[cpu].seen;
+  if (!seen && cpu < kMostCpus && !is_unseen(cpu)) unseen_.push_back(cpu);
 }
 
 void CpuRunners::add(Cpu& cpu, const Run& run) {
@@ -140,7 +155,9 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   while (run > oldest && record.at(run - 1).begin > begin) --run;
   pieces_ -= record.added - run;
   Timestamp at = begin;
-  Culprit culprit = unknown_for(oldest == 0 ? Missing::kSwitches : Missing::kRoom);
+  Culprit culprit = unknown_for(is_unseen(cpu) ? Missing::kCpu
+                                : oldest == 0  ? Missing::kSwitches
+                                               : Missing::kRoom);
   if (run > oldest) culprit = culprit_of(record.at(run - 1), wait);
   for (; at < end; ++run) {
     const Timestamp until = run < record.added ? std::min(record.at(run).begin, end) : end;

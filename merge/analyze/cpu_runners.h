@@ -30,6 +30,10 @@ class CpuRunners {
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);
   void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
+  // A thread was put into that CPU's queue. As long as no event of the CPU comes, it may not be
+  // recorded: threads may run there unseen, and of an idle CPU nothing is claimed.
+  void on_queued(std::uint32_t cpu);
+  [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
 
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
 
@@ -58,16 +62,18 @@ class CpuRunners {
     std::uint64_t added = 0;                    // runs that were ever added
     Run thread{{}, {}, Missing::kSwitches};     // the last one that is no interrupt
     std::optional<std::uint32_t> irq, softirq;  // that are open
+    bool seen = false;                          // an event of it came
     [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   [[nodiscard]] static Culprit culprit_of(const Run& run);
-  [[nodiscard]] static Culprit culprit_of(const Run& run, const Wait& wait);
+  [[nodiscard]] Culprit culprit_of(const Run& run, const Wait& wait) const;
   void add(Cpu& cpu, const Run& run);
   static void doubt_last(Cpu& cpu);
 
   RecordedSwitches switches_;
   std::vector<Cpu> cpus_;
+  std::vector<std::uint32_t> unseen_;    // CPUs with threads in their queues and without an event
   std::uint64_t pieces_ = kFirstPieces;  // that waits may still be divided into
 };
 

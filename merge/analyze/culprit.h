@@ -33,6 +33,8 @@ enum class Missing : std::uint8_t {
   kLost,        // events that were lost
   kRoom,        // the CPU's record, or the exit's, is longer than what is kept
   kSelected,    // how long who ran on the CPU: only some threads' switches are recorded
+  kFlags,       // whether an interrupt woke it: the text has no flags
+  kCpu,         // where it was: it was put on a CPU of which no event is recorded
 };
 
 struct Culprit {

@@ -95,7 +95,8 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
   if (thread.state == Thread::State::kAsleep) {
     charge(thread, Part::kBlocked, unknown_for(Missing::kWakeups), event.at);
   } else if (thread.queue_known && thread.cpu != event.cpu) {
-    charge(thread, Part::kPreempted, unknown_for(Missing::kMigrations), event.at);
+    const Missing missing = runners_.is_unseen(thread.cpu) ? Missing::kCpu : Missing::kMigrations;
+    charge(thread, Part::kPreempted, unknown_for(missing), event.at);
   } else {
     if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
     divide(id, thread, event.cpu, event.at);
@@ -181,6 +182,7 @@ void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
   if (thread == nullptr || thread->state != Thread::State::kWaiting) return;
   // The target of sched_waking is the CPU that it ran on, before another one is chosen.
   if (wakeup.waking || wakeup.cpu < 0) return;
+  runners_.on_queued(static_cast<std::uint32_t>(wakeup.cpu));
   if (!thread->queue_known) thread->cpu = static_cast<std::uint32_t>(wakeup.cpu);
   thread->queue_known = true;
   thread->queued = std::min(thread->queued, event.at);
@@ -198,6 +200,7 @@ void WaitTracker::on_migration(const Event& event, const HostEvent& migration) {
   }
   thread->cpu = static_cast<std::uint32_t>(cpu);
   thread->queue_known = true;
+  runners_.on_queued(thread->cpu);
 }
 
 void WaitTracker::on_lost(const Event& event, const Lost& lost) {

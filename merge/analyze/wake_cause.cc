@@ -144,7 +144,7 @@ Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp s
     case SchedWakeup::Context::kInterrupt:
       return in_interrupt(cpu, wakeup);
     case SchedWakeup::Context::kUnknown:
-      return unknown_for(Missing::kContext);
+      return unknown_for(Missing::kFlags);
     case SchedWakeup::Context::kThread:
       break;
   }

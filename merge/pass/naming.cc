@@ -53,6 +53,10 @@ std::string unknown_text(Missing missing) {
       return "unknown (events were lost)";
     case Missing::kRoom:
       return "unknown (more than is kept)";
+    case Missing::kFlags:
+      return "unknown (the text has no flags; give the trace.dat)";
+    case Missing::kCpu:
+      return "unknown (a CPU of the host was not recorded)";
     case Missing::kNone:
       break;
   }
@@ -175,7 +179,8 @@ std::string Naming::ran_instead(const Culprit& culprit) const {
     case CulpritKind::kQuota:
       return "it was " + text(culprit);
     case CulpritKind::kUnknown:
-      return "its CPU ran something " + text(culprit);
+      return (culprit.missing == Missing::kCpu ? "where it was is " : "its CPU ran something ") +
+             text(culprit);
     default:
       return text(culprit) + " ran instead";
   }

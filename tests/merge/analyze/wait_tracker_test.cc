@@ -56,6 +56,31 @@ TEST_F(WaitTrackerTest, OnlyAWakeUpExplainsAnIdleCpuAndNoneTakesLong) {
   EXPECT_THAT(shares_, ElementsAre("blocked 7 100", "idle, why is not known 9000000"));
 }
 
+// A CPU that it was put on shows no event: it may have run there all the time.
+TEST_F(WaitTrackerTest, WhereACpuIsNotRecordedAnIdleOneProvesNothing) {
+  const auto unseen = "unknown " + std::to_string(static_cast<int>(Missing::kCpu)) + " ";
+  play({exit(100), sched(200, kVcpu0, kIdle, false), waking(260), wakeup(262, 2),
+        sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", unseen + "40"));
+  shares_.clear();
+  play({exit(500), sched(600, kVcpu0, ThreadId{9}), sched(605, ThreadId{9}, kIdle),
+        sched(700, kIdle, kVcpu0), entry(800)});
+  EXPECT_THAT(shares_, ElementsAre("9 5", unseen + "95"));
+  shares_.clear();
+  play({exit(1000), on(2, sched(1010, ThreadId{6}, kIdle)), sched(1100, kVcpu0, ThreadId{9}),
+        sched(1105, ThreadId{9}, kIdle), sched(1200, kIdle, kVcpu0), entry(1300)});
+  EXPECT_THAT(shares_, ElementsAre("9 5", "not allowed 95"));
+}
+
+// As of a text of trace-cmd report without its flags.
+TEST_F(WaitTrackerTest, AWakeUpWithoutFlagsIsBySomebodyUnknown) {
+  play({exit(100), sched(200, kVcpu0, kIdle, false),
+        make(260, 1, kOtherThread, SchedWakeup{kVcpu0, 0, true}), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  const auto flags = "blocked unknown " + std::to_string(static_cast<int>(Missing::kFlags));
+  EXPECT_THAT(shares_, ElementsAre(flags + " 60", "idle 40"));
+}
+
 // Others came between: how long the first one ran is not known.
 TEST_F(WaitTrackerTest, SwitchesThatDoNotFollowEachOtherTellNotWhoRan) {
   play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{9}, kVcpu0), entry(400)});

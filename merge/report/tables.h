@@ -35,8 +35,9 @@ struct CounterRow {
 
 // vcpu_table.cc
 inline constexpr std::string_view kRateTitle = "exits/s";
-// Of the vCPU's time as far as it was seen.
-[[nodiscard]] std::uint64_t exits_per_second(const VcpuRow& row);
+// Of the vCPU's time as far as exits were seen; nothing where that is not known.
+[[nodiscard]] std::optional<std::uint64_t> exits_per_second(const VcpuRow& row,
+                                                            const Report& report);
 void fill_vcpus(Report& report, const Naming& names);
 [[nodiscard]] Table vcpu_table(std::span<const VcpuRow> rows, const Report& report);
 // Whether the rows of vCPUs are named with their VM.

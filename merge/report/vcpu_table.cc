@@ -85,9 +85,14 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
   }
 }
 
-std::uint64_t exits_per_second(const VcpuRow& row) {
-  const std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
-  if (seen == 0) return 0;
+std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const Report& report) {
+  std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
+  if (report.model.from_userspace_exit) {
+    // Between exits the state is not seen, but the next exit would be, unless events were lost.
+    if (report.counters.gaps != 0) return std::nullopt;
+    seen = row.totals.time_ns();
+  }
+  if (seen == 0) return std::nullopt;
   const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);
   return static_cast<std::uint64_t>(rate + 0.5);
 }
@@ -134,9 +139,8 @@ Table vcpu_table(std::span<const VcpuRow> rows, const Report& report) {
             [](const VcpuRow& row) { return row.totals.exits; });
   if (!calls && !report.cycles) {
     table.add({.title = std::string(kRateTitle), .goes = kRate},
-              [](const VcpuRow& row) -> CellValue {
-                if (row.totals.time_ns() == row.totals.not_seen_ns) return {};
-                return exits_per_second(row);
+              [&report](const VcpuRow& row) -> CellValue {
+                return to_value(exits_per_second(row, report));
               });
   }
   table.add(

@@ -1,0 +1,27 @@
+#include <gtest/gtest.h>
+
+#include "merge/report/tables.h"
+
+namespace trapline::test {
+namespace {
+
+VcpuRow busy_row() {
+  VcpuRow row;
+  row.totals.exits = 300;
+  row.totals.parts[static_cast<std::size_t>(Part::kUser)] = 100'000'000;
+  row.totals.not_seen_ns = 200'000'000;
+  return row;
+}
+
+TEST(VcpuTableTest, ExitsPerSecondAreOfTheTimeInWhichExitsWereSeen) {
+  Report report;
+  EXPECT_EQ(exits_per_second(busy_row(), report), 3000u);
+  // Without kvm_exit all but the time in user space is not seen, and no exit is missed in it.
+  report.model.from_userspace_exit = true;
+  EXPECT_EQ(exits_per_second(busy_row(), report), 1000u);
+  report.counters.gaps = 1;
+  EXPECT_EQ(exits_per_second(busy_row(), report), std::nullopt);
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -23,8 +23,10 @@ std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
   std::optional<Interval> all;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const auto one = timeline.source(i).range();
-    const bool same_clock = timeline.source(i).info().aligned.is_same_clock();
-    if (!one || !same_clock) {
+    const SourceInfo& info = timeline.source(i).info();
+    // perf's header has the times of samples alone: a fork that comes before is an event as well.
+    const bool exact = info.kind != "perf.data";
+    if (!one || !info.aligned.is_same_clock() || !exact) {
       if (whose == Whose::kAll) return std::nullopt;
       continue;
     }

@@ -74,8 +74,8 @@ std::string finding_without_overhead(const Report& report) {
   return text + ", in QEMU; what KVM and the guest took was not recorded (kvm:kvm_exit).";
 }
 
-// The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time, and
-// are in no row: the share of theirs that is the row's is not known.
+// The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time and
+// are in no row: which share of theirs is the row's is not known.
 std::string costliest_text(const Report& report, std::uint64_t exit_ns) {
   constexpr std::uint64_t kPercent = 100;
   const std::string_view least =

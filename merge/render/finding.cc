@@ -89,6 +89,8 @@ std::string costliest_text(const Report& report, std::uint64_t exit_ns) {
   for (const std::string_view no_exit : {"-by", "-on", "kernel-function", "nested"})
     if (report.by.find(no_exit) != report.by.npos) return {};
   if (!is_named(report.costliest)) return {};
+  // Another row may have more.
+  if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
   return fmt::format(" ({} of that: {})",
                      std::string(least) + percent_text(report.costliest_ns, exit_ns),
                      report.costliest);

@@ -17,9 +17,10 @@ export function head(data: Recording, side = ""): HTMLElement {
   fact("Exits", grouped(data.counters["exits"] ?? 0));
   for (const [term, text] of data.recorded) fact(term, name(text));
   const uncounted = data.counters["gaps_uncounted"] ?? 0;
+  const count = lost === 0 && uncounted === gaps ? "An unknown number of" : grouped(lost);
   const losses = gaps > 0
     ? h("p", { class: "alert", role: "note" }, h("span", { class: "hatch", "aria-hidden": "true" }),
-      h("strong", {}, `${lost === 1 ? "1 event was" : `${grouped(lost)} events were`} lost in ${gaps === 1 ? "1 loss" : `${grouped(gaps)} losses`}`), uncounted > 0 ? ` (${uncounted} without a count)` : "",
+      h("strong", {}, `${count} event${lost === 1 ? " was" : "s were"} lost in ${grouped(gaps)} ${gaps === 1 ? "loss" : "losses"}`), uncounted > 0 && lost > 0 ? ` (${uncounted} without a count)` : "",
       ". No exit bridges a loss; they are hatched in the pictures below.",
       data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
     : h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");

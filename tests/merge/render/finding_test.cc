@@ -28,6 +28,8 @@ TEST(FindingTest, TheCostliestRowsShareIsOfWhatExitsCost) {
   EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (50.0% of that: io)"));
   report.cost_ns = 400;  // exits that a loss cuts are in no row
   EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (at least 50.0% of that: io)"));
+  report.costliest_ns = 100;
+  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0%; "));
 }
 
 TEST(FindingTest, TheLevelOfAnExitIsNotNamedAsItsCause) {

@@ -5,6 +5,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
+#include "merge/report/notes.h"
 #include "merge/report/units.h"
 #include "merge/session/session_json.h"
 #include "merge/source/timeline.h"
@@ -50,9 +51,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
     fact("lost", is_text ? "nothing that the text names" : "nothing");
   } else if (counters.gaps != 0) {
-    lost(fmt::format("{} events in {} losses, {} losses without a count",
-                     grouped(counters.lost_events), grouped(counters.gaps),
-                     grouped(counters.gaps_uncounted)));
+    lost(losses_text(counters.lost_events, counters.gaps, counters.gaps_uncounted));
   }
   if (counters.left_out_pieces != 0) {
     fact("left out",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/pass/exit_text.h"
 #include "merge/pass/feed.h"
 
@@ -146,7 +147,7 @@ void CompareSink::describe(Recorded& recorded, const Naming& names) const {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
     recorded.events += source.counters().events;
-    recorded.lost += source.counters().lost_events;
+    recorded.lost = saturated_sum(recorded.lost, source.counters().lost_events);
     recorded.losses_uncounted += source.counters().gaps_uncounted;
     if (source.info().role != Role::kHostKernel || source.counters().events == 0) continue;
     for (auto& [name, text] : source.facts()) recorded.facts.try_emplace(name, printable(text));

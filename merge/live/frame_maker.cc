@@ -4,6 +4,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
+#include "merge/model/saturated_sum.h"
 
 namespace trapline::live {
 namespace {
@@ -148,7 +149,7 @@ void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
     now.events += counters.events;
-    now.lost_events += counters.lost_events;
+    now.lost_events = saturated_sum(now.lost_events, counters.lost_events);
     now.gaps += counters.gaps;
     now.gaps_uncounted += counters.gaps_uncounted;
     now.damaged_events += counters.damaged_events;

@@ -2,6 +2,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/report/keyed_rows.h"
 
 namespace trapline::live {
@@ -26,7 +27,7 @@ void begin(std::string& out, std::string_view name, std::string_view type, std::
 Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options,
                                  const Engine& engine) {
   events_ += frame.events;
-  lost_ += frame.lost_events;
+  lost_ = saturated_sum(lost_, frame.lost_events);
   gaps_ += frame.gaps;
   known_ = engine.pipeline().exits().known_states();
   for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/pass/feed.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
@@ -95,7 +96,7 @@ void Aggregator::interrupt(const IrqSpan& interrupt, const Pipeline&) { irqs_.ad
 void Aggregator::lost(const Event&, const Lost& loss, const Pipeline&) {
   if (loss.on_purpose) return;
   ++lost_.gaps;
-  lost_.events += loss.count;
+  lost_.events = saturated_sum(lost_.events, loss.count);
   if (loss.count == 0) ++lost_.uncounted;
 }
 
@@ -149,16 +150,16 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
     const SourceCounters counters = timeline.source(i).counters();
     // Of a window the host's losses are those that lie in it.
     if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel) {
-      told.lost_events += counters.lost_events;
+      told.lost_events = saturated_sum(told.lost_events, counters.lost_events);
       told.gaps += counters.gaps;
       told.gaps_uncounted += counters.gaps_uncounted;
     }
-    told.left_out_events += counters.left_out_events;
+    told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);
     told.left_out_pieces += counters.left_out_pieces;
     told.damaged_events += counters.damaged_events;
   }
   if (pipeline.is_window()) {
-    told.lost_events += lost_.events;
+    told.lost_events = saturated_sum(told.lost_events, lost_.events);
     told.gaps += lost_.gaps;
     told.gaps_uncounted += lost_.uncounted;
   }

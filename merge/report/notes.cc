@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/model/processes.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -205,7 +206,7 @@ std::string losses_note(const Timeline& timeline) {
   std::uint64_t events = 0, gaps = 0, uncounted = 0;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    events += counters.lost_events;
+    events = saturated_sum(events, counters.lost_events);
     gaps += counters.gaps;
     uncounted += counters.gaps_uncounted;
   }

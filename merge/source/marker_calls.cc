@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 
 namespace trapline {
 namespace {
@@ -91,7 +92,7 @@ void MarkerCalls::on(Event& event) {
   const auto& marker = std::get<Marker>(event.payload);
   if (!marker.text.starts_with(kPrefix)) return;
   if (const auto loss = parse_marker_loss(marker.text)) {
-    lost_ += loss->calls;
+    lost_ = saturated_sum(lost_, loss->calls);
     ++gaps_;
     return;
   }
@@ -116,7 +117,7 @@ void MarkerCalls::on(Event& event) {
 void MarkerCalls::on(Event& event, SourceCounters& counters) {
   const std::uint64_t lost = lost_, gaps = gaps_, damaged = damaged_;
   on(event);
-  counters.lost_events += lost_ - lost;
+  counters.lost_events = saturated_sum(counters.lost_events, lost_ - lost);
   counters.gaps += gaps_ - gaps;
   counters.damaged_events += damaged_ - damaged;
 }

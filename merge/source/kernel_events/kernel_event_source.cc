@@ -1,6 +1,7 @@
 #include "merge/source/kernel_events/kernel_event_source.h"
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/source/payload_text.h"
 
 namespace trapline::kernel_events {
@@ -41,7 +42,7 @@ void KernelEventSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp t
   event.raw = {};
   event.payload = Lost{from, to, count};
   ++counters_.gaps;
-  counters_.lost_events += count;
+  counters_.lost_events = saturated_sum(counters_.lost_events, count);
   if (count == 0) ++counters_.gaps_uncounted;
 }
 
@@ -50,7 +51,8 @@ void KernelEventSource::fill_left_out(std::uint32_t cpu, Timestamp from, Timesta
   const SourceCounters before = counters_;
   fill_lost(cpu, from, to, events, event);
   std::get<Lost>(event.payload).on_purpose = true;
-  counters_.left_out_events += counters_.lost_events - before.lost_events;
+  counters_.left_out_events =
+      saturated_sum(counters_.left_out_events, std::get<Lost>(event.payload).count);
   ++counters_.left_out_pieces;
   counters_.lost_events = before.lost_events;
   counters_.gaps = before.gaps;

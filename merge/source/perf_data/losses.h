@@ -10,6 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "merge/model/saturated_sum.h"
+
 namespace trapline::perf_data {
 
 struct Loss {
@@ -33,11 +35,12 @@ class Losses {
     return loss;
   }
   void on_lost(std::uint32_t cpu, std::uint64_t count) {
-    of(cpu).pending += count;
-    told_ += count;
+    Cpu& one = of(cpu);
+    one.pending = saturated_sum(one.pending, count);
+    told_ = saturated_sum(told_, count);
   }
   // Of which CPU, perf does not say.
-  void on_lost_samples(std::uint64_t count) { in_all_ += count; }
+  void on_lost_samples(std::uint64_t count) { in_all_ = saturated_sum(in_all_, count); }
   void on_throttle(std::uint32_t cpu, std::uint64_t time) { of(cpu).throttled = time; }
   [[nodiscard]] Loss on_unthrottle(std::uint32_t cpu, std::uint64_t time) {
     const std::uint64_t from = of(cpu).throttled.value_or(of(cpu).last);

@@ -11,6 +11,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/source/programs_events.h"
 #include "merge/source/stream_copy.h"
 
@@ -44,7 +45,7 @@ class SimpletraceSource : public Source {
     if (current_.dropped != 0) {
       event.payload = Lost{Timestamp(last_), event.at, current_.dropped};
       event.at = Timestamp(last_);
-      counters_.lost_events += current_.dropped;
+      counters_.lost_events = saturated_sum(counters_.lost_events, current_.dropped);
       ++counters_.gaps;
     } else {
       event.payload = Marker{current_.text};

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "merge/model/saturated_sum.h"
 #include "merge/source/trace_text/text_line.h"
 #include "merge/source/trace_text/text_lines.h"
 
@@ -49,7 +50,7 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file) {
       // Before its first event nothing of the CPU was recorded.
       const auto cpu = cpus.find(line.cpu);
       if (cpu == cpus.end()) continue;
-      cpu->second.count += line.count;
+      cpu->second.count = saturated_sum(cpu->second.count, line.count);
       cpu->second.lost = true;
     } else if (line.kind == TextLine::Kind::kEvent) {
       last = std::max(last, line.at);

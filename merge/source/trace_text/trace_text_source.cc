@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
 #include "merge/source/payload_text.h"
@@ -155,7 +156,7 @@ bool TraceTextSource::fill_loss(Event& event) {
   event.thread = ThreadId{-1};
   event.payload = Lost{Timestamp(loss.from), Timestamp(loss.to), loss.count};
   ++counters_.gaps;
-  counters_.lost_events += loss.count;
+  counters_.lost_events = saturated_sum(counters_.lost_events, loss.count);
   if (loss.count == 0) ++counters_.gaps_uncounted;
   return true;
 }

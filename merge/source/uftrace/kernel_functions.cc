@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/source/uftrace/switches.h"
 
 namespace trapline {
@@ -135,7 +136,7 @@ Result<std::optional<KernelCall>> KernelCallReader::next() {
     if (page_.lost() == trace_dat::RingPage::kNoneLost) continue;
     ++losses_.gaps;
     if (page_.lost() > 0)
-      losses_.events += static_cast<std::uint64_t>(page_.lost());
+      losses_.events = saturated_sum(losses_.events, static_cast<std::uint64_t>(page_.lost()));
     else
       ++losses_.uncounted;
   }

@@ -10,6 +10,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/model/saturated_sum.h"
 #include "merge/source/merge_heap.h"
 #include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/kernel_functions.h"
@@ -240,7 +241,7 @@ class UftraceSource final : public Source {
     event.type = static_cast<std::uint16_t>(record.type());
     if (record.type() == RecordType::kLost) {
       event.payload = Lost{Timestamp(lane.last), event.at, record.address()};
-      counters_.lost_events += record.address();
+      counters_.lost_events = saturated_sum(counters_.lost_events, record.address());
       ++counters_.gaps;
       if (record.address() == 0) ++counters_.gaps_uncounted;
       lane.counted = false;
@@ -353,7 +354,7 @@ class UftraceSource final : public Source {
   bool fetch_kernel(std::size_t i) {
     auto call = kernel_[i].next();
     const auto losses = kernel_[i].take_losses();
-    counters_.lost_events += losses.events;
+    counters_.lost_events = saturated_sum(counters_.lost_events, losses.events);
     counters_.gaps += losses.gaps;
     counters_.gaps_uncounted += losses.uncounted;
     if (!call) {

@@ -282,6 +282,14 @@ TEST(TraceText, ALossIsToldWhenTheLastEventBeforeItIs) {
   EXPECT_TRUE(all.notes.empty());
 }
 
+TEST(TraceText, LossesThatHaveNoSumAreTheLargestNumber) {
+  const std::string half = "CPU:0 [LOST 9223372036854775808 EVENTS]\n";
+  const std::string exit = "a-1 [000] 1.000000001: kvm_entry: vcpu 0\n";
+  for (const std::string& text : {exit + half + half + exit, exit + half + exit + half + exit}) {
+    EXPECT_EQ(read(text).counters.lost_events, UINT64_MAX) << text;
+  }
+}
+
 TEST(TraceText, MarkersOfEachForm) {
   const ReadText all = read(
       "a-1 [000] 1.000001: print: tracing_mark_write: kvm_run_exit cpu_index 0, reason 2\n"

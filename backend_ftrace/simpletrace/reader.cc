@@ -319,7 +319,7 @@ std::string line_of(const Record& record, std::optional<std::uint64_t> previous)
   const auto delta =
       static_cast<std::int64_t>(record.timestamp - previous.value_or(record.timestamp));
   const std::string name = record.dropped         ? "Dropped_Event"
-                           : !record.name.empty() ? printable(record.name)
+                           : !record.name.empty() ? printable(record.name.substr(0, kMaxName))
                                                   : fmt::format("event_{}", record.id);
   std::string line =
       fmt::format("{} {:.3f} pid={}", name, static_cast<double>(delta) / 1000.0, record.pid);
@@ -329,7 +329,9 @@ std::string line_of(const Record& record, std::optional<std::uint64_t> previous)
   }
   if (record.values.empty()) return line + " ";  // as simpletrace.py of QEMU 10 ends it
   for (std::size_t i = 0; i < record.values.size(); ++i) {
-    line += fmt::format(" {}=", printable(record.event->arguments[i].name));
+    // A declaration's name may be as long as its file, and every record would repeat it.
+    const std::string_view argument = record.event->arguments[i].name;
+    line += fmt::format(" {}=", printable(argument.substr(0, kMaxName)));
     const Value& value = record.values[i];
     if (value.kind == ValueKind::kString)
       append_bytes(value.text, line);

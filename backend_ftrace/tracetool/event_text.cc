@@ -68,10 +68,12 @@ void append_integer(const Piece& piece, std::uint64_t bits, int width, int preci
 
 }  // namespace
 
-void append_text(const Event& event, std::span<const Value> values, std::string& out) {
+void append_text(const Event& event, std::span<const Value> values, std::string& out,
+                 std::size_t most) {
+  constexpr std::string_view kCut = " [cut off]";
   for (const Piece& piece : event.format.pieces) {
-    out += piece.literal;
-    if (piece.conversion == 0) break;
+    out.append(piece.literal, 0, most + 1);
+    if (piece.conversion == 0 || out.size() > most) break;
     const auto index = static_cast<std::size_t>(piece.argument);
     if (index >= values.size() || values[index].kind == ValueKind::kAbsent) {
       out += '?';
@@ -98,6 +100,9 @@ void append_text(const Event& event, std::span<const Value> values, std::string&
       append_integer(piece, value.bits, width, precision, out);
     }
   }
+  if (out.size() <= most) return;
+  out.resize(most - std::min(most, kCut.size()));
+  out += kCut;
 }
 
 }  // namespace trapline::tracetool

@@ -1,6 +1,7 @@
 // Prints typed values the way the event's format does: the inverse of event_format.h.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -9,8 +10,14 @@
 
 namespace trapline::tracetool {
 
+inline constexpr std::size_t kNoLimit = std::size_t{1} << 62;
+// Of one event that a file holds: its declaration may be as long as a file, each record a few bytes.
+inline constexpr std::size_t kMostText = 16 * 1024;
+
 // Appends what printf prints for the format and the values. A missing value (kAbsent, or fewer
 // values than arguments) prints as '?'. Strings are taken as they are.
-void append_text(const Event& event, std::span<const Value> values, std::string& out);
+// An `out` that gets longer than `most` is cut there, and ends in " [cut off]".
+void append_text(const Event& event, std::span<const Value> values, std::string& out,
+                 std::size_t most = kNoLimit);
 
 }  // namespace trapline::tracetool

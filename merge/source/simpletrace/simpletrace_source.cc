@@ -131,12 +131,13 @@ class SimpletraceSource : public Source {
     if (record_.dropped) {
       held.dropped = std::max<std::uint64_t>(record_.count, 1);
     } else {
-      held.text =
-          record_.name.empty() ? fmt::format("event_{}", record_.id) : std::string(record_.name);
-      held.text += ' ';
+      text_ = record_.name.empty() ? fmt::format("event_{}", record_.id)
+                                   : std::string(record_.name.substr(0, tracetool::kMostText));
+      text_ += ' ';
       if (record_.event != nullptr && record_.values.size() == record_.event->arguments.size()) {
-        tracetool::append_text(*record_.event, record_.values, held.text);
+        tracetool::append_text(*record_.event, record_.values, text_, tracetool::kMostText);
       }
+      held.text = text_;  // a copy has no room to spare, which the whole window would hold
     }
     window_.push_back(std::move(held));
     std::push_heap(window_.begin(), window_.end(), later);
@@ -145,6 +146,7 @@ class SimpletraceSource : public Source {
   std::unique_ptr<tracetool::EventFile> declarations_;
   simpletrace::Reader reader_;
   simpletrace::Record record_;
+  std::string text_;          // of the record
   std::vector<Held> window_;  // a heap, the earliest first
   Held current_;
   std::uint64_t number_ = 0;

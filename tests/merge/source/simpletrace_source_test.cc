@@ -93,6 +93,31 @@ TEST_F(SimpletraceSourceTest, ACutFileGivesItsEventsAndThenSaysSo) {
   EXPECT_EQ(source->status().error().kind, ErrorKind::kDamaged);
 }
 
+// A declaration is written once and printed with each record.
+TEST_F(SimpletraceSourceTest, AnEventsTextIsCutWhereAKernelEventsIs) {
+  std::ofstream(path_ + ".events") << "disk_read(uint64_t sector, const char *who) \"sector=%\" "
+                                      "PRIu64 \""
+                                   << std::string(100'000, 'x') << " who=%s\"\n";
+  read_event(100, 1, "a");
+  const auto source = open();
+  ASSERT_TRUE(source);
+  Event event;
+  ASSERT_EQ(source->next(event), Read::kEvent);
+  const std::string_view text = std::get<Marker>(event.payload).text;
+  EXPECT_EQ(text.size(), 16u * 1024);
+  EXPECT_THAT(text, ::testing::StartsWith("disk_read sector=1xxx"));
+  EXPECT_THAT(text, ::testing::EndsWith("xxx [cut off]"));
+}
+
+TEST_F(SimpletraceSourceTest, LossesThatHaveNoSumAreTheLargestNumber) {
+  dropped(100, UINT64_MAX);
+  dropped(200, 2);
+  const auto source = open();
+  ASSERT_TRUE(source);
+  for (Event event; source->next(event) == Read::kEvent;) continue;
+  EXPECT_EQ(source->counters().lost_events, UINT64_MAX);
+}
+
 // Both are on CLOCK_MONOTONIC, which begins anew with each boot.
 TEST_F(SimpletraceSourceTest, OneOfAnotherBootIsNoPartOfTheTimeline) {
   read_event(100, 1, "a");

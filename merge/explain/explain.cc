@@ -38,16 +38,35 @@ std::vector<WaitedFor> by_culprit(const std::vector<WaitShare>& waits, Part part
   return culprits;
 }
 
-// The child of that text, with that much more time.
-ExplainNode& child_of(ExplainNode& node, const std::string& text, std::uint64_t ns) {
-  auto child = std::ranges::find(node.children, text, &ExplainNode::text);
-  if (child == node.children.end()) {
-    node.children.push_back({text, 0, 0, {}});
-    child = node.children.end() - 1;
+// A tree that is built share by share, in time that grows with the shares alone.
+class NodeTree {
+ public:
+  static constexpr std::size_t kRoot = 0;
+  // The child of that text, with that much more time.
+  std::size_t child_of(std::size_t node, std::string text, std::uint64_t ns) {
+    const auto [child, is_new] = known_.try_emplace({node, std::move(text)}, nodes_.size());
+    if (is_new) {
+      nodes_.push_back({child->first.second, 0, 0, {}});
+      parents_.push_back(node);
+    }
+    nodes_[child->second].ns += ns;
+    return child->second;
   }
-  child->ns += ns;
-  return *child;
-}
+  // The root; children are in the order in which they came.
+  [[nodiscard]] ExplainNode take() {
+    for (std::size_t i = nodes_.size(); i-- > 1;) {
+      std::ranges::reverse(nodes_[i].children);  // the last one was moved there first
+      nodes_[parents_[i]].children.push_back(std::move(nodes_[i]));
+    }
+    std::ranges::reverse(nodes_[kRoot].children);
+    return std::move(nodes_[kRoot]);
+  }
+
+ private:
+  std::vector<ExplainNode> nodes_{1};
+  std::vector<std::size_t> parents_{kRoot};  // each before its children
+  std::map<std::pair<std::size_t, std::string>, std::size_t> known_;
+};
 
 // The largest first; those below `least` in one; what is in no callee is the function's own.
 void arrange(ExplainNode& node, std::uint64_t least) {
@@ -202,7 +221,7 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
 
 void ExitPicker::add_kernel(Explanation& explanation, const Naming& names) const {
   std::map<std::string, KernelPartOf> parts;
-  ExplainNode root;
+  NodeTree tree;
   bool functions = false;
   for (std::size_t i = 0; i < kernel_.size(); ++i) {
     const KernelShare& share = kernel_[i];
@@ -212,15 +231,16 @@ void ExitPicker::add_kernel(Explanation& explanation, const Naming& names) const
     sum.ns += share.ns;
     sum.pieces += share.pieces;
     functions |= share.work == KernelWork::kFunction;
-    ExplainNode* node = &root;
+    std::size_t node = NodeTree::kRoot;
     for (const KernelFrame& frame : kernel_stacks_[i])
-      node = &child_of(*node, printable(kernel_work_text(frame.work, names.names[frame.name])),
-                       share.ns);
-    if (share.stack == 0) child_of(*node, part, share.ns);
+      node = tree.child_of(node, printable(kernel_work_text(frame.work, names.names[frame.name])),
+                           share.ns);
+    if (share.stack == 0) tree.child_of(node, part, share.ns);
   }
   for (auto& [name, sum] : parts) explanation.kernel.push_back(std::move(sum));
   std::ranges::stable_sort(explanation.kernel, std::greater<>(), &KernelPartOf::ns);
   if (!functions) return;
+  ExplainNode root = tree.take();
   arrange(root, part_of(exit_, Part::kKernel) / 100);
   explanation.kernel_functions = std::move(root.children);
 }

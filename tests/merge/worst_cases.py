@@ -627,6 +627,30 @@ def trace_events_of_one_long_line(folder, size):
     return simpletrace(folder, 'e(int a) "' + "%d " * (size // 3) + '"\n', b"")
 
 
+@case(["report", "--trace-events", "{dir}/events", "{}"], ["print", "--events", "{dir}/events", "{}"],
+      ["print", "--format", "text", "--events", "{dir}/events", "{}"], also=False)
+def simpletrace_of_one_long_declaration(folder, size):
+    literal = size * 2 // 5
+    records = struct.pack("<QQI", 0, 0, 1) + b"e" + b"".join(
+        struct.pack("<QQQIIQ", 1, 0, 10 ** 9 + i, 32, 1, i) for i in range((size - 2 * literal) // 40))
+    return simpletrace(folder, f'e(int a{"a" * literal}) "{"x" * literal} %d"\n', records)
+
+
+# ---- explain
+
+
+@case(EXPLAIN, also=False)
+def one_exit_of_many_kernel_functions(folder, size):
+    def one(dat, at, i):
+        if i == 0:
+            dat.event(0, at - 10, "kvm:kvm_exit", 5, exit_reason=1, isa=2, vcpu_id=0)
+        for name, time in (("entry", at), ("exit", at + 100)):
+            dat.event(0, time, "ftrace:funcgraph_" + name, 5, func=0xffffffff81000000 + i * 16, depth=0)
+    dat = fill(one, size)
+    dat.event(0, 10 ** 10, "kvm:kvm_entry", 5, vcpu_id=0)
+    return recording(folder, dat)
+
+
 # ---- running them
 
 DEAF = {"one_gap_of_ages": [TOP], "times_apart_and_many_threads": [TOP, HTML],

@@ -158,7 +158,7 @@ void test(Comparison& comparison) {
   comparison.splits = tested.splits;
   if (!tested.can_prove) {
     comparison.warnings.push_back(
-        fmt::format("{} and {} runs can be split in {} ways only: too few for {:.4g}% confidence",
+        fmt::format("{} and {} runs were split in {} ways: too few for {:.4g}% confidence",
                     comparison.before.size(), comparison.after.size(), tested.splits,
                     comparison.confidence * 100));
   }

@@ -65,9 +65,11 @@ struct Change {
 [[nodiscard]] double side_value(std::span<const double> side, bool logarithms);
 [[nodiscard]] bool takes_logarithms(const RunFigures& figures);
 
-// The changes of figures that are tested together, in the order given. At most kMostSplits splits
-// of the runs are looked at; where there are more, `seed` draws them.
+// The changes of figures that are tested together, in the order given. At most most_splits()
+// splits of the runs are looked at; where there are more, `seed` draws them.
 inline constexpr std::size_t kMostSplits = 10'000;
+// Fewer where that many, of so many figures and runs, would take more than two seconds.
+[[nodiscard]] std::size_t most_splits(std::size_t figures, std::size_t runs);
 struct Tested {
   std::vector<Change> changes;
   std::size_t tests = 0, splits = 0;

@@ -651,6 +651,28 @@ def one_exit_of_many_kernel_functions(folder, size):
     return recording(folder, dat)
 
 
+# ---- diff
+
+
+RUNS = 100
+
+
+@case(["diff", "--by", "cpu", "--top", "0", "--before", *(f"{{{i}}}" for i in range(RUNS)),
+       "--after", *(f"{{{i}}}" for i in range(RUNS, 2 * RUNS))], also=False)
+def many_runs_of_many_rows(folder, size):
+    rows, exits, names = size // 5200, size // 95 // (2 * RUNS), []
+    for run in range(2 * RUNS):
+        lines = ""
+        for i in range(run * exits, (run + 1) * exits):
+            at = 10 ** 8 + i * 400 + i * i % 37
+            for more, said in ((0, "kvm_exit: reason MSR_WRITE rip 0x0"), (50 + i * 7 % 43, "kvm_entry: vcpu 0")):
+                seconds, rest = divmod(at + more, 10 ** 7)
+                lines += f"a-5 [{i % rows}] {seconds}.{rest:07d}: {said}\n"
+        names.append(os.path.join(folder, f"r{run}.txt"))
+        pathlib.Path(names[-1]).write_text(lines)
+    return names
+
+
 # ---- running them
 
 DEAF = {"one_gap_of_ages": [TOP], "times_apart_and_many_threads": [TOP, HTML],

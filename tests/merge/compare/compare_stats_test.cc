@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <numbers>
+#include <set>
 
 namespace trapline {
 namespace {
@@ -234,6 +235,28 @@ TEST(CompareStatsTest, ManyRunsAreSplitAtRandomAndTheSameForTheSameSeed) {
   EXPECT_NEAR(p(1), p(2), 0.02);
   // One test, nearly normal: the permutation agrees with Student's t.
   EXPECT_NEAR(p(1), alone(figures.before, figures.after).p, 0.02);
+}
+
+// More of them than are summed at once, and one that some runs have not.
+TEST(CompareStatsTest, AFigureHasTheSameResultWhereverItStandsAmongOthers) {
+  const RunFigures other{{1, 2, 3, 4, 5}, {2, 3, 4, 5, 6}, 0};
+  const RunFigures figure{{1, 1.1, kNone, 1.2, 0.9}, {2, kNone, 2.3, 1.9, 2.2}, 0};
+  std::set<double> found;
+  for (std::size_t place = 0; place < 20; ++place) {
+    std::vector<RunFigures> figures(20, other);
+    figures[place] = figure;
+    const Tested tested = test_together(figures, Method::kPermutation, 0.9, 1);
+    EXPECT_EQ(tested.splits, 252u);
+    found.insert({tested.changes[place].corrected_p, tested.changes[place].low});
+  }
+  EXPECT_EQ(found.size(), 2u);
+}
+
+TEST(CompareStatsTest, FewerSplitsAreLookedAtWhereFiguresAndRunsAreMany) {
+  EXPECT_EQ(most_splits(1, 10), kMostSplits);
+  EXPECT_EQ(most_splits(5'000, 40), kMostSplits);
+  EXPECT_EQ(most_splits(1'200, 1'000), 2'500u);
+  EXPECT_EQ(most_splits(1'000'000, 1'000), 1'000u);
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ Result<void> each_row(Worker& worker, MessageKind kind, Take take) {
   }
 }
 
-Result<std::vector<RawSymbol>> read_table(ElfFile& file, bool dynamic, NameArena& arena) {
+Result<std::vector<RawSymbol>> read_table(ElfFile& file, const std::string& path, bool dynamic,
+                                          NameArena& arena) {
   MessageWriter request;
   request.number(std::uint32_t{dynamic});
   if (auto sent = file.worker.send(MessageKind::kSymbols, request.bytes()); !sent)
@@ -88,6 +89,7 @@ Result<std::vector<RawSymbol>> read_table(ElfFile& file, bool dynamic, NameArena
   // Each has an entry in the file. Names may share text there; all together are about as long.
   const std::uint64_t most = file.size / kSmallestEntry;
   std::uint64_t room = 4 * file.size + (1u << 20);
+  bool too_much = false;
   std::vector<RawSymbol> symbols;
   const auto take = [&](MessageReader& rows) {
     RawSymbol symbol;
@@ -97,17 +99,22 @@ Result<std::vector<RawSymbol>> read_table(ElfFile& file, bool dynamic, NameArena
     symbol.type = static_cast<char>(rows.number<std::uint32_t>().value_or(0));
     symbol.typed = rows.number<std::uint32_t>().value_or(0) != 0;
     const auto name = rows.text();
-    if (!name || name->empty() || name->size() > kMaxName || name->size() > room ||
-        symbols.size() >= most || symbol.limit <= symbol.address ||
+    if (!name || name->empty() || symbol.limit <= symbol.address ||
         std::string_view("TtWi").find(symbol.type) == std::string_view::npos)
       return false;
+    too_much = symbols.size() >= most || name->size() > std::min<std::uint64_t>(room, kMaxName);
+    if (too_much) return false;
     room -= name->size();
     symbol.name = arena.keep(*name);
     symbols.push_back(symbol);
     return true;
   };
-  if (auto done = each_row(file.worker, MessageKind::kSymbols, take); !done)
-    return tl::unexpected(std::move(done).error());
+  auto done = each_row(file.worker, MessageKind::kSymbols, take);
+  if (too_much) {
+    return fail(ErrorKind::kDamaged,
+                "{}: more symbols, or longer names, than a file of its size can have", path);
+  }
+  if (!done) return tl::unexpected(std::move(done).error());
   return symbols;
 }
 
@@ -151,7 +158,7 @@ bool read_debug_file(const ElfFile& file, const std::string& path, NameArena& ar
     if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     auto debug = open_elf(fd.get(), candidate.path);
     if (!debug || !debug->has_table || !is_debug_file_of(*debug, file, candidate)) continue;
-    auto symbols = read_table(*debug, false, arena);
+    auto symbols = read_table(*debug, candidate.path, false, arena);
     if (!symbols || symbols->empty()) continue;
     result.symbols = std::move(*symbols);
     result.debug_path = candidate.path;
@@ -197,7 +204,7 @@ Result<RawSymbols> read_elf_symbols(int fd, const std::string& path, NameArena& 
   result.build_id = file->build_id;
   result.text = file->text;
   if (!file->has_table && read_debug_file(*file, path, arena, result)) return result;
-  auto symbols = read_table(*file, !file->has_table, arena);
+  auto symbols = read_table(*file, path, !file->has_table, arena);
   if (!symbols) return tl::unexpected(std::move(symbols).error());
   result.symbols = std::move(*symbols);
   return result;

@@ -317,7 +317,8 @@ TEST_F(SymbolsTest, AnElfFileWhoseNamesAreLongerThanItsTextIsRefused) {
   file = load_symbol_file(path);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().kind, ErrorKind::kDamaged);
-  EXPECT_THAT(file.error().message, ::testing::HasSubstr(path));
+  EXPECT_EQ(file.error().message,
+            path + ": more symbols, or longer names, than a file of its size can have");
   // A symbol table that claims more than the file has.
   std::string claims = sound;
   const std::uint64_t much = std::uint64_t{1} << 60;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,16 @@
 namespace trapline {
 
 namespace {
+
+std::string link_to(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
+
+// A file that has no name yet, of which a kill leaves nothing; none where the file system, or a
+// system without /proc, could not give it one.
+UniqueFd unnamed_file(const Folder& folder) {
+  UniqueFd fd(::openat(folder.fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+  if (fd && ::access(link_to(fd).c_str(), F_OK) != 0) fd.reset();
+  return fd;
+}
 
 tl::unexpected<Error> fail_for_existing(const std::string& path) {
   return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
@@ -61,13 +72,17 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
     return fail_for_existing(path);
   }
   const std::string beside = fmt::format("{}.{}.part", name, ::getpid());
-  auto fd = folder.create(beside, 0666);
+  // A name that is too long is an error now, not when all is written.
+  UniqueFd unnamed = beside.size() <= NAME_MAX ? unnamed_file(folder) : UniqueFd();
+  const bool is_named = !unnamed;
+  auto fd = is_named ? folder.create(beside, 0666) : Result<UniqueFd>(std::move(unnamed));
   if (!fd && folder.remove(beside)) fd = folder.create(beside, 0666);  // of one that was killed
   if (!fd) return tl::unexpected(std::move(fd).error());
   OutputFile made(path, std::move(*fd));
   made.folder_ = std::move(folder);
   made.name_ = name;
   made.beside_ = beside;
+  made.is_named_ = is_named;
   return made;
 }
 
@@ -93,7 +108,7 @@ Result<void> check_output(const std::string& path, bool force,
 }
 
 OutputFile::~OutputFile() {
-  if (folder_ && !beside_.empty()) (void)folder_->remove(beside_);
+  if (folder_ && !beside_.empty() && is_named_) (void)folder_->remove(beside_);
 }
 
 void OutputFile::write_out(std::string_view bytes) {
@@ -105,11 +120,23 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
+// Only a rename replaces a file that is there: the name is the one beside it.
+Result<void> OutputFile::give_name() {
+  const auto link = [this] {
+    return ::linkat(AT_FDCWD, link_to(fd_).c_str(), folder_->fd(), beside_.c_str(),
+                    AT_SYMLINK_FOLLOW) == 0;
+  };
+  is_named_ = link() || (errno == EEXIST && folder_->remove(beside_) && link());
+  if (is_named_) return {};
+  return fail("{}: cannot be made: {}", folder_->path_of(beside_), std::strerror(errno));
+}
+
 Result<void> OutputFile::commit() {
   flush();
   if (!status_) return status_;
   if (!folder_ || beside_.empty()) return {};
-  status_ = folder_->rename(beside_, name_);
+  if (!is_named_) status_ = give_name();
+  if (status_) status_ = folder_->rename(beside_, name_);
   if (status_) beside_.clear();
   return status_;
 }

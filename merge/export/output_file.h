@@ -1,5 +1,6 @@
-// A file that is there as a whole or not at all: it is written beside its place and renamed. "-" is
-// the standard output. Root's goes nowhere that others lead it (folder.h).
+// A file that is there as a whole or not at all: it is written beside its place, without a name
+// where the file system can, and renamed. "-" is the standard output. Root's goes nowhere that
+// others lead it (folder.h).
 #pragma once
 
 #include <optional>
@@ -46,6 +47,7 @@ class OutputFile {
   }
   [[nodiscard]] static Result<OutputFile> create_in(Folder folder, const std::string& name,
                                                     bool force, unsigned links);
+  [[nodiscard]] Result<void> give_name();
   void flush();
   void write_out(std::string_view bytes);
 
@@ -53,6 +55,7 @@ class OutputFile {
   // None for the standard output and for a device; beside_ is empty once it is committed.
   std::optional<Folder> folder_;
   std::string name_, beside_;
+  bool is_named_ = true;  // false: beside_ is its name from commit() on
   UniqueFd fd_;
   std::string buffer_;
   Result<void> status_;

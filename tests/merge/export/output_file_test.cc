@@ -1,9 +1,12 @@
 #include "merge/export/output_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tests/support/temporary_folder.h"
 
@@ -56,6 +59,31 @@ TEST_F(CheckOutputTest, AFileIsReplacedOnlyWhereThatIsAskedFor) {
   EXPECT_EQ(refused(path("new.txt"), false, {}), "");
   EXPECT_EQ(refused("-", false, {}), "");
   EXPECT_EQ(refused("/dev/null", false, {}), "");
+}
+
+TEST_F(CheckOutputTest, WhatIsNotWholeHasNoNameThatAKillWouldLeave) {
+  const int unnamed = ::open(path(".").c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (unnamed < 0) GTEST_SKIP() << "the file system has no files without a name";
+  ::close(unnamed);
+  const auto names = [this] {
+    std::set<std::string> found;
+    for (const auto& one : std::filesystem::directory_iterator(path(".")))
+      found.insert(one.path().filename());
+    return found;
+  };
+  write("report.txt");
+  write("report.txt." + std::to_string(::getpid()) + ".part");
+  for (const bool whole : {false, true}) {
+    auto file = OutputFile::create(path("report.txt"), true);
+    ASSERT_TRUE(file) << file.error().message;
+    file->write("new");
+    EXPECT_EQ(names().size(), 2u);
+    EXPECT_TRUE(!whole || file->commit());
+  }
+  EXPECT_EQ(names(), std::set<std::string>{"report.txt"});
+  std::string text;
+  std::getline(std::ifstream(path("report.txt")), text);
+  EXPECT_EQ(text, "new");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace trapline::tracetool {
 
 inline constexpr std::size_t kNoLimit = std::size_t{1} << 62;
-// Of one event that a file holds: its declaration may be as long as a file, each record a few bytes.
+// Of one event in a file: its declaration may be as long as a file, each record a few bytes.
 inline constexpr std::size_t kMostText = 16 * 1024;
 
 // Appends what printf prints for the format and the values. A missing value (kAbsent, or fewer

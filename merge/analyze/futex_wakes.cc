@@ -126,7 +126,7 @@ bool FutexWakes::on_mutex(ThreadId id, Timestamp at, std::string_view name, std:
 }
 
 void FutexWakes::on_lost() {
-  for (auto& entry : threads_.entries()) entry.state = {};
+  threads_.clear();
   wakes_.clear();
   added_ = 0;
 }

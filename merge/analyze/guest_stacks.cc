@@ -98,6 +98,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   ++records_;
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
+  held_.add(*thread);
   account(*thread, event.at);
   thread->machine = event.machine;
   VcpuTotals& totals = thread->totals;
@@ -184,6 +185,7 @@ void GuestStacks::on(const Event& event) {
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
+    held_.add(*thread);
     thread->in_guest = true;
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
@@ -200,23 +202,29 @@ void GuestStacks::on(const Event& event) {
 // until the thread's next event.
 void GuestStacks::on_lost(const Event& event) {
   ++losses_;
-  for (auto& entry : threads_.entries()) {
-    entry.state.in_guest = false;
-    if (runs_ == GuestRuns::kOnThread) entry.state.time.on_loss(event.at);
-  }
+  held_.end([&](Thread& thread) {
+    thread.in_guest = false;
+    if (runs_ == GuestRuns::kOnThread) thread.time.on_loss(event.at);
+  });
 }
 
 void GuestStacks::on_host(const Event& event, const VmmEvent* vmm_event) {
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     if (Thread* prev = threads_.find(sched->prev)) {
+      held_.add(*prev);
       prev->time.on_switch_out(event.at, sched->runnable);
     }
-    if (Thread* next = threads_.find(sched->next)) next->time.on_switch_in(event.at);
+    if (Thread* next = threads_.find(sched->next)) {
+      held_.add(*next);
+      next->time.on_switch_in(event.at);
+    }
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     if (Thread* woken = threads_.find(wakeup->thread)) woken->time.on_wakeup(event.at);
   } else if (vmm_event != nullptr) {
-    if (Thread* thread = threads_.find(event.thread))
+    if (Thread* thread = threads_.find(event.thread)) {
+      held_.add(*thread);
       thread->time.on_vmm_event(event.at, *vmm_event);
+    }
   }
 }
 

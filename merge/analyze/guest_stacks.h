@@ -104,6 +104,7 @@ class GuestStacks {
     Frames frames;           // of the thread itself
     std::uint64_t task = 0;  // of the task that runs, in tasks_; 0: none
     bool in_guest = false;   // since `mark`, as far as the recording shows
+    bool held = false;       // among held_
     Timestamp mark;
     MachineId machine = MachineId::kHost;  // of the records
     VcpuTime time;                         // GuestRuns::kOnThread
@@ -125,6 +126,7 @@ class GuestStacks {
   std::vector<StackId> children_;  // open addressing by (caller, function), at most half full
   std::vector<GuestFunctionTimes> functions_;
   ThreadTable<Thread> threads_;
+  HeldStates<Thread> held_;                          // that something told of since the last loss
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0, losses_ = 0;
   bool keep_calls_;

@@ -27,6 +27,7 @@ void HaltCosts::add_poll(Thread& thread, std::optional<std::uint64_t> most, std:
 
 // Before the first change, the interval was what that one says.
 void HaltCosts::on_interval(Thread& thread, const KvmHaltPoll& poll) {
+  held_.add(thread);
   if (!thread.interval && poll.before == 0)
     thread.polling_at_most_ns = thread.halts_bounded = thread.halts_unknown = 0;
   thread.interval_before = poll.before;
@@ -61,6 +62,7 @@ void HaltCosts::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeu
 void HaltCosts::on_switch(const Event& event, const SchedSwitch& sched) {
   if (Thread* prev = threads_.find(sched.prev)) {
     prev->asleep = !sched.runnable;
+    if (prev->asleep) held_.add(*prev);
     prev->woken.reset();
     if (prev->asleep && !prev->first_slept) prev->first_slept = event.at;
   }
@@ -91,12 +93,12 @@ void HaltCosts::on(const Event& event) {
   } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     on_switch(event, *sched);
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) {
-      forget(entry.state);
-      entry.state.asleep = false;
-      entry.state.interval.reset();
-      entry.state.interval_before.reset();
-    }
+    held_.end([](Thread& thread) {
+      forget(thread);
+      thread.asleep = false;
+      thread.interval.reset();
+      thread.interval_before.reset();
+    });
   }
 }
 

@@ -25,6 +25,7 @@ class HaltCosts {
     // Of the open halt.
     std::optional<Timestamp> woken, last_woken, first_slept;
     bool asleep = false;
+    bool held = false;  // asleep, or told its interval, since the last loss
     std::optional<std::uint64_t> interval, interval_before;  // KVM's, of the vCPU
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {
@@ -39,10 +40,11 @@ class HaltCosts {
   void on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup);
   void on_switch(const Event& event, const SchedSwitch& sched);
   static void add_poll(Thread& thread, std::optional<std::uint64_t> most_ns, std::uint64_t ns);
-  static void on_interval(Thread& thread, const KvmHaltPoll& poll);
+  void on_interval(Thread& thread, const KvmHaltPoll& poll);
   static void forget(Thread& thread);
 
   ThreadTable<Thread> threads_;
+  HeldStates<Thread> held_;
 };
 
 }  // namespace trapline

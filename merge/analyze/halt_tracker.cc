@@ -17,6 +17,7 @@ void HaltTracker::on(const Event& event) {
   } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     if (Thread* prev = threads_.find(sched->prev)) {
       prev->asleep = !sched->runnable;
+      if (prev->asleep) asleep_.add(*prev);
       prev->woken.reset();
     }
     Thread* next = threads_.find(sched->next);
@@ -25,10 +26,10 @@ void HaltTracker::on(const Event& event) {
     next->woken.reset();
     next->asleep = false;
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) {
-      entry.state.woken.reset();
-      entry.state.asleep = false;
-    }
+    asleep_.end([](Thread& thread) {
+      thread.woken.reset();
+      thread.asleep = false;
+    });
   }
 }
 

@@ -17,6 +17,7 @@ class HaltTracker {
     std::uint64_t invalid = 0;  // halts whose time KVM itself calls invalid
     std::optional<Timestamp> woken;
     bool asleep = false;
+    bool held = false;  // among asleep_
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmVcpuWakeup, KvmExit, SchedWakeup, SchedSwitch, Lost>(payload);
@@ -29,6 +30,7 @@ class HaltTracker {
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;
   ThreadTable<Thread> threads_;
+  HeldStates<Thread> asleep_;  // at some time since the last loss
 };
 
 }  // namespace trapline

@@ -8,6 +8,7 @@ void IrqDeliveries::on_notify(const Event& event, ThreadId process, std::uint64_
                               std::vector<RequestSpan> requests) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
+  held_.add(*thread);
   thread->state = Thread::State::kNotified;
   thread->queue = {process, vq};
   thread->requests = std::move(requests);
@@ -71,6 +72,7 @@ void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId pr
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
   if (thread->vcpu != kNoVcpu) return deliver({process, thread->vcpu, irq.vector}, event.at);
+  held_.add(*thread);
   if (thread->early.size() < kMostEarly) thread->early.emplace_back(irq.vector, event.at);
 }
 
@@ -141,11 +143,11 @@ std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadId proces
 }
 
 void IrqDeliveries::on_hole() {
-  for (auto& entry : threads_.entries()) {
-    entry.state.state = Thread::State::kIdle;
-    entry.state.requests.clear();
-    entry.state.early.clear();
-  }
+  held_.end([](Thread& thread) {
+    thread.state = Thread::State::kIdle;
+    thread.requests.clear();
+    thread.early.clear();
+  });
   pending_.clear();
   pending_count_ = 0;
 }

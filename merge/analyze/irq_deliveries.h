@@ -67,6 +67,7 @@ class IrqDeliveries {
     Route route;
     std::vector<RequestSpan> requests;
     std::int32_t vcpu = kNoVcpu;
+    bool held = false;  // among held_
     // Injections before an event told the vCPU: kvm_entry, which follows them, will.
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
@@ -79,6 +80,7 @@ class IrqDeliveries {
   void deliver(const Key& key, Timestamp at, bool posted = false);
 
   ThreadTable<Thread> threads_;
+  HeldStates<Thread> held_;  // with a notify or injections
   std::map<Queue, Route> routes_;
   std::map<Key, std::vector<RequestSpan>> pending_;
   std::size_t pending_count_ = 0;  // requests, of all keys

@@ -67,6 +67,7 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
   Entering* thread = entering_.get(event.thread, kMostThreads);
   if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
   if (thread->vcpu == kNoVcpu) {
+    early_.add(*thread);
     if (thread->early.size() < kMostPerEntry) thread->early.emplace_back(irq, event.at);
     return;
   }
@@ -177,7 +178,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
   if (std::holds_alternative<Lost>(event.payload)) {  // what was lost may have ended any of them
     pending_.clear();
     active_.clear();
-    for (auto& entry : entering_.entries()) entry.state.early.clear();
+    early_.end([](Entering& thread) { thread.early.clear(); });
     pic_.on_hole();
   }
   return nullptr;

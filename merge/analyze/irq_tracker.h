@@ -57,6 +57,7 @@ class IrqTracker {
     // Injections before an event told the vCPU: kvm_entry, which follows them, will.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
     std::int32_t vcpu = kNoVcpu;
+    bool held = false;  // among early_
   };
 
   void latch(const KvmIrq& irq, const Event& event, ThreadId process);
@@ -69,6 +70,7 @@ class IrqTracker {
 
   ThreadTable<Raise> raises_;       // what the thread is just raising
   ThreadTable<Entering> entering_;  // by vCPU thread
+  HeldStates<Entering> early_;      // with injections before an event told the vCPU
   std::map<Key, IrqSpan> pending_, active_;
   PicLines pic_;
   IrqStepCounts seen_{};

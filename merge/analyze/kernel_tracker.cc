@@ -87,6 +87,7 @@ KernelTracker::Type KernelTracker::type_of(const Event& event) {
 }
 
 void KernelTracker::begin(Thread& thread, Timestamp at, bool named) {
+  held_.add(thread);
   thread.in_exit = true;
   thread.named = named;
   thread.pieces.clear();
@@ -113,6 +114,7 @@ void KernelTracker::add(Thread& thread, Timestamp at) {
 }
 
 void KernelTracker::open(Thread& thread, NameId name, std::int32_t depth) {
+  held_.add(thread);
   const KernelWork work = depth == Open::kHandler ? KernelWork::kHandler : KernelWork::kFunction;
   const KernelStackId parent = thread.open.empty() ? 0 : thread.open.back().stack;
   const KernelStackId stack = frames_.number({parent, name, work}, 0);
@@ -179,10 +181,10 @@ void KernelTracker::on(const Event& event) {
   // An exit that goes on after it has none of its events among those lost; which functions have
   // returned meanwhile is not known.
   if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) {
-      entry.state.named = true;
-      std::erase_if(entry.state.open, [](const Open& one) { return one.depth != Open::kHandler; });
-    }
+    held_.end([](Thread& thread) {
+      thread.named = true;
+      std::erase_if(thread.open, [](const Open& one) { return one.depth != Open::kHandler; });
+    });
     return;
   }
   if (const auto* host = std::get_if<HostEvent>(&event.payload);

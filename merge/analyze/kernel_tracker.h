@@ -86,6 +86,7 @@ class KernelTracker {
   struct Thread {
     bool is_vcpu = false;  // else its functions are followed until it may be one
     bool in_exit = false;
+    bool held = false;      // among held_
     bool named = false;     // by its kvm_exit, or before a loss: the next one is another exit's
     NameId last = kNoName;  // the last instant; none: untraced
     Timestamp last_at;
@@ -94,7 +95,7 @@ class KernelTracker {
   };
   [[nodiscard]] Type type_of(const Event& event);
   [[nodiscard]] Type look_up(const Event& event);
-  static void begin(Thread& thread, Timestamp at, bool named);
+  void begin(Thread& thread, Timestamp at, bool named);
   static void add(Thread& thread, Timestamp at);
   void on_type(Thread& thread, const Event& event, const Type& type);
   void on_function(const Event& event, const HostEvent& call);
@@ -106,6 +107,7 @@ class KernelTracker {
   NameOf event_name_, function_;
   std::vector<std::vector<Type>> types_;  // by source and type
   ThreadTable<Thread> threads_;
+  HeldStates<Thread> held_;  // an exit or a function began since the last loss
   std::vector<KernelShare> shares_;
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
   KernelFrames frames_;  // without room they have no parents

@@ -121,7 +121,7 @@ std::optional<Timestamp> NotifyExits::on_notify(const Event& event, ThreadId pro
 }
 
 void NotifyExits::on_hole() {
-  for (auto& entry : threads_.entries()) entry.state = {};
+  threads_.clear();
   writes_.clear();
   for (auto& [key, queue] : queues_) {
     queue.last.reset();

@@ -54,7 +54,7 @@ void PageServers::on(const Event& event) {
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     on_wakeup(event, *wakeup);
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) entry.state = {};
+    threads_.clear();
   }
 }
 

@@ -4,7 +4,9 @@ namespace trapline {
 
 void PicLines::latch(ThreadId process, std::uint32_t line, const IrqSpan& raised) {
   if (line >= kLines || (pics_.size() >= kMostProcesses && !pics_.contains(process))) return;
-  Line& of_pin = pics_[process].lines[line];
+  Pics& pics = pics_[process];
+  held_.add(pics);
+  Line& of_pin = pics.lines[line];
   if (of_pin.latched) {
     ++coalesced_;
     return;
@@ -84,9 +86,7 @@ const IrqSpan* PicLines::finish() {
 }
 
 void PicLines::on_hole() {
-  for (auto& [process, pics] : pics_) {
-    for (Line& line : pics.lines) line = {};
-  }
+  held_.end([](Pics& pics) { pics.lines = {}; });
   to_enter_.clear();
 }
 

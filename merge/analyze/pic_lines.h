@@ -46,6 +46,7 @@ class PicLines {
     ThreadId injected_by{};
   };
   struct Pics {
+    bool held = false;  // among held_
     std::array<Line, kLines> lines;
     std::array<std::uint32_t, 2> base{kNoVector, kNoVector};  // vector of each chip's pin 0
   };
@@ -53,6 +54,7 @@ class PicLines {
   [[nodiscard]] Line* find(Pics& pics, std::uint32_t vector);
 
   std::map<ThreadId, Pics> pics_;
+  HeldStates<Pics> held_;  // with a line latched since the last loss
   // Process and line of what a thread has injected since it entered its guest.
   std::map<ThreadId, std::vector<std::pair<ThreadId, std::size_t>>> to_enter_;
   std::uint64_t coalesced_ = 0, ambiguous_ = 0;

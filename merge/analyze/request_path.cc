@@ -43,7 +43,7 @@ void RequestPath::on_hole(const Lost& lost) {
   deliveries_.on_hole();
   blocks_.on_hole();
   spans_->on_hole();
-  for (auto& entry : threads_.entries()) entry.state = {};
+  threads_.clear();
   hole_end_ = std::max(hole_end_, lost.to);
 }
 

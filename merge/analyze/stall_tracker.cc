@@ -88,7 +88,9 @@ void StallTracker::on_memory(const Event& event) {
   if (thread == nullptr || host->step != HostStep::kUnmap) unmaps_.on(event);
   if (thread == nullptr) return;
   if (host->step == HostStep::kLoggedWrite) thread->logged = event.at;
-  if (MemoryWorks::looks_at(host->step)) thread->memory.on(host->step, event.at);
+  if (!MemoryWorks::looks_at(host->step)) return;
+  held_.add(*thread);
+  thread->memory.on(host->step, event.at);
 }
 
 void StallTracker::on_wait(ThreadId id, std::span<const WaitShare> shares) {
@@ -98,13 +100,21 @@ void StallTracker::on_wait(ThreadId id, std::span<const WaitShare> shares) {
 }
 
 void StallTracker::on(std::span<const StateRun> runs, const Pipeline& pipeline) {
+  if (pieces_ >= kMostOfAll) {
+    for (auto& entry : threads_.entries()) settle(entry.state);
+  }
   for (const StateRun& run : runs) {
     if (!pipeline.counts(run.thread)) continue;
     Thread* thread = thread_of(run.thread);
     if (thread == nullptr) continue;
     if (thread->pieces.size() >= kMostPieces) settle(*thread);
-    thread->pieces.push_back({run.state, run.begin, run.end});
+    add_piece(*thread, {run.state, run.begin, run.end});
   }
+}
+
+void StallTracker::add_piece(Thread& thread, const Piece& piece) {
+  thread.pieces.push_back(piece);
+  ++pieces_;
 }
 
 void StallTracker::on(const ExitSpan& exit, bool wanted) {
@@ -112,7 +122,7 @@ void StallTracker::on(const ExitSpan& exit, bool wanted) {
   if (thread == nullptr) return;
   settle(*thread);
   for (const PartInterval& interval : exit.intervals) {
-    thread->pieces.push_back({static_cast<State>(interval.part), interval.begin, interval.end});
+    add_piece(*thread, {static_cast<State>(interval.part), interval.begin, interval.end});
   }
   settle(*thread, &exit, wanted);
 }
@@ -213,7 +223,10 @@ void StallTracker::leave_out_end(Thread& thread) {
   const auto is_of_end = [&thread](const Piece& piece) {
     return piece.state != State::kNotSeen && !is_stopped_by_signal(thread, piece);
   };
-  while (!thread.pieces.empty() && is_of_end(thread.pieces.back())) thread.pieces.pop_back();
+  while (!thread.pieces.empty() && is_of_end(thread.pieces.back())) {
+    thread.pieces.pop_back();
+    --pieces_;
+  }
 }
 
 // No event tells when the halt slept: before switches were recorded, or not at all.
@@ -278,7 +291,10 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     thread.until = piece.end;
   }
   end_unit();
+  constexpr std::size_t kKept = 256;  // room of a thread
+  pieces_ -= thread.pieces.size();
   thread.pieces.clear();
+  if (thread.pieces.capacity() > kKept) thread.pieces.shrink_to_fit();
   thread.shares.clear();
   thread.stops.clear();
   thread.serves.clear();

@@ -23,7 +23,8 @@
 // A VM's is such a time in which at least two vCPUs were stopped for nine tenths of it. The causes
 // of a stall sum to it; what nothing proves is unknown and says which event would tell.
 //
-// Memory: a chain, the shares and pieces of one exit, for each vCPU; for each VM kMostGaps.
+// Memory: a chain, the shares and pieces of one exit, for each vCPU, of all together kMostOfAll
+// pieces; for each VM kMostGaps.
 //
 // More than 150 lines: it is one state machine.
 #pragma once
@@ -48,8 +49,9 @@ class StallTracker {
  public:
   static constexpr std::uint64_t kMostBetween = 100'000, kShareBetween = 100;
   static constexpr std::size_t kMostThreads = 1u << 16, kMostPieces = 1u << 15, kMostGaps = 64,
-                               kMostVcpus = 4096,  // of a VM, KVM's own limit
-      kMostOfVm = 10'000;                          // stalls, the longest
+                               kMostOfAll = 1u << 20,  // pieces
+      kMostVcpus = 4096,                               // of a VM, KVM's own limit
+      kMostOfVm = 10'000;                              // stalls, the longest
 
   // Stalls that last at least so long; `of_all`: also those that are no exits, and whole VMs'.
   StallTracker(std::uint64_t at_least_ns, bool of_all)
@@ -126,6 +128,7 @@ class StallTracker {
     bool halts = false;  // its last kvm_exit, which no kvm_entry followed, was by a halt
     bool in_guest = false;
     bool known = false;  // whether it is in the guest: it entered or left it, since the last loss
+    bool held = false;   // among held_
   };
   // A time in which no vCPU of the VM was in the guest.
   struct Gap {
@@ -151,8 +154,9 @@ class StallTracker {
   void on_lost();
   void on_memory(const Event& event);
   Thread* thread_of(ThreadId id);
+  void add_piece(Thread& thread, const Piece& piece);
   [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);
-  static void leave_out_end(Thread& thread);
+  void leave_out_end(Thread& thread);
   static void leave_out_halt(Thread& thread);
   void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
   void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
@@ -180,6 +184,8 @@ class StallTracker {
   MemoryUnmaps unmaps_;
   DirtyLog dirty_log_;
   ThreadTable<Thread> threads_;
+  HeldStates<Thread> held_;        // known, or in work for memory
+  std::size_t pieces_ = 0;         // of all threads
   std::map<ThreadId, Vm> vms_;     // by process
   std::map<ThreadId, Vm*> vm_of_;  // of vCPUs whose process is known
   std::vector<Stall> ended_;

@@ -1,5 +1,6 @@
 // The times in which no vCPU of a VM was in the guest.
 #include <algorithm>
+#include <utility>
 
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/stall_tracker.h"
@@ -30,6 +31,7 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
 // From now on it is known whether each vCPU is in the guest.
 void StallTracker::know(Vm& vm, Thread& thread, Timestamp at) {
   if (std::exchange(thread.known, true)) return;
+  held_.add(thread);
   --vm.unknown;
   vm.left = std::max(vm.left, at);
 }
@@ -62,14 +64,13 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
 
 // Whether a vCPU is in the guest is not known until its next entry or exit.
 void StallTracker::on_lost() {
-  for (auto& entry : threads_.entries()) {
-    entry.state.in_guest = entry.state.known = false;
-    entry.state.memory.forget_open();
-  }
-  for (auto& [process, vm] : vms_) {
-    vm.in_guest = 0;
-    vm.unknown = vm.vcpus.size();
-  }
+  held_.end([this](Thread& thread) {
+    thread.memory.forget_open();
+    if (!std::exchange(thread.known, false)) return;
+    Vm& vm = *vm_of_.find(thread.id)->second;
+    ++vm.unknown;
+    if (std::exchange(thread.in_guest, false)) --vm.in_guest;
+  });
 }
 
 void StallTracker::add_gap(Vm& vm, Timestamp end, bool open) {

@@ -111,7 +111,7 @@ void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& ir
 void VhostTracker::on_hole() {
   deliveries_.on_hole();
   for (auto& entry : threads_.entries()) entry.state.turn.reset();
-  for (auto& entry : exits_.entries()) entry.state = {};
+  exits_.clear();
 }
 
 void VhostTracker::on(const Event& event, ThreadId process, const Processes& processes) {

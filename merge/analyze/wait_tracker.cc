@@ -77,6 +77,7 @@ void WaitTracker::leave(Thread& thread, const Event& event, const SchedSwitch& s
   thread.state = event.at < latest_loss_end_ ? Thread::State::kRunning
                  : sched.runnable            ? Thread::State::kWaiting
                                              : Thread::State::kAsleep;
+  waiting_.add(thread);
 }
 
 // The handler that woke it has ended by now, and no end of its kind was ever recorded: it may have
@@ -207,12 +208,12 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
   cause_.on_lost(event);
   runners_.on_lost(event.cpu, lost.from, lost.to);
   latest_loss_end_ = std::max(latest_loss_end_, lost.to);
-  for (auto& entry : sleeps_.entries()) entry.state = {};
-  for (auto& entry : threads_.entries()) {
-    if (entry.state.state == Thread::State::kRunning) continue;
-    entry.state.state = Thread::State::kRunning;
+  sleeps_.clear();
+  waiting_.end([this](Thread& thread) {
+    if (thread.state == Thread::State::kRunning) return;
+    thread.state = Thread::State::kRunning;
     ++counters_.cut_by_loss;
-  }
+  });
 }
 
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {

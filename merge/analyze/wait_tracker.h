@@ -73,6 +73,7 @@ class WaitTracker {
     bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
     bool woken = false;       // kWaiting: since a wake-up, and not moved after it
     bool fair = true;         // a CPU quota applies to it
+    bool held = false;        // among waiting_
     // What woke it was a handler of this kind, if an end of one is recorded before it runs.
     std::optional<WakeCause::HandlerKind> without_end;
     Timestamp queued;  // kWaiting: in that queue at the latest
@@ -123,6 +124,7 @@ class WaitTracker {
   WakeCause cause_;
   ThreadTable<Thread> threads_;
   ThreadTable<Sleep> sleeps_;
+  HeldStates<Thread> waiting_;  // off the CPU since the last loss
   WaitCounters counters_;
   Timestamp latest_loss_end_;
   std::size_t held_ = 0;  // shares

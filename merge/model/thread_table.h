@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "merge/model/event.h"
 #include "merge/model/flat_index.h"
@@ -38,6 +40,14 @@ class ThreadTable {
     return recent_of(thread).state = &entries_.back().state;
   }
 
+  // Forgets all of them; costs what came since the last time.
+  void clear() {
+    if (entries_.empty()) return;
+    entries_.clear();
+    index_ = FlatIndex();
+    recent_ = {};
+  }
+
   struct Entry {
     ThreadId thread;
     State state;
@@ -70,6 +80,28 @@ class ThreadTable {
   std::deque<Entry> entries_;
   FlatIndex index_;
   std::array<Recent, kRecent> recent_;
+};
+
+// The states that hold what a loss of events ends: many losses cost no others, however many there
+// are. Each has a `bool held`, and stays where it is.
+template <typename State>
+class HeldStates {
+ public:
+  void add(State& state) {
+    if (!std::exchange(state.held, true)) states_.push_back(&state);
+  }
+  // Calls `end(state)` for each; none is held then.
+  template <typename End>
+  void end(End&& end_one) {
+    for (State* state : states_) {
+      state->held = false;
+      end_one(*state);
+    }
+    states_.clear();
+  }
+
+ private:
+  std::vector<State*> states_;
 };
 
 }  // namespace trapline

@@ -1,6 +1,7 @@
 #include "merge/live/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -20,6 +21,10 @@ Timestamp later(Timestamp at, std::uint64_t ns) {
   std::uint64_t sum = 0;
   return __builtin_add_overflow(at.ns(), ns, &sum) ? kNever : Timestamp(sum);
 }
+
+// Signals and keys are looked at again so soon, however long an event takes.
+constexpr std::uint64_t kEventsPerLook = 64;
+constexpr std::chrono::milliseconds kLongest(50);
 
 }  // namespace
 
@@ -77,7 +82,10 @@ void Engine::begin_at(const Event& event) {
 }
 
 Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
+  const auto longest = std::chrono::steady_clock::now() + kLongest;
   for (std::uint64_t taken = 0; taken < most; ++taken) {
+    if (taken % kEventsPerLook == kEventsPerLook - 1 && std::chrono::steady_clock::now() > longest)
+      return State::kMore;
     if (!has_next_) {
       const Read read = timeline_.next(next_);
       if (read == Read::kEnd) return State::kEnded;

@@ -38,7 +38,7 @@ class Engine {
 
   enum class State { kMore, kPending, kReached, kEnded };
   // Takes at most `most` events, none after `until` (kReached: the next one is); returns after each
-  // frame.
+  // frame, and after a time in which nobody looked at signals and keys.
   [[nodiscard]] State advance(Timestamp until, std::uint64_t most);
   // No event before `complete` comes any more: closes the next frame that ends by then. False: all
   // are closed.

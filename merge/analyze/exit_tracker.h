@@ -225,6 +225,9 @@ class ExitTracker {
   Detail detail_;
   ThreadTable<Thread> threads_;
   ThreadTable<Timestamp> created_;  // when
+  // In their order, as long as nothing else is known: markers of a VMM's state cost no other's.
+  std::vector<ThreadId> process_of_;
+  std::uint64_t processes_seen_ = 0;
   ExitCounters counters_;
   std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU

@@ -1,6 +1,8 @@
 // The states of a vCPU's thread: what the scheduler does to it, what a halt makes of an exit's
 // time, and what becomes of the time of exits that are no spans.
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "merge/analyze/exit_tracker.h"
@@ -71,9 +73,10 @@ void ExitTracker::keep_from_now(Thread& thread, Timestamp at) {
 // Moves the time of an exit between the two times into one state, halted or offline. What no
 // interval is kept of stays where it is.
 void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to) {
+  if (end <= begin) return;
   std::vector<PartInterval>& intervals = thread.intervals;
-  std::size_t first = intervals.size();
-  while (first > 0 && intervals[first - 1].end > begin) --first;
+  const auto first = std::ranges::upper_bound(intervals, begin, {}, &PartInterval::end);
+  auto last = std::ranges::lower_bound(first, intervals.end(), end, {}, &PartInterval::begin);
   recut_.clear();
   const auto put = [&](Part which, Timestamp from, Timestamp until) {
     if (until <= from) return;
@@ -81,8 +84,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
         !recut_.empty() && recut_.back().part == which && recut_.back().end == from;
     goes_on ? void(recut_.back().end = until) : recut_.push_back({which, from, until});
   };
-  for (std::size_t i = first; i < intervals.size(); ++i) {
-    const PartInterval& piece = intervals[i];
+  for (const PartInterval& piece : std::span(first, last)) {
     const Timestamp from = std::clamp(begin, piece.begin, piece.end);
     const Timestamp until = std::clamp(end, from, piece.end);
     put(piece.part, piece.begin, from);
@@ -96,8 +98,18 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     }
     put(piece.part, until, piece.end);
   }
-  intervals.resize(first);
-  intervals.insert(intervals.end(), recut_.begin(), recut_.end());
+  if (last != intervals.end() && !recut_.empty() && recut_.back().part == last->part &&
+      recut_.back().end == last->begin) {
+    recut_.back().end = last->end;
+    ++last;
+  }
+  // Those after it stay where they are, if they can: there may be many, and many halts.
+  const auto places = std::min<std::ptrdiff_t>(last - first, std::ssize(recut_));
+  const auto done = std::copy_n(recut_.begin(), places, first);
+  if (done != last)
+    intervals.erase(done, last);
+  else
+    intervals.insert(last, recut_.begin() + places, recut_.end());
 }
 
 // KVM polled for the vCPU, or its thread slept; now it runs.
@@ -319,8 +331,16 @@ void ExitTracker::on_vm_state(const Event& event) {
   saw_vm_state_ = true;
   if (processes_ == nullptr || vmm_event_.running < 0) return;
   const ThreadId process = processes_->of(event.thread, event.thread);
-  for (auto& [id, thread] : threads_.entries()) {
-    if (processes_->of(id, id) != process) continue;
+  if (std::exchange(processes_seen_, processes_->changes()) != processes_->changes())
+    process_of_.clear();
+  auto& entries = threads_.entries();
+  while (process_of_.size() < entries.size()) {
+    const ThreadId id = entries[process_of_.size()].thread;
+    process_of_.push_back(processes_->of(id, id));
+  }
+  for (std::size_t i = 0; i < process_of_.size(); ++i) {
+    if (process_of_[i] != process) continue;
+    Thread& thread = entries[i].state;
     thread.vmm_stopped = vmm_event_.running == 0;
     if (!thread.vmm_stopped || !in_exit(thread) || !thread.in_user) continue;
     if (!thread.off_cpu || !thread.asleep || thread.stopped || !thread.off_since) continue;

@@ -22,7 +22,11 @@ class Processes {
   static constexpr std::size_t kMost = 1u << 20;
 
   void set(ThreadId thread, ThreadId process) {
-    if (process_.size() < kMost) process_[thread] = process;
+    if (process_.size() >= kMost) return;
+    const auto [known, is_new] = process_.try_emplace(thread, process);
+    if (!is_new && known->second == process) return;
+    known->second = process;
+    ++changes_;
   }
   void on(const Event& event, const NewThread& made) {
     const ThreadId maker = of(event.thread, event.thread);
@@ -58,10 +62,13 @@ class Processes {
     const auto found = process_.find(thread);
     return found != process_.end() ? found->second : otherwise;
   }
+  // Tells whether of() may say something else than before.
+  [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
 
  private:
   std::unordered_map<ThreadId, ThreadId> process_;
+  std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;
   std::optional<ThreadId> selected_, recorder_;

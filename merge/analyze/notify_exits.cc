@@ -6,12 +6,22 @@ namespace trapline {
 namespace {
 
 constexpr unsigned kEnough = 2;  // notifies that an address must have stood in
-
-bool contains(const std::vector<std::uint64_t>& values, std::uint64_t value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
+// One that so many may belong to is as good as none that is known: queues are many, too.
+constexpr std::size_t kMostAddresses = 256;
 
 }  // namespace
+
+// The window's, each once and in order; nothing where they are too many.
+std::vector<std::uint64_t> NotifyExits::addresses_of(const std::vector<const Write*>& window) {
+  std::vector<std::uint64_t> addresses;
+  for (const Write* write : window) {
+    const auto at = std::ranges::lower_bound(addresses, write->address);
+    if (at != addresses.end() && *at == write->address) continue;
+    if (addresses.size() == kMostAddresses) return {};
+    addresses.insert(at, write->address);
+  }
+  return addresses;
+}
 
 void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail& detail) {
   Thread* thread = threads_.find(event.thread);
@@ -48,30 +58,29 @@ void NotifyExits::on(const Event& event, ThreadId process) {
   }
 }
 
-// Keeps of the queue's possible addresses those in `window`; false where they contradict.
+// Keeps of the queue's possible addresses those in `window`; false where they contradict, or none
+// can be told yet.
 bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) {
-  std::vector<std::uint64_t> written;
-  for (const Write* write : window) {
-    if (!contains(written, write->address)) written.push_back(write->address);
-  }
+  const auto begin_anew = [&] {
+    queue.addresses = addresses_of(window);
+    queue.seen = queue.addresses.empty() ? 0 : 1;
+    queue.missed = 0;
+  };
   if (queue.seen == 0) {
-    queue.addresses = std::move(written);
-    queue.seen = 1;
-    return true;
+    begin_anew();
+    return queue.seen != 0;
   }
   std::vector<std::uint64_t> both;
-  for (const std::uint64_t address : written) {
-    if (contains(queue.addresses, address)) both.push_back(address);
+  for (const Write* write : window) {
+    if (std::ranges::binary_search(queue.addresses, write->address)) both.push_back(write->address);
   }
   if (both.empty()) {
     // A kick of QEMU's own has no write; a device that the guest moved has another address.
-    if (queue.seen < kEnough || ++queue.missed >= kEnough) {
-      queue.addresses = std::move(written);
-      queue.seen = 1;
-      queue.missed = 0;
-    }
+    if (queue.seen < kEnough || ++queue.missed >= kEnough) begin_anew();
     return false;
   }
+  std::ranges::sort(both);
+  both.erase(std::unique(both.begin(), both.end()), both.end());
   queue.addresses = std::move(both);
   queue.missed = 0;
   ++queue.seen;

@@ -61,7 +61,7 @@ class NotifyExits {
   };
   struct Queue {
     std::optional<Timestamp> last;         // its notify before
-    std::vector<std::uint64_t> addresses;  // that may be its own
+    std::vector<std::uint64_t> addresses;  // that may be its own, in order
     unsigned seen = 0, missed = 0;  // notifies that agree; in a row, those without its address
     bool doubtful =
         false;  // of several writes the last may have come too late for the notify before
@@ -70,6 +70,8 @@ class NotifyExits {
   void on_write(const Event& event, ThreadId process, const KvmDetail& detail);
   [[nodiscard]] std::optional<Timestamp> find(Queue& queue,
                                               const std::vector<const Write*>& window);
+  [[nodiscard]] static std::vector<std::uint64_t> addresses_of(
+      const std::vector<const Write*>& window);
   static bool narrow(Queue& queue, const std::vector<const Write*>& window);
 
   ThreadTable<Thread> threads_;

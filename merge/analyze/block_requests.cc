@@ -7,6 +7,7 @@ namespace trapline {
 namespace {
 
 constexpr std::uint32_t kMinorBits = 20;
+constexpr std::uint64_t kLargest = ~std::uint64_t{0};  // no distance is larger
 
 // How many sectors two ranges share.
 std::uint64_t overlap(std::uint64_t a, std::uint64_t size_a, std::uint64_t b,
@@ -76,19 +77,43 @@ BlockRequests::Bio* BlockRequests::add(const BlockIo& block, ThreadId process) {
   return &bios_.back();
 }
 
+void BlockRequests::Place::add(std::uint64_t distance) {
+  const auto at = std::ranges::lower_bound(known, distance);
+  if (at == known.end() || *at != distance) known.insert(at, distance);
+}
+
 // Those of `open` whose sectors the bio's are, at one of the image's places; nothing where two
-// places say different things.
+// places say different things, or one says too many. Each request looks for its places among all:
+// there may be many of both.
 std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, const BlockIo& block,
                                                         const Open& open) {
-  std::vector<Key> found;
-  for (const std::uint64_t distance : place.known) {
-    std::vector<Key> here;
-    for (const auto& [key, request] : open) {
-      const BlockTransfer& transfer = request->transfer;
-      if (overlap(transfer.sector + distance, transfer.sectors, block.sector, block.sectors) != 0) {
-        here.push_back(key);
+  const std::vector<std::uint64_t>& known = place.known;
+  std::vector<std::vector<Key>> at(known.size());
+  for (const auto& [key, request] : open) {
+    const BlockTransfer& transfer = request->transfer;
+    const auto add = [&, &of = key](std::uint64_t from, std::uint64_t until) {
+      auto distance = std::ranges::lower_bound(known, from);
+      for (; distance != known.end() && *distance <= until; ++distance) {
+        std::vector<Key>& here = at[static_cast<std::size_t>(distance - known.begin())];
+        if (overlap(transfer.sector + *distance, transfer.sectors, block.sector, block.sectors) !=
+            0) {
+          here.push_back(of);
+        }
+        if (here.size() > kMostOwners) return false;
       }
-    }
+      return true;
+    };
+    // At other distances than these the two share no sector. Distances wrap.
+    const std::uint64_t between = block.sector - transfer.sector;
+    const std::uint64_t from = between - transfer.sectors, until = between + block.sectors;
+    const bool is_all = transfer.sectors > kLargest / 2;
+    const bool fits = is_all          ? add(0, kLargest)
+                      : from <= until ? add(from, until)
+                                      : add(0, until) && add(from, kLargest);
+    if (!fits) return {};
+  }
+  std::vector<Key> found;
+  for (std::vector<Key>& here : at) {
     if (here.empty() || here == found) continue;
     if (!found.empty()) return {};
     found = std::move(here);
@@ -109,7 +134,7 @@ std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, Thre
   if (open.size() == 1) {
     const BlockTransfer& only = open[0].second->transfer;
     if (only.sectors == block.sectors && place.known.size() < kMostKnown) {
-      place.known.insert(block.sector - only.sector);
+      place.add(block.sector - only.sector);
     }
     return {open[0].first};
   }
@@ -128,20 +153,21 @@ std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, Thre
 
 // Keeps of the image's possible places those that explain this bio, too.
 void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open) {
-  std::set<std::uint64_t> distances, both;
+  std::vector<std::uint64_t> distances, both;
   for (const auto& [key, request] : open) {
     const BlockTransfer& transfer = request->transfer;
-    if (transfer.sectors == block.sectors) distances.insert(block.sector - transfer.sector);
+    if (transfer.sectors == block.sectors) distances.push_back(block.sector - transfer.sector);
   }
-  std::set_intersection(distances.begin(), distances.end(), place.possible.begin(),
-                        place.possible.end(), std::inserter(both, both.end()));
+  std::ranges::sort(distances);
+  distances.erase(std::unique(distances.begin(), distances.end()), distances.end());
+  std::ranges::set_intersection(distances, place.possible, std::back_inserter(both));
   const bool agrees = !both.empty();
   place.possible = agrees ? std::move(both) : std::move(distances);
   place.seen = agrees ? place.seen + 1 : 1;
   if (place.possible.size() != 1 || place.seen < kEnough || place.known.size() >= kMostKnown) {
     return;
   }
-  place.known.insert(*place.possible.begin());
+  place.add(place.possible.front());
   place.possible.clear();
   place.seen = 0;
 }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,7 +40,7 @@ class BlockRequests {
 
  private:
   // Of requests, and bios, at a time; of images, and pieces of each; of requests that a bio may be
-  // of. Each bio is held against all of them: more than disks have in flight, and no more.
+  // of. Each bio is held against all requests: more than disks have in flight, and no more.
   static constexpr std::size_t kMostOpen = 1u << 10, kMostPlaces = 1u << 10, kMostKnown = 128,
                                kMostOwners = 64;
   static constexpr unsigned kEnough = 2;  // bios that a distance must explain
@@ -63,9 +62,11 @@ class BlockRequests {
   };
   // Where an image lies on a device: the sector of the device less that of the guest's disk.
   struct Place {
-    std::set<std::uint64_t> known;     // several of a file in pieces
-    std::set<std::uint64_t> possible;  // each explains the bios that nothing known does
+    // In order.
+    std::vector<std::uint64_t> known;     // several of a file in pieces
+    std::vector<std::uint64_t> possible;  // each explains the bios that nothing known does
     unsigned seen = 0;
+    void add(std::uint64_t distance);
   };
 
   Bio* add(const BlockIo& block, ThreadId process);

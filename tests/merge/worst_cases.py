@@ -8,6 +8,7 @@ Without --all each case runs the commands that it was made for; with it, all tha
 case the first command and those that cost the most, and nothing of the signals.
 """
 import argparse
+import contextlib
 import inspect
 import json
 import os
@@ -20,7 +21,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from trace_dat import PAGE, TraceDat  # noqa: E402
+from perf_data import PerfData  # noqa: E402
+from trace_dat import FORMATS, PAGE, TraceDat  # noqa: E402
 
 MOST_SECONDS, MOST_KIB, MOST_DEAF = 5.0, 256 << 10, 0.2
 MOST_GROWTH = 6.5  # of the time of four times the input
@@ -40,6 +42,7 @@ TIMELINE = ["timeline", "{}"]
 AROUND = ["timeline", "--around", "max", "{}"]
 PICTURE = ["timeline", "--format", "html", "--force", "-o", "{out}", "{}"]
 EXPLAIN = ["explain", "{}"]
+STALLS = ["stalls", "{}"]
 DIFF = ["diff", "{}", "{}"]
 TOP = ["top", "--batch", "{}"]
 INFO = ["info", "{}"]
@@ -66,6 +69,25 @@ def fill(make_events, size, cpus=1, **options):
         at = make_events(dat, at, i) or at + STEP
         i += 1
     return dat
+
+
+@contextlib.contextmanager
+def formats(**small):
+    """Events whose fields take less room: more of them fit."""
+    before = dict(FORMATS)
+    FORMATS.update({name.replace("__", ":"): fields for name, fields in small.items()})
+    try:
+        yield
+    finally:
+        FORMATS.clear()
+        FORMATS.update(before)
+
+
+SMALL_EXIT = {"kvm__kvm_exit": "u8 exit_reason,u8 isa,u8 vcpu_id"}
+
+
+def room(dat, size):
+    return dat.size + sum(len(page[1]) for page in dat.open if page) < size
 
 
 def recording(folder, dat):
@@ -585,6 +607,131 @@ def guest_syncs_without_end(folder, size):
     return made
 
 
+# ---- many losses, and what one event touches
+
+
+@case(STALLS, TOP, SIDES, BY)
+def losses_in_text(folder, size):
+    lines, at, length, i = [], 10 ** 6, 0, 0
+
+    def add(text):
+        nonlocal at, length
+        at += 1
+        lines.append(text.format(f"{at // 10 ** 6}.{at % 10 ** 6:06}"))
+        length += len(lines[-1]) + 1
+    while length < size * 0.55:
+        add(f"a-{i + 5} [0] {{}}: kvm_exit: vcpu 0 reason hlt rip 0x0")
+        i += 1
+    while length < size:
+        add("a-1 [0] {}: x: y")
+        add("CPU:0 [LOST 1 EVENTS]")
+    path = pathlib.Path(folder, "t.txt")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@case(STALLS, TOP, SIDES, BY)
+def losses_in_perf_data(folder, size):
+    perf, parts, length, at, i = PerfData(1), [], 0, 10 ** 9, 0
+    while length < size:
+        if length < size * 0.6:
+            perf.event(0, at, "kvm:kvm_exit", 5 + i, exit_reason=1, isa=2, vcpu_id=0)
+        else:
+            perf.lost(0, at)
+            perf.event(0, at + 10, "kvm:kvm_eoi", 1)
+        parts.append(perf.records)
+        length += len(perf.records)
+        perf.records = b""
+        at += STEP
+        i += 1
+    perf.records = b"".join(parts)
+    perf.round()
+    path = pathlib.Path(folder, "perf.data")
+    path.write_bytes(perf.file())
+    return str(path)
+
+
+@case(SIDES, STALLS, TIMELINE)
+def halts_that_are_told_again(folder, size):
+    """Each end of a halt looks at what the exit did since, which is much."""
+    with formats(sched__sched_switch="u16 prev_pid,u16 next_pid,u8 prev_state",
+                 kvm__kvm_vcpu_wakeup="u32 ns,u8 waited,u8 valid"):
+        dat, at, i = TraceDat(), 10 ** 9, 0
+        dat.event(0, at, "kvm:kvm_exit", 5, exit_reason=0x78, isa=2, vcpu_id=0)
+        dat.event(0, at + 1000, "sched:sched_switch", 5, prev_pid=5, prev_state=1)
+        dat.event(0, at + 2000, "sched:sched_waking", 6, pid=5)
+        dat.event(0, at + 3000, "sched:sched_switch", 6, prev_pid=6, next_pid=5)
+        dat.event(0, at + 4000, "kvm:kvm_vcpu_wakeup", 5, ns=10000, waited=1, valid=1)
+        at += 5000
+        while room(dat, size * 0.5):
+            dat.event(0, at, "sched:sched_switch", 5 + i % 2, prev_pid=5 + i % 2, next_pid=6 - i % 2)
+            at += STEP
+            i += 1
+        while room(dat, size):
+            dat.event(0, at, "kvm:kvm_vcpu_wakeup", 5, ns=(1 << 32) - 1, waited=1, valid=1)
+            at += 10
+        dat.event(0, at, "kvm:kvm_entry", 5, vcpu_id=0)
+        return recording(folder, dat)
+
+
+@case(REPORT, STALLS)
+def states_of_a_vmm(folder, size):
+    with formats(**SMALL_EXIT, ftrace__print="u8 ip,text buf"):
+        def one(dat, at, i):
+            if room(dat, size * 0.4):
+                dat.event(0, at, "kvm:kvm_exit", 5 + i, exit_reason=1, isa=2, vcpu_id=0)
+            else:
+                dat.event(0, at, PRINT, 5, buf=f"vm_state_notify running {i & 1} reason 1")
+        return recording(folder, fill(one, size))
+
+
+@case(REQUESTS, HTML)
+def notifies_of_many_addresses(folder, size):
+    with formats(**SMALL_EXIT, kvm__kvm_mmio="u8 type,u32 gpa,u8 val", ftrace__print="u8 ip,text buf",
+                 task__task_newtask="u16 pid,u32 clone_flags"):
+        many = 4096 * min(size, 10 ** 6) // 10 ** 6
+        dat, at = TraceDat(), 10 ** 9
+
+        def notify(i):
+            dat.event(0, at, PRINT, 4, buf=f"virtio_queue_notify vdev 0x1 n 1 vq 0x{i + 1:x}")
+        dat.event(0, at, "task:task_newtask", 4, pid=5, clone_flags=0x10000)
+        for i in range(3 * many):
+            at += 10
+            if i == many:
+                dat.event(0, at, "kvm:kvm_exit", 5, exit_reason=1, isa=2)
+            if i // many == 1:
+                dat.event(0, at, "kvm:kvm_mmio", 5, type=2, gpa=i, val=1)
+            else:
+                notify(i % many)
+        return recording(folder, dat)
+
+
+@case(REQUESTS, HTML)
+def bios_of_no_request(folder, size):
+    """An image of many pieces, as many requests open as are kept, and bios that are of none."""
+    with formats(**SMALL_EXIT, block__block_bio_queue="u16 dev,u32 sector,u8 nr_sector,c1 rwbs",
+                 ftrace__print="u8 ip,text buf", task__task_newtask="u16 pid,u32 clone_flags"):
+        def request(dat, at, i):
+            dat.event(0, at, PRINT, 5,
+                      buf=f"virtio_blk_handle_read vdev 0x1 req 0x{i:x} sector {i * 8} nsectors 8")
+
+        def bio(dat, at, sector):
+            dat.event(0, at, "block:block_bio_queue", 5, dev=1, sector=sector, nr_sector=8, rwbs=b"R")
+
+        def one(dat, at, i):
+            if i == 0:
+                dat.event(0, at, "task:task_newtask", 4, pid=5, clone_flags=0x10000)
+                dat.event(0, at, "kvm:kvm_exit", 4, exit_reason=1, isa=2)
+                request(dat, at, 1)
+            elif i <= 128:
+                bio(dat, at, 10 ** 6 + i * 10 ** 5)
+            elif i < 128 + 1024:
+                request(dat, at, i)
+            else:
+                bio(dat, at, (1 << 31) + i * 16)
+        return recording(folder, fill(one, size))
+
+
 # ---- symbols, trace-events, simpletrace
 
 
@@ -676,7 +823,8 @@ def many_runs_of_many_rows(folder, size):
 # ---- running them
 
 DEAF = {"one_gap_of_ages": [TOP], "times_apart_and_many_threads": [TOP, HTML],
-        "exits_of_many_threads": [TOP, SIDES], "uftrace_of_depths_up_and_down": [REPORT]}
+        "exits_of_many_threads": [TOP, SIDES], "uftrace_of_depths_up_and_down": [REPORT],
+        "losses_in_text": [TOP]}
 
 
 def words_of(command, folder, made):

@@ -112,12 +112,14 @@ void GuestIntervals::on(const Event& event) {
 
 void GuestIntervals::on(const GuestRun& run) {
   history_.add(run);
+  room_ += kTimesEach;
   settle(run.thread);
 }
 
 void GuestIntervals::on(const ExitSpan& exit, std::span<const WaitShare> waits,
                         std::span<const WaitShare> halts) {
   history_.add(exit, waits, halts);
+  room_ += kTimesEach * (exit.intervals.size() + waits.size() + 2 * halts.size());
   settle(exit.thread);
 }
 
@@ -190,10 +192,11 @@ void GuestIntervals::take(GuestInterval interval) {
     ++counters_.unplaced;
     return;
   }
+  room_ += kTimesEach;
   const auto known = history_.known_until(interval.thread);
   std::deque<GuestInterval>& pending = pending_[interval.thread];
   if (known && *known >= interval.end && pending.empty()) {
-    tell(std::move(interval));
+    ended_.push_back(std::move(interval));
   } else if (pending.size() < kMostPending) {
     pending.push_back(std::move(interval));
   } else {
@@ -206,20 +209,31 @@ void GuestIntervals::settle(ThreadId thread) {
   if (found == pending_.end()) return;
   const auto known = history_.known_until(thread);
   while (known && !found->second.empty() && found->second.front().end <= *known) {
-    tell(std::move(found->second.front()));
+    ended_.push_back(std::move(found->second.front()));
     found->second.pop_front();
   }
 }
 
-void GuestIntervals::tell(GuestInterval interval) {
-  interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
-  ++counters_.intervals;
-  ended_.push_back(std::move(interval));
+std::optional<GuestInterval> GuestIntervals::take_ended() {
+  while (!ended_.empty()) {
+    GuestInterval interval = std::move(ended_.front());
+    ended_.pop_front();
+    const std::size_t pieces = history_.count(interval.thread, interval.begin, interval.end);
+    if (pieces > room_) {
+      ++counters_.unplaced;
+      continue;
+    }
+    room_ -= pieces;
+    ++counters_.intervals;
+    interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
+    return interval;
+  }
+  return std::nullopt;
 }
 
 void GuestIntervals::finish() {
   for (auto& [thread, pending] : pending_) {
-    for (GuestInterval& interval : pending) tell(std::move(interval));
+    for (GuestInterval& interval : pending) ended_.push_back(std::move(interval));
     pending.clear();
   }
 }

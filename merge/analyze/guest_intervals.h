@@ -48,6 +48,9 @@ struct GuestInterval {
 class GuestIntervals {
  public:
   static constexpr std::size_t kMostOpen = 1u << 16, kMostPending = 1u << 14;
+  // Pieces of all intervals together, and for each piece and interval that there is: intervals that
+  // overlap have the same pieces.
+  static constexpr std::size_t kFreePieces = 1u << 18, kTimesEach = 16;
 
   // An event's name ("irq:irq_handler_entry") and text ("irq=24 name=ata_piix").
   using TextOf = std::function<std::string(const Event&)>;
@@ -61,9 +64,9 @@ class GuestIntervals {
   // The end: what still waited for its vCPU's next events is told.
   void finish();
 
-  // Those that ended with the last of these calls.
-  [[nodiscard]] std::vector<GuestInterval> take_ended() { return std::exchange(ended_, {}); }
-  [[nodiscard]] bool has_ended() const { return !ended_.empty(); }
+  // The next of those that ended with the last of these calls, until there is none: one at a time,
+  // as many may have the same pieces.
+  [[nodiscard]] std::optional<GuestInterval> take_ended();
 
   struct Counters {
     std::uint64_t intervals = 0, restarted = 0, end_only = 0, unplaced = 0;
@@ -81,14 +84,14 @@ class GuestIntervals {
   void end(const Key& key, const Event& event, std::string what);
   void take(GuestInterval interval);
   void settle(ThreadId thread);
-  void tell(GuestInterval interval);
 
   GuestSpanSpec spec_;
   TextOf event_name_, event_text_;
   VcpuHistory history_;
   std::map<Key, Timestamp> open_;
   std::map<ThreadId, std::deque<GuestInterval>> pending_;  // until their vCPU is known to their end
-  std::vector<GuestInterval> ended_;
+  std::deque<GuestInterval> ended_;                        // without their pieces
+  std::size_t room_ = kFreePieces;                         // for pieces
   Counters counters_;
 };
 

@@ -303,9 +303,8 @@ void Pipeline::on_guest_intervals(const Event& event) {
 }
 
 void Pipeline::tell_guest_intervals() {
-  if (!guest_intervals_->has_ended()) return;
-  for (const GuestInterval& interval : guest_intervals_->take_ended()) {
-    for (SpanSink* sink : interval_sinks_) sink->guest_interval(interval, *this);
+  while (const auto interval = guest_intervals_->take_ended()) {
+    for (SpanSink* sink : interval_sinks_) sink->guest_interval(*interval, *this);
   }
 }
 

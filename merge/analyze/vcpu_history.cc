@@ -43,6 +43,19 @@ std::optional<Timestamp> VcpuHistory::known_until(ThreadId thread) const {
   return found->second.back().end;
 }
 
+std::size_t VcpuHistory::count(ThreadId thread, Timestamp begin, Timestamp end) const {
+  const auto found = threads_.find(thread);
+  if (found == threads_.end()) return 0;
+  const std::deque<VcpuPiece>& pieces = found->second;
+  const auto first =
+      std::lower_bound(pieces.begin(), pieces.end(), begin,
+                       [](const VcpuPiece& piece, Timestamp at) { return piece.end <= at; });
+  const auto last =
+      std::lower_bound(first, pieces.end(), end,
+                       [](const VcpuPiece& piece, Timestamp at) { return piece.begin < at; });
+  return static_cast<std::size_t>(last - first);
+}
+
 std::vector<VcpuPiece> VcpuHistory::between(ThreadId thread, Timestamp begin, Timestamp end) const {
   std::vector<VcpuPiece> pieces;
   const auto found = threads_.find(thread);

@@ -42,6 +42,8 @@ class VcpuHistory {
 
   // Up to when the thread is known; nothing of one without a piece.
   [[nodiscard]] std::optional<Timestamp> known_until(ThreadId thread) const;
+  // How many pieces between() returns at most.
+  [[nodiscard]] std::size_t count(ThreadId thread, Timestamp begin, Timestamp end) const;
   // What is known between those two times, cut to them, in order of time.
   [[nodiscard]] std::vector<VcpuPiece> between(ThreadId thread, Timestamp begin,
                                                Timestamp end) const;

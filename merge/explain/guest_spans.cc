@@ -41,6 +41,7 @@ void GuestSpans::guest_interval(const GuestInterval& interval, const Pipeline&) 
   const auto place = std::upper_bound(
       worst_.begin(), worst_.end(), interval,
       [](const GuestInterval& a, const GuestInterval& b) { return a.length() > b.length(); });
+  if (place == worst_.end() && worst_.size() >= most_) return;
   worst_.insert(place, interval);
   if (worst_.size() > most_) worst_.pop_back();
 }

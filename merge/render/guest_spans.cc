@@ -139,7 +139,7 @@ void print_counters(const GuestSpansExplained& spans, std::ostream& out, const T
       {spans.restarted, "begun again before they ended"},
       {spans.end_only, "ends of intervals that nothing began"},
       {spans.open, "intervals that never ended"},
-      {spans.unplaced, "intervals left out: their vCPU is not known"}};
+      {spans.unplaced, "intervals left out: their vCPU is not known, or too many overlap"}};
   std::string counters;
   for (const auto& [count, text] : kCounters) {
     if (count != 0) counters += fmt::format("  {:>12}  {}\n", grouped(count), text);

@@ -37,6 +37,8 @@ SIDES = ["report", "--irq", "--halt", "--guest", "--waits", "--steal", "--kernel
          "--format", "json", "{}"]
 CALLS = ["report", "--by", "stack", "--top", "0", "{}"]
 REQUESTS = ["report", "--by", "span", "{}"]
+SPAN = ["--guest-span", "function:f"]
+GUEST_SPANS = ["explain", *SPAN, "{}"]
 HTML = ["report", "--format", "html", "--force", "-o", "{out}", "{}"]
 TIMELINE = ["timeline", "{}"]
 AROUND = ["timeline", "--around", "max", "{}"]
@@ -730,6 +732,31 @@ def bios_of_no_request(folder, size):
             else:
                 bio(dat, at, (1 << 31) + i * 16)
         return recording(folder, fill(one, size))
+
+
+@case(GUEST_SPANS, [*EXPORTS[2][:-1], *SPAN, "{}"], [*EXPORTS[0][:-1], *SPAN, "{}"])
+def guest_spans_that_overlap(folder, size):
+    """Calls of many tasks go on over all exits: each has as many pieces as the vCPU has."""
+    with formats(**SMALL_EXIT, kvm__kvm_entry="u8 vcpu_id", ftrace__print="u8 ip,text buf"):
+        dat, at, tasks = TraceDat(), 10 ** 9, 0
+
+        def an_exit_now():
+            dat.event(0, at, "kvm:kvm_exit", 5, exit_reason=1, isa=2)
+            dat.event(0, at + 10, "kvm:kvm_entry", 5)
+        an_exit_now()
+        while room(dat, size * 0.25):
+            at += 20
+            tasks += 1
+            dat.event(0, at, PRINT, 5, buf=f"trapline: E cpu0 d=0 t={tasks} 0x1 f")
+        while room(dat, size * 0.75):
+            at += 20
+            an_exit_now()
+        for task in range(tasks):
+            at += 20
+            dat.event(0, at, PRINT, 5, buf=f"trapline: X cpu0 d=0 t={task + 1} 0x1 f")
+        at += 20
+        an_exit_now()
+        return recording(folder, dat)
 
 
 # ---- symbols, trace-events, simpletrace

@@ -53,7 +53,7 @@ export function guestSpans(data: Recording): HTMLElement[] {
   const spans = data.guest_spans;
   if (!spans) return [];
   const { counters } = spans;
-  const counted = ([["restarted", "began again before they ended"], ["end_only", "ends had no begin"], ["open", "never ended"], ["unplaced", "are left out, for their vCPU is not known"]] as const)
+  const counted = ([["restarted", "began again before they ended"], ["end_only", "ends had no begin"], ["open", "never ended"], ["unplaced", "are left out, for their vCPU is not known, or too many overlap"]] as const)
     .filter(([key]) => counters[key] > 0).map(([key, text]) => `${grouped(counters[key])} ${text}`);
   const more = spans.rows.length + spans.rows_left_out - kRows;
   return [h("section", { id: "guest-spans", "aria-labelledby": "guest-spans-title" },

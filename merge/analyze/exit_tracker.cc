@@ -17,6 +17,7 @@ constexpr std::size_t index_of = static_cast<std::size_t>(std::countr_zero(paylo
 
 void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
   if (event.at < thread.last) ++counters_.clock_went_back;
+  if (thread.index < unseen_.size()) unseen_[thread.index] = false;
   if (event.cpu >= hole_end_.size() || hole_end_[event.cpu] <= thread.last) return;
   account(thread, thread.last);
   close_for_loss(thread);
@@ -60,6 +61,7 @@ ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
   if (!thread->is_known) [[unlikely]] {
     const Timestamp* created = created_.find(event.thread);
     thread->is_known = true;
+    thread->index = threads_.entries().size() - 1;
     thread->id = event.thread;
     thread->phase = Thread::Phase::kOffline;
     thread->last = created ? *created : event.at;

@@ -120,6 +120,7 @@ class ExitTracker {
     // only.
     enum class Phase : std::uint8_t { kUnknown, kOffline, kGone, kGuest, kLeft, kExit, kEnded };
     ThreadId id{};
+    std::size_t index = 0;  // in threads_
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
     bool is_known = false;
@@ -152,7 +153,7 @@ class ExitTracker {
   [[nodiscard]] static bool in_exit(const Thread& thread) {
     return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
   }
-  // Nothing of it was seen since close_for_loss(): many losses in a row cost such threads nothing.
+  // Nothing of it was seen since close_for_loss().
   [[nodiscard]] static bool is_closed_for_loss(const Thread& thread) {
     return thread.phase == Thread::Phase::kUnknown && thread.sealed &&
            thread.waiting.kind == DetailKind::kNone && !thread.off_cpu && !thread.in_user;
@@ -232,6 +233,9 @@ class ExitTracker {
   std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
   std::vector<ThreadId> back_;       // by CPU, once events were lost: who was switched in there
+  // Threads of which nothing was seen since a loss that they were closed for: many losses in a row
+  // cost them next to nothing.
+  std::vector<bool> unseen_;
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false;

@@ -342,6 +342,7 @@ void ExitTracker::on_vm_state(const Event& event) {
     if (process_of_[i] != process) continue;
     Thread& thread = entries[i].state;
     thread.vmm_stopped = vmm_event_.running == 0;
+    if (i < unseen_.size()) unseen_[i] = false;
     if (!thread.vmm_stopped || !in_exit(thread) || !thread.in_user) continue;
     if (!thread.off_cpu || !thread.asleep || thread.stopped || !thread.off_since) continue;
     account(thread, event.at);
@@ -356,13 +357,18 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
   }
   latest_hole_end_ = std::max(latest_hole_end_, lost.to);
-  for (auto& entry : threads_.entries()) {
-    entry.state.vmm_stopped = false;  // that it runs again may be among them
+  auto& entries = threads_.entries();
+  unseen_.resize(entries.size());
+  for (std::size_t i = 0; i < unseen_.size(); ++i) {
+    if (unseen_[i]) continue;
+    Thread& thread = entries[i].state;
+    thread.vmm_stopped = false;  // that it runs again may be among them
     // Without sched_switch the recording does not tell where a thread went.
-    if (entry.state.cpu != event.cpu && !entry.state.off_cpu && model_.sched_switch) continue;
-    if (is_closed_for_loss(entry.state)) continue;
-    account(entry.state, event.at);
-    close_for_loss(entry.state);
+    if (thread.cpu != event.cpu && !thread.off_cpu && model_.sched_switch) continue;
+    unseen_[i] = !hole_end_.empty();  // seen() looks then
+    if (is_closed_for_loss(thread)) continue;
+    account(thread, event.at);
+    close_for_loss(thread);
   }
 }
 

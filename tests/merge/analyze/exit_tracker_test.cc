@@ -255,6 +255,12 @@ TEST_F(ExitTrackerTest, MoreAccessesThanAreKeptStillFindTheLast) {
   EXPECT_EQ(device(0), "rtc");
 }
 
+TEST_F(ExitTrackerTest, AThreadThatIsSeenAgainIsClosedByTheNextLoss) {
+  play({exit(100), lost(0, 100, 200), lost(0, 210, 220), exit(300), lost(0, 320, 400), entry(450)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(counters().closed_by_loss, 2u);
+}
+
 TEST_F(ExitTrackerTest, AfterLostEventsNoSpanBridgesTheHole) {
   play({exit(100), lost(0, 100, 800), entry(900)});
   EXPECT_THAT(spans_, IsEmpty());

@@ -291,6 +291,11 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     thread.until = piece.end;
   }
   end_unit();
+  forget_settled(thread);
+  if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
+}
+
+void StallTracker::forget_settled(Thread& thread) {
   constexpr std::size_t kKept = 256;  // room of a thread
   pieces_ -= thread.pieces.size();
   thread.pieces.clear();
@@ -299,7 +304,6 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   thread.stops.clear();
   thread.serves.clear();
   thread.memory.clear();
-  if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
 }
 
 // With so long a one that begins then.

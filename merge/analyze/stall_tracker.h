@@ -159,6 +159,7 @@ class StallTracker {
   void leave_out_end(Thread& thread);
   static void leave_out_halt(Thread& thread);
   void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
+  void forget_settled(Thread& thread);
   void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
   void divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
               StallShares& into) const;

@@ -195,7 +195,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   // Relative times count from the first event of all.
   if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
   std::size_t ahead = 0;
-  // What is read ahead is counted by the batch: a report that ends inside of one would tell of more.
+  // What is read ahead is counted by the batch: where reading ends inside of one, more is counted.
   const bool ends_early = state.to || stop;
   const std::size_t most_ahead = asks_for_texts(selected) || ends_early ? 0 : most_read_ahead();
   for (std::size_t i = 0; i < state.timeline.size(); ++i) {

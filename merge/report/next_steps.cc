@@ -39,7 +39,7 @@ NextStep step_to_record(const Report& report) {
                              : "a recording that has the exits' durations"};
 }
 
-// Of the busy time a twentieth or more went to exits, or to waiting for a CPU: a change may gain it.
+// Of the busy time a twentieth or more went to exits, or to waits for a CPU: a change may gain it.
 bool can_be_advised(const Report& report) {
   if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
   const Overhead& overhead = *report.overhead;

@@ -29,7 +29,7 @@ class SessionFolderTest : public ::testing::Test {
   }
   void record(const std::string& which) { EXPECT_TRUE(begin(which).earlier.remove_older()); }
 
-  // "run: b, run.old: a", by name.
+  // "run.old: a, run: b", in this order.
   [[nodiscard]] std::string sessions() const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(folder_.path())) {
@@ -48,13 +48,13 @@ class SessionFolderTest : public ::testing::Test {
 TEST_F(SessionFolderTest, TheEarlierOneIsKeptAndTheOneBeforeGoesAtTheEnd) {
   record("a");
   record("b");
-  EXPECT_EQ(sessions(), "run: b, run.old: a");
+  EXPECT_EQ(sessions(), "run.old: a, run: b");
   NewSession third = begin("c");
   EXPECT_NE(sessions().find(": a"), std::string::npos) << "it went before the end";
   EXPECT_EQ(third.earlier.text(),
             "the earlier " + run() + " is now run.old; the one before it is removed at the end");
   ASSERT_TRUE(third.earlier.remove_older());
-  EXPECT_EQ(sessions(), "run: c, run.old: b");
+  EXPECT_EQ(sessions(), "run.old: b, run: c");
 }
 
 TEST_F(SessionFolderTest, ANewOneThatComesToNothingCostsNoEarlierOne) {
@@ -63,7 +63,7 @@ TEST_F(SessionFolderTest, ANewOneThatComesToNothingCostsNoEarlierOne) {
   NewSession third = begin("c");
   ASSERT_TRUE(remove_session_folder(std::move(third.folder)));
   ASSERT_TRUE(third.earlier.put_back());
-  EXPECT_EQ(sessions(), "run: b, run.old: a");
+  EXPECT_EQ(sessions(), "run.old: a, run: b");
   EXPECT_EQ(third.earlier.text(), "") << "it is told as moved";
 }
 
@@ -80,7 +80,7 @@ TEST_F(SessionFolderTest, WhatIsNoSessionIsLeftWhereItIs) {
   fs::create_directory(run() + ".old");
   fs::create_directory(run() + ".old/mine");
   EXPECT_FALSE(make_session(run()));
-  EXPECT_EQ(sessions(), "run: a, run.old: -");
+  EXPECT_EQ(sessions(), "run.old: -, run: a");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,14 @@
 
 namespace trapline::cli {
 namespace {
+
+// --help and --version. run_command() has it written, and looks whether it was.
+int print_what_ends(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream text;
+  const int status = app.exit(error, text, text);
+  std::cout << text.str();
+  return status;
+}
 
 int run_words(int argc, char** argv) {
   CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
@@ -63,7 +72,7 @@ int run_words(int argc, char** argv) {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    if (error.get_exit_code() == 0) return print_what_ends(app, error);
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError)) {
       return fail_with({error.what(), ErrorKind::kUsage});
     }
@@ -79,9 +88,10 @@ int run_command(int argc, char** argv) {
   fill_standard_descriptors();  // before any file of ours is opened
   take_over_signals();
   const int status = run_words(argc, argv);
-  // Help, versions and lists are printed without print_to(), and written only now.
-  std::cout.flush();
-  if (status != 0 || std::fflush(stdout) == 0 || errno == EPIPE) return status;
+  // Help, versions and lists are printed without print_to(), and written only now: std::cout has no
+  // buffer of its own.
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (status != 0 || written || errno == EPIPE) return status;
   return fail_with(
       {fmt::format("stdout: cannot write: {}", std::strerror(errno)), ErrorKind::kRuntime});
 }

@@ -167,11 +167,12 @@ void add_export(CLI::App& app, int& status) {
   output.flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();
-    if (options->pass.input.paths.empty() || options->how.format.empty()) {
-      status =
-          fail_with({"export: name a recording and a format, as in: trapline export run "
-                     "--format perfetto -o run.pftrace",
-                     ErrorKind::kUsage});
+    const bool no_recording = options->pass.input.paths.empty();
+    if (no_recording || options->how.format.empty()) {
+      status = fail_with({fmt::format("export: name {}, as in: trapline export run --format "
+                                      "perfetto -o run.pftrace",
+                                      no_recording ? "a recording and a format" : "a format"),
+                          ErrorKind::kUsage});
       return;
     }
     if (auto done = run_export(*options); !done) status = fail_with(done.error());

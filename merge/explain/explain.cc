@@ -350,7 +350,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
   if (!explanation) {
     return fail(ErrorKind::kUsage, "{}: --around: {}", pass->path(),
                 around ? "no exit that ended holds that time or comes after it"
-                       : "every exit is a halt; give a TIME");
+                       : "no exit but halts both began and ended here; give a TIME inside one");
   }
   const Timestamp first = pass->pipeline().begin().value_or(Timestamp());
   explanation->before = around && explanation->exit.span.start > around->resolve(first);

@@ -21,7 +21,7 @@ Result<File> File::open(std::string path) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) {
-    return fail("{}: not a regular file; name a trace.dat or a session directory", path);
+    return fail("{}: not a regular file; name a trace.dat or a session folder", path);
   }
   if (status.st_size == 0) {
     return fail(ErrorKind::kDamaged, "{}: the file is empty; was the recording stopped cleanly?",

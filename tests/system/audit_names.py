@@ -75,6 +75,8 @@ def fault_of(call, args, descriptor, name, result):
         return "several names at once"
     if call == "openat":
         return "" if "O_NOFOLLOW" in args[2] or "O_EXCL" in args[2] or name == "." else "follows a link"
+    if call == "linkat" and descriptor == 2:
+        return ""  # a new name follows nothing; the flag is for the old one
     if call in ("fchmodat", "chmod"):
         return "follows a link"
     if call in ("fchownat", "utimensat", "linkat"):

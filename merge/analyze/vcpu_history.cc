@@ -3,6 +3,15 @@
 #include <algorithm>
 
 namespace trapline {
+namespace {
+
+std::deque<VcpuPiece>::const_iterator first_that_ends_after(const std::deque<VcpuPiece>& pieces,
+                                                            Timestamp begin) {
+  return std::lower_bound(pieces.begin(), pieces.end(), begin,
+                          [](const VcpuPiece& piece, Timestamp at) { return piece.end <= at; });
+}
+
+}  // namespace
 
 void VcpuHistory::push(ThreadId thread, const VcpuPiece& piece) {
   if (piece.end <= piece.begin) return;
@@ -47,9 +56,7 @@ std::size_t VcpuHistory::count(ThreadId thread, Timestamp begin, Timestamp end) 
   const auto found = threads_.find(thread);
   if (found == threads_.end()) return 0;
   const std::deque<VcpuPiece>& pieces = found->second;
-  const auto first =
-      std::lower_bound(pieces.begin(), pieces.end(), begin,
-                       [](const VcpuPiece& piece, Timestamp at) { return piece.end <= at; });
+  const auto first = first_that_ends_after(pieces, begin);
   const auto last =
       std::lower_bound(first, pieces.end(), end,
                        [](const VcpuPiece& piece, Timestamp at) { return piece.begin < at; });
@@ -60,10 +67,8 @@ std::vector<VcpuPiece> VcpuHistory::between(ThreadId thread, Timestamp begin, Ti
   std::vector<VcpuPiece> pieces;
   const auto found = threads_.find(thread);
   if (found == threads_.end()) return pieces;
-  const auto first =
-      std::lower_bound(found->second.begin(), found->second.end(), begin,
-                       [](const VcpuPiece& piece, Timestamp at) { return piece.end <= at; });
-  for (auto piece = first; piece != found->second.end() && piece->begin < end; ++piece) {
+  for (auto piece = first_that_ends_after(found->second, begin);
+       piece != found->second.end() && piece->begin < end; ++piece) {
     VcpuPiece cut = *piece;
     cut.begin = std::max(cut.begin, begin);
     cut.end = std::min(cut.end, end);

@@ -13,6 +13,9 @@
 namespace trapline {
 namespace {
 
+// What QEMU calls the ports that no device has.
+constexpr std::string_view kUnassigned = "io";
+
 // A fault in the guest's memory as the host maps it, where x86 says so: with shadow paging a fault
 // is of the guest's own tables, which larger pages of the host do not spare.
 bool is_of_memory(const ExitSpan& exit) {
@@ -20,8 +23,6 @@ bool is_of_memory(const ExitSpan& exit) {
   if (exit.reason.isa == kIsaVmx) return exit.reason.reason == kEptViolation;
   return exit.reason.isa != kIsaSvm || exit.reason.reason == kNpf;
 }
-// What QEMU calls the ports that no device has.
-constexpr std::string_view kUnassigned = "io";
 bool is_fault_without_address(const ExitSpan& exit) {
   return is_x86(exit.reason) && is_of_memory(exit) && exit.detail.kind == DetailKind::kNone;
 }

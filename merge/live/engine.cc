@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "merge/model/saturated_sum.h"
 #include "merge/pass/make_pipeline.h"
 #include "merge/pass/pass.h"
 
@@ -17,10 +18,7 @@ constexpr std::uint64_t kFreeRows = 50'000, kRowsPerEvent = 2;
 // The end of a frame that stays open: no time is later.
 constexpr Timestamp kNever(std::numeric_limits<std::uint64_t>::max());
 
-Timestamp later(Timestamp at, std::uint64_t ns) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(at.ns(), ns, &sum) ? kNever : Timestamp(sum);
-}
+Timestamp later(Timestamp at, std::uint64_t ns) { return Timestamp(saturated_sum(at.ns(), ns)); }
 
 // Signals and keys are looked at again so soon, however long an event takes.
 constexpr std::uint64_t kEventsPerLook = 64;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/pass/exit_text.h"
 #include "merge/pass/feed.h"
 

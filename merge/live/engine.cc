@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "merge/model/saturated_sum.h"
+#include "backend_ftrace/base/saturated_sum.h"
 #include "merge/pass/make_pipeline.h"
 #include "merge/pass/pass.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
-#include "merge/model/saturated_sum.h"
 
 namespace trapline::live {
 namespace {

@@ -1,8 +1,8 @@
 #include "merge/live/prometheus.h"
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/report/keyed_rows.h"
 
 namespace trapline::live {

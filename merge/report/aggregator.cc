@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/pass/feed.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"

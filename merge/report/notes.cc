@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/model/processes.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/report/units.h"
 
 namespace trapline {

@@ -2,8 +2,8 @@
 
 #include <charconv>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/saturated_sum.h"
 
 namespace trapline {
 namespace {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "backend_ftrace/base/saturated_sum.h"
+
 namespace trapline::record {
 namespace {
 
@@ -16,7 +18,6 @@ constexpr std::uint64_t kLongestKept = 60'000'000'000;    // of an exit that doe
 constexpr unsigned kMostPerRound = 64, kLeastOfACpu = 4;  // pages
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
-std::uint64_t plus(std::uint64_t a, std::uint64_t b) { return a > kForEver - b ? kForEver : a + b; }
 
 }  // namespace
 
@@ -128,11 +129,11 @@ void Snapshot::take_hits() {
     if (hit.end - hit.start > facts_.longest.end - facts_.longest.start) facts_.longest = hit;
     if (facts_.first_hits.size() < SnapshotFacts::kMost) facts_.first_hits.push_back(hit);
     const std::uint64_t from = minus(hit.start, options_.around_ns);
-    const bool kept =
-        std::any_of(windows_.all().begin(), windows_.all().end(),
-                    [&](const Window& w) { return w.from <= from && decided_ <= plus(w.to, 1); });
+    const bool kept = std::any_of(
+        windows_.all().begin(), windows_.all().end(),
+        [&](const Window& w) { return w.from <= from && decided_ <= saturated_sum(w.to, 1); });
     if (std::max(from, oldest_) < decided_ && !kept) ++facts_.shortened;
-    const std::uint64_t to = plus(hit.end, options_.around_ns);
+    const std::uint64_t to = saturated_sum(hit.end, options_.around_ns);
     if (to < decided_) continue;  // all of it is gone: the ring was too small
     windows_.add({std::max(from, decided_), to});
   }
@@ -147,7 +148,7 @@ void Snapshot::keep_certain(std::uint64_t complete) {
     }
     const std::uint64_t from = minus(start, options_.around_ns);
     const std::uint64_t to =
-        plus(std::min(complete, plus(start, kLongestKept)), options_.around_ns);
+        saturated_sum(std::min(complete, saturated_sum(start, kLongestKept)), options_.around_ns);
     if (to >= decided_) windows_.add({std::max(from, decided_), to});
   }
 }
@@ -183,7 +184,7 @@ void Snapshot::make_room(std::size_t bytes) {
     for (const Cpu& cpu : cpus_) {
       if (!cpu.pages.empty()) oldest = std::min(oldest, cpu.pages.front().facts.last);
     }
-    decide(plus(oldest, 1));
+    decide(saturated_sum(oldest, 1));
   }
 }
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "merge/model/saturated_sum.h"
+#include "backend_ftrace/base/saturated_sum.h"
 
 namespace trapline::perf_data {
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/source/programs_events.h"
 #include "merge/source/stream_copy.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "merge/model/saturated_sum.h"
+#include "backend_ftrace/base/saturated_sum.h"
 #include "merge/source/trace_text/text_line.h"
 #include "merge/source/trace_text/text_lines.h"
 

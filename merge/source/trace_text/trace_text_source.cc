@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
 #include "merge/source/payload_text.h"

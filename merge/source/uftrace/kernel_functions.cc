@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/source/uftrace/switches.h"
 
 namespace trapline {

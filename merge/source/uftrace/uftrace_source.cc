@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/saturated_sum.h"
 #include "merge/source/merge_heap.h"
 #include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/kernel_functions.h"

@@ -4,6 +4,8 @@
   instructions.py --trapline PATH [--events 1100000] [--loop PATH]
 
 Prints each command's instructions an event and over those of `report --by reason`. --loop adds the libtracecmd loop.
+The page has the tables of three commands (report, its requests, stalls): last comes the page over their sum, with what
+they have in common counted once.
 """
 import argparse
 import os
@@ -46,6 +48,7 @@ def commands_of(trapline, loop, mix, exits):
     for option in ("--irq", "--halt", "--waits"):
         yield f"report {option}", [*report, option, mix], mix
     yield "report --by span", [trapline, "report", "--by", "span", mix], mix
+    yield "stalls", [trapline, "stalls", mix], mix
     yield "report, the page's tables", [*report, "--irq", "--halt", "--guest", "--waits", mix], mix
     yield "page", [*report, "--irq", "--halt", "--guest", "--waits", "--format", "html", *null, mix], mix
     for form in ("chrome", "perfetto", "jsonl", "folded"):
@@ -64,12 +67,16 @@ def main():
         mix, exits = pathlib.Path(name, "mix.dat"), pathlib.Path(name, "exits.dat")
         events = {path: made("make_recording.py", base, path, "--events", options.events)
                   for path, base in ((mix, MIX), (exits, EXITS))}
-        report = None
+        report, of = None, {}
         for what, command, path in commands_of(options.trapline, options.loop, mix, exits):
-            each = counted(command) / events[path]
+            of[what] = each = counted(command) / events[path]
             report = report or each
             print(f"{what:28}{each:9.1f} instructions an event{each / report:7.2f} x report")
             figure(what, each, "instructions an event", each / report, "report --by reason")
+        same_tables = (of["report, the page's tables"] + of["report --by span"] - report +
+                       of["stalls"] - of["report --waits"])
+        print(f"page: {of['page'] / same_tables:.2f} x the text of the same tables")
+        figure("page, same tables", of["page"], "instructions an event", of["page"] / same_tables, "text of the same tables")
 
 
 if __name__ == "__main__":

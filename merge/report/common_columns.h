@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@ namespace trapline {
 struct PartsOf {
   Parts parts;
   std::uint64_t whole;
+  bool only_halted = false;  // the other parts are in the halted one, and not known
 };
 inline constexpr std::array<std::string_view, kParts> kPartTitles = kPartNames;
 inline constexpr std::array<std::string_view, kParts> kNoParts = {};
@@ -28,7 +30,8 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
   column.unit = Unit::kShare;
   table.add(std::move(column), [known, part, get](const Row& row) {
     const PartsOf of = get(row);
-    return Share{told(known, part, of.parts), of.whole};
+    const bool in_halted = of.only_halted && static_cast<Part>(part) != Part::kHalted;
+    return Share{in_halted ? std::nullopt : told(known, part, of.parts), of.whole};
   });
 }
 // `goes`: as Column::goes of the first; the last of them go first.

@@ -21,6 +21,12 @@ enum Goes : std::uint8_t {
   kMean
 };
 
+// Without sched_switch and kvm_vcpu_wakeup a halt counts as a whole: the way in and out, which is
+// what it costs, is in its halted time.
+bool is_only_halted(const GroupRow& row, const Report& report) {
+  return row.halts && report.durations() && !report.model.sched_switch && row.cost_ns() == 0;
+}
+
 }  // namespace
 
 // More than 60 lines: the columns, one after the other.
@@ -44,8 +50,8 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
              : exits  ? "of cost"
                       : "of time",
              Unit::kShare},
-            [=](const GroupRow& row) -> CellValue {
-              if (!durations) return {};
+            [=, &report](const GroupRow& row) -> CellValue {
+              if (!durations || is_only_halted(row, report)) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
             });
   add_percentiles(table, "",
@@ -61,7 +67,9 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
   if (exits) table.columns.back().stands_out = StandsOut::kLargest;
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
   const States known = requests ? States() : report.known_states();
-  const auto parts = [](const GroupRow& row) { return PartsOf{row.parts, row.total.total()}; };
+  const auto parts = [&report](const GroupRow& row) {
+    return PartsOf{row.parts, row.total.total(), is_only_halted(row, report)};
+  };
   if (calls) {
     const auto at_most = [](const GroupRow& row) {
       return Share{row.devices_at_most_ns, row.total.total()};

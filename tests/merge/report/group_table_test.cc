@@ -1,0 +1,56 @@
+// Rows made by hand, as text and JSON have them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "merge/render/tables.h"
+#include "merge/report/tables.h"
+
+namespace trapline::test {
+namespace {
+
+GroupRow halts_of(std::uint64_t kernel, std::uint64_t halted) {
+  GroupRow row;
+  row.key = "hlt";
+  row.halts = true;
+  row.total.add(kernel + halted);
+  row.parts[static_cast<std::size_t>(Part::kKernel)] = kernel;
+  row.parts[static_cast<std::size_t>(Part::kHalted)] = halted;
+  return row;
+}
+
+// Whether the text has a share of the cost.
+bool tells_cost(const GroupRow& row, const Report& report) {
+  const Table table = group_table({&row, 1}, report);
+  const auto cost = std::ranges::find(table.columns, "of cost", &Table::Described::title);
+  return cost != table.columns.end() && std::holds_alternative<Share>(cost->value(0));
+}
+
+TEST(GroupTableTest, WhatHaltsCostIsNotKnownWhereTheyCountAsAWhole) {
+  Report report;
+  report.model.sched_switch = false;
+  const GroupRow whole = halts_of(0, 900);
+  EXPECT_FALSE(tells_cost(whole, report));
+  const Json json = row_json(group_table({&whole, 1}, report), 0);
+  EXPECT_TRUE(json.at("kernel_ns").is_null());
+  EXPECT_TRUE(json.at("user_ns").is_null());
+  EXPECT_EQ(json.at("halted_ns"), 900);
+  EXPECT_EQ(json.at("total_ns"), 900);
+}
+
+TEST(GroupTableTest, WhatHaltsCostIsToldByTheEventsOfTheirWayInAndOut) {
+  Report report;
+  report.model.sched_switch = false;
+  const GroupRow woken = halts_of(100, 900);  // kvm_vcpu_wakeup tells
+  EXPECT_TRUE(tells_cost(woken, report));
+  EXPECT_EQ(row_json(group_table({&woken, 1}, report), 0).at("kernel_ns"), 100);
+  report.model.sched_switch = true;
+  EXPECT_TRUE(tells_cost(halts_of(0, 900), report));
+}
+
+}  // namespace
+}  // namespace trapline::test

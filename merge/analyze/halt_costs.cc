@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "merge/model/exit_span.h"
-
 namespace trapline {
 
 void HaltCosts::forget(Thread& thread) {
@@ -72,16 +70,18 @@ void HaltCosts::on_switch(const Event& event, const SchedSwitch& sched) {
   next->asleep = false;
 }
 
+void HaltCosts::on_exit(const ExitSpan& exit) {
+  if (!exit.halt) return;
+  if (Thread* thread = threads_.get(exit.thread, kMostThreads)) ++thread->halt_exits;
+}
+
 void HaltCosts::on(const Event& event) {
   if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr) on_wakeup(*thread, event, *wakeup);
-  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+  } else if (std::holds_alternative<KvmExit>(event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread == nullptr) return;
-    ++thread->exits;
-    if (is_halt({exit->reason, exit->isa, exit->exception_class})) ++thread->halt_exits;
-    forget(*thread);
+    if (thread != nullptr) forget(*thread);
   } else if (const auto* poll = std::get_if<KvmHaltPoll>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr) on_interval(*thread, *poll);

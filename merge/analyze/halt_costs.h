@@ -6,6 +6,7 @@
 
 #include "merge/analyze/halt_replay.h"
 #include "merge/model/event.h"
+#include "merge/model/exit_span.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
@@ -13,8 +14,7 @@ namespace trapline {
 class HaltCosts {
  public:
   struct Thread {
-    std::uint64_t exits = 0;       // kvm_exit
-    std::uint64_t halt_exits = 0;  // of them, those because the guest halts
+    std::uint64_t halt_exits = 0;  // ended exits that are halts
     std::uint64_t polling_ns = 0;  // spent on polls
     // Of halts before KVM told the vCPU's interval: the most that polling can have cost, and how
     // many they are.
@@ -32,6 +32,8 @@ class HaltCosts {
     return is_any_of<KvmVcpuWakeup, KvmExit, KvmHaltPoll, SchedWakeup, SchedSwitch, Lost>(payload);
   }
   void on(const Event& event);
+  // An exit that ended.
+  void on_exit(const ExitSpan& exit);
   // Nothing of a thread without a halt or an exit.
   [[nodiscard]] const Thread* find(ThreadId thread) const { return threads_.find(thread); }
 

@@ -49,8 +49,9 @@ SpanClass Aggregator::selects() const {
 
 void Aggregator::event(const Event& event, const Pipeline& pipeline) {
   if (phases_) phases_->event(event, pipeline);
-  if (options_.halt_costs && HaltCosts::looks_at(event.payload) && !is_guest(event.machine))
-    halt_costs_.on(event);
+  if (!options_.halt_costs) return;
+  if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halt_costs_.on(event);
+  if (const ExitSpan* ended = pipeline.ended()) halt_costs_.on_exit(*ended);
 }
 
 void Aggregator::wait(const EndedWait& wait, const Pipeline&) {

@@ -14,7 +14,7 @@ struct HaltCostRow {
   std::int32_t vcpu = kNoVcpu;
   std::string vm, vm_name;
 
-  // How much of its exits and of its time the guest was idle.
+  // How much of its exits, those that ended, and of its time the guest was idle.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
   std::uint64_t time_ns = 0;  // of the vCPU
 

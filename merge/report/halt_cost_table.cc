@@ -12,7 +12,6 @@ constexpr std::uint8_t kGoes = 1;  // shares, where a terminal is narrow
 
 HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
   HaltCostRow row;
-  row.exits = costs.exits;
   row.halt_exits = costs.halt_exits;
   row.polling_ns = costs.polling_ns + costs.polling_at_most_ns;
   row.halts_bounded = costs.halts_bounded;
@@ -37,6 +36,7 @@ std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& na
     if (thread == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
     row.vcpu = vcpu.vcpu;
+    row.exits = totals[i].totals.exits;
     row.vm = names.vms[i].id();
     row.vm_name = names.vms[i].given;
     row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];

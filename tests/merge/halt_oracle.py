@@ -148,7 +148,8 @@ def differences(row, want):
 def main():
     trapline, path = sys.argv[1:]
     threads = halts_of(*oracle.read(path))
-    run = subprocess.run([trapline, "report", path, "--halt", "--format", "json"],
+    # By anything but the reason all halts are one row.
+    run = subprocess.run([trapline, "report", path, "--halt", "--by", "detail", "--format", "json"],
                          stdout=subprocess.PIPE, check=True)
     got = json.loads(run.stdout)
     tids = {vcpu["tid"]: thread for vcpu in got["vcpus"]
@@ -156,6 +157,14 @@ def main():
     wanted = {vcpu["vcpu"]: expected(tids[vcpu["tid"]]) for vcpu in got["vcpus"]
               if vcpu["tid"] in tids}
     wrong = [line for row in got["halt_costs"] for line in differences(row, wanted[row["vcpu"]])]
+    # The exits that ended are one count in all tables.
+    wrong += [f"vCPU {row['vcpu']}: {row['exits']} exits, {vcpu['exits']} among the vCPUs"
+              for row in got["halt_costs"] for vcpu in got["vcpus"]
+              if (row["vm"], row["vcpu"]) == (vcpu["vm"], vcpu["vcpu"]) and row["exits"] != vcpu["exits"]]
+    counted = sum(row["halt_exits"] for row in got["halt_costs"])
+    rows = sum(row["count"] for row in got["groups"]["rows"] if row["halts"])
+    if counted != rows:
+        wrong.append(f"{counted} exits that halt, {rows} in the rows of halts")
     halts = sum(len(thread.halts) for thread in tids.values())
     if not halts:
         wrong.append("no halts: nothing was compared")

@@ -96,7 +96,17 @@ TEST_F(HaltCostTest, ALostPollCostsItsIntervalAtMost) {
   EXPECT_EQ(vcpu().halts_bounded, 0u);
   EXPECT_EQ(vcpu().replays.halts(), 1u);
   EXPECT_EQ(vcpu().replays.late_ns(), 1'000u);
-  EXPECT_EQ(vcpu().exits, 1u);
+}
+
+TEST_F(HaltCostTest, OnlyExitsThatEndedAreCountedAsHalts) {
+  play({exit(900, kSvmHlt)});
+  EXPECT_EQ(vcpu().halt_exits, 0u);
+  ExitSpan ended;
+  ended.thread = kVcpu0;
+  tracker_.on_exit(ended);
+  EXPECT_EQ(vcpu().halt_exits, 0u);
+  ended.halt = true;
+  tracker_.on_exit(ended);
   EXPECT_EQ(vcpu().halt_exits, 1u);
 }
 

@@ -43,7 +43,8 @@ SpanClass Aggregator::selects() const {
   if (options_.kernel || keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
   if (options_.kernel_samples) selected = selected | SpanClass::kKernelSamples;
   if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
-  if (phases_) selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
+  if (phases_)
+    selected = selected | SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kStateRuns;
   return selected;
 }
 
@@ -52,6 +53,10 @@ void Aggregator::event(const Event& event, const Pipeline& pipeline) {
   if (!options_.halt_costs) return;
   if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halt_costs_.on(event);
   if (const ExitSpan* ended = pipeline.ended()) halt_costs_.on_exit(*ended);
+}
+
+void Aggregator::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
+  if (phases_) phases_->states(runs, pipeline);
 }
 
 void Aggregator::wait(const EndedWait& wait, const Pipeline&) {

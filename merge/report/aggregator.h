@@ -30,6 +30,7 @@ class Aggregator : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override;
   void event(const Event& event, const Pipeline& pipeline) override;
+  void states(std::span<const StateRun> runs, const Pipeline& pipeline) override;
   void wait(const EndedWait& wait, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;

@@ -33,6 +33,7 @@ struct PhaseRow {
   std::uint64_t start_ns = 0, ns = 0;
   std::uint64_t exits = 0, guest_ns = 0;
   Parts parts{};  // of the exits that began in the phase
+  std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
   // Their times by device and by guest function, the largest first; without halts.
   std::vector<PhaseShare> devices, functions;
 };

@@ -30,6 +30,29 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
+// As among the vCPUs: shown where a vCPU was in that state.
+template <typename Whole>
+void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
+              Whole whole) {
+  constexpr std::uint8_t kGoes = 1 + kParts;  // where a terminal is narrow, before the parts
+  const auto add = [&](State state, std::uint64_t PhaseRow::*away) {
+    const auto i = static_cast<std::size_t>(state);
+    const bool never =
+        std::ranges::none_of(rows, [away](const PhaseRow& row) { return row.*away != 0; });
+    table.add({.key = std::string(kStateKeys[i]) + "_ns",
+               .title = never ? "" : std::string(kStateNames[i]),
+               .unit = Unit::kShare,
+               .goes = kGoes},
+              [=](const PhaseRow& row) {
+                const std::uint64_t ns = row.*away;
+                return Share{state == State::kNotSeen ? ns : told(known, state, ns), whole(row)};
+              });
+  };
+  add(State::kPaused, &PhaseRow::paused_ns);
+  add(State::kOffline, &PhaseRow::offline_ns);
+  add(State::kNotSeen, &PhaseRow::not_seen_ns);
+}
+
 }  // namespace
 
 std::string_view ConsoleLines::add(const KvmDetail& detail, bool& ended) {
@@ -130,6 +153,26 @@ void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   add(phase.functions, function, exit.total());
 }
 
+void PhaseTable::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
+  for (const StateRun& run : runs) {
+    const bool is_away =
+        run.state == State::kPaused || run.state == State::kOffline || run.state == State::kNotSeen;
+    if (!is_away || !pipeline.counts(run.thread)) continue;
+    if (phases_.empty()) phases_.emplace_back().begin = pipeline.begin().value_or(run.begin);
+    Timestamp until = run.end;
+    for (auto phase = phases_.rbegin(); phase != phases_.rend() && run.begin < until; ++phase) {
+      const bool is_first = phase + 1 == phases_.rend();
+      const Timestamp from = is_first ? run.begin : std::max(run.begin, phase->begin);
+      if (from >= until) continue;
+      Away& away = phase->away[run.thread];
+      (run.state == State::kPaused    ? away.paused_ns
+       : run.state == State::kOffline ? away.offline_ns
+                                      : away.not_seen_ns) += elapsed(from, until);
+      until = from;
+    }
+  }
+}
+
 std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names) {
   std::vector<PhaseShare> rows;
   for (const auto& [name, sum] : sums)
@@ -155,6 +198,12 @@ PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) c
     row.exits = phase.exits;
     row.guest_ns = phase.guest_ns;
     row.parts = phase.parts;
+    for (const auto& [thread, away] : phase.away) {
+      if (!pipeline.exits().state(thread)) continue;  // it runs no vCPU
+      row.paused_ns += away.paused_ns;
+      row.offline_ns += away.offline_ns;
+      row.not_seen_ns += away.not_seen_ns;
+    }
     row.devices = shares(phase.devices, pipeline.names());
     row.functions = shares(phase.functions, pipeline.names());
     report.rows.push_back(std::move(row));
@@ -197,6 +246,7 @@ Table phase_table(std::span<const PhaseRow> rows, const Report& report) {
   add_parts(table, report.known_states(), titles, 1, [whole](const Row& row) {
     return PartsOf{row.parts, whole(row)};
   });
+  add_away(table, rows, report.known_states(), whole);
   return table;
 }
 
@@ -232,6 +282,8 @@ Table phase_share_table(std::span<const PhaseShareRow> rows, const Report& repor
   table.add({.key = "guest_ns", .json = false}, nothing);
   for (const std::string_view part : kPartNames)
     table.add({.key = std::string(part) + "_ns", .json = false}, nothing);
+  for (const char* away : {"paused_ns", "offline_ns", "not_seen_ns"})
+    table.add({.key = away, .json = false}, nothing);
   return table;
 }
 

@@ -5,7 +5,8 @@
 //
 // A phase begins where its pattern comes first while an earlier phase of the list lasts; one that
 // was passed over begins no more. An exit, and a run of the guest, belongs to the phase in which it
-// began: the phases' exits are all exits of the report.
+// began: the phases' exits are all exits of the report. A time in which a vCPU was paused, offline or
+// not seen is divided among the phases that it lies in.
 #pragma once
 
 #include <map>
@@ -45,6 +46,8 @@ class PhaseTable {
   // Every event, after the pipeline took it; an exit after the events that it holds.
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
+  // Before the event that settled them.
+  void states(std::span<const StateRun> runs, const Pipeline& pipeline);
 
   // The names of devices and functions are `names`'.
   [[nodiscard]] PhaseReport report(const Pipeline& pipeline, std::uint64_t end_ns) const;
@@ -54,12 +57,16 @@ class PhaseTable {
     std::uint64_t exits = 0, ns = 0;
   };
   using Sums = std::map<NameId, Sum>;
+  struct Away {
+    std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
+  };
   struct Phase {
     const PhaseSpec* spec = nullptr;  // nullptr: the one before any began
     Timestamp begin;
     std::uint64_t exits = 0, guest_ns = 0;
     Parts parts{};
     Sums devices, functions;
+    std::map<ThreadId, Away> away;  // of threads that may yet turn out to run a vCPU
   };
   [[nodiscard]] Phase& phase_at(Timestamp at);
   void begin(std::size_t spec, Timestamp at);

@@ -72,6 +72,9 @@ def main():
                        for begin, end, state in vcpu.span.pieces if key.startswith(state))
         if sum(row[key] for row in rows) + open_ns + ended_ns < sum(vcpu[key] for vcpu in report["vcpus"]):
             wrong.append(f"{key} of the phases is not that of the vCPUs")
+    for key in ("paused_ns", "offline_ns", "not_seen_ns"):
+        if sum(row[key] or 0 for row in rows) != sum(vcpu[key] or 0 for vcpu in report["vcpus"]):
+            wrong.append(f"{key} of the phases is not that of the vCPUs")
     if len(wanted) != len(specs):
         wrong.append(f"the recording has only {wanted}")
     for line in wrong:

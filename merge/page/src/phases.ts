@@ -9,7 +9,7 @@ import { partsBar } from "./parts_bar";
 import { duration, exact, grouped, moment } from "./text";
 import type { Phase, PhaseShare } from "./types";
 
-const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halted", "halted"]] as const;
+const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halted", "halted"], ["paused", "paused"], ["offline", "offline"]] as const;
 
 function bar(phase: Phase): SVGSVGElement {
   return partsBar(kStates.map(([key, state]) => [state, phase[`${key}_ns`], key === "kernel" ? kernelOf(phase) : state]));

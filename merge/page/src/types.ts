@@ -203,6 +203,9 @@ export interface Phase extends Parts {
   ns: number;
   exits: number;
   guest_ns: number;
+  paused_ns: number;
+  offline_ns: number;
+  not_seen_ns: number;
   devices: PhaseShare[];
   functions: PhaseShare[];
 }

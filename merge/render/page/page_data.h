@@ -77,6 +77,7 @@ class PageData : public SpanSink {
   }
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
     shares_.states(runs, pipeline);
+    if (phases_) phases_->states(runs, pipeline);
   }
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 

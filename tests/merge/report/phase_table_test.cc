@@ -50,19 +50,35 @@ TEST(PhaseColumns, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
   EXPECT_EQ(title(), "kernel or QEMU");
 }
 
+TEST(PhaseColumns, AStateThatIsRareIsShownWhereAVcpuWasInIt) {
+  const Report report;
+  std::vector<PhaseRow> rows(2);
+  const auto title = [&] {
+    const Table table = phase_table(rows, report);
+    const auto found = std::ranges::find(table.columns, "offline_ns", &Table::Described::key);
+    return found == table.columns.end() ? std::string("none") : found->title;
+  };
+  EXPECT_EQ(title(), "");
+  rows.back().offline_ns = 5;
+  EXPECT_EQ(title(), "offline");
+}
+
 class PhaseTableTest : public testing::Test {
  protected:
   // Feeds the table as the report does.
   struct Sink : SpanSink {
     explicit Sink(PhaseTable& the_table) : table(the_table) {}
     [[nodiscard]] SpanClass selects() const override {
-      return SpanClass::kEvents | SpanClass::kExits;
+      return SpanClass::kEvents | SpanClass::kExits | SpanClass::kStateRuns;
     }
     void event(const Event& event, const Pipeline& pipeline) override {
       table.event(event, pipeline);
     }
     void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
       table.exit(exit, pipeline);
+    }
+    void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
+      table.states(runs, pipeline);
     }
     PhaseTable& table;
   };
@@ -126,6 +142,19 @@ TEST_F(PhaseTableTest, AMarkerBeginsAPhaseAndAPassedOneNoMore) {
   EXPECT_THAT(texts(report), ElementsAre("before two at 100 for 10, exits 1, guest 0",
                                          "two at 110 for 890, exits 0, guest 0"));
   EXPECT_THAT(report.never, ElementsAre("one: 1"));
+}
+
+// Those that never run a vCPU have no such time.
+TEST_F(PhaseTableTest, AnOfflineTimeIsDividedAmongThePhasesThatItLiesIn) {
+  const PhaseReport report =
+      play({"second=ab"},
+           {exit(100), byte(110, 'a'), make(115, 0, kOtherThread, NewThread{kVcpu1, true}),
+            reload(118, ThreadId{102}), entry(120), exit(200), byte(210, 'b'), entry(220),
+            entry(300, kVcpu1), exit(400), entry(410)});
+  ASSERT_EQ(report.rows.size(), 2u);
+  EXPECT_EQ(report.rows[0].offline_ns, 95u);
+  EXPECT_EQ(report.rows[1].offline_ns, 90u);
+  EXPECT_EQ(report.rows[1].paused_ns, 0u);
 }
 
 TEST_F(PhaseTableTest, ALineIsCutAtItsMost) {

@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/model/processes.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -114,7 +115,8 @@ std::vector<std::string> notes_of(const ExitModel& model) {
         "end record syscalls:sys_enter_ioctl as well");
   }
   if (!model.userspace_exits) {
-    notes.push_back("kvm_userspace_exit was not recorded: user time is in the kernel part");
+    notes.push_back(
+        fmt::format("kvm_userspace_exit was not recorded: user time is in \"{}\"", kKernelOrUser));
   }
   if (model.durations() && !model.sched_switch) {
     notes.push_back(

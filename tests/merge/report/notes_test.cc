@@ -5,6 +5,8 @@
 namespace trapline::test {
 namespace {
 
+using testing::Contains;
+using testing::EndsWith;
 using testing::StartsWith;
 
 TEST(NotesTest, LossesWithoutAnyCountAreOfAnUnknownNumberOfEvents) {
@@ -15,6 +17,15 @@ TEST(NotesTest, LossesWithoutAnyCountAreOfAnUnknownNumberOfEvents) {
   EXPECT_THAT(losses_note(0, 1, 1), StartsWith("an unknown number of events were lost in 1 loss:"));
   EXPECT_THAT(losses_note(1262, 15, 3),
               StartsWith("1,262 events were lost in 15 losses (3 without a count):"));
+}
+
+TEST(NotesTest, UserTimeIsSaidToBeInTheColumnThatHasIt) {
+  Report report;
+  report.model.userspace_exits = false;
+  Capabilities capabilities;
+  capabilities.kvm_exit = true;
+  EXPECT_THAT(notes_of(report, capabilities, false),
+              Contains(EndsWith("user time is in \"kernel or QEMU\"")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -21,6 +22,13 @@ std::string_view unit_of(Metric metric, bool cycles) {
     default:
       return cycles ? "cycles" : "ns";
   }
+}
+
+// As text calls a metric: without kvm_userspace_exit the kernel's part holds QEMU's.
+std::string_view title_of(Metric metric, const ExitModel& model) {
+  if (metric == Metric::kKernel && !model.userspace_exits && !model.from_userspace_exit)
+    return kKernelOrUser;
+  return kMetricNames[static_cast<std::size_t>(metric)];
 }
 
 std::string value_text(Metric metric, double value, bool cycles) {
@@ -93,9 +101,10 @@ Table change_table(const Comparison& comparison) {
     const std::string name(kMetricNames[i]), prefix = name + '.';
     table.add({prefix + "unit"},
               [unit = unit_of(metric, comparison.cycles)](const Row&) { return unit; });
-    Column shown = {.title = metric == Metric::kCost   ? ""
-                             : metric == Metric::kUser ? "user (QEMU)"
-                                                       : name,
+    Column shown = {.title = metric == Metric::kCost ? ""
+                             : metric == Metric::kUser
+                                 ? "user (QEMU)"
+                                 : std::string(title_of(metric, comparison.model)),
                     .block = metric < Metric::kKernel ? std::uint8_t{0} : std::uint8_t{1},
                     .goes = kGoes[i],
                     .stands_out = StandsOut::kProven};
@@ -128,8 +137,9 @@ Table metric_table(std::span<const MetricRow> rows, const Comparison& comparison
   const auto name = [](const Row& row) {
     return kMetricNames[static_cast<std::size_t>(row.metric)];
   };
-  TableOf<Row> table(
-      rows, [name](const Row& row) { return fmt::format("{} of {}", name(row), row.row->key); });
+  TableOf<Row> table(rows, [model = comparison.model](const Row& row) {
+    return fmt::format("{} of {}", title_of(row.metric, model), row.row->key);
+  });
   table.dim = [rows](std::size_t row) { return rows[row].row->halts; };
   table.add({.key = "key", .unit = Unit::kText}, [](const Row& row) { return row.row->key; });
   table.add({.key = "metric", .unit = Unit::kWord}, name);

@@ -4,6 +4,7 @@ import { logAxis } from "./axis";
 import { changeLook, clip, currentLook, h, name, replace, s, widthOf } from "./dom";
 import { Drawing } from "./drawing";
 import { foot, head } from "./head";
+import { kernelOf } from "./known";
 import { low, Model } from "./model";
 import { kSigns, Strip, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
@@ -74,10 +75,11 @@ class Changes {
 
   constructor(
     private readonly data: Comparison,
+    kernel: string,
     private readonly choose: (view: Partial<View>) => void,
   ) {
     this.metric = h("select", { id: "metric", change: () => this.choose({ metric: this.metric.value as Metric }) },
-      ...kMetrics.map((metric) => h("option", { value: metric }, kNames[metric])));
+      ...kMetrics.map((metric) => h("option", { value: metric }, metric === "kernel" ? `${kernel}, mean` : kNames[metric])));
     const confidence = `${Math.round(data.confidence * 1000) / 10} %`;
     this.element.append(h("h2", { id: "changes-title" }, ...this.heading()),
       ...data.warnings.map((text) => h("p", { class: "alert", role: "note" }, text)),
@@ -140,11 +142,12 @@ class BothShares {
   constructor(
     private readonly models: Model[],
     private readonly counted: number[], // runs of each side
+    kernel: string,
   ) {
     const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));
     this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`),
       ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${this.counted[i]! > 1 ? `, the first of ${grouped(this.counted[i]!)} runs` : ""}`), this.bodies[i]!]),
-      h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => kSigns[state]).join(", ")}. Each recording has the whole width.`));
+      h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : kSigns[state])).join(", ")}. Each recording has the whole width.`));
   }
 
   render(): void {
@@ -231,12 +234,13 @@ export function startComparison(packed: PackedRecording[], data: Comparison, mai
   const known = (key: string | null): key is string => data.rows.some((row) => row.key === key);
   const first = data.rows.find((row) => !row.halts) ?? data.rows[0];
   let view: View = { metric: asked && kMetrics.includes(asked) ? asked : "mean", row: known(words.get("row")) ? words.get("row")! : (first?.key ?? "") };
-  const changes = new Changes(data, (next) => {
+  const kernel = kernelOf(models.flatMap((model) => model.data.vcpus)[0]);
+  const changes = new Changes(data, kernel, (next) => {
     view = { ...view, ...next };
     history.replaceState(null, "", `#${new URLSearchParams({ metric: view.metric, row: view.row }).toString()}`);
     drawing.change();
   });
-  const [shares, latencies] = [new BothShares(models, kSides.map((side) => data[side].length)), new BothLatencies(models, data)];
+  const [shares, latencies] = [new BothShares(models, kSides.map((side) => data[side].length), kernel), new BothLatencies(models, data)];
   const drawing = new Drawing([
     { element: changes.element, draw: () => changes.render(view) },
     { element: shares.element, draw: () => shares.render() },

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "merge/compare/compare_fail_if.h"
+#include "merge/compare/compare_tables.h"
 
 namespace trapline {
 namespace {
@@ -122,6 +124,22 @@ TEST(CompareTest, APercentileOfTooFewExitsAndAPartWithoutItsEventsAreNotKnown) {
   EXPECT_EQ(row_of(comparison, "few").of(Metric::kP50).before, 1000);
   EXPECT_TRUE(std::isnan(row_of(comparison, "io").of(Metric::kPreempted).before));
   EXPECT_FALSE(std::isnan(row_of(comparison, "io").of(Metric::kKernel).before));
+}
+
+TEST(CompareTest, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
+  Comparison comparison;
+  ComparedRow& io = comparison.rows.emplace_back();
+  io.key = "io";
+  const std::vector<MetricRow> proven = {{&io, Metric::kKernel}};
+  const auto titles = [&] {
+    const Table table = change_table(comparison);
+    const auto part = std::ranges::find(table.columns, "kernel.change", &Table::Described::key);
+    return std::vector{part == table.columns.end() ? "none" : part->title,
+                       metric_table(proven, comparison).name(0)};
+  };
+  EXPECT_THAT(titles(), testing::ElementsAre("kernel", "kernel of io"));
+  comparison.model.userspace_exits = false;
+  EXPECT_THAT(titles(), testing::ElementsAre("kernel or QEMU", "kernel or QEMU of io"));
 }
 
 TEST(CompareTest, OtherEventsLossesAndARunGivenTwiceAreRefusedWithAWayOut) {

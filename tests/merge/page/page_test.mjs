@@ -693,6 +693,10 @@ const cases = {
       await page.setViewportSize({ width: 390, height: 900 });
       await fits(page);
     });
+    // Without kvm_userspace_exit.
+    await with_page(changed(html, ({ vcpus }) => vcpus.forEach((vcpu) => { vcpu.user_ns = null; })), {}, async (page) => {
+      assert.equal(await page.locator('#metric option[value="kernel"]').textContent(), "kernel or QEMU, mean");
+    });
   },
 
   // With several runs of a side the table is of all, the pictures are of the first, and the page says so.

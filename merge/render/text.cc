@@ -303,6 +303,7 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
     return;
   }
   print_table(irq_table(report), "Interrupts", report.cycles, out, style);
+  print_wrapped("", report.irq_stages, out, style);
   if (report.irqs_coalesced != 0) {
     out << fmt::format("{} interrupt{} raised again while {} pending.\n",
                        grouped(report.irqs_coalesced),

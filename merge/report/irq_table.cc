@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "merge/report/common_columns.h"
@@ -45,6 +47,31 @@ void report_events(Report& report, const IrqTracker& tracker) {
           apic ? "kvm_eoi" : "kvm_ack_irq");
 }
 
+// Of the events that came. What its vCPU accepts without a raise begins there.
+std::string stages_text(const IrqTracker& tracker) {
+  const auto seen = [&](IrqStep step) {
+    return tracker.seen()[static_cast<std::size_t>(step)] != 0;
+  };
+  if (seen(IrqStep::kPending))
+    return "entry: from vgic_update_irq_pending to the vCPU's next kvm_entry.";
+  std::string from;
+  const auto add = [&from](bool is_seen, std::string_view event) {
+    if (is_seen) from += fmt::format("{}{}", from.empty() ? "" : ", ", event);
+  };
+  add(seen(IrqStep::kLine), "kvm_set_irq");
+  add(seen(IrqStep::kMsi), "kvm_msi_set_irq");
+  add(seen(IrqStep::kAccept), "kvm_apic_accept_irq (local)");
+  std::string text = fmt::format(
+      "inject: from {} to kvm_inj_virq (posted: kvm_apicv_accept_irq); entry: from the same to the "
+      "vCPU's next kvm_entry",
+      from);
+  const bool apic = seen(IrqStep::kEoi), pic = seen(IrqStep::kPicEnd);
+  if (apic || pic)
+    text += fmt::format("; eoi: from the injection to {}{}{}", apic ? "kvm_eoi" : "",
+                        apic && pic ? ", of the PIC to " : "", pic ? "kvm_ack_irq" : "");
+  return text + '.';
+}
+
 }  // namespace
 
 void IrqTable::add(const IrqSpan& span) {
@@ -63,6 +90,7 @@ void IrqTable::add(const IrqSpan& span) {
 
 void IrqTable::report(Report& report, const IrqTracker& tracker) const {
   report_events(report, tracker);
+  report.irq_stages = stages_text(tracker);
   report.irqs_coalesced = tracker.coalesced();
   report.irq_injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
   auto& rows = report.irqs.emplace();

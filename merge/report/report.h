@@ -196,6 +196,7 @@ struct Report {
   // With irqs: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did not
   // and would tell more. Either may be empty.
   std::string irq_events, irq_events_missing;
+  std::string irq_stages;  // of the text: between which events each of their times lies
   std::optional<std::vector<HaltRow>> halts;
   std::optional<std::vector<HaltCostRow>> halt_costs;  // in order of VM and vCPU
   std::optional<PhaseReport> phases;

@@ -56,10 +56,23 @@ void print_finding(const Report& report, std::ostream& out, const TextStyle& sty
   print_wrapped("", text, out, style, {.figures = true});
 }
 
+// What is printed and does not heed which vCPUs were asked for.
+std::string of_all_vcpus(const Report& report) {
+  std::string text;
+  if (report.rows_of == RowsOf::kRequests) text += "requests, ";
+  if (report.irqs) text += "interrupts, ";
+  if (report.by.find("qemu-event") != std::string::npos) text += "QEMU's events, ";
+  if (text.empty()) return "the counters";
+  text.resize(text.size() - 2);
+  return text + " and the counters";
+}
+
 // What was asked for, and what else is told all the same.
 void print_selection(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.vcpus_asked.empty()) {
-    print_wrapped("", fmt::format("Only the vCPUs with {} are counted.", report.vcpus_asked.text()),
+    print_wrapped("",
+                  fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
+                              report.vcpus_asked.text(), of_all_vcpus(report)),
                   out, style);
   }
   if (report.exits_asked.empty() || report.rows_of != RowsOf::kExits) return;

@@ -1,0 +1,35 @@
+// What a report's text says beside its tables, of reports made by hand.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "merge/render/render.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string text_of(const Report& report) {
+  std::ostringstream out;
+  print_text(report, RecordingWords{"run", ""}, out, TextStyle());
+  return out.str();
+}
+
+TEST(TextTest, WhatDoesNotHeedTheChosenVcpusIsNamed) {
+  Report report;
+  report.by = "reason";
+  EXPECT_THAT(text_of(report), Not(HasSubstr("Only the vCPUs")));
+  report.vcpus_asked.vcpu = 1;
+  EXPECT_THAT(
+      text_of(report),
+      HasSubstr("Only the vCPUs with --vcpu 1 are counted; the counters are of all vCPUs."));
+  report.irqs.emplace();
+  report.by = "qemu-event";
+  EXPECT_THAT(text_of(report),
+              HasSubstr("; interrupts, QEMU's events and the counters are of all vCPUs."));
+}
+
+}  // namespace
+}  // namespace trapline::test

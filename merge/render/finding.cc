@@ -96,6 +96,21 @@ std::string costliest_text(const Report& report, std::uint64_t exit_ns) {
                      report.costliest);
 }
 
+// Who ran while the vCPUs were ready, of `not_run_ns`: where the waits were followed, and neither a
+// loss nor a wait of which something is assumed can make another one's share larger.
+std::string ran_instead_text(const Report& report, std::uint64_t not_run_ns) {
+  if (!report.waits || report.waits->ran_most.empty()) return {};
+  const ReportCounters& counters = report.counters;
+  if (counters.gaps != 0 || counters.left_out_pieces != 0) return {};
+  const WaitCounters waits = report.wait_counters.value_or(WaitCounters());
+  if (waits.cut_by_loss != 0 || waits.cpu_assumed != 0) return {};
+  const std::uint64_t told_ns = report.waits->preempted.total_ns, ns = report.waits->ran_most_ns;
+  if (told_ns > not_run_ns || ns < report.waits->others_at_most_ns + (not_run_ns - told_ns))
+    return {};
+  return fmt::format(" ({} of that: {} ran instead)", percent_text(ns, not_run_ns),
+                     report.waits->ran_most);
+}
+
 }  // namespace
 
 std::string finding_text(const Report& report) {
@@ -125,8 +140,9 @@ std::string finding_text(const Report& report) {
     text +=
         fmt::format("; {}no vCPU had to wait for a CPU.", seen ? "" : "in the time that was seen ");
   } else {
-    text += fmt::format("; for {}{} a vCPU was ready and did not run.", least,
-                        percent_text(overhead.not_run_ns, busy));
+    text += fmt::format("; for {}{} a vCPU was ready and did not run{}.", least,
+                        percent_text(overhead.not_run_ns, busy),
+                        ran_instead_text(report, overhead.not_run_ns));
   }
   return text;
 }

@@ -34,6 +34,10 @@ struct WaitRows {
 struct WaitReport {
   WaitRows preempted, blocked;
   WaitRows halted;  // the sleeps of halts, by what ended them
+  // The thread that ran for most of the preempted time, however long the others were of which
+  // something is not known; empty: there is none. How long any other can have been at most.
+  std::string ran_most{};
+  std::uint64_t ran_most_ns = 0, others_at_most_ns = 0;
 };
 
 // The time that a vCPU's thread was runnable and did not run, inside and outside of exits.

@@ -17,6 +17,38 @@ void CulpritSums::add(const WaitShare& share, std::size_t most) {
   sum.max_ns = std::max(sum.max_ns, share.length());
 }
 
+std::optional<CulpritSums::Runner> CulpritSums::runner() const {
+  const Culprit* most = nullptr;
+  std::uint64_t ns = 0, second = 0, unknown = 0;
+  for (const auto& [culprit, sum] : sums_) {
+    const Missing missing = culprit.missing;
+    if (missing == Missing::kLost || missing == Missing::kSelected || missing == Missing::kCpu)
+      return std::nullopt;
+    if (culprit.kind == CulpritKind::kUnknown) {
+      unknown += sum.ns;
+    } else if (most == nullptr || sum.ns > ns) {
+      second = ns;
+      ns = sum.ns;
+      most = &culprit;
+    } else {
+      second = std::max(second, sum.ns);
+    }
+  }
+  if (most == nullptr || most->kind != CulpritKind::kThread || ns < second + unknown)
+    return std::nullopt;
+  return Runner{most->thread, ns, second + unknown};
+}
+
+WaitReport WaitTable::report(const Naming& names) const {
+  WaitReport report{preempted_.rows(names), blocked_.rows(names), halted_.rows(names)};
+  if (const auto runner = preempted_.runner()) {
+    report.ran_most = names.text(runner->thread);
+    report.ran_most_ns = runner->ns;
+    report.others_at_most_ns = runner->others_at_most_ns;
+  }
+  return report;
+}
+
 WaitRows CulpritSums::rows(const Naming& names) const {
   WaitRows result;
   for (const auto& [culprit, sum] : sums_) {

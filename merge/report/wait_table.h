@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "merge/analyze/culprit.h"
@@ -18,6 +19,13 @@ class CulpritSums {
 
   void add(const WaitShare& share, std::size_t most = kMost);
   [[nodiscard]] std::size_t size() const { return sums_.size(); }
+  // Of preempted time: the thread that ran for most of it. Nothing where that is no thread, where
+  // another may have run longer, or where events of a CPU were lost or not recorded.
+  struct Runner {
+    ThreadId thread{};
+    std::uint64_t ns = 0, others_at_most_ns = 0;
+  };
+  [[nodiscard]] std::optional<Runner> runner() const;
   [[nodiscard]] WaitRows rows(const Naming& names) const;
 
  private:
@@ -37,9 +45,7 @@ class WaitTable {
                                       : halted_)
           .add(share);
   }
-  [[nodiscard]] WaitReport report(const Naming& names) const {
-    return {preempted_.rows(names), blocked_.rows(names), halted_.rows(names)};
-  }
+  [[nodiscard]] WaitReport report(const Naming& names) const;
 
  private:
   CulpritSums preempted_, blocked_, halted_;

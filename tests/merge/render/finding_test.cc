@@ -39,6 +39,29 @@ TEST(FindingTest, TheLevelOfAnExitIsNotNamedAsItsCause) {
   EXPECT_THAT(finding_text(report), Not(HasSubstr("of that")));
 }
 
+TEST(FindingTest, WhoRanInsteadIsNamedWhereTheEventsProveIt) {
+  Report report = report_of_one();
+  VcpuTotals& totals = report.vcpus.front().totals;
+  totals.parts[static_cast<std::size_t>(Part::kPreempted)] = 200;
+  report.overhead.emplace().add(totals);
+  EXPECT_THAT(finding_text(report), HasSubstr("ready and did not run."));  // without --waits
+  WaitReport& waits = report.waits.emplace();
+  waits.preempted.total_ns = 200;
+  waits.ran_most = "hog (tid 7)";
+  waits.ran_most_ns = 120;
+  waits.others_at_most_ns = 80;
+  EXPECT_THAT(finding_text(report),
+              HasSubstr("ready and did not run (60.0% of that: hog (tid 7) ran instead)."));
+  waits.preempted.total_ns = 150;  // the rest may be another's
+  EXPECT_THAT(finding_text(report), Not(HasSubstr("instead")));
+  waits.preempted.total_ns = 200;
+  report.wait_counters.emplace().cpu_assumed = 1;
+  EXPECT_THAT(finding_text(report), Not(HasSubstr("instead")));
+  report.wait_counters->cpu_assumed = 0;
+  report.counters.gaps = 1;
+  EXPECT_THAT(finding_text(report), Not(HasSubstr("instead")));
+}
+
 TEST(FindingTest, WhereTimeWasNotSeenNoWaitIsSaidOfTheSeenTimeAlone) {
   Report report = report_of_one();
   EXPECT_THAT(finding_text(report), HasSubstr("; no vCPU had to wait"));

@@ -11,6 +11,7 @@
 #include "merge/render/render.h"
 #include "merge/render/report_text.h"
 #include "merge/render/tables.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/next_steps.h"
 #include "merge/report/notes.h"
 #include "merge/report/slow_exits.h"
@@ -271,6 +272,7 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
     out << fmt::format("the {} slowest of them; raise {} to see them all\n",
                        grouped(report.slow_exits->size()), of_top ? "--top" : "--slower-than");
   }
+  const auto titles = part_titles(report.known_states());
   std::uint64_t longest = 0;
   for (const ExitRow& row : *report.slow_exits) longest = std::max(longest, row.span.total());
   for (const ExitRow& row : *report.slow_exits) {
@@ -289,7 +291,7 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
     std::string parts;
     for (std::size_t i = 0; i < kParts; ++i) {
       if (row.span.parts[i] == 0) continue;
-      parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", kPartNames[i],
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", titles[i],
                            duration_text(row.span.parts[i], report.cycles));
     }
     if (row.preempted_by != "-")

@@ -20,10 +20,16 @@ struct PartsOf {
   std::uint64_t whole;
   bool only_halted = false;  // the other parts are in the halted one, and not known
 };
-inline constexpr std::array<std::string_view, kParts> kPartTitles = kPartNames;
 inline constexpr std::array<std::string_view, kParts> kNoParts = {};
 // The kernel's title where what the VMM took is in it.
 inline constexpr std::string_view kKernelOrUser = "kernel or QEMU";
+[[nodiscard]] inline std::array<std::string_view, kParts> part_titles(const States& known) {
+  std::array<std::string_view, kParts> titles = kPartNames;
+  if (known[static_cast<std::size_t>(State::kKernel)] &&
+      !known[static_cast<std::size_t>(State::kUser)])
+    titles[static_cast<std::size_t>(Part::kKernel)] = kKernelOrUser;
+  return titles;
+}
 template <typename Row, typename Get>
 void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column column, Get get) {
   column.key = std::string(kPartNames[part]) + "_ns";

@@ -82,11 +82,7 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
     table.add({"devices_at_most_ns"}, at_most);
   } else {
     const std::size_t first = table.columns.size();
-    auto titles = requests ? kNoParts : kPartTitles;
-    if (!requests && known[static_cast<std::size_t>(State::kKernel)] &&
-        !known[static_cast<std::size_t>(State::kUser)])
-      titles[static_cast<std::size_t>(Part::kKernel)] = kKernelOrUser;
-    add_parts(table, known, titles, kOfParts, parts);
+    add_parts(table, known, requests ? kNoParts : part_titles(known), kOfParts, parts);
     for (std::size_t part = 0; part < kParts; ++part) {
       std::uint64_t ns = 0, all = 0;
       for (const GroupRow& row : rows) {

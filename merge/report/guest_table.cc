@@ -40,7 +40,7 @@ Table guest_function_table(const Report& report) {
     return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
   });
   if (!calls) {
-    add_parts(table, report.known_states(), kPartTitles, 0, parts);
+    add_parts(table, report.known_states(), part_titles(report.known_states()), 0, parts);
     return table;
   }
   table.add({"qemu_events"}, events);

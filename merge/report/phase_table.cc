@@ -240,12 +240,10 @@ Table phase_table(std::span<const PhaseRow> rows, const Report& report) {
   table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
     return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
   });
-  auto titles = kPartTitles;
-  if (report.knows(State::kKernel) && !report.knows(State::kUser))
-    titles[static_cast<std::size_t>(Part::kKernel)] = kKernelOrUser;
-  add_parts(table, report.known_states(), titles, 1, [whole](const Row& row) {
-    return PartsOf{row.parts, whole(row)};
-  });
+  add_parts(table, report.known_states(), part_titles(report.known_states()), 1,
+            [whole](const Row& row) {
+              return PartsOf{row.parts, whole(row)};
+            });
   add_away(table, rows, report.known_states(), whole);
   return table;
 }

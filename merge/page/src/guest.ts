@@ -1,5 +1,6 @@
 // The guest functions' own time, without callees: a flame graph by call stack, and a table.
 import { clip, currentLook, h, name, replace, s } from "./dom";
+import { kernelOf } from "./known";
 import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
 import { duration, exact, grouped, percent } from "./text";
 import { kOwn, type GuestStack, type Recording } from "./types";
@@ -56,7 +57,8 @@ export class Guest {
 
   private table(): HTMLElement {
     const rows = this.data.guest_functions;
-    const head = ["Calls", "Exits", "Own time", "guest", "kernel", "user", "preempted", "blocked", "halted"];
+    const kernel = kernelOf(rows[0]);
+    const head = ["Calls", "Exits", "Own time", "guest", kernel, "user", "preempted", "blocked", "halted"];
     const most = Math.max(1, ...rows.map((row) => row.own_ns));
     return h("div", {}, h("h3", {}, "Guest functions by their own time, without callees"),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Guest functions, table" }, h("table", {},
@@ -66,7 +68,7 @@ export class Guest {
           let left = 0;
           for (const part of kOwn) {
             const size = (row[`${part}_ns`] / most) * 160;
-            bar.append(s("rect", { class: `p-${part}`, x: left, width: size, height: 12 }, s("title", {}, `${part} ${exact(row[`${part}_ns`])}`)));
+            bar.append(s("rect", { class: `p-${part}`, x: left, width: size, height: 12 }, s("title", {}, `${part === "kernel" ? kernel : part} ${exact(row[`${part}_ns`])}`)));
             left += size;
           }
           const cell = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);

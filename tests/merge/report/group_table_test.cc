@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "merge/render/tables.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
 
 namespace trapline::test {
@@ -50,6 +51,18 @@ TEST(GroupTableTest, WhatHaltsCostIsToldByTheEventsOfTheirWayInAndOut) {
   EXPECT_EQ(row_json(group_table({&woken, 1}, report), 0).at("kernel_ns"), 100);
   report.model.sched_switch = true;
   EXPECT_TRUE(tells_cost(halts_of(0, 900), report));
+}
+
+TEST(PartTitlesTest, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
+  const auto kernel = [](const States& known) {
+    return part_titles(known)[static_cast<std::size_t>(Part::kKernel)];
+  };
+  States known = States().set();
+  EXPECT_EQ(kernel(known), "kernel");
+  known.reset(static_cast<std::size_t>(State::kUser));
+  EXPECT_EQ(kernel(known), "kernel or QEMU");
+  known.reset(static_cast<std::size_t>(State::kKernel));  // nothing is known of either
+  EXPECT_EQ(kernel(known), "kernel");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "backend_ftrace/base/text.h"
+#include "merge/session/input.h"
 
 namespace trapline {
 
@@ -14,8 +14,7 @@ Result<void> check_distinct(std::span<const RunGiven> runs) {
           a->exits != b->exits) {
         continue;
       }
-      return fail(ErrorKind::kUsage, "{} and {} hold the same run; give each run once",
-                  printable(b->path), printable(a->path));
+      return given_twice(b->path, a->path);
     }
   }
   return {};

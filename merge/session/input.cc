@@ -30,6 +30,17 @@ Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   return parts;
 }
 
+// By device and inode, which needs no reading: the copy of a kernel's recording is told after it.
+Result<void> check_given_once(const std::vector<RecordingPart>& parts) {
+  for (auto a = parts.begin(); a != parts.end(); ++a) {
+    for (auto b = parts.begin(); a->kind != SourceKind::kGuestSync && b != a; ++b) {
+      std::error_code error;
+      if (fs::equivalent(b->path, a->path, error)) return given_twice(b->path, a->path);
+    }
+  }
+  return {};
+}
+
 void add_facts(const SessionJson& session, Input& input) {
   const auto add = [&input](const char* what, std::string text) {
     if (!text.empty()) input.recorded.emplace_back(what, std::move(text));
@@ -172,10 +183,16 @@ void tell(const InputOptions& options, const Input& input) {
 
 }  // namespace
 
+tl::unexpected<Error> given_twice(const std::string& first, const std::string& second) {
+  return fail(ErrorKind::kUsage, "{} and {} hold the same run; give each run once",
+              printable(first), printable(second));
+}
+
 Result<Input> open_input(const InputOptions& options) {
   Input input;
   auto parts = parts_of(options);
   if (!parts) return tl::unexpected(parts.error());
+  if (auto once = check_given_once(*parts); !once) return tl::unexpected(once.error());
   if (parts->size() > 1) leave_out_second_calls(*parts, input);
   Capabilities enabled;
   for (const std::string& path : options.paths) {

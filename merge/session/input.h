@@ -61,4 +61,8 @@ struct Input {
 
 [[nodiscard]] Result<Input> open_input(const InputOptions& options);
 
+// What is said of two recordings that hold the same run, which would count twice.
+[[nodiscard]] tl::unexpected<Error> given_twice(const std::string& first,
+                                                const std::string& second);
+
 }  // namespace trapline

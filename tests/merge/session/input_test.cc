@@ -31,6 +31,35 @@ Input open(const std::string& path) {
   return input ? std::move(*input) : Input();
 }
 
+// Their readers do not tell when the first and the last event were: only the files tell.
+TEST(OpenInput, ARecordingGivenTwiceIsRefusedWhateverItsKind) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "qemu.log") << "1@1795250191.908053:load_file a\n"
+                                     << "1@1795250192.908053:load_file b\n";
+  std::ofstream(folder / "trace.bin", std::ios::binary) << std::string_view(
+      "\xff\xff\xff\xff\xff\xff\xff\xff"
+      "\xb4\x29\xa4\x0a\xcb\x77\xb1\xf2"
+      "\x04\0\0\0\0\0\0\0",
+      24);
+  fs::copy(std::string(TRAPLINE_SOURCE_DIR) + "/tests/merge/source/uftrace-qemu", folder / "guest");
+  std::ofstream(folder / "events") << "load_file(const char *name) \"%s\"\n";
+  for (const char* name : {"qemu.log", "trace.bin", "guest"}) {
+    InputOptions options;
+    options.trace_events = folder / "events";
+    options.paths = {folder / name};
+    EXPECT_TRUE(open_input(options)) << name;
+    fs::create_symlink(name, folder / (std::string(name) + ".link"));
+    for (const std::string& second : {folder / name, folder / (std::string(name) + ".link")}) {
+      options.paths = {folder / name, second};
+      const auto input = open_input(options);
+      ASSERT_FALSE(input) << second;
+      EXPECT_EQ(input.error().kind, ErrorKind::kUsage);
+      EXPECT_EQ(input.error().message,
+                folder / name + " and " + second + " hold the same run; give each run once");
+    }
+  }
+}
+
 // No exit of this host went to user space.
 TEST(OpenInput, WhatASessionRecordedAndDidNotHappenIsKnown) {
   TemporaryFolder folder;

@@ -164,9 +164,17 @@ std::vector<std::string> print_table(const Table& table, std::string_view title,
   if (text.empty()) return {};
   out << '\n';
   std::vector<std::string> no_room;
-  for (const std::size_t column : text.print(out, style))
-    if (column != 0) no_room.push_back(columns[column - 1]->key);
+  std::string not_shown;
+  for (const std::size_t column : text.print(out, style)) {
+    if (column == 0) continue;
+    no_room.push_back(columns[column - 1]->key);
+    not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
+  }
   if (block == 0) print_left_out(table.left_out, out);
+  if (!not_shown.empty()) {
+    not_shown += "; a wider terminal or COLUMNS=200 shows them";
+    print_wrapped("not shown:", not_shown, out, style);
+  }
   return no_room;
 }
 

@@ -13,8 +13,8 @@
 namespace trapline {
 
 // A block of it after an empty line, without the rows that are absent from the block's first
-// column, and below it how many were left out; nothing where there is no row. `title`: of the rows'
-// names. Returns the keys of the columns for which there was no room.
+// column, and below it how many were left out and which columns had no room; nothing where there is
+// no row. `title`: of the rows' names. Returns the keys of the columns that had no room.
 std::vector<std::string> print_table(const Table& table, std::string_view title, bool cycles,
                                      std::ostream& out, const TextStyle& style, unsigned block = 0);
 

@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "merge/render/tables.h"
+
 namespace trapline {
 namespace {
 
@@ -116,6 +118,30 @@ TEST(TextTableTest, TellsTheColumnsForWhichThereWasNoRoom) {
   std::ostringstream out;
   EXPECT_THAT(table.print(out, {.width = 8}), testing::ElementsAre(1));
   EXPECT_EQ(out.str(), "key  two\na      2\n");
+}
+
+TEST(PrintTableTest, NamesTheColumnsForWhichThereWasNoRoom) {
+  struct Row {
+    std::string key;
+    std::uint64_t one, two;
+  };
+  const std::vector<Row> rows = {{"a", 1, 2}};
+  TableOf<Row> table(rows, &Row::key);
+  table.left_out = 3;
+  table.add({.key = "one_key", .title = "one", .goes = 2}, &Row::one);
+  table.add({.key = "two_key", .title = "two"}, &Row::two);
+  std::ostringstream narrow, wide;
+  EXPECT_THAT(print_table(table, "key", false, narrow, {.width = 8}),
+              testing::ElementsAre("one_key"));
+  EXPECT_THAT(narrow.str(), testing::StartsWith("\nkey  two\na      2\nand 3 more (--top)\n"
+                                                "not shown: one;\n"));
+  EXPECT_THAT(print_table(table, "key", false, wide, {.width = 80}), testing::IsEmpty());
+  EXPECT_EQ(wide.str(), "\nkey  one  two\na      1    2\nand 3 more (--top)\n");
+  std::ostringstream line;
+  (void)print_table(table, "a key that takes much of the terminal's width for itself alone", false,
+                    line, {.width = 70});
+  EXPECT_THAT(line.str(),
+              testing::EndsWith("not shown: one; a wider terminal or COLUMNS=200 shows them\n"));
 }
 
 }  // namespace

@@ -95,9 +95,9 @@ class View {
                   std::vector<Line>& lines) const;
   void draw_panel(const Frame& frame, std::size_t width, std::size_t most,
                   std::vector<Line>& lines) const;
-  [[nodiscard]] Table rows_table(const Frame& frame, std::size_t width) const;
-  [[nodiscard]] Table slow_table(const Frame& frame, std::size_t width) const;
-  [[nodiscard]] Table waits_table(const Frame& frame, std::size_t width) const;
+  [[nodiscard]] Table rows_table(const Frame& frame) const;
+  [[nodiscard]] Table slow_table(const Frame& frame) const;
+  [[nodiscard]] Table waits_table(const Frame& frame) const;
   [[nodiscard]] Table requests_table(const Frame& frame) const;
   [[nodiscard]] Line footer() const;
 

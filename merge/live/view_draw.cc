@@ -1,6 +1,7 @@
 // The lines of View.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/live/view.h"
@@ -15,7 +16,8 @@ constexpr std::array<std::string_view, 6> kPartTitles{"guest",     "kernel",  "u
                                                       "preempted", "blocked", "halted"};
 constexpr std::array kPartLooks{Look::kGuest,     Look::kKernel,  Look::kUser,
                                 Look::kPreempted, Look::kBlocked, Look::kHalted};
-constexpr std::size_t kNarrow = 60;  // columns; less: fewer figures
+constexpr std::size_t kNarrow = 60;     // columns; less: fewer figures of the vCPUs
+constexpr std::size_t kLeastName = 24;  // a row's name has these before its figures have more
 
 std::string_view name_of(SortBy sort) {
   constexpr std::string_view kNames[] = {"total", "count", "mean", "max", "p99", "key"};
@@ -62,9 +64,29 @@ std::string per_second(std::uint64_t count, std::uint64_t length) {
 
 // Titles, and rows with as many cells; the first is text.
 struct View::Table {
-  std::vector<std::string> titles;
+  struct Title {
+    std::string text;
+    std::uint8_t goes = 0;  // 0: it stays; where there is no room the highest goes first
+  };
+  std::vector<Title> titles;
   std::vector<std::vector<std::string>> rows;
   std::string empty;  // what is said where there are no rows
+
+  // The columns after the first for which there is room: a figure without its unit is another one.
+  [[nodiscard]] std::vector<std::size_t> shown(const std::vector<std::size_t>& widths,
+                                               std::size_t width) const {
+    const std::size_t room = width - std::min({width, widths[0], kLeastName});
+    std::vector<std::size_t> columns(titles.size() - 1);
+    std::iota(columns.begin(), columns.end(), std::size_t{1});
+    const auto goes = [this](std::size_t column) { return titles[column].goes; };
+    while (true) {
+      std::size_t numbers = 0;
+      for (const std::size_t column : columns) numbers += widths[column] + 2;
+      const auto first = std::ranges::max_element(columns, {}, goes);
+      if (numbers <= room || goes(*first) == 0) return columns;
+      columns.erase(first);
+    }
+  }
 };
 
 Line View::header(const Frame* frame) const {
@@ -167,34 +189,32 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
   }
 }
 
-View::Table View::rows_table(const Frame& frame, std::size_t width) const {
+View::Table View::rows_table(const Frame& frame) const {
   Table table;
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
   const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
   const States states = engine_.model().known_states();
-  const bool narrow = width < kNarrow, durations = engine_.model().durations();
+  const bool durations = engine_.model().durations();
   const auto time = [durations](std::optional<std::uint64_t> ns) {
     return durations ? short_time(ns) : "-";
   };
-  table.titles = {"", "exits/s", "share", "p99"};
-  if (!narrow)
-    table.titles = {"",     "exits/s", "share", "kern", "user", "pree",
-                    "bloc", "halt",    "p50",   "p99",  "max"};
+  table.titles = {{""},        {"exits/s"}, {"share"},  {"kern", 1}, {"user", 2}, {"pree", 4},
+                  {"bloc", 5}, {"halt", 6}, {"p50", 7}, {"p99"},     {"max", 3}};
   for (const LiveRow& row : rows()) {
     const std::uint64_t total = row.total.total();
     std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
                                    row.halts   ? "halt"
                                    : durations ? percent(total, wall)
                                                : "-"};
-    for (std::size_t part = 0; part < kParts && !narrow; ++part) {
+    for (std::size_t part = 0; part < kParts; ++part) {
       cells.push_back(total == 0 || !told(states, part, row.parts)
                           ? "-"
                           : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
                                                        static_cast<double>(total)));
     }
-    if (!narrow) cells.push_back(time(row.total.percentile(500)));
+    cells.push_back(time(row.total.percentile(500)));
     cells.push_back(time(row.total.percentile(990)));
-    if (!narrow) cells.push_back(time(row.total.max()));
+    cells.push_back(time(row.total.max()));
     table.rows.push_back(std::move(cells));
   }
   const auto known = engine_.check_names();
@@ -202,12 +222,10 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
   return table;
 }
 
-View::Table View::slow_table(const Frame& frame, std::size_t width) const {
+View::Table View::slow_table(const Frame& frame) const {
   Table table;
-  const bool narrow = width < kNarrow;
-  table.titles = {"", "total", "at"};
-  if (!narrow)
-    table.titles = {"", "total", "kernel", "user", "preempted", "blocked", "halted", "at"};
+  table.titles = {{""},           {"total"},     {"kernel", 2}, {"user", 1}, {"preempted", 3},
+                  {"blocked", 4}, {"halted", 5}, {"at"}};
   static const std::vector<Dimension> kWhat = {Dimension::kReason};
   static const std::vector<Dimension> kWho = {Dimension::kDevice};
   const Naming& names = engine_.naming();
@@ -221,7 +239,7 @@ View::Table View::slow_table(const Frame& frame, std::size_t width) const {
     if (device.words[0] != kNoName) what += ", " + ExitKeys(kWho).text(device, names);
     if (!fits_filter(what)) continue;
     std::vector<std::string> cells{what, short_time(exit.total)};
-    for (std::size_t part = 0; part < kParts && !narrow; ++part) {
+    for (std::size_t part = 0; part < kParts; ++part) {
       cells.push_back(short_time(exit.parts[part]));
     }
     cells.push_back(fmt::format("{:.6f}", static_cast<double>(exit.start.ns()) / 1e9));
@@ -231,9 +249,9 @@ View::Table View::slow_table(const Frame& frame, std::size_t width) const {
   return table;
 }
 
-View::Table View::waits_table(const Frame& frame, std::size_t) const {
+View::Table View::waits_table(const Frame& frame) const {
   Table table;
-  table.titles = {"", "part", "share", "times", "longest"};
+  table.titles = {{""}, {"part"}, {"share"}, {"times", 1}, {"longest"}};
   const auto add = [&](const WaitRows& waits, const char* part) {
     for (const WaitRow& row : waits.rows) {
       if (!fits_filter(row.culprit)) continue;
@@ -251,7 +269,7 @@ View::Table View::waits_table(const Frame& frame, std::size_t) const {
 
 View::Table View::requests_table(const Frame& frame) const {
   Table table;
-  table.titles = {"", "per s", "mean", "p50", "p99", "max"};
+  table.titles = {{""}, {"per s"}, {"mean", 2}, {"p50", 3}, {"p99"}, {"max", 1}};
   for (const RequestTotals& row : frame.requests) {
     if (!fits_filter(row.key)) continue;
     table.rows.push_back({row.key, per_second(row.total.count(), frame.length()),
@@ -267,25 +285,30 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
                       std::vector<Line>& lines) const {
   if (most == 0) return;
   const bool slow = panel_ == Panel::kSlow || here().level == Level::kSlow;
-  const Table table = slow                         ? slow_table(frame, width)
-                      : panel_ == Panel::kWaits    ? waits_table(frame, width)
+  const Table table = slow                         ? slow_table(frame)
+                      : panel_ == Panel::kWaits    ? waits_table(frame)
                       : panel_ == Panel::kRequests ? requests_table(frame)
-                                                   : rows_table(frame, width);
+                                                   : rows_table(frame);
   std::vector<std::size_t> widths;
-  for (const std::string& title : table.titles) widths.push_back(text_width(title));
-  std::size_t numbers = 0;
-  for (std::size_t i = 1; i < widths.size(); ++i) {
-    for (const auto& row : table.rows) widths[i] = std::max(widths[i], text_width(row[i]));
-    numbers += widths[i] + 2;
+  std::vector<std::string> titles;
+  for (const Table::Title& title : table.titles) {
+    titles.push_back(title.text);
+    widths.push_back(text_width(title.text));
   }
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], text_width(row[i]));
+  const std::vector<std::size_t> columns = table.shown(widths, width);
+  std::size_t numbers = 0;
+  for (const std::size_t column : columns) numbers += widths[column] + 2;
   widths[0] = width > numbers + 8 ? width - numbers : 8;
   const auto line_of = [&](const std::vector<std::string>& cells) {
     std::string text = to_width(cells[0], widths[0]);
-    for (std::size_t i = 1; i < cells.size(); ++i)
-      text += "  " + to_width(cells[i], widths[i], true);
+    for (const std::size_t column : columns)
+      text += "  " + to_width(cells[column], widths[column], true);
     return to_width(text, width);
   };
-  lines.push_back({{line_of(table.titles), Look::kDim}});
+  lines.push_back({{line_of(titles), Look::kDim}});
   if (table.rows.empty()) {
     if (most > 1) lines.push_back({{to_width(table.empty, width), Look::kDim}});
     return;

@@ -92,6 +92,17 @@ TEST_F(ViewTest, EveryLineFitsEveryScreen) {
   }
 }
 
+TEST_F(ViewTest, ColumnsGoBeforeAFigureOrItsUnitIsCut) {
+  press({'<'});
+  EXPECT_THAT(screen(40), Not(HasSubstr("p50")));
+  EXPECT_THAT(screen(200), HasSubstr("p50"));
+  for (const char* panel : {"rows", "slow exits"}) {
+    for (std::size_t width = 40; width <= 120; ++width)
+      EXPECT_THAT(screen(width), Not(HasSubstr("~\n"))) << panel << ", columns: " << width;
+    press({kTab, kTab, kTab});
+  }
+}
+
 TEST_F(ViewTest, PanelsWithoutRowsSayWhy) {
   press({kTab, kTab});
   EXPECT_THAT(screen(), HasSubstr("requests"));

@@ -8,6 +8,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
+#include "merge/pass/no_exits.h"
 #include "merge/report/notes.h"
 #include "merge/report/slow_exits.h"
 
@@ -342,9 +343,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
   if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
   const ExitModel& model = pass->pipeline().exits().model();
   if (!model.durations()) {
-    return fail(ErrorKind::kUsage,
-                "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
-                pass->path());
+    return tl::unexpected(no_durations(pass->timeline()));
   }
   auto explanation = picker.explain(pass->naming());
   if (!explanation) {

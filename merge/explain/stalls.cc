@@ -8,6 +8,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
 #include "merge/pass/exit_text.h"
+#include "merge/pass/no_exits.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
 
@@ -195,9 +196,7 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_times(); !found) return tl::unexpected(std::move(found).error());
   if (!pass->pipeline().exits().model().durations()) {
-    return fail(ErrorKind::kUsage,
-                "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
-                pass->path());
+    return tl::unexpected(no_durations(pass->timeline()));
   }
   const Naming names = pass->naming();
   StallsFound found = sink.found(names, top);

@@ -52,4 +52,11 @@ Error no_entries(const Timeline& timeline) {
           ErrorKind::kRuntime};
 }
 
+Error no_durations(const Timeline& timeline) {
+  return {fmt::format("{}: its exits have no durations; record syscalls:sys_enter_ioctl or "
+                      "kvm:kvm_exit",
+                      timeline.source(0).info().path),
+          ErrorKind::kUsage};
+}
+
 }  // namespace trapline

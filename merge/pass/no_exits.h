@@ -1,4 +1,4 @@
-// What is wrong with a recording that holds no VM exits, or none that ends.
+// What is wrong with a recording that holds no VM exits, or none that ends or has a length.
 #pragma once
 
 #include "backend_ftrace/base/result.h"
@@ -10,5 +10,7 @@ namespace trapline {
 [[nodiscard]] Error no_exits(const Timeline& timeline);
 // Of ExitTracker::lacks_entries().
 [[nodiscard]] Error no_entries(const Timeline& timeline);
+// Of ExitModel::durations().
+[[nodiscard]] Error no_durations(const Timeline& timeline);
 
 }  // namespace trapline

@@ -164,6 +164,8 @@ Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
   if (!opened) return tl::unexpected(std::move(opened).error());
   const NamedTime from = options.which.from, to = options.which.to;
   Pass pass(std::make_unique<State>(std::move(*opened), std::move(options)));
+  if (look.longest && !choose_exit_model(pass.input().capabilities).durations())
+    return tl::unexpected(no_durations(pass.timeline()));
   if (auto window = check_window(pass.timeline(), from, to); !window)
     return tl::unexpected(std::move(window).error());
   return pass;

@@ -45,5 +45,17 @@ TEST_F(NoEntriesTest, ReportSaysSoAndWhatIsMadeOfExitsIsRefused) {
   EXPECT_THAT(explained.error().message, HasSubstr("record kvm:kvm_entry"));
 }
 
+// timeline --around max: where nothing ends the time in user space, no exit is the longest.
+TEST(NoDurationsTest, TheLongestExitIsRefusedWithWhatToRecord) {
+  PassOptions what;
+  what.input.paths = {std::string(TRAPLINE_TEST_DATA) + "/box/demo-userspace-open.dat"};
+  EXPECT_TRUE(Pass::open(what, {}));
+  what.longest = true;
+  const auto refused = Pass::open(what, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(refused.error().message, HasSubstr("have no durations; record syscalls:sys_enter_"));
+}
+
 }  // namespace
 }  // namespace trapline::test

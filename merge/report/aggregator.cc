@@ -142,6 +142,7 @@ Report Aggregator::snapshot(const Naming& names) const {
     fill_guest_functions(report, pipeline, options_.top);
   report.notes = input_.notes;
   note_sources(names.timeline, report.notes);
+  note_declarations(input_, names.names, report.notes);
   for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
   }

@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/vmm/vmms.h"
 #include "merge/model/processes.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/units.h"
@@ -142,9 +143,26 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes) {
   }
 }
 
+void note_declarations(const Input& input, const Names& names, std::vector<std::string>& notes) {
+  if (input.trace_events.empty()) return;
+  bool has_events = false;
+  for (std::size_t id = Names::kOther + 1; id < names.size(); ++id) {
+    const std::string_view name = names[static_cast<NameId>(id)];
+    if (any_vmm().event(name) == nullptr) continue;
+    if (input.declared.may_declare(name)) return;
+    has_events = true;
+  }
+  if (!has_events) return;
+  notes.push_back(
+      fmt::format("{} declares none of QEMU's events in the recording; give --trace-events the "
+                  "trace-events-all of the QEMU that was recorded",
+                  printable(input.trace_events)));
+}
+
 std::vector<std::string> notes_of(const Pass& pass) {
   std::vector<std::string> notes = pass.input().notes;
   note_sources(pass.timeline(), notes);
+  note_declarations(pass.input(), pass.pipeline().names(), notes);
   const ExitModel& model = pass.pipeline().exits().model();
   for (std::string& note : notes_of(model)) notes.push_back(std::move(note));
   if (model.cycles) notes.emplace_back(kCyclesNote);

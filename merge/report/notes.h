@@ -18,6 +18,10 @@ namespace trapline {
 // The facts of the timeline's sources that are called "note": of what was read so far.
 void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 
+// Where the trace-events-all that the user named declares none of a VMM's events among `names`: the
+// pipeline's, when it has read.
+void note_declarations(const Input& input, const Names& names, std::vector<std::string>& notes);
+
 // `report` has its model and its vCPUs.
 [[nodiscard]] std::vector<std::string> notes_of(const Report& report,
                                                 const Capabilities& capabilities, bool several_vms);

@@ -213,6 +213,7 @@ Result<Input> open_input(const InputOptions& options) {
     auto declared = load_trace_events(options);
     if (!declared) return tl::unexpected(std::move(declared).error());
     input.declared = std::move(*declared);
+    input.trace_events = options.trace_events;
   }
   if (options.verbose) tell(options, input);
   return input;

@@ -54,6 +54,7 @@ struct Input {
   std::vector<std::pair<std::string, std::string>> recorded;
   std::vector<std::string> notes;    // what a reader of the report has to know of the sources
   tracetool::Declarations declared;  // of trace-events-all; none when there is no such file
+  std::string trace_events;          // that file, where the user named it
   // Whether the observer saw all that sources[0] will yield, in the timeline's time, and no other
   // source yields events of the host's kernel: what it found holds for the timeline.
   bool observed = false;

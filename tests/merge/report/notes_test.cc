@@ -2,11 +2,18 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
+#include "merge/report/run.h"
+#include "tests/support/temporary_folder.h"
+
 namespace trapline::test {
 namespace {
 
 using testing::Contains;
 using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(NotesTest, LossesWithoutAnyCountAreOfAnUnknownNumberOfEvents) {
@@ -26,6 +33,27 @@ TEST(NotesTest, UserTimeIsSaidToBeInTheColumnThatHasIt) {
   capabilities.kvm_exit = true;
   EXPECT_THAT(notes_of(report, capabilities, false),
               Contains(EndsWith("user time is in \"kernel or QEMU\"")));
+}
+
+TEST(NotesTest, ATraceEventsFileOfAnotherProgramIsNamed) {
+  TemporaryFolder folder;
+  const auto note = HasSubstr("events declares none of QEMU's events in the recording");
+  PassOptions what;
+  what.input.paths = {std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat"};
+  what.input.trace_events = folder / "events";
+  for (const bool is_qemus : {false, true}) {
+    std::ofstream(folder / "events")
+        << (is_qemus ? R"(memory_region_ops_write(int a, void *mr, uint64_t addr) "a %d")"
+                     : R"(hello(int count) "count %d")")
+        << '\n';
+    const auto run = run_report(what, {}, {});
+    ASSERT_TRUE(run) << run.error().message;
+    if (is_qemus) {
+      EXPECT_THAT(run->report.notes, Not(Contains(note)));
+    } else {
+      EXPECT_THAT(run->report.notes, Contains(note));
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/features.md: every test that it names exists, and a row without one says why.
+"""Every row of docs/features.md has a line in tests/system/features.txt, whose tests exist, or says why it has none.
 
   features.py SOURCES
 """
@@ -22,29 +22,28 @@ FIXTURES = set(re.findall(r"TEST(?:_F|_P)?\(\s*(\w+),", texts("*_test.cc")))
 
 def is_test(name):
     name = name.split("*")[0].split("…")[0].rstrip("/.")
-    return name in LISTS or (SOURCES / "tests/system" / name).exists()
+    return name in LISTS or name in CASES or name in FIXTURES or (SOURCES / "tests/system" / name).exists()
 
 
-def faults_of(test):
-    for name in re.findall(r"`([^`]+)`", test):
-        if not is_test(name):
-            yield f"no test is called {name}"
-    for name in re.findall(r"\b(?:[A-Z]\w+\.)?[A-Z][a-z]+(?:[A-Z]\w*)+\b", re.sub("`[^`]+`", "", test)):
-        fixture, _, case = name.rpartition(".")
-        if case not in CASES and case not in FIXTURES or fixture and fixture not in FIXTURES:
-            yield f"no case is called {name}"
+def lines(path):
+    return enumerate((SOURCES / path).read_text(encoding="utf-8").splitlines(), 1)
 
 
-faults, rows = [], 0
-for number, line in enumerate((SOURCES / "docs/features.md").read_text(encoding="utf-8").splitlines(), 1):
+tests, faults, rows = {}, [], 0
+for number, line in lines("tests/system/features.txt"):
+    if line.startswith("#"):
+        continue
+    feature, _, names = line.rpartition(" | ")
+    tests[feature] = number
+    faults += [f"features.txt:{number}: no test is called {name}" for name in names.split() if not is_test(name)]
+for number, line in lines("docs/features.md"):
     cells = re.split(r"(?<!\\)\|", line)
-    if len(cells) != 5 or cells[1].strip() in ("feature", "---"):
+    if len(cells) != 4 or cells[1].strip() in ("feature", "---"):
         continue
     rows += 1
-    test = cells[3].strip()
-    if test == "-" and "left out: " not in cells[2]:
-        faults.append(f"{number}: no test, and no reason for it")
-    faults += [f"{number}: {fault}" for fault in faults_of(test)]
+    if tests.pop(cells[1].strip(), None) is None and "left out: " not in cells[2]:
+        faults.append(f"features.md:{number}: no test, and no reason for it")
+faults += [f"features.txt:{number}: no feature is called {feature}" for feature, number in tests.items()]
 print("\n".join(faults))
 print(f"{rows} features, {len(faults)} faults")
 sys.exit(bool(faults) or rows < 30)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "backend_ftrace/base/size.h"
 #include "merge/render/render.h"
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
@@ -122,8 +123,9 @@ Result<std::string> report_within(const Report& report, const RecordingWords& wo
     std::string text = text_of(json);
     if (text.size() <= bytes) return text;
     if (!cut(json, lists)) {
-      return fail(ErrorKind::kUsage, "--budget: what no report can do without takes {} bytes here",
-                  text.size());
+      return fail(ErrorKind::kUsage,
+                  "--budget: what no report can do without takes {} bytes here; give {} or more",
+                  text.size(), size_text((text.size() + kKib - 1) / kKib * kKib));
     }
   }
 }

@@ -91,6 +91,7 @@ class LayoutReader {
   Result<MetaReader> open_section(const Extent& body);
   Result<void> read_sections_v7(const std::vector<Extent>& by_option);
   Result<void> find_cut_buffer_v7(std::uint64_t at);
+  void miss_buffers_v7();
 
   MetaReader at(std::uint64_t offset) const {
     MetaReader reader(file_, std::min(offset, file_.size()), file_.size());

@@ -68,6 +68,7 @@ Result<void> LayoutReader::read_v7(std::uint64_t next) {
     if (cut) {
       missing_.emplace_back("the table of a buffer's data");
       if (auto found = find_cut_buffer_v7(read_to); !found) return found;
+      miss_buffers_v7();
       break;
     }
     auto header = section_at(next);
@@ -205,6 +206,16 @@ Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
   }
   layout_.buffers.push_back(std::move(buffer));
   return {};
+}
+
+// Of the buffers after the one in which the file was cut nothing is there.
+void LayoutReader::miss_buffers_v7() {
+  for (const Recorded& one : recorded_) {
+    if (one.cpus.empty() ||
+        std::ranges::find(layout_.buffers, one.name, &Buffer::name) != layout_.buffers.end())
+      continue;
+    missing_.push_back(fmt::format("buffer '{}'", one.name.empty() ? "top" : printable(one.name)));
+  }
 }
 
 }  // namespace trapline::trace_dat

@@ -160,6 +160,33 @@ TEST_F(Unreadable, AFileCutAnywhereIsToldSo) {
   }
 }
 
+// The options tell of a second instance, whose data would come after that of the first.
+TEST_F(Unreadable, AFileCutInABufferNamesTheBuffersAfterIt) {
+  std::string whole = contents(data_path("box/demo-instance.dat"));
+  const std::size_t at = whole.find("CPU: 0\nentries: 11806");
+  ASSERT_NE(at, std::string::npos);
+  std::uint32_t size = 0;
+  std::memcpy(&size, whole.data() + at - sizeof size, sizeof size);
+  const std::string id = whole.substr(at - 6, 2);
+  std::string options;
+  const auto add = [&](std::string text, std::uint32_t length) {
+    options += id;
+    options.append(reinterpret_cast<const char*>(&length), sizeof length);
+    text.resize(length, '\0');
+    options += text;
+  };
+  add("CPU: 0\nentries: 11806\n", 24);
+  add("\nBuffer: second\n", 24);
+  const auto rest = static_cast<std::uint32_t>(size - options.size());
+  ASSERT_GE(rest, 24u);
+  add("CPU: 0\nentries: 7\n", rest);
+  whole.replace(at - 6, 6 + size, options);
+  file_.write(std::string_view(whole).substr(0, whole.size() / 2));
+  const Error error = error_of(file_.path());
+  EXPECT_THAT(error.message, HasSubstr("of CPU 0's data in buffer 'trapline'"));
+  EXPECT_THAT(error.message, HasSubstr("missing: the table of a buffer's data, buffer 'second'"));
+}
+
 TEST_F(Unreadable, OptionsThatNobodyKnowsArePassedOverAndNamed) {
   std::string six = contents(data_path(kVersion6));
   const auto options = six.find(std::string("options  \0", 10)) + 10;

@@ -1,0 +1,31 @@
+#include "merge/render/budget.h"
+
+#include <gtest/gtest.h>
+
+#include "backend_ftrace/base/size.h"
+#include "merge/report/run.h"
+
+namespace trapline {
+namespace {
+
+TEST(BudgetTest, ASizeThatIsTooSmallIsRefusedWithOneThatWouldDo) {
+  PassOptions what;
+  what.input.paths = {std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat"};
+  const auto run = run_report(what, {}, {});
+  ASSERT_TRUE(run) << run.error().message;
+  const auto within = [&run](std::size_t bytes) {
+    return report_within(run->report, {"run", ""}, "trapline report run", bytes);
+  };
+  const auto refused = within(100);
+  ASSERT_FALSE(refused);
+  const std::string& message = refused.error().message;
+  const std::size_t at = message.find("; give "), end = message.find(" or more");
+  ASSERT_NE(at, std::string::npos) << message;
+  ASSERT_NE(end, std::string::npos) << message;
+  const auto bytes = parse_size("", message.substr(at + 7, end - at - 7));
+  ASSERT_TRUE(bytes) << message;
+  EXPECT_TRUE(within(*bytes));
+}
+
+}  // namespace
+}  // namespace trapline

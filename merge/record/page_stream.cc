@@ -13,7 +13,7 @@ namespace trapline::record {
 
 void allow_streams(std::size_t cpus) {
   constexpr std::size_t kOthers = 256;
-  allow_open_files(2 * cpus + kOthers);
+  allow_open_files(3 * cpus + kOthers);
 }
 
 Result<PagePipe> PagePipe::open() {

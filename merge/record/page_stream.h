@@ -18,7 +18,7 @@ inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer
 
 inline constexpr const char* kMoreFiles =
     "raise the limit of open files: ulimit -n 4096, for systemd LimitNOFILE=4096";
-// Lets this process open the streams of so many CPUs, and a file for each.
+// Lets this process open the streams of so many CPUs, and for each a file and the kernel's counts.
 void allow_streams(std::size_t cpus);
 
 // The pipe that pages travel through, shared by all CPUs of one thread: its size is all the memory

@@ -33,6 +33,7 @@ Result<PageStreams> PageStreams::open(const Instance& instance, PageFiles files)
                                    streams.files_.get(), cpu, streams.page_size_);
     if (!stream) return tl::unexpected(std::move(stream).error());
     streams.streams_.push_back(std::move(*stream));
+    streams.others_.emplace_back(instance.path(fmt::format("per_cpu/cpu{}/stats", cpu)));
   }
   return streams;
 }
@@ -71,7 +72,7 @@ Result<bool> PageStreams::watch_round() {
   return all_drained;
 }
 
-Result<void> PageStreams::watch(unsigned rounds) {
+Result<void> PageStreams::watch_rounds(unsigned rounds) {
   for (unsigned round = 0; round < rounds; ++round) {
     const auto drained = watch_round();
     if (!drained) return tl::unexpected(drained.error());
@@ -80,17 +81,33 @@ Result<void> PageStreams::watch(unsigned rounds) {
   return {};
 }
 
+Result<void> PageStreams::watch(unsigned rounds) {
+  for (OtherReaders& others : others_) others.before();
+  auto watched = watch_rounds(rounds);
+  for (OtherReaders& others : others_) others.after();
+  return watched;
+}
+
 Result<void> PageStreams::drain(std::size_t cpu) {
   if (snapshot_) return watch(kRoundsAtOnce);
+  others_[cpu].before();
   auto more = streams_[cpu].drain(pipe_);
+  others_[cpu].after();
   if (!more) return tl::unexpected(std::move(more).error());
   return {};
 }
 
+Result<void> PageStreams::flush(std::size_t cpu, bool all) {
+  others_[cpu].before();
+  auto flushed = streams_[cpu].flush(pipe_, all);
+  others_[cpu].after();
+  return flushed;
+}
+
 Result<void> PageStreams::flush() {
   if (snapshot_) return watch(kRoundsAtOnce);
-  for (PageStream& stream : streams_) {
-    if (auto flushed = stream.flush(pipe_, false); !flushed) return flushed;
+  for (std::size_t cpu = 0; cpu < streams_.size(); ++cpu) {
+    if (auto flushed = flush(cpu, false); !flushed) return flushed;
   }
   return {};
 }
@@ -100,8 +117,8 @@ Result<void> PageStreams::finish() {
     if (auto watched = watch(std::numeric_limits<unsigned>::max()); !watched) return watched;
     return snapshot_->finish();
   }
-  for (PageStream& stream : streams_) {
-    if (auto flushed = stream.flush(pipe_, true); !flushed) return flushed;
+  for (std::size_t cpu = 0; cpu < streams_.size(); ++cpu) {
+    if (auto flushed = flush(cpu, true); !flushed) return flushed;
   }
   return {};
 }
@@ -128,6 +145,7 @@ std::vector<CpuLoss> PageStreams::losses(const Instance& instance) const {
         snapshot_ ? snapshot_->unwritten_pages(stream.cpu()) : stream.unwritten() / page_size_;
     const auto dropped = not_durable_.find(stream.cpu());
     if (dropped != not_durable_.end()) loss.unwritten_pages += dropped->second / page_size_;
+    loss.read_by_others = others_[stream.cpu()].events();
     losses.push_back(loss);
   }
   return losses;
@@ -144,6 +162,7 @@ std::vector<std::string> PageStreams::stats(const Instance& instance) const {
 void PageStreams::close() {
   pipe_.close();
   for (PageStream& stream : streams_) stream.close();
+  for (OtherReaders& others : others_) others.close();
   files_->close();
 }
 

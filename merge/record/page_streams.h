@@ -11,6 +11,7 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/record/disk_sync.h"
 #include "merge/record/instance.h"
+#include "merge/record/other_readers.h"
 #include "merge/record/page_files.h"
 #include "merge/record/page_stream.h"
 #include "merge/record/session.h"
@@ -82,12 +83,15 @@ class PageStreams {
 
   // Whether every CPU was drained.
   [[nodiscard]] Result<bool> watch_round();
+  [[nodiscard]] Result<void> watch_rounds(unsigned rounds);
   [[nodiscard]] Result<void> watch(unsigned rounds);
+  [[nodiscard]] Result<void> flush(std::size_t cpu, bool all);
 
   PagePipe pipe_;
   std::unique_ptr<PageFiles> files_;  // the streams and the snapshot have its address
   std::size_t page_size_;
   std::vector<PageStream> streams_;
+  std::vector<OtherReaders> others_;  // of the streams' buffers
   std::unique_ptr<Snapshot> snapshot_;
   SyncStamps stamps_;
   std::uint64_t read_ = 0;                         // bytes of pages that were watched

@@ -95,15 +95,16 @@ Result<void> write_session(const Folder& folder, const Session& session) {
   return wrote && session.closed ? folder.sync() : wrote;
 }
 
+std::uint64_t stats_value(const std::string& stats, std::string_view title) {
+  const auto at = ("\n" + stats).find("\n" + std::string(title) + ": ");
+  if (at == std::string::npos) return 0;
+  const auto from = at + title.size() + 2;
+  return parse_number(trimmed(std::string_view(stats).substr(from, stats.find('\n', from) - from)))
+      .value_or(0);
+}
+
 CpuLoss read_loss(unsigned cpu, const std::string& stats) {
-  const auto value = [&stats](std::string_view title) -> std::uint64_t {
-    const auto at = ("\n" + stats).find("\n" + std::string(title) + ": ");
-    if (at == std::string::npos) return 0;
-    const auto from = at + title.size() + 2;
-    return parse_number(
-               trimmed(std::string_view(stats).substr(from, stats.find('\n', from) - from)))
-        .value_or(0);
-  };
+  const auto value = [&stats](std::string_view title) { return stats_value(stats, title); };
   return {cpu, value("overrun"), value("dropped events") + value("commit overrun"), 0,
           value("entries")};
 }

@@ -51,7 +51,8 @@ struct Session {
 [[nodiscard]] SessionJson facts_of(const Session& session);
 [[nodiscard]] Result<void> write_session(const Folder& folder, const Session& session);
 
-// "overrun: 12\n…" as in per_cpu/cpuN/stats.
+// Of "overrun: 12\n…" as in per_cpu/cpuN/stats: 12; 0 where it says nothing of it.
+[[nodiscard]] std::uint64_t stats_value(const std::string& stats, std::string_view title);
 [[nodiscard]] CpuLoss read_loss(unsigned cpu, const std::string& stats);
 
 }  // namespace trapline::record

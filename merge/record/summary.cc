@@ -68,21 +68,31 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
 
 void add_losses(const Session& session, bool whole, std::vector<std::string>& lines) {
   bool any = false;
-  std::uint64_t events = 0;
+  std::uint64_t events = 0, others = 0;
   for (const CpuLoss& loss : session.losses) {
     if (!loss.any()) continue;
     any = true;
     events += loss.overwritten + loss.dropped;
+    others += loss.read_by_others;
     lines.push_back(fmt::format(
         "lost on CPU {}: {} events overwritten, {} dropped from a full buffer, {} pages not "
-        "written{}",
+        "written{}{}",
         loss.cpu, loss.overwritten, loss.dropped, loss.unwritten_pages,
-        loss.unread == 0 ? "" : fmt::format(", {} events left in the kernel", loss.unread)));
+        loss.unread == 0 ? "" : fmt::format(", {} events left in the kernel", loss.unread),
+        loss.read_by_others == 0
+            ? ""
+            : fmt::format(", at least {} events read by another process", loss.read_by_others)));
   }
   if (!any && whole && session.warnings.empty()) lines.emplace_back("lost nothing");
   if (events != 0) {
     lines.push_back(fmt::format("fewer are lost with larger buffers: --buffer-size {}",
                                 size_text(session.buffer_kb * 4 * kKib)));
+  }
+  if (others != 0) {
+    lines.push_back(fmt::format(
+        "who reads trace_pipe or trace_pipe_raw of the ftrace instance {} takes its events away; "
+        "its file trace can be read without loss",
+        session.instance));
   }
 }
 

@@ -84,6 +84,7 @@ struct Fields {
     visit("dropped", loss.dropped);
     visit("unwritten_pages", loss.unwritten_pages);
     visit("unread", loss.unread);
+    visit.told("read_by_others", loss.read_by_others);
     return named;
   }
   template <typename Visit>
@@ -327,15 +328,19 @@ std::vector<clocks::SyncEntry> SessionJson::brackets() const {
 }
 
 std::vector<std::string> SessionJson::missing() const {
-  std::uint64_t pages = 0, unread = 0;
+  std::uint64_t pages = 0, unread = 0, others = 0;
   for (const CpuLoss& loss : losses) {
     pages += loss.unwritten_pages;
     unread += loss.unread;
+    others += loss.read_by_others;
   }
   std::vector<std::string> sentences;
   if (pages != 0)
     sentences.push_back(std::to_string(pages) + " pages of events could not be written");
   if (unread != 0) sentences.push_back(std::to_string(unread) + " events were left in the kernel");
+  if (others != 0)
+    sentences.push_back("at least " + std::to_string(others) +
+                        " events were read by another process");
   // An error has spaces; the other ends are single words.
   if (ended_by.find(' ') != std::string::npos)
     sentences.push_back("the recording was cut short: " + printable(ended_by));

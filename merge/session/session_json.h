@@ -20,8 +20,11 @@ struct CpuLoss {
   std::uint64_t overwritten = 0;      // events that the kernel overwrote before they were read
   std::uint64_t dropped = 0;          // events that found no room
   std::uint64_t unwritten_pages = 0;  // read from the kernel and not written to disk
-  std::uint64_t unread = 0;  // events left in the kernel, where the recording was cut short
-  [[nodiscard]] bool any() const { return overwritten + dropped + unwritten_pages + unread != 0; }
+  std::uint64_t unread = 0;          // events left in the kernel, where the recording was cut short
+  std::uint64_t read_by_others = 0;  // at least so many events
+  [[nodiscard]] bool any() const {
+    return overwritten + dropped + unwritten_pages + unread + read_by_others != 0;
+  }
 };
 
 struct SessionThread {

@@ -38,7 +38,8 @@ TEXTS = {
     "No change is proven": RUNS,
     " proven": RUNS,
     "not proven": RUNS,
-    "lost nothing": "per_cpu/cpuN/stats of every CPU: overrun, dropped events, commit overrun; pages written",
+    "lost nothing": "per_cpu/cpuN/stats of every CPU: overrun, dropped events, commit overrun, read events; "
+                    "pages written",
     "instance of that name": NONE + "an error",
     "writes nothing until asked": NONE + "the flight recorder's mode",
     "without it until it is ended": NONE + "an option",

@@ -576,9 +576,9 @@ no_instance_outlives_what_made_it() {
 }
 
 a_low_limit_of_open_files_is_raised_and_the_command_has_it_back() {
-  # Each CPU needs two files, and 1,024 is the usual limit: what 1,024 CPUs need of that.
+  # Each CPU needs three files, and 1,024 is the usual limit: what 1,024 CPUs need of that.
   local limit
-  limit=$(($(getconf _NPROCESSORS_CONF) * 2 + 8))
+  limit=$(($(getconf _NPROCESSORS_CONF) * 3 + 8))
   status=0
   (ulimit -Sn "$limit" && exec "$trapline" record -o "$session" --no-kvm --sched -- sh -c 'ulimit -Sn') \
     >"$work/stdout" 2>"$work/stderr" || status=$?
@@ -693,6 +693,30 @@ says_that_somebody_meddled_with_the_instance() {
   expect_contains "$work/stdout" "tracing was switched off"
   if grep -q "lost *nothing" "$work/stdout"; then fail "info says that it lost nothing"; fi
   expect_equal "warnings" 2 "$(json 'len(s["warnings"])')"
+  nothing_left "$recorder"
+}
+
+events_that_another_process_reads_are_a_loss() {
+  local instance taken
+  start_recorder --no-kvm --syscalls --duration 3
+  wait_for pages test -e "$session/raw/start.json"
+  instance=$(compgen -G "$instances/trapline-$recorder-*")
+  wait_for "recording" grep -q 1 "$instance/tracing_on"
+  cat "$instance/trace" >/dev/null  # takes nothing away
+  timeout 1 cat "$instance/trace_pipe" >"$work/theirs" || true
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
+  expect_contains "$work/stderr" "events read by another process"
+  taken=$(json 'sum(l.get("read_by_others", 0) for l in s["losses"])')
+  [ "$taken" -gt 0 ] || fail "no event was taken away"
+  # The last lines of theirs may be missing.
+  [ "$taken" -le $(($(wc -l <"$work/theirs") + 1000)) ] || fail "taken away: $taken"
+  run "$trapline" info "$session"
+  expect_contains "$work/stdout" "events were read by another process"
+  start_recorder --no-kvm --syscalls --duration 2
+  end_recorder
+  expect_equal "taken by nobody" 0 "$(json 'sum(l.get("read_by_others", 0) for l in s["losses"])')"
   nothing_left "$recorder"
 }
 

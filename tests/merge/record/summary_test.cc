@@ -1,6 +1,6 @@
 #include "merge/record/summary.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <filesystem>
 
@@ -32,6 +32,19 @@ TEST_F(SummaryTest, AClockThatIsSetBackChangesNoDuration) {
 
 TEST_F(SummaryTest, TheNextCommandCanBePastedIntoAShell) {
   EXPECT_EQ(lines({}, 1).back(), "next: trapline info '" + path_ + "'");
+}
+
+TEST_F(SummaryTest, EventsThatAnotherProcessReadAreALoss) {
+  Session session;
+  session.instance = "trapline-1";
+  EXPECT_THAT(lines(session, 1), ::testing::Contains("lost nothing"));
+  session.losses = {{2, 0, 0, 0, 0, 7}};
+  const std::vector<std::string> told = lines(session, 1);
+  EXPECT_THAT(told, ::testing::Not(::testing::Contains("lost nothing")));
+  EXPECT_THAT(told, ::testing::Contains(
+                        "lost on CPU 2: 0 events overwritten, 0 dropped from a full buffer, 0 "
+                        "pages not written, at least 7 events read by another process"));
+  EXPECT_THAT(told, ::testing::Contains(::testing::HasSubstr("the ftrace instance trapline-1")));
 }
 
 }  // namespace

@@ -93,15 +93,17 @@ TEST(OpenInput, ASessionTellsWhatItsPagesDoNot) {
   fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/nested/svm.dat", folder / "trace.dat");
   std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true,
     "ended_by": "run/trace.dat: No space left on device", "warnings": ["tracing was switched off"],
-    "losses": [{"cpu": 0, "unwritten_pages": 2, "unread": 5}, {"cpu": 1, "unwritten_pages": 1}]})";
+    "losses": [{"cpu": 0, "unwritten_pages": 2, "unread": 5},
+               {"cpu": 1, "unwritten_pages": 1, "read_by_others": 9}]})";
   const auto notes = open(folder.path()).notes;
   for (const char* note :
        {"3 pages of events could not be written", "5 events were left in the kernel",
+        "at least 9 events were read by another process",
         "the recording was cut short: run/trace.dat: No space left on device",
         "tracing was switched off"}) {
     EXPECT_THAT(notes, Contains(note));
   }
-  EXPECT_EQ(missing_of_sessions({folder.path(), folder / "trace.dat", "/nonexistent"}).size(), 6u);
+  EXPECT_EQ(missing_of_sessions({folder.path(), folder / "trace.dat", "/nonexistent"}).size(), 8u);
   std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true,
     "ended_by": "duration", "losses": [{"cpu": 0, "overwritten": 7}]})";
   EXPECT_THAT(missing_of_sessions({folder.path()}), IsEmpty());

@@ -40,7 +40,7 @@ SessionJson full_session() {
   session.ended_by = "command";
   session.warnings = {"a warning"};
   session.exit_status = 137;
-  session.losses = {{1, 2, 3, 4, 5}};
+  session.losses = {{1, 2, 3, 4, 5, 6}};
   session.events = {"kvm:kvm_exit"};
   session.vms = {{43, "web-1"}};
   session.threads = {{44, 43, "CPU 0/KVM"}};

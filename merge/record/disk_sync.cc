@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/uninterrupted.h"
+#include "merge/record/session.h"
 
 namespace trapline::record {
 
@@ -61,6 +62,7 @@ void DiskSync::run() {
 }
 
 Result<void> DiskSync::sync_data(const SyncJob& job) {
+  if (auto present = check_presence(session_); !present) return present;
   for (const int file : job.files) {
     if (uninterrupted([file] { return ::fdatasync(file); }) == 0) continue;
     return fail("{}: data could not be brought to the disk: {}", session_.path(),

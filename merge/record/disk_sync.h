@@ -40,7 +40,7 @@ class DiskSync {
   // What was asked before is done; the thread has ended.
   void stop();
 
-  // Why data did not come to the disk.
+  // Why data did not come to the disk; also where the session is removed meanwhile.
   [[nodiscard]] std::optional<Error> error() const;
   // The sizes of the last job whose data is on the disk; empty before the first.
   [[nodiscard]] std::vector<std::uint64_t> durable() const;

@@ -42,15 +42,16 @@ void Recording::cut_short(const Error& error) {
   broken_ = error;
   session_.ended_by = error.message;
   stop_tracing();
-  if (auto closed = close_session(); !closed) {
-    say(closed.error().message);
-  }
+  const bool is_there = check_presence(*folder_).has_value();
+  auto closed = close_session();
+  if (!closed && is_there) say(closed.error().message);
+  const std::string stopped =
+      fmt::format("{}; recording has stopped{}", error.message,
+                  is_there ? ", what came before is in " + options_.folder : "");
   if (command_ && !command_->reap()) {
-    say(fmt::format("{}; recording has stopped, what came before is in {}; the command goes on",
-                    error.message, options_.folder));
+    say(stopped + "; the command goes on");
   } else {
-    say(fmt::format("{}; recording has stopped, what came before is in {}", error.message,
-                    options_.folder));
+    if (is_there) say(stopped);  // else finish() says why
     running_ = false;
   }
 }
@@ -268,7 +269,8 @@ void Recording::stop_tracing() {
   }
   disk_->ask(streams_->sync_job());  // what fails only now is cut off like what failed before
   disk_->stop();
-  if (const auto failed = disk_->error()) {
+  const bool is_there = check_presence(*folder_).has_value();
+  if (const auto failed = disk_->error(); failed && is_there) {
     const std::uint64_t dropped = streams_->keep_only(disk_->durable());
     say(fmt::format("{:.1f} MiB of events that were not known to be on the disk are left out",
                     mib(dropped)));
@@ -289,7 +291,9 @@ Result<void> Recording::close_session() {
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
   (void)folder_->remove("raw/reserve");
+  const auto present = check_presence(*folder_);
   if (auto removed = earlier_.remove_older(); !removed) say("warning: " + removed.error().message);
+  if (!present) return present;
   // Both are better than nothing where the disk is nearly full.
   for (const auto& [name, text] : texts()) (void)folder_->replace(name, text, 0600, Durable::kYes);
   auto finished = finish_locked(*folder_, stats);

@@ -95,6 +95,16 @@ Result<void> write_session(const Folder& folder, const Session& session) {
   return wrote && session.closed ? folder.sync() : wrote;
 }
 
+// One of both is there until the end. Where the disk does not answer nothing is proven.
+Result<void> check_presence(const Folder& folder) {
+  for (const char* name : {"raw", "trace.dat"}) {
+    const auto there = folder.finds(name);
+    if (!there || *there) return {};
+  }
+  return fail("{}: was removed while trapline recorded into it: nothing is kept; record again",
+              folder.path());
+}
+
 std::uint64_t stats_value(const std::string& stats, std::string_view title) {
   const auto at = ("\n" + stats).find("\n" + std::string(title) + ": ");
   if (at == std::string::npos) return 0;

@@ -51,6 +51,9 @@ struct Session {
 [[nodiscard]] SessionJson facts_of(const Session& session);
 [[nodiscard]] Result<void> write_session(const Folder& folder, const Session& session);
 
+// An Error where somebody has removed what is recorded: what is written from then on has no name.
+[[nodiscard]] Result<void> check_presence(const Folder& folder);
+
 // Of "overrun: 12\n…" as in per_cpu/cpuN/stats: 12; 0 where it says nothing of it.
 [[nodiscard]] std::uint64_t stats_value(const std::string& stats, std::string_view title);
 [[nodiscard]] CpuLoss read_loss(unsigned cpu, const std::string& stats);

@@ -669,6 +669,30 @@ the_instance_cannot_be_taken_away_while_it_records() {
   nothing_left "$recorder"
 }
 
+a_session_that_is_removed_ends_its_recording() {
+  start_recorder --no-kvm --sched --duration 60
+  wait_for pages test -e "$session/raw/start.json"
+  wait_for "recording" records "$recorder"
+  rm -rf "$session" || rm -rf "$session"
+  end_recorder
+  cat "$work/stderr"
+  expect_equal "exit status" 1 "$status"
+  expect_equal "what it says of it" 1 "$(grep -c "$session: was removed while trapline recorded into it" "$work/stderr")"
+  if grep -q "make room\|lost nothing" "$work/stderr"; then fail "it goes on"; fi
+  [ ! -e "$session" ] || fail "the session is there again"
+  nothing_left "$recorder"
+  # The command goes on.
+  start_recorder --no-kvm --sched -- sh -c 'sleep 4; echo done'
+  wait_for pages test -e "$session/raw/start.json"
+  wait_for "recording" records "$recorder"
+  rm -rf "$session" || rm -rf "$session"
+  end_recorder
+  expect_contains "$work/stderr" "recording has stopped; the command goes on"
+  expect_contains "$work/stdout" "done"
+  expect_equal "exit status" 1 "$status"
+  nothing_left "$recorder"
+}
+
 # What trace-cmd counts as dropped, of all CPUs; nothing where it says "dropped" without a number.
 dropped_by_trace_cmd() {
   trace-cmd report "$session/trace.dat" 2>/dev/null | sed -n 's/^CPU:\([0-9]*\) \[\(.*\)EVENTS DROPPED\]$/\1 \2/p' |

@@ -107,5 +107,17 @@ TEST_F(PageFilesTest, NothingIsToldDurableAfterASyncThatFailed) {
   EXPECT_EQ(*session_.read("text"), "small");
 }
 
+TEST_F(PageFilesTest, ASessionThatIsRemovedIsNotDurable) {
+  auto files = open(0);
+  ASSERT_TRUE(files && files->write(0, page(1)));
+  DiskSync sync(std::move(*session_.again()), {});
+  ASSERT_TRUE(session_.remove_tree("raw"));
+  sync.ask({files->files(), files->sizes(), {}});
+  sync.stop();
+  ASSERT_TRUE(sync.error());
+  EXPECT_THAT(sync.error()->message, HasSubstr("was removed while trapline recorded into it"));
+  EXPECT_TRUE(sync.durable().empty());
+}
+
 }  // namespace
 }  // namespace trapline::record

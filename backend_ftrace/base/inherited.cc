@@ -33,6 +33,7 @@ void take_over_signals() {
   }
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGCHLD, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool is_ignored_by_caller(int signal) { return ignored()[static_cast<std::size_t>(signal)]; }

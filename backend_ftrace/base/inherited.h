@@ -9,8 +9,9 @@ namespace trapline {
 void fill_standard_descriptors();
 
 // First of all, in a process of one thread: remembers which signals the caller ignores, then has
-// SIGPIPE end this process (a reader that has gone ends a command without a word) and SIGCHLD keep
-// a child's exit status (an ignored one has the kernel drop it).
+// SIGPIPE end this process (a reader that has gone ends a command without a word), SIGCHLD keep
+// a child's exit status (an ignored one has the kernel drop it), and a write beyond the limit of
+// file sizes be an error instead of SIGXFSZ.
 void take_over_signals();
 // Whether the caller ignores it, as nohup does with SIGHUP; false before take_over_signals().
 [[nodiscard]] bool is_ignored_by_caller(int signal);

@@ -1,6 +1,7 @@
 #include "backend_ftrace/base/text_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/folder.h"
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/uninterrupted.h"
 
 namespace trapline {
@@ -92,11 +94,23 @@ Result<void> write_text(const std::string& path, std::string_view text, bool app
   return {};
 }
 
+// A file system has a largest file, too.
+std::string why_not_written(int cause) {
+  rlimit limit{};
+  if (cause != EFBIG || ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::strerror(cause);
+  }
+  return fmt::format(
+      "{}; raise the limit of file sizes, now {}: ulimit -f unlimited, for systemd "
+      "LimitFSIZE=infinity",
+      std::strerror(cause), size_text(limit.rlim_cur));
+}
+
 Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t size = ::write(fd, bytes.data(), bytes.size());
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return fail("{}: {}", path, std::strerror(size < 0 ? errno : ENOSPC));
+    if (size <= 0) return fail("{}: {}", path, why_not_written(size < 0 ? errno : ENOSPC));
     bytes.remove_prefix(static_cast<std::size_t>(size));
   }
   return {};

@@ -35,6 +35,9 @@ enum class TextFrom : std::uint8_t { kFile, kAnything };
 // Errors: what is there is no file (kUsage), is somebody else's, or a link that others can change.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view text);
 
+// Why a write failed, by its errno; with what to do where it is this process's limit of file sizes.
+[[nodiscard]] std::string why_not_written(int cause);
+
 // Writes all of it at the descriptor's position.
 [[nodiscard]] Result<void> write_all(int fd, std::string_view bytes, const std::string& path);
 

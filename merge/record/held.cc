@@ -176,7 +176,7 @@ Result<int> Held::take() {
   const std::uint64_t written = files->written();
   auto closed = close(*files);
   if (!closed) {
-    return fail("{}; the pages are in {}/raw: make room and give: trapline record --finish {}",
+    return fail("{}; the pages are in {}/raw; once there is room: trapline record --finish {}",
                 closed.error().message, options_.folder, shell_text({options_.folder}));
   }
   tell(written);

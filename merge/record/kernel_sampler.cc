@@ -160,7 +160,7 @@ Result<void> KernelSampler::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(file_.get(), bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return fail("{}: {}", path_, std::strerror(errno));
+    if (wrote <= 0) return fail("{}: {}", path_, why_not_written(errno));
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return {};

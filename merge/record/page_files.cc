@@ -111,7 +111,7 @@ Result<void> PageFiles::write(unsigned cpu, std::span<const std::byte> page) {
     if (size <= 0) {
       const int cause = size < 0 ? errno : ENOSPC;
       (void)cut(cpu);
-      return fail("{}: {}", path_of(cpu), std::strerror(cause));
+      return fail("{}: {}", path_of(cpu), why_not_written(cause));
     }
     done += static_cast<std::size_t>(size);
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/text_file.h"
 
 namespace trapline::record {
 
@@ -62,7 +63,7 @@ Result<void> PageStream::empty_pipe(const PagePipe& pipe, std::size_t bytes) {
     if (moved <= 0) {
       const int cause = moved < 0 ? errno : ENOSPC;
       unwritten_ += bytes + files_->cut(cpu_);
-      return fail("{}: {}", files_->path_of(cpu_), std::strerror(cause));
+      return fail("{}: {}", files_->path_of(cpu_), why_not_written(cause));
     }
     files_->wrote(cpu_, static_cast<std::uint64_t>(moved));
     bytes -= static_cast<std::size_t>(moved);

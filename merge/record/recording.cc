@@ -301,7 +301,7 @@ Result<void> Recording::close_session() {
   auto wrote = write_session(*folder_, session_);
   lock_.reset();
   if (!finished) {
-    return fail("{}; the pages are in {}/raw: make room and give: trapline record --finish {}",
+    return fail("{}; the pages are in {}/raw; once there is room: trapline record --finish {}",
                 finished.error().message, options_.folder, shell_text({options_.folder}));
   }
   return wrote;

@@ -220,7 +220,7 @@ Result<void> reserve(const Folder& session) {
   if (!fd) return tl::unexpected(fd.error());
   const int cause = ::posix_fallocate(fd->get(), 0, kReserve);
   if (cause != 0 && cause != EOPNOTSUPP && cause != EINVAL) {
-    return fail("{}: {}; a session needs at least 16 MiB", session.path(), std::strerror(cause));
+    return fail("{}: {}; a session needs at least 16 MiB", session.path(), why_not_written(cause));
   }
   return {};
 }

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/uninterrupted.h"
 #include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/unfinished.h"
@@ -27,7 +27,7 @@ constexpr std::uint64_t kPiece = 64u << 20, kSmallestPiece = 1u << 20;
 constexpr const char* kWhole = "whole";  // in raw/: what is copied out of regions
 
 tl::unexpected<Error> failed(const std::string& path, int cause) {
-  return fail("{}: {}", path, std::strerror(cause));
+  return fail("{}: {}", path, why_not_written(cause));
 }
 
 Result<void> write_at(int fd, std::uint64_t at, std::string_view bytes, const std::string& path) {

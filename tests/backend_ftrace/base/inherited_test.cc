@@ -50,8 +50,8 @@ TEST(InheritedTest, AProgramFindsTheSignalsThatTheCallerIgnores) {
     for (const int signal : {SIGHUP, SIGCHLD, SIGPIPE, SIGINT}) ::signal(signal, SIG_IGN);
     take_over_signals();
     const bool ours = is_handled_by(SIGCHLD, SIG_DFL) && is_handled_by(SIGPIPE, SIG_DFL) &&
-                      is_ignored_by_caller(SIGHUP) && !is_ignored_by_caller(SIGUSR1);
-    ::signal(SIGXFSZ, SIG_IGN);  // as open_signals() does
+                      is_handled_by(SIGXFSZ, SIG_IGN) && is_ignored_by_caller(SIGHUP) &&
+                      !is_ignored_by_caller(SIGUSR1);
     restore_signals();
     return ours && is_handled_by(SIGHUP, SIG_IGN) && is_handled_by(SIGCHLD, SIG_IGN) &&
            is_handled_by(SIGPIPE, SIG_IGN) && is_handled_by(SIGXFSZ, SIG_DFL) &&

@@ -1,13 +1,18 @@
 #include "backend_ftrace/base/text_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/uninterrupted.h"
+#include "backend_ftrace/base/unique_fd.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {
@@ -73,6 +78,22 @@ TEST(TextFileTest, StopsAtTheLimit) {
   const auto cut = read_text(folder / "text", 4999);
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().kind, ErrorKind::kDamaged);
+}
+
+TEST(TextFileTest, ALimitOfFileSizesIsNamed) {
+  test::TemporaryFolder folder;
+  const UniqueFd file(::open((folder / "file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{64u << 10, before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto written = write_all(file.get(), std::string(65537, 'x'), "file");
+  EXPECT_EQ(why_not_written(ENOSPC), std::strerror(ENOSPC));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  (void)::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message, HasSubstr("limit of file sizes, now 64K: ulimit -f"));
 }
 
 TEST(UninterruptedTest, ACallIsMadeAgainForASignalAlone) {

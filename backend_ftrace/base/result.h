@@ -15,6 +15,9 @@ enum class ErrorKind : int {
   kRuntime = 1,  // a file cannot be opened, a system call failed
   kUsage = 2,    // the command line is wrong
   kDamaged = 3,  // the input is damaged or incomplete
+  // A program that the user named, with a shell's statuses; kinds of kRuntime.
+  kCannotExecute = 126,
+  kNoSuchProgram = 127,
 };
 
 struct Error {

@@ -28,11 +28,12 @@ int fail_with(const Error& error) {
     say(error.message);
     return static_cast<int>(error.kind);
   }
-  constexpr std::string_view kKinds[] = {"", "runtime", "usage", "damaged"};
-  const Json json = {{"error",
-                      {{"kind", kKinds[static_cast<std::size_t>(error.kind)]},
-                       {"status", static_cast<int>(error.kind)},
-                       {"message", error.message}}}};
+  const std::string_view kind = error.kind == ErrorKind::kUsage     ? "usage"
+                                : error.kind == ErrorKind::kDamaged ? "damaged"
+                                                                    : "runtime";
+  const Json json = {
+      {"error",
+       {{"kind", kind}, {"status", static_cast<int>(error.kind)}, {"message", error.message}}}};
   fmt::print(stderr, "{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
   return static_cast<int>(error.kind);
 }

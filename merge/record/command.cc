@@ -29,6 +29,8 @@ extern "C" {  // glibc 2.36's header has none
 namespace trapline::record {
 namespace {
 
+constexpr const char* kExecution = "execution";
+
 // The step of the child that failed, told through the verdict pipe.
 struct Verdict {
   char step[32];
@@ -121,7 +123,13 @@ bool become(const User& user) {
   for (const std::string& word : options.words) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words[0], words.data());
-  give_up(verdict, "execution");
+  give_up(verdict, kExecution);
+}
+
+// As a shell and env tell them apart.
+ErrorKind kind_of(int cause) {
+  return cause == ENOENT || cause == ENOTDIR ? ErrorKind::kNoSuchProgram
+                                             : ErrorKind::kCannotExecute;
 }
 
 }  // namespace
@@ -136,7 +144,7 @@ Result<std::string> find_program(const std::string& word) {
   const auto usable = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
   if (word.find('/') != std::string::npos) {
     if (usable(word)) return word;
-    return fail("{}: cannot be run: {}", word, std::strerror(errno));
+    return fail(kind_of(errno), "{}: cannot be run: {}", word, std::strerror(errno));
   }
   const char* variable = std::getenv("PATH");
   const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
@@ -146,7 +154,7 @@ Result<std::string> find_program(const std::string& word) {
     if (usable(file)) return file;
     from = end + 1;
   }
-  return fail("{}: there is no such program in PATH", word);
+  return fail(ErrorKind::kNoSuchProgram, "{}: there is no such program in PATH", word);
 }
 
 Result<Command> Command::fork(const CommandOptions& options) {
@@ -179,7 +187,9 @@ Result<void> Command::start() {
   child_.output().reset();
   if (size != static_cast<ssize_t>(sizeof told)) return {};
   told.step[sizeof told.step - 1] = '\0';
-  return fail("{}: {} failed: {}", program_, told.step, std::strerror(told.cause));
+  const bool is_its_own = std::strcmp(told.step, kExecution) == 0;
+  return fail(is_its_own ? kind_of(told.cause) : ErrorKind::kRuntime, "{}: {} failed: {}", program_,
+              told.step, std::strerror(told.cause));
 }
 
 std::string output_of(const std::vector<std::string>& words, const std::optional<User>& user,

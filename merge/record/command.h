@@ -20,7 +20,8 @@ struct User {
 };
 [[nodiscard]] Result<User> find_user(const std::string& name);
 
-// The file that a shell would run for this word; an Error that says why there is none.
+// The file that a shell would run for this word; an Error that says why there is none, with a
+// shell's status.
 [[nodiscard]] Result<std::string> find_program(const std::string& word);
 
 struct CommandOptions {
@@ -47,7 +48,7 @@ class Command {
   Command(Command&&) noexcept = default;
   Command& operator=(Command&&) = delete;
 
-  // An Error: it cannot be executed.
+  // An Error: it cannot be executed; with a shell's status where the program is the cause.
   [[nodiscard]] Result<void> start();
   void signal(int number) const { child_.send(number); }
   // The exit status as a shell gives it (128 + signal), once it has ended.

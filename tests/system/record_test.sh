@@ -258,7 +258,7 @@ a_start_that_fails_keeps_the_earlier_sessions() {
   printf '#!/nonexistent\n' >"$work/command"
   chmod +x "$work/command"
   run "$trapline" record -o "$session" -- "$work/command"
-  expect_equal "exit status of a command that cannot run" 1 "$status"
+  expect_equal "exit status of a command that cannot run" 127 "$status"
   expect_equal "sessions" "b a" "$(cat "$session/which" "$session.old/which" | xargs)"
   run "$trapline" record -o "$session" -- true
   expect_contains "$work/stderr" "; the one before it is removed at the end"
@@ -960,8 +960,16 @@ END
 
 says_what_is_wrong() {
   run "$trapline" record -o "$session" -- /nonexistent/qemu-system-x86_64
-  expect_equal "exit status without QEMU" 1 "$status"
+  expect_equal "exit status without QEMU" 127 "$status"
   expect_contains "$work/stderr" "/nonexistent/qemu-system-x86_64: cannot be run: No such file"
+  run "$trapline" record -o "$session" -- no-such-program
+  expect_equal "exit status of a name that is not in PATH" 127 "$status"
+  touch "$work/plain"
+  run "$trapline" record -o "$session" -- "$work/plain"
+  expect_equal "exit status of a file that is no program" 126 "$status"
+  TRAPLINE_ERRORS=json run "$trapline" record -o "$session" -- "$work"
+  expect_equal "exit status of a folder" 126 "$status"
+  expect_contains "$work/stderr" '"kind":"runtime","status":126'
   run "$trapline" record -o "$session" --events kvm:kvm_userspace_exits -- true
   expect_equal "exit status with a wrong event" 2 "$status"
   expect_contains "$work/stderr" "did you mean kvm_userspace_exit?"

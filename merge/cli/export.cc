@@ -1,6 +1,7 @@
 // trapline export: the timeline's spans in the formats of other tools.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <limits>
 
 #include "backend_ftrace/base/duration.h"
@@ -41,12 +42,27 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
   }
 }
 
+// --force, which other formats are told of, makes no folder of a file or a device.
+Result<void> check_folder(const std::string& output) {
+  std::error_code none;
+  const auto there = std::filesystem::status(output, none);
+  if (output == "-" || !std::filesystem::exists(there) || std::filesystem::is_directory(there)) {
+    return {};
+  }
+  return fail(ErrorKind::kUsage,
+              "{} is not a folder, and uftrace's format is one; choose another name with -o",
+              output);
+}
+
 // What needs more than a number, checked before anything is read.
 Result<void> complete_export(ExportArguments& options) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
+  }
+  if (options.how.format == "uftrace") {
+    if (auto checked = check_folder(options.how.output); !checked) return checked;
   }
   if (auto checked = check_output(options.how.output, options.how.force, options.pass.input.paths);
       !checked) {

@@ -102,6 +102,11 @@ with tempfile.TemporaryDirectory() as work:
             assert whole == output.read_bytes(), name
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"x.{name}" for name in formats)
     fails(export("--format", "csv", "-o", work), 2, work, "folder")
+    for place in ("/dev/null", str(folder / "x.csv")):
+        for force in ([], ["--force"]):
+            told = export("--format", "uftrace", "-o", place, *force)
+            fails(told, 2, f"{place} is not a folder, and uftrace's format is one; choose another name with -o")
+            assert "add --force" not in told.stderr, told.stderr
     row = json.loads((folder / "x.jsonl").read_text(encoding="utf-8").splitlines()[0])
     header = (folder / "x.csv").read_text(encoding="utf-8").splitlines()[0]
     assert list(row) == header.split(","), "the columns of jsonl and csv differ"

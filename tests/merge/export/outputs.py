@@ -29,8 +29,7 @@ def fails(done, status, *words):
 
 
 def with_little_room():
-    """A file may have 64 KiB, and what is beyond fails as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    """A file may have 64 KiB, and what is beyond fails as on a full disk, not by SIGXFSZ."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
 
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/result.h"
 #include "merge/record/sample_event.h"
 
 namespace trapline::record {
@@ -58,6 +59,12 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_kernel_samples(const Host& host);
 [[nodiscard]] std::vector<Finding> check_clocks(const Host& host);
 [[nodiscard]] std::vector<Finding> check_buffer(const Host& host);
+// MemAvailable of /proc/meminfo, in KiB; 0: not known.
+[[nodiscard]] std::uint64_t available_memory_kb(const std::string& root = "");
+// An Error (kUsage) where buffers of so many CPUs are more than that: the kernel would take what
+// there is before it refused the rest.
+[[nodiscard]] Result<void> check_buffer_size(std::uint64_t buffer_kb, std::uint64_t cpus,
+                                             std::uint64_t available_kb);
 [[nodiscard]] std::vector<Finding> check_limits(const Host& host);
 [[nodiscard]] std::vector<Finding> check_guest(const Host& host);
 // Starts the worker that parses files, and asks it what holds it.

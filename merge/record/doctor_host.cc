@@ -35,15 +35,6 @@ std::string trimmed_text(const std::string& path) {
   return std::string(trimmed(read_text(path).value_or("")));
 }
 
-// Of /proc/meminfo, in KiB.
-std::uint64_t available_memory_kb(const Host& host) {
-  const std::string text = read_text(host.root + "/proc/meminfo").value_or("");
-  const std::size_t at = text.find("MemAvailable:");
-  if (at == std::string::npos) return 0;
-  const std::size_t first = text.find_first_of("0123456789", at);
-  return parse_number(text.substr(first, text.find(' ', first) - first)).value_or(0);
-}
-
 std::uint64_t count_cpus(const Host& host) {
   std::uint64_t cpus = 0;
   while (is_folder(fmt::format("{}/per_cpu/cpu{}", host.tracefs, cpus))) ++cpus;
@@ -79,21 +70,42 @@ Finding check_ptrace(const Host& host) {
           level < 3 ? "until the next boot" : "3 cannot be taken back before the next boot"};
 }
 
+// So that other programs, and the guests, have memory left.
+std::string fitting_buffer(std::uint64_t available_kb, std::uint64_t cpus) {
+  const std::uint64_t kb = std::max<std::uint64_t>(64, available_kb / cpus / 4);
+  return size_text((kb < 1024 ? kb : kb / 1024 * 1024) * kKib);
+}
+
 }  // namespace
+
+std::uint64_t available_memory_kb(const std::string& root) {
+  const std::string text = read_text(root + "/proc/meminfo").value_or("");
+  const std::size_t at = text.find("MemAvailable:");
+  if (at == std::string::npos) return 0;
+  const std::size_t first = text.find_first_of("0123456789", at);
+  return parse_number(text.substr(first, text.find(' ', first) - first)).value_or(0);
+}
+
+Result<void> check_buffer_size(std::uint64_t buffer_kb, std::uint64_t cpus,
+                               std::uint64_t available_kb) {
+  if (available_kb == 0 || cpus == 0 || buffer_kb <= available_kb / cpus) return {};
+  return fail(ErrorKind::kUsage,
+              "--buffer-size {}: {} CPUs need {}, and {} of memory are available; give {} or less",
+              size_text(buffer_kb * kKib), cpus, size_text(cpus * buffer_kb * kKib),
+              size_text(available_kb * kKib), fitting_buffer(available_kb, cpus));
+}
 
 std::vector<Finding> check_buffer(const Host& host) {
   const std::uint64_t cpus = count_cpus(host);
   if (cpus == 0) return {};
   const std::uint64_t exit_bytes = bytes_per_exit(host);
-  const std::uint64_t available = available_memory_kb(host), whole = cpus * host.buffer_kb;
+  const std::uint64_t available = available_memory_kb(host.root), whole = cpus * host.buffer_kb;
   std::string found = fmt::format("{} KiB for each of {} CPUs", host.buffer_kb, cpus);
   if (available != 0 && whole > available / 2) {
     return {{"buffer", whole > available ? Level::kMissing : Level::kLimited,
              fmt::format("{}; {} KiB of memory are available", found, available),
              "the kernel refuses the buffers, or takes the memory from the guests",
-             fmt::format("trapline record --buffer-size {}",
-                         size_text(std::max<std::uint64_t>(64, available / cpus / 4) * kKib)),
-             ""}};
+             "trapline record --buffer-size " + fitting_buffer(available, cpus), ""}};
   }
   if (exit_bytes == 0) return {{"buffer", Level::kOk, found, "", "", ""}};
   const double rate = static_cast<double>(exit_bytes * kExitsPerSecond);

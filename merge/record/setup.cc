@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
+#include "merge/record/doctor.h"
 #include "merge/record/page_stream.h"
 #include "merge/record/threads.h"
 #include "merge/source/trace_dat/recorder_text.h"
@@ -126,6 +128,11 @@ Result<ReadyInstance> make_instance(const RecordOptions& options) {
   if (!root) return tl::unexpected(std::move(root).error());
   for (const std::string& line : remove_leftovers(*root)) {
     if (options.say) options.say(line);
+  }
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // one that is off has no buffer
+  const auto cpus = static_cast<std::uint64_t>(std::max(online, 1L));
+  if (auto checked = check_buffer_size(options.buffer_kb, cpus, available_memory_kb()); !checked) {
+    return tl::unexpected(std::move(checked).error());
   }
   auto instance = Instance::create(options.instance);
   if (!instance) return tl::unexpected(std::move(instance).error());

@@ -993,6 +993,11 @@ says_what_is_wrong() {
     umount /sys/kernel/tracing; exec "$@"' sh "$trapline" record -o "$session" -- true
   expect_equal "exit status without tracefs" 1 "$status"
   expect_contains "$work/stderr" "mount -t tracefs nodev /sys/kernel/tracing"
+  echo "MemAvailable: 1000 kB" >"$work/meminfo"
+  run unshare -m sh -c 'mount --bind "$0" /proc/meminfo && exec "$@"' "$work/meminfo" \
+    "$trapline" record -o "$session" --buffer-size 4G -- true
+  expect_equal "exit status with buffers of more than the memory" 2 "$status"
+  expect_contains "$work/stderr" "1000K of memory are available; give"
   run "$trapline" record -o "$session" --snapshot-on 'exit < 5us' -- true
   expect_equal "exit status with a wrong expression" 2 "$status"
   expect_contains "$work/stderr" "column 6: '>' is expected"

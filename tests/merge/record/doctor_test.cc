@@ -169,6 +169,19 @@ TEST_F(DoctorTest, SmallBuffersAreLimitedAndTheirCommandClosesTheGap) {
   EXPECT_EQ(worst_of(check_buffer(host_)), Level::kMissing);
 }
 
+TEST_F(DoctorTest, BuffersThatAreMoreThanThereIsAreRefused) {
+  file("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    1000000 kB\n");
+  const std::uint64_t available = available_memory_kb(host_.root);
+  EXPECT_TRUE(check_buffer_size(500'000, 2, available));
+  EXPECT_TRUE(check_buffer_size(4 << 20, 8, available_memory_kb("/nonexistent")));
+  const auto refused = check_buffer_size(1 << 20, 2, available);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(refused.error().message,
+            "--buffer-size 1G: 2 CPUs need 2G, and 1000000K of memory are available; give 122M or "
+            "less");
+}
+
 TEST_F(DoctorTest, LimitsCountForUsersAndNotForRoot) {
   file("/proc/sys/kernel/perf_event_paranoid", "2\n");
   file("/proc/sys/kernel/yama/ptrace_scope", "1\n");

@@ -2,6 +2,7 @@
 
 #include <grp.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/session/session_json.h"
 
 namespace trapline {
 namespace {
@@ -106,6 +108,21 @@ Result<Folder> make_own(const Above& above) {
 
 bool is_session(const Folder& folder) { return folder.has_file("session.json"); }
 
+// The session that the recorder of this one, killed before its end, was to remove there. Its name
+// alone would not tell it from a copy that the user made.
+std::optional<std::string> left_by_writer(const Above& above, const Folder& session) {
+  const auto text = session.read("session.json");
+  const auto facts = text ? parse_session_json(*text) : std::nullopt;
+  if (!facts || facts->closed || facts->recorder_pid <= 0) return std::nullopt;
+  if (::kill(facts->recorder_pid, 0) == 0 || errno != ESRCH) return std::nullopt;
+  auto again = above.folder.again();
+  if (!again) return std::nullopt;
+  std::string name = fmt::format("{}.old.{}", above.name, facts->recorder_pid);
+  const auto left = open_own({std::move(*again), name, above.owner});
+  if (!left || !*left || !is_session(**left)) return std::nullopt;
+  return name;
+}
+
 // Makes room for NAME, an earlier session: it becomes NAME.old.
 Result<EarlierSessions> move_aside(const Above& above, const Folder& earlier) {
   if (!is_session(earlier)) {
@@ -121,7 +138,10 @@ Result<EarlierSessions> move_aside(const Above& above, const Folder& earlier) {
   auto kept = open_own(old);
   if (!kept) return tl::unexpected(std::move(kept).error());
   std::string older;
+  std::vector<std::string> left;
+  if (auto name = left_by_writer(above, earlier)) left.push_back(std::move(*name));
   if (*kept) {
+    if (auto name = left_by_writer(above, **kept)) left.push_back(std::move(*name));
     if (!is_session(**kept)) {
       return fail(ErrorKind::kUsage,
                   "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
@@ -137,7 +157,7 @@ Result<EarlierSessions> move_aside(const Above& above, const Folder& earlier) {
     if (!older.empty()) (void)above.folder.rename(older, old.name);
     return tl::unexpected(std::move(moved).error());
   }
-  return EarlierSessions(std::move(old.folder), above.name, std::move(older));
+  return EarlierSessions(std::move(old.folder), above.name, std::move(older), std::move(left));
 }
 
 Result<Folder> make_session_folder(const Above& above, EarlierSessions& earlier) {
@@ -209,18 +229,33 @@ Result<Folder> open_own_folder(const std::string& path) {
 
 std::string EarlierSessions::text() const {
   if (!parent_) return {};
-  return fmt::format("the earlier {} is now {}.old{}", parent_->path_of(name_), name_,
-                     older_.empty() ? "" : "; the one before it is removed at the end");
+  std::string text = fmt::format("the earlier {} is now {}.old{}", parent_->path_of(name_), name_,
+                                 older_.empty() ? "" : "; the one before it is removed at the end");
+  for (const std::string& left : left_) {
+    text += fmt::format("; {}, which a killed recorder left, is removed at the end", left);
+  }
+  return text;
+}
+
+Result<void> EarlierSessions::remove(const std::string& name) {
+  auto removed = parent_->remove_tree(name);
+  const auto owner = parent_->identity();
+  if (removed || !owner) return removed;
+  // The folder that --user's plugin wrote is neither root's nor the owner's.
+  parent_->set_identity(std::nullopt);
+  removed = parent_->remove_tree(name);
+  parent_->set_identity(owner);
+  return removed;
 }
 
 Result<void> EarlierSessions::remove_older() {
-  if (older_.empty()) return {};
-  const std::string older = std::exchange(older_, {});
-  auto removed = parent_->remove_tree(older);
-  if (removed || !parent_->identity()) return removed;
-  // The folder that --user's plugin wrote is neither root's nor the owner's.
-  parent_->set_identity(std::nullopt);
-  return parent_->remove_tree(older);
+  std::vector<std::string> names = std::exchange(left_, {});
+  if (!older_.empty()) names.push_back(std::exchange(older_, {}));
+  Result<void> all;
+  for (const std::string& name : names) {
+    if (auto removed = remove(name); !removed) all = std::move(removed);
+  }
+  return all;
 }
 
 Result<void> EarlierSessions::put_back() {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/folder.h"
 
@@ -26,11 +27,15 @@ namespace trapline {
 
 // The sessions that made room for a new one: NAME is now NAME.old, and what was NAME.old, the older
 // one, is NAME.old.PID until remove_older(), so that all of them can be put back.
+// What the killed recorders of these sessions left under such a name goes then, too.
 class EarlierSessions {
  public:
   EarlierSessions() = default;
-  EarlierSessions(Folder parent, std::string name, std::string older)
-      : parent_(std::move(parent)), name_(std::move(name)), older_(std::move(older)) {}
+  EarlierSessions(Folder parent, std::string name, std::string older, std::vector<std::string> left)
+      : parent_(std::move(parent)),
+        name_(std::move(name)),
+        older_(std::move(older)),
+        left_(std::move(left)) {}
 
   // "the earlier run is now run.old; …", for the user; empty: there was none.
   [[nodiscard]] std::string text() const;
@@ -40,8 +45,11 @@ class EarlierSessions {
   [[nodiscard]] Result<void> put_back();
 
  private:
+  [[nodiscard]] Result<void> remove(const std::string& name);
+
   std::optional<Folder> parent_;
   std::string name_, older_;  // older_: empty: none
+  std::vector<std::string> left_;
 };
 
 // A new session's folder with its raw/, and the lock that its writer holds as long as it lives.

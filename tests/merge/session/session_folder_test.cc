@@ -1,6 +1,9 @@
 #include "merge/session/session_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -65,6 +68,33 @@ TEST_F(SessionFolderTest, ANewOneThatComesToNothingCostsNoEarlierOne) {
   ASSERT_TRUE(third.earlier.put_back());
   EXPECT_EQ(sessions(), "run.old: a, run: b");
   EXPECT_EQ(third.earlier.text(), "") << "it is told as moved";
+}
+
+TEST_F(SessionFolderTest, WhatAKilledRecorderWasToRemoveGoesAtTheEndOfTheNext) {
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(dead, nullptr, 0), dead);
+  const std::string left = fmt::format("run.old.{}", dead);
+  const auto killed = [&](const std::string& which, const char* closed) {
+    const NewSession session = begin(which);
+    fs::rename(fmt::format("{}.old.{}", run(), ::getpid()), folder_.path() + "/" + left);
+    EXPECT_TRUE(session.folder.replace(
+        "session.json",
+        fmt::format(R"({{"closed": {}, "recorder": {{"pid": {}}}}})", closed, dead)));
+  };
+  record("a");
+  record("b");
+  killed("c", "false");
+  NewSession next = begin("d");
+  EXPECT_NE(sessions().find(left + ": a"), std::string::npos) << "it went before the end";
+  EXPECT_NE(next.earlier.text().find(left + ", which a killed recorder left"), std::string::npos);
+  ASSERT_TRUE(next.earlier.remove_older());
+  EXPECT_EQ(sessions(), "run.old: c, run: d");
+  // Under the name of a recorder that came to its end it is somebody else's.
+  next.lock.reset();
+  killed("e", "true");
+  NewSession last = begin("f");
+  EXPECT_EQ(last.earlier.text().find(left), std::string::npos);
 }
 
 TEST_F(SessionFolderTest, AFirstOneHasNoEarlierOne) {

@@ -233,19 +233,22 @@ void Worker::end() {
 // The socket ended: the worker did, or closed it and is ended now.
 tl::unexpected<Error> Worker::lost() {
   if (pid_ < 0) return failed_on(subject_, "has ended");
-  // It may be between closing its socket and its end; one that stays was going to be killed.
   int status = 0;
   pid_t ended = 0;
   for (int i = 0; i < 200 && (ended = ::waitpid(pid_, &status, WNOHANG)) == 0; ++i) {
     ::poll(nullptr, 0, 1);
   }
-  if (ended == pid_) {
-    pid_ = -1;
-    socket_.reset();
-    return failed_on(subject_, how_it_ended(status, limits_.memory));
+  bool known = ended == pid_;
+  if (ended == 0) {
+    // One that stays; or, on a busy machine, one that is still about to end: no signal changes how.
+    (void)::kill(pid_, SIGKILL);
+    while ((ended = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {
+    }
+    known = ended == pid_ && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   }
+  if (ended == pid_) pid_ = -1;
   end();
-  return failed_on(subject_, "has ended");
+  return failed_on(subject_, known ? how_it_ended(status, limits_.memory) : "has ended");
 }
 
 tl::unexpected<Error> Worker::impossible(std::string_view answer) {

@@ -27,7 +27,10 @@ constexpr bool kConfined = false;
 constexpr bool kConfined = true;
 #endif
 
-constexpr WorkerLimits kLimits{64u << 20, milliseconds(400), std::chrono::seconds(1)};
+// As generous as a busy machine needs; and what a worker that does not end is held to.
+constexpr WorkerLimits kLimits{64u << 20, milliseconds(3000), std::chrono::seconds(30)};
+constexpr WorkerLimits kShort{64u << 20, milliseconds(400), std::chrono::seconds(30)};
+constexpr auto kLongestStall = std::chrono::seconds(30);  // of the machine
 
 std::string contents_of(const std::string& path) {
   std::ifstream file(path);
@@ -50,18 +53,19 @@ class Program {
 
 class Misbehaving : public ::testing::Test {
  protected:
-  Result<Worker::Message> told(std::string_view how) {
-    auto worker = Worker::start("events", "some.file", kLimits);
+  Result<Worker::Message> told(std::string_view how, const WorkerLimits& limits = kLimits) {
+    auto worker = Worker::start("events", "some.file", limits);
     if (!worker) return tl::unexpected(worker.error());
     MessageWriter words;
     words.text(how);
     return worker->ask(MessageKind::kPrint, words.bytes(), MessageKind::kTexts);
   }
-  void expect_failure(std::string_view how, const std::string& says) {
+  void expect_failure(std::string_view how, const std::string& says,
+                      const WorkerLimits& limits = kLimits) {
     SCOPED_TRACE(how);
     const auto start = std::chrono::steady_clock::now();
-    const auto answer = told(how);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 12 * kLimits.answer);
+    const auto answer = told(how, limits);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 12 * limits.answer + kLongestStall);
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().kind, ErrorKind::kDamaged);
     EXPECT_THAT(answer.error().message, HasSubstr("some.file: "));
@@ -83,7 +87,7 @@ TEST_F(Misbehaving, EveryEndOfItIsAnErrorThatNamesTheFile) {
   expect_failure("end", "ended (status 5)");
   expect_failure("half", "ended (status 0)");
   expect_failure("close", "has ended");
-  expect_failure("loop", "took longer than 0.4 s");
+  expect_failure("loop", "took longer than 0.4 s", kShort);
   expect_failure("too long", "impossible answer");
   expect_failure("other kind", "impossible answer");
   expect_failure("refuse", "is not \\x1b[2J what it should be");
@@ -96,8 +100,7 @@ TEST_F(Misbehaving, MemoryHasALimit) {
 
 TEST_F(Misbehaving, TimeHasALimitWithoutItsCaller) {
   if (!kConfined) GTEST_SKIP() << "no limits under a sanitizer";
-  WorkerLimits patient = kLimits;
-  patient.answer = milliseconds(10'000);
+  const WorkerLimits patient{kLimits.memory, milliseconds(10'000), std::chrono::seconds(1)};
   auto worker = Worker::start("events", "some.file", patient);
   ASSERT_TRUE(worker) << worker.error().message;
   MessageWriter words;
@@ -119,6 +122,8 @@ TEST_F(Misbehaving, OneThatIsKilledIsAnError) {
   auto worker = Worker::start("events", "some.file", kLimits);
   ASSERT_TRUE(worker) << worker.error().message;
   ::kill(worker->pid(), SIGKILL);
+  siginfo_t ended{};  // which is left for the worker's object to ask for
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(worker->pid()), &ended, WEXITED | WNOWAIT), 0);
   const auto answer = worker->ask(MessageKind::kPrint, {}, MessageKind::kTexts);
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().message, HasSubstr("was killed"));

@@ -24,7 +24,7 @@ TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
   TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
   const std::string guest = std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-" + arch;
   const Output made =
-      run({std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", arch, guest}, 200);
+      run({std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", arch, guest}, 400);
   TRAPLINE_REQUIRE(made.exit_code() == 0, "a kernel to boot: " + made.err);
   TemporaryFolder folder;
   const std::string data = folder / "uftrace.data";
@@ -40,7 +40,7 @@ TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
            " quiet panic=-1 nokaslr",
        "-plugin",
        plugin_path() + ",out=" + data + ",symbols=" + guest + "/kallsyms,contexts=" + contexts});
-  const Output output = run(command, 250);
+  const Output output = run(command, 600);
   EXPECT_THAT(output.out, ::testing::HasSubstr("BOOTED"));
   EXPECT_THAT(imbalances(data), IsEmpty());
   std::smatch counts;
@@ -83,7 +83,7 @@ TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
   TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
   const std::string guest = std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-amd64";
   const Output made = run(
-      {std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", "amd64", guest}, 200);
+      {std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", "amd64", guest}, 400);
   TRAPLINE_REQUIRE(made.exit_code() == 0, "a kernel to boot: " + made.err);
   const std::string program = std::string(TRAPLINE_BINARY_DIR) + "/tests/guest/plugin/linux-calls";
   TemporaryFolder folder;
@@ -117,7 +117,7 @@ TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
                              "-plugin",
                              plugin_path() + ",out=" + data + ",symbols=" + program +
                                  ",code=symbols,contexts=" + contexts},
-                            250);
+                            600);
   const auto at = output.out.find("CALLED ");
   ASSERT_NE(at, std::string::npos) << output.out << output.err;
   std::istringstream truth(output.out.substr(at + 7, output.out.find('\n', at) - at - 7));

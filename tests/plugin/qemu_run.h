@@ -18,7 +18,7 @@ struct Output {
 };
 
 // Runs a command, its standard input empty; kills it after `seconds`.
-[[nodiscard]] Output run(const std::vector<std::string>& command, unsigned seconds = 60);
+[[nodiscard]] Output run(const std::vector<std::string>& command, unsigned seconds = 200);
 
 // "10" or "11": the folder with bin/qemu-system-*, "" when it cannot be had.
 [[nodiscard]] std::string qemu_folder(const std::string& version);

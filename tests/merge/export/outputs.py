@@ -49,8 +49,9 @@ def shows_progress(on_terminal):
     command = [trapline, "export", long_recording, "--format", "jsonl", "-o", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as process:
         os.close(terminal)
+        rows = process.stdout.read(1)  # it has begun
         time.sleep(1.5)
-        rows = process.stdout.read()
+        rows += process.stdout.read()
         text = read_all(ours)
     os.close(ours)
     assert process.returncode == 0 and len(rows) > 100_000, (process.returncode, len(rows))

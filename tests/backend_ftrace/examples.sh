@@ -25,13 +25,17 @@ mkdir "$instance"
 cd "$work"  # where the simple backend writes without a name
 export TRAPLINE_FTRACE_INSTANCE=$name
 
-has() {  # has PATTERN: in the instance's trace
-  if ! grep -qE "$1" "$instance/trace"; then
-    echo "not in the trace: $1" >&2
-    tail -20 "$instance/trace" >&2
-    exit 1
-  fi
+has() {  # has PATTERN: in the instance's trace, within 30 s: a server tells of a request after its answer
+  for _ in $(seq 600); do
+    if grep -qE "$1" "$instance/trace"; then return; fi
+    sleep 0.05
+  done
+  echo "not in the trace: $1" >&2
+  tail -20 "$instance/trace" >&2
+  exit 1
 }
+
+listens() { grep -q " 00010000 .* $1\$" /proc/net/unix; }  # a socket has its name before it takes connections
 
 cmake --install "$build/backend_ftrace" --prefix "$work/prefix" > "$work/log"
 for example in three-lines device; do
@@ -53,7 +57,7 @@ TRAPLINE_EVENTS='device_*' TRAPLINE_LOG=/dev/null TRAPLINE_MONITOR="$work/monito
   "$work/device/device" "$work/socket" "$work/disk" &
 server=$!
 for _ in $(seq 600); do
-  if [ -S "$work/socket" ] && [ -S "$work/monitor" ]; then break; fi
+  if listens "$work/socket" && listens "$work/monitor"; then break; fi
   sleep 0.05
 done
 "$work/device/device" --client "$work/socket" 20

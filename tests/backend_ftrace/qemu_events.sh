@@ -31,8 +31,8 @@ mkdir "$instance"
 "$qemu" -accel tcg -m 16 -display none -nodefaults -S -machine pc \
   -qmp unix:"$work/qmp",server=on,wait=off -D "$instance/trace_marker" 2> /dev/null &
 pid=$!
-for _ in $(seq 600); do
-  if [ -S "$work/qmp" ]; then break; fi
+for _ in $(seq 600); do  # a socket has its name before it takes connections
+  if grep -q " 00010000 .* $work/qmp\$" /proc/net/unix; then break; fi
   sleep 0.05
 done
 trapline=$build/merge/trapline

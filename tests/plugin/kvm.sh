@@ -16,18 +16,18 @@ cat >"$work/script" <<'END'
 mkdir lib "$OUT/data"
 mv *.so* lib
 echo earlier >"$OUT/data/info"
-LD_LIBRARY_PATH=$PWD/lib timeout 60 qemu-system-x86_64 -accel kvm -m 64 -display none -nodefaults -no-reboot \
+LD_LIBRARY_PATH=$PWD/lib timeout 150 qemu-system-x86_64 -accel kvm -m 64 -display none -nodefaults -no-reboot \
   -device isa-debug-exit,iobase=0x501 -kernel guest.elf -plugin "$PWD/lib/libtrapline_plugin.so,out=$OUT/data" \
   2>"$OUT/stderr" &
 i=0
-while ! grep -q 'plugin sees nothing' "$OUT/stderr" && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+while ! grep -q 'plugin sees nothing' "$OUT/stderr" && [ $i -lt 1200 ]; do sleep 0.1; i=$((i + 1)); done
 sleep 1
 kill $!
 wait $!
 true
 END
 chmod +x "$work/script"
-run "$scripts/kvm-box" --out "$work/out" --timeout 150 "${options[@]}" "$work/script"
+run "$scripts/kvm-box" --out "$work/out" --timeout 300 "${options[@]}" "$work/script"
 expect_equal "exit status" 0 "$status"
 expect_contains "$work/out/stderr" "the guest runs under KVM, where a plugin sees nothing"
 expect_equal "the earlier recording" earlier "$(cat "$work/out/data/info")"

@@ -28,23 +28,34 @@ measure() {
   running=
 }
 
-for case in x86_64/stack x86_64/vcpu aarch64/stack; do
-  arch=${case%/*} contexts=${case#*/}
+# follow_once: what the plugin costs with $arch and $contexts; prints why it is too much and returns 1
+follow_once() {
   measure "$work/none"
-  without=$memory
-  data=$work/$contexts
+  local without=$memory data=$work/$contexts
+  rm -rf "$data"
   measure "$work/stderr" -plugin "$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so,out=$data,contexts=$contexts,limit=$limit"
   records=$(cat "$data"/*.dat | wc -c)
   printf '%s %s: %d s: %d KiB without, %d with the plugin: %d MiB more; wrote %d, records %d; %d tasks\n' "$arch" "$contexts" \
     "$seconds" "$without" "$memory" $(((memory - without) / 1024)) "$written" "$records" "$(find "$data" -name '*.dat' | wc -l)"
   cat "$work/stderr"
-  [ $((memory - without)) -le 65536 ] || fail "the plugin takes $(((memory - without) / 1024)) MiB"
+  [ $((memory - without)) -le 65536 ] || { echo "the plugin takes $(((memory - without) / 1024)) MiB"; return 1; }
+  grep -Eq ' [1-9][0-9]* lost' "$work/stderr" || { echo "nothing was counted"; return 1; }
   [ "$written" -le $((2 * records)) ] || fail "$written bytes were written for records of $records"
   if [ "$contexts" = stack ]; then
     [ "$(find "$data" -name '*.dat' | wc -l)" -le 8200 ] || fail "there are more tasks than the plugin says"
   fi
-  grep -Eq ' [1-9][0-9]* lost' "$work/stderr" || fail "nothing was counted"
   run "$trapline" info "$data"
   expect_contains "$work/stdout" "lost"
   rm -r "$data"
+}
+
+for case in x86_64/stack x86_64/vcpu aarch64/stack; do
+  arch=${case%/*} contexts=${case#*/}
+  # A machine that does something else makes the guest, or the one that it is held against, come less far: not thrice.
+  tries=0
+  until follow_once; do
+    tries=$((tries + 1))
+    [ $tries -lt 3 ] || fail "it costs too much or is not told in each of three runs"
+    seconds=$((seconds * 2))
+  done
 done

@@ -123,13 +123,16 @@ def check_text_and_status(work: pathlib.Path) -> None:
     status, text = run(MIDDLE, TRAPLINE_PAGER="no-such-pager")
     check(status == 0 and "'no-such-pager': cannot run this pager: " in text and "trapline report" in text,
           f"a pager that is not there: {status} {text}")
-    ended = work / "ended"
-    asked = []
+    begun, asked, ended = work / "begun", work / "asked", work / "ended"
 
     def end_it(pid: int) -> None:
-        if not asked:
-            asked.append(os.kill(pid, signal.SIGTERM))
-    status, _ = run(LONG, TRAPLINE_PAGER=f"sleep 3; cat >/dev/null; touch {ended}", watch=end_it)
+        caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+        if begun.exists() and not asked.exists() and caught and int(caught[1], 16) >> signal.SIGTERM - 1 & 1:
+            os.kill(pid, signal.SIGTERM)
+            asked.touch()
+    # It reads, and so lets the command end, after the signal.
+    pager = f"touch {begun}; until [ -e {asked} ]; do sleep 0.1; done; cat >/dev/null; touch {ended}"
+    status, _ = run(LONG, TRAPLINE_PAGER=pager, watch=end_it)
     check(status == -signal.SIGTERM and ended.exists(), f"SIGTERM while the pager runs: {status}")
     status, _ = run(LONG, keys=[b"\x03", b"G", b"q"])
     check(status == -signal.SIGINT, f"Ctrl-C in less: {status}")

@@ -28,10 +28,10 @@ class Shell:
     def __init__(self, completion: str, trapline: str) -> None:
         pid, self.fd = pty.fork()
         if pid == 0:
+            widen(0)  # before the shell asks
             os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}",
                               HISTFILE="/dev/null", INPUTRC="/dev/null", LC_ALL="C")
             os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
-        widen(self.fd)
         self.read_until(re.compile("READY $"))
         self.type("bind 'set bell-style none'; bind 'set enable-bracketed-paste off'\n")
         self.read_until(re.compile("READY $"))
@@ -41,7 +41,6 @@ class Shell:
     @classmethod
     def of(cls, fd: int) -> "Shell":
         shell = cls.__new__(cls)
-        widen(fd)
         shell.fd = fd
         return shell
 
@@ -49,7 +48,7 @@ class Shell:
         os.write(self.fd, text.encode())
 
     def read_until(self, wanted: re.Pattern) -> str:
-        seen, until = "", time.monotonic() + 20
+        seen, until = "", time.monotonic() + 60
         while not wanted.search(seen) and time.monotonic() < until:
             if select.select([self.fd], [], [], 0.2)[0]:
                 seen += os.read(self.fd, 65536).decode(errors="replace")
@@ -67,6 +66,7 @@ class Shell:
 def zsh_shell(folder: str, trapline: str) -> Shell:
     pid, fd = pty.fork()
     if pid == 0:
+        widen(0)  # before the shell asks
         os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}", LC_ALL="C",
                           ZDOTDIR="/nonexistent")
         os.execvp("zsh", ["zsh", "-f", "-i", "-o", "nopromptsp"])

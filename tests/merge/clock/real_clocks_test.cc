@@ -81,15 +81,12 @@ std::vector<SourceClock> mono_and(std::string_view clock, std::vector<SyncEntry>
   return sources;
 }
 
-class RealClock : public ::testing::TestWithParam<const char*> {};
+// A stall of the machine between two readings widens what they say: of so many recordings one must
+// have a small error, and each the truth inside its own.
+constexpr int kMostRecordings = 5;
 
-TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
-  TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
-  const std::string name = GetParam();
-  {
-    Instance instance;
-    if (!instance.set("trace_clock", name)) GTEST_SKIP() << "no clock " << name << " here";
-  }
+// Records on `clock`, with the error that is printed for it in `error`.
+void expect_known_markers_inside(const std::string& name, std::uint64_t& error) {
   const Recorded recorded = record(name, 4, 400'000);
   ASSERT_GE(recorded.syncs.size(), 50u);
   std::vector<SourceClock> sources(2);
@@ -104,19 +101,36 @@ TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
   const auto related = align(sources);
   ASSERT_TRUE(related) << related.error().message;
   const AlignedSource& found = related->sources[1];
+  error = found.error_ns.value();
   std::printf("[ figures  ] %s: error %llu ns, drift %.3f ppm, offset %lld ns, %zu brackets\n",
-              name.c_str(), static_cast<unsigned long long>(found.error_ns.value()),
+              name.c_str(), static_cast<unsigned long long>(error),
               sources[1].cycles ? 0.0 : found.drift_ppm, static_cast<long long>(found.offset_ns),
               recorded.syncs.size());
   for (const std::string& note : found.notes) std::printf("[ note     ] %s\n", note.c_str());
-  // uptime counts hundredths of a second.
-  EXPECT_LT(found.error_ns.value(), name == "uptime" ? 25'000'000u : 5000u);
   // Each known marker was written between its two readings of mono.
   for (const Recorded::CollectedEvidence& known : recorded.known) {
     const std::uint64_t at = found.map(known.stamp);
-    EXPECT_GE(at + found.error_ns.value(), known.before);
-    EXPECT_LE(at, known.after + found.error_ns.value());
+    EXPECT_GE(at + error, known.before);
+    EXPECT_LE(at, known.after + error);
   }
+}
+
+class RealClock : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
+  TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
+  const std::string name = GetParam();
+  {
+    Instance instance;
+    if (!instance.set("trace_clock", name)) GTEST_SKIP() << "no clock " << name << " here";
+  }
+  // uptime counts hundredths of a second.
+  const std::uint64_t most = name == "uptime" ? 25'000'000u : 5000u;
+  std::uint64_t error = most;
+  for (int i = 0; i < kMostRecordings && error >= most; ++i) {
+    ASSERT_NO_FATAL_FAILURE(expect_known_markers_inside(name, error));
+  }
+  EXPECT_LT(error, most);
 }
 INSTANTIATE_TEST_SUITE_P(Every, RealClock,
                          ::testing::Values("local", "global", "perf", "uptime", "mono", "mono_raw",
@@ -131,20 +145,28 @@ INSTANTIATE_TEST_SUITE_P(Every, RealClock,
 // records of a `local` instance say of them must agree with clock_gettime.
 TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
   TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
-  const Recorded recorded = record("local", 5, 400'000);
-  ASSERT_GE(recorded.syncs.size(), 50u);
-  for (const ClockId clock : {ClockId::kMonoRaw, ClockId::kBoot, ClockId::kTai, ClockId::kReal}) {
-    const auto related = align(mono_and(clock_name(clock), recorded.syncs));
-    ASSERT_TRUE(related) << related.error().message;
-    const AlignedSource& found = related->sources[1];
-    // Readings right now, a moment after the recording: the drift's uncertainty grows a little.
-    const std::uint64_t before = read_clock(ClockId::kMono);
-    const std::uint64_t reading = read_clock(clock);
-    const std::uint64_t after = read_clock(ClockId::kMono);
-    const std::uint64_t slack = 5000;
-    EXPECT_LT(found.error_ns.value(), 5000u) << clock_name(clock);
-    EXPECT_GE(found.map(reading) + found.error_ns.value() + slack, before) << clock_name(clock);
-    EXPECT_LE(found.map(reading), after + found.error_ns.value() + slack) << clock_name(clock);
+  constexpr std::uint64_t kMostError = 5000, kSlack = 5000, kMoment = 1'000'000'000;
+  bool stalled = true;
+  for (int left = kMostRecordings; stalled && left > 0; --left) {
+    stalled = false;
+    const Recorded recorded = record("local", 5, 400'000);
+    ASSERT_GE(recorded.syncs.size(), 50u);
+    const std::uint64_t end = recorded.syncs.back().point.after.at(ClockId::kMono);
+    for (const ClockId clock : {ClockId::kMonoRaw, ClockId::kBoot, ClockId::kTai, ClockId::kReal}) {
+      const auto related = align(mono_and(clock_name(clock), recorded.syncs));
+      ASSERT_TRUE(related) << related.error().message;
+      const AlignedSource& found = related->sources[1];
+      // Readings right now, a moment after the recording: the drift's uncertainty grows a little.
+      const std::uint64_t before = read_clock(ClockId::kMono);
+      const std::uint64_t reading = read_clock(clock);
+      const std::uint64_t after = read_clock(ClockId::kMono);
+      const std::uint64_t error = found.error_ns.value();
+      stalled = stalled || error >= kMostError || before - end >= kMoment;
+      if (stalled && left > 1) break;
+      EXPECT_LT(error, kMostError) << clock_name(clock);
+      EXPECT_GE(found.map(reading) + error + kSlack, before) << clock_name(clock);
+      EXPECT_LE(found.map(reading), after + error + kSlack) << clock_name(clock);
+    }
   }
 }
 

@@ -25,7 +25,7 @@ def printed(trapline, case):
     if "<" in words:
         given = (top / words.pop()).read_bytes()
         words.pop()
-    run = subprocess.run([trapline, *words[1:]], cwd=top, capture_output=True, input=given, timeout=60,
+    run = subprocess.run([trapline, *words[1:]], cwd=top, capture_output=True, input=given, timeout=200,
                          check=False, env={**os.environ, "TRAPLINE_CONFIG": ""})
     text = run.stdout.decode()
     if run.returncode:

@@ -203,7 +203,7 @@ TEST_F(DifferentialTest, LttngRecordsTheArgumentsThatPrintfPrints) {
   if (const std::string text = contents(pid_file); !text.empty()) {
     const auto pid = static_cast<pid_t>(std::stol(text));
     ::kill(pid, SIGTERM);
-    for (int i = 0; i < 500 && fs::exists(pid_file); ++i) ::usleep(10'000);
+    for (int i = 0; i < 6000 && fs::exists(pid_file); ++i) ::usleep(10'000);
   }
   const std::string text = (folder_ / "ust.txt").string();
   ASSERT_EQ(std::system(("babeltrace2 " + (folder_ / "ust").string() + " > " + text).c_str()), 0);

@@ -33,7 +33,7 @@ def check(condition: object, text: str) -> None:
 
 def run(words: list[str], keys: list[bytes] = (), user: int = NOBODY, size: tuple[int, int] = (30, 100),
         watch: Callable[[int], None] = lambda pid: None, **variables: str | None) -> tuple[int, str]:
-    """The status, and what stood on the terminal. Each key is sent when the terminal is quiet."""
+    """The status, and what stood on the terminal. Each key is sent when the terminal has shown something and is quiet."""
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TERM": "xterm-256color", "TRAPLINE_CONFIG": "",
                    "LC_ALL": "C.UTF-8"}
     environment |= {name: value for name, value in variables.items() if value is not None}
@@ -54,11 +54,11 @@ def run(words: list[str], keys: list[bytes] = (), user: int = NOBODY, size: tupl
         finally:
             os._exit(127)
     os.close(follower)
-    keys, shown, end = list(keys), b"", time.monotonic() + 60
+    keys, shown, end = list(keys), b"", time.monotonic() + 120
     while time.monotonic() < end:
         if not select.select([leader], [], [], 0.7)[0]:
             watch(pid)
-            if keys:
+            if keys and shown:
                 os.write(leader, keys.pop(0))
             continue
         try:

@@ -10,13 +10,16 @@ export const axeSource = require("axe-core").source;
 
 export const kChromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 
+const kPatience = 120_000; // ms, on a machine that does other things
+
 export async function browser() {
-  return chromium.launch({ executablePath: kChromium, args: ["--no-sandbox"] });
+  return chromium.launch({ executablePath: kChromium, args: ["--no-sandbox"], timeout: kPatience });
 }
 
 // Opens the file; `faults` collects what a page must not do: log, fail, or ask for anything.
 export async function open(chrome, file, { hash = "", theme = "light", width = 1240, height = 900 } = {}) {
   const context = await chrome.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce" });
+  context.setDefaultTimeout(kPatience);
   const page = await context.newPage();
   const faults = [];
   page.on("console", (message) => faults.push(`console: ${message.text()}`));

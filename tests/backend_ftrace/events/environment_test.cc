@@ -64,6 +64,21 @@ class EnvironmentTest : public ::testing::Test {
     child_ = child;
     return said;
   }
+  // run() for what is wanted. A machine that stalls between the two registrations, for the tenth of
+  // a second after which is looked for what nothing matches, makes it say other things: not five
+  // times.
+  std::string run_for(const std::string& wanted, const std::string& list, const std::string& until,
+                      std::uint32_t backends = 0) {
+    std::string said = run(list, until, backends);
+    const auto is_good = [&] {
+      return wanted.empty() ? said.empty() : said.find(wanted) != std::string::npos;
+    };
+    for (int again = 0; again < 4 && !is_good(); ++again) said = run(list, until, backends);
+    return said;
+  }
+  std::string said_of_right(const std::string& list, std::uint32_t backends = 0) {
+    return run_for("", list, "", backends);
+  }
   std::string unnamed() const { return folder_ / ("trace-" + std::to_string(child_)); }
   static void program(std::uint32_t backends) {
     static std::uint32_t states[2] = {0, 0};
@@ -82,13 +97,13 @@ class EnvironmentTest : public ::testing::Test {
 };
 
 TEST_F(EnvironmentTest, WhatIsRightIsNotCommented) {
-  EXPECT_EQ(run("first_*,-second_event", ""), "");
-  EXPECT_EQ(run("second_event", ""), "");  // the first group does not know it
+  EXPECT_EQ(said_of_right("first_*,-second_event"), "");
+  EXPECT_EQ(said_of_right("second_event"), "");  // the first group does not know it
 }
 
 TEST_F(EnvironmentTest, APatternThatMatchesNothingIsToldWhileTheProgramRunsAndWithTheNearest) {
   EXPECT_THAT(
-      run("second_*,secnd_event,nonsense_*", "nonsense_*'"),
+      run_for("did you mean second_event?", "second_*,secnd_event,nonsense_*", "nonsense_*'"),
       ::testing::AllOf(
           HasSubstr("trapline: TRAPLINE_EVENTS: no event matches 'secnd_event'; did you mean "
                     "second_event?\n"),
@@ -110,28 +125,30 @@ TEST_F(EnvironmentTest, AnEventsFileThatIsMissingIsToldOnceForAllGroups) {
 }
 
 TEST_F(EnvironmentTest, HelpListsTheEvents) {
-  EXPECT_THAT(run("help", "second_event\n"), HasSubstr("trapline: the events of this program:\n"));
-  EXPECT_THAT(run("help", ""), HasSubstr("\nfirst_event\nsecond_event\n"));
+  const std::string head = "trapline: the events of this program:\n";
+  EXPECT_THAT(run("help", head), HasSubstr(head));
+  const std::string list = "\nfirst_event\nsecond_event\n";
+  EXPECT_THAT(run_for(list, "help", ""), HasSubstr(list));
 }
 
 TEST_F(EnvironmentTest, TheSimpleBackendWithoutANameWritesTracePid) {
-  EXPECT_EQ(run("second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  EXPECT_EQ(said_of_right("second_event", TRAPLINE_BACKEND_SIMPLE), "");
   std::ifstream file(unnamed(), std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(bytes, HasSubstr("second_event"));
   EXPECT_EQ(::unlink(unnamed().c_str()), 0);
   // No event is on: no file. An empty name: no file either.
-  EXPECT_EQ(run("-second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  EXPECT_EQ(said_of_right("-second_event", TRAPLINE_BACKEND_SIMPLE), "");
   EXPECT_NE(::access(unnamed().c_str(), F_OK), 0);
   ::setenv("TRAPLINE_TRACE_FILE", "", 1);
-  EXPECT_EQ(run("second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  EXPECT_EQ(said_of_right("second_event", TRAPLINE_BACKEND_SIMPLE), "");
   EXPECT_NE(::access(unnamed().c_str(), F_OK), 0);
   ::unsetenv("TRAPLINE_TRACE_FILE");
 }
 
 TEST_F(EnvironmentTest, TheLayoutIsChosenByTheEnvironment) {
   ::setenv("TRAPLINE_TRACE_LAYOUT", "rfc", 1);
-  EXPECT_EQ(run("second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  EXPECT_EQ(said_of_right("second_event", TRAPLINE_BACKEND_SIMPLE), "");
   std::ifstream file(unnamed(), std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   EXPECT_EQ(bytes.substr(0, 8), std::string("\xff\x11\x00\xaa\0\0\0\0", 8));
@@ -146,7 +163,7 @@ TEST_F(EnvironmentTest, TheLayoutIsChosenByTheEnvironment) {
 // What the log's opening says: this program, run anew, opens it before it lists its tests.
 std::string said_of_log(const std::string& log) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string command = "TRAPLINE_LOG='" + log + "' timeout 20 '" + program +
+  const std::string command = "TRAPLINE_LOG='" + log + "' timeout 60 '" + program +
                               "' --gtest_list_tests 2>&1 >/dev/null || echo failed";
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   std::string said;

@@ -138,17 +138,20 @@ void* run(void*) {
   }
 }
 
-// Async-signal-safe. Waits at most `seconds` for the writer thread.
+// Async-signal-safe. Waits at most `seconds` for the writer thread; a stall of both is one slice.
 void request_flush(int seconds) {
+  constexpr std::uint64_t kSlice = 50'000'000;
   const std::uint32_t wanted = requested.fetch_add(1, std::memory_order_acq_rel) + 1;
   kick();
-  const std::uint64_t until =
-      read_clock(ClockId::kMono) + static_cast<std::uint64_t>(seconds) * 1'000'000'000u;
-  for (;;) {
+  const std::uint64_t most = static_cast<std::uint64_t>(seconds) * 1'000'000'000u;
+  std::uint64_t before = read_clock(ClockId::kMono);
+  for (std::uint64_t waited = 0; waited < most;) {
     const std::uint32_t done = completed.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(done - wanted) >= 0) return;
-    if (read_clock(ClockId::kMono) >= until) return;
-    futex_wait(completed, done, {0, 50'000'000});
+    futex_wait(completed, done, {0, kSlice});
+    const std::uint64_t now = read_clock(ClockId::kMono);
+    waited += now - before < kSlice ? now - before : kSlice;
+    before = now;
   }
 }
 

@@ -14,7 +14,8 @@
 namespace trapline::record {
 namespace {
 
-constexpr int kPatience = 1000;  // ms, for a client's request
+// ms, for a client's request: a second, of which a stall of both is one slice.
+constexpr int kSlice = 50, kSlices = 20;
 
 UniqueFd make_socket() {
   return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -36,6 +37,13 @@ bool wait_for(int fd, int timeout_ms) {
     ready = ::poll(&polled, 1, timeout_ms);
   } while (ready < 0 && errno == EINTR);
   return ready > 0;
+}
+
+bool asks(int client) {
+  for (int slice = 0; slice < kSlices; ++slice) {
+    if (wait_for(client, kSlice)) return true;
+  }
+  return false;
 }
 
 std::string receive(int fd) {
@@ -74,7 +82,7 @@ FlightControl::~FlightControl() {
 void FlightControl::serve(
     const std::function<Result<std::string>(const std::string&)>& snapshot) const {
   const UniqueFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!client || !wait_for(client.get(), kPatience)) return;
+  if (!client || !asks(client.get())) return;
   const std::string why = receive(client.get());
   if (why.empty()) return;
   const auto done = snapshot(why.substr(1));

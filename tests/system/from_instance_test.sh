@@ -13,22 +13,22 @@ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 
 name=held-$$
 instance=/sys/kernel/tracing/instances/$name
 mkdir "$instance" || skip "needs instances of ftrace"
-trap 'rmdir "$instance" 2>/dev/null; rm -rf -- "$work"' EXIT
+trap 'rmdir "$instance" 2>/dev/null || true; rm -rf -- "$work"' EXIT
 
 set_up() {
   echo mono >"$instance/trace_clock"
-  echo 512 >"$instance/buffer_size_kb"
+  echo 2048 >"$instance/buffer_size_kb"
   echo 1 >"$instance/events/sched/sched_switch/enable"
   echo 1 >"$instance/events/sched/sched_waking/enable"
 }
 
 settings() { head -n 50 "$instance"/{tracing_on,trace_clock,set_event,set_event_pid,buffer_size_kb,trace_options}; }
 
-# Events of a while, and a marker; then it stands still.
+# Events of a while, of which each program makes a few, and a marker; then it stands still.
 fill() {
   echo 1 >"$instance/tracing_on"
+  for _ in {1..50}; do sleep 0.005; done
   echo "somebody's own text" >"$instance/trace_marker"
-  sleep 0.5
   echo 0 >"$instance/tracing_on"
 }
 
@@ -76,8 +76,8 @@ a_full_one_that_records_on_is_taken() {
   echo 1 >"$instance/tracing_on"
   (while :; do sleep 0.001; done) &
   load=$!
-  sleep 2
-  run timeout 20 "$trapline" record --from-instance "$name" -o "$session"
+  wait_for "events that are overwritten" grep -q '^overrun: [1-9]' "$instance"/per_cpu/cpu*/stats
+  run timeout 60 "$trapline" record --from-instance "$name" -o "$session"
   kill "$load"
   expect_equal "exit status" 0 "$status"
   expect_contains "$work/stderr" "(it records on)"
@@ -124,6 +124,12 @@ what_cannot_be_taken_is_said() {
   [ ! -e "$session" ] || fail "a folder for nothing"
 }
 
+reads_the_same_from_both() {
+  "$trapline" timeline - <"$instance/trace" | tail -n +2 >"$work/piped"
+  "$trapline" timeline "$instance/trace" | tail -n +2 >"$work/named"
+  [ -s "$work/named" ] && cmp "$work/piped" "$work/named"
+}
+
 # Without a copy: it has no size, and reading it takes nothing away.
 the_live_text_is_read_in_place() {
   set_up
@@ -136,14 +142,8 @@ the_live_text_is_read_in_place() {
   expect_contains "$work/stdout" "times in units of 1000 ns"
   of_trace "$instance/trace" >"$work/still"
   cmp "$work/wanted" "$work/still" || fail "reading it changed it"
-  # The kernel forgets names of threads meanwhile, where others are busy.
-  for _ in 1 2 3 4 5; do
-    cat "$instance/trace" >"$work/before"
-    "$trapline" timeline - <"$instance/trace" >"$work/piped"
-    "$trapline" timeline "$instance/trace" >"$work/named"
-    if cmp -s "$work/before" "$instance/trace"; then break; fi
-  done
-  tail -n +2 "$work/piped" | cmp - <(tail -n +2 "$work/named") || fail "the standard input is read otherwise"
+  # The kernel forgets names of threads between the two, where others are busy.
+  wait_for "standard input that is read as the file is" reads_the_same_from_both
   run "$trapline" info "$instance/trace_pipe"
   expect_equal "exit status of trace_pipe" 2 "$status"
   expect_contains "$work/stderr" "has no end"

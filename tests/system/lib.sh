@@ -79,20 +79,21 @@ guard_of() {  # guard_of PID
   done
 }
 
+# A guard is at work once it holds nothing but its pipe: it is forked before the instance is made, and may come to
+# run much later.
+has_guard() { [ "$(echo "/proc/$(guard_of "$1")/fd/"*)" = "/proc/$(guard_of "$1")/fd/0" ]; }
+
 # As what kills a whole cgroup.
 kill_with_guard() {  # kill_with_guard PID
-  local guard
-  guard=$(guard_of "$1")
-  [ -n "$guard" ] || fail "process $1 has no guard"
-  kill -KILL "$guard" "$1"
+  wait_for "guard of process $1" has_guard "$1"
+  kill -KILL "$(guard_of "$1")" "$1"
 }
 
-wait_for() {  # wait_for WHAT COMMAND...
-  local what=$1 tries
+wait_for() {  # wait_for WHAT COMMAND...: a machine that is busy or stands still for a while takes long
+  local what=$1 until=$((SECONDS + 60))
   shift
-  for ((tries = 0; tries < 600; ++tries)); do
-    if "$@" 2>/dev/null; then return; fi
+  until "$@" 2>/dev/null; do
+    [ "$SECONDS" -lt "$until" ] || fail "no $what within 60 s"
     sleep 0.05
   done
-  fail "no $what within 30 s"
 }

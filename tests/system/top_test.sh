@@ -18,11 +18,11 @@ needs_tracefs() {
   [ -d /sys/kernel/tracing/events/kvm ] || skip "needs the kvm module"
 }
 
-until_true() {  # until_true WHAT COMMAND...: at most 30 s
-  local what=$1 tries=300
+until_true() {  # until_true WHAT COMMAND...: at most 60 s
+  local what=$1 until=$((SECONDS + 60))
   shift
   until "$@"; do
-    [ $((tries -= 1)) -gt 0 ] || fail "it did not happen: $what"
+    [ "$SECONDS" -lt "$until" ] || fail "it did not happen: $what"
     sleep 0.1
   done
 }
@@ -31,6 +31,7 @@ instance_of() { compgen -G "$instances/trapline-$1-*" >/dev/null; }
 has_no_instance() { ! instance_of "$1"; }
 shows() { tmux -L "$terminal" capture-pane -p | grep -qF -- "$1"; }
 press() { tmux -L "$terminal" send-keys "$@"; }
+has_lines() { [ "$(wc -l <"$work/lines")" -ge "$1" ]; }
 lacks() { ! shows "$1"; }
 ended() { ! tmux -L "$terminal" list-sessions >/dev/null 2>&1; }
 
@@ -181,10 +182,17 @@ prometheus_has_what_the_report_counts() {
 
 an_open_session_is_read_as_it_grows_and_to_its_end() {
   needs_tracefs
-  "$trapline" record -o "$work/run" --sched -- sleep 6 2>"$work/recorder" &
-  local recorder=$!
+  # shellcheck disable=SC2016 # the command expands it
+  "$trapline" record -o "$work/run" --sched -- sh -c 'until [ -e "$0" ]; do sleep 0.1; done' "$work/enough" \
+    2>"$work/recorder" &
+  local recorder=$! reader
+  background=$recorder
   until_true "the session begins" test -s "$work/run/raw/start.json"
-  "$trapline" top --batch "$work/run" >"$work/lines" 2>"$work/stderr" || fail "$(cat "$work/stderr")"
+  "$trapline" top --batch "$work/run" >"$work/lines" 2>"$work/stderr" &
+  reader=$!
+  until_true "it is read as it grows" has_lines 3
+  touch "$work/enough"
+  wait "$reader" || fail "$(cat "$work/stderr")"
   wait "$recorder" || fail "$(cat "$work/recorder")"
   grep -q 'the recording has ended' "$work/stderr" || fail "stderr is: $(cat "$work/stderr")"
   expect_equal "events" "$("$trapline" info "$work/run" | sed -n 's/^  events *//p' | head -n 1 | tr -d ,)" \

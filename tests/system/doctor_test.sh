@@ -181,7 +181,7 @@ the_commands_of_a_guest_close_the_gaps() {
     mount --bind ports /sys/class/virtio-ports
     cp "$(command -v sleep)" bin/qemu-ga
     printf "#!/bin/sh\n[ \"\$*\" = ptp_kvm ] && echo KVM virtual PTP >%s/ptp/ptp0/clock_name\n" "$PWD" >bin/modprobe
-    printf "#!/bin/sh\n[ \"\$*\" = \"start qemu-guest-agent\" ] && { %s/bin/qemu-ga 60 >/dev/null 2>&1 & }\n" "$PWD" >bin/systemctl
+    printf "#!/bin/sh\n[ \"\$*\" = \"start qemu-guest-agent\" ] && { %s/bin/qemu-ga 60 >/dev/null 2>&1 & until grep -q qemu-ga /proc/\$!/comm; do :; done; }\n" "$PWD" >bin/systemctl
     chmod +x bin/*
     for check in PTP_KVM "guest agent"; do
       "$1" doctor >seen || [ $? = 1 ]

@@ -11,16 +11,31 @@ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 
 command -v perf >/dev/null || skip "needs perf (package linux-perf)"
 perf record -q -e cpu-clock:k -o "$work/try" -- true >"$work/stdout" 2>"$work/stderr" || skip "perf cannot sample here"
 
-# Two threads that are in the kernel nearly all of the time, for SECONDS.
+# Two threads that are in the kernel nearly all of the time: until there is the file ENOUGH, where it is named, else for a
+# second and a half, in which each had a CPU for half a second, however busy the machine is.
 busy='import os, threading, time
-def work(end=time.monotonic() + float(os.environ.get("SECONDS_BUSY", "1.5"))):
+enough, end = os.environ.get("ENOUGH"), time.monotonic() + 1.5
+def goes_on():
+    return not os.path.exists(enough) if enough else time.monotonic() < end or time.thread_time() < 0.5
+def work():
     fd = os.open("/dev/zero", os.O_RDONLY)
-    while time.monotonic() < end: os.read(fd, 1 << 20)
+    while goes_on(): os.read(fd, 1 << 20)
 other = threading.Thread(target=work); other.start(); work(); other.join()'
 
 record() {
   run "$trapline" record -o "$session" --no-kvm --events sched:sched_switch "$@" -- python3 -c "$busy"
 }
+
+record_until_enough() {  # record_until_enough ARGUMENT... ; its pid in $recorder, that of the threads in $load
+  ENOUGH=$work/enough "$trapline" record -o "$session" --no-kvm --events sched:sched_switch "$@" -- \
+    python3 -c "$busy" >"$work/stdout" 2>"$work/stderr" &
+  recorder=$!
+  wait_for "load" pgrep -P "$recorder" -x python3
+  load=$(pgrep -P "$recorder" -x python3)
+}
+
+# has_run THREAD SECONDS: it had a CPU for so long.
+has_run() { [ "$(awk '{ print int($14 + $15) }' "/proc/$1/task/$1/stat")" -ge $(($2 * $(getconf CLK_TCK))) ]; }
 
 perf_reads_the_samples_that_we_read() {
   record --kernel-samples 1000
@@ -80,20 +95,20 @@ a_clock_that_perf_lacks_is_refused_before_anything_is_made() {
 }
 
 samples_that_find_no_room_are_counted() {
-  # A stopped recorder reads no buffer.
-  SECONDS_BUSY=6 "$trapline" record -o "$session" --no-kvm --events sched:sched_switch --kernel-samples 2000 -- \
-    python3 -c "$busy" >"$work/stdout" 2>"$work/stderr" &
-  local recorder=$! told lost
-  sleep 0.5
+  local recorder load told lost
+  record_until_enough --kernel-samples 2000
+  # A stopped recorder reads no buffer; one holds a thread's samples of about five seconds.
+  wait_for "work" has_run "$load" 1
   kill -STOP "$recorder"
-  sleep 5
+  wait_for "more samples than there is room for" has_run "$load" 8
+  touch "$work/enough"
   kill -CONT "$recorder"
   wait "$recorder" || fail "it failed: $(cat "$work/stderr")"
   lost=$(perf report -D -i "$session/perf.data" 2>/dev/null | sed -nE 's/.*PERF_RECORD_LOST.*lost:? *([0-9]+).*/\1/p' |
     awk '{ sum += $1 } END { print sum + 0 }')
   told=$(sed -nE 's/.*warning: ([0-9]+) samples were lost.*/\1/p' "$work/stderr")
   expect_equal "lost samples" "$lost" "${told:-0}"
-  [ "$lost" -gt 0 ] || skip "the machine is too busy: no buffer was full"
+  [ "$lost" -gt 0 ] || skip "the kernel takes fewer samples: no buffer was full"
 }
 
 a_thread_has_its_name_from_the_time_when_it_is_sampled() {
@@ -108,26 +123,40 @@ a_thread_has_its_name_from_the_time_when_it_is_sampled() {
     fail "a thread has samples before its name: $(head "$work/times")"
 }
 
+series() { "$trapline" timeline "$session" 2>/dev/null | grep -c 'trapline: sync records, series' || true; }
+has_series() { [ "$(series)" -ge "$1" ]; }
+
 # Their events are no reason why tracing cannot be switched off.
 more_threads_than_descriptors_are_counted() {
-  local sleepers='import threading, time
-for _ in range(400): threading.Thread(target=time.sleep, args=(2,)).start()'
+  local recorder seen sleepers='import os, sys, threading, time
+ended = threading.Event()
+for _ in range(400): threading.Thread(target=ended.wait).start()
+open(sys.argv[1] + "/started", "w").close()
+while not os.path.exists(sys.argv[1] + "/enough"): time.sleep(0.05)
+ended.set()'
   (
     ulimit -n 400
     exec setpriv --inh-caps=-sys_resource --bounding-set=-sys_resource "$trapline" record -o "$session" --no-kvm \
-      --events sched:sched_switch --kernel-samples 100 -- python3 -c "$sleepers"
-  ) >"$work/stdout" 2>"$work/stderr" || fail "it failed: $(cat "$work/stderr")"
+      --events sched:sched_switch --kernel-samples 100 -- python3 -c "$sleepers" "$work"
+  ) >"$work/stdout" 2>"$work/stderr" &
+  recorder=$!
+  wait_for "all threads" test -e "$work/started"
+  # The recorder looks at them after it has written each.
+  seen=$(series)
+  wait_for "sync records" has_series $((seen + 2))
+  touch "$work/enough"
+  wait "$recorder" || fail "it failed: $(cat "$work/stderr")"
   expect_contains "$work/stderr" "threads lack samples"
   expect_contains "$work/stderr" "no descriptor for its event"
   ! grep "Too many open files" "$work/stderr" || fail "others found no descriptor"
 }
 
 a_file_at_the_limit_of_its_size_kills_no_recorder() {
-  SECONDS_BUSY=4 "$trapline" record -o "$session" --no-kvm --events sched:sched_switch --kernel-samples 1000 -- \
-    python3 -c "$busy" >"$work/stdout" 2>"$work/stderr" &
-  local recorder=$! status=0
-  sleep 1
+  local recorder load status=0
+  record_until_enough --kernel-samples 1000
   prlimit --pid "$recorder" --fsize=100000
+  wait_for "end of the recording" grep -q "File too large" "$work/stderr"
+  touch "$work/enough"
   wait "$recorder" || status=$?
   expect_equal "exit status" 1 "$status"
   expect_contains "$work/stderr" "File too large"

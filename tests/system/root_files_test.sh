@@ -32,10 +32,11 @@ start() {
 }
 
 a_link_in_the_session_leads_nowhere() {
-  start run --duration 2s
+  start run
   for name in raw/cmdlines.new session.json.new raw/plan.json.new trace.dat; do
-    "${attacker[@]}" ln -s "$victim/f1" "run/$name"
+    "${attacker[@]}" ln -sf "$victim/f1" "run/$name" # also where the recorder has one just now
   done
+  kill -TERM "$recorder"
   wait "$recorder" || true
   victims_are_untouched
   "${attacker[@]}" ln -sfn "$victim" run/raw
@@ -50,9 +51,12 @@ files_swapped_in_the_session_stay_roots() {
   cp "$here/swap_race.py" "$work"
   while [ $SECONDS -lt $end ]; do
     rm -rf "$home/run" "$home/run.old"
-    start run --duration 1s
+    start run
     "${attacker[@]}" "$python" "$work/swap_race.py" run "$victim" >"$work/swaps" &
     swapper=$!
+    wait_for "the attacker's first swaps" test -e run/bait
+    sleep 1 # of a race
+    kill -TERM "$recorder" || true
     wait "$recorder" || true
     "${as_sudo[@]}" timeout 20 "$trapline" record --finish run >"$work/stdout" 2>"$work/stderr" || true
     "${as_sudo[@]}" timeout 20 "$trapline" record -o run --duration 100ms >"$work/stdout" 2>"$work/stderr" || true
@@ -189,11 +193,13 @@ root_goes_nowhere_by_name() {
     for _ in 1 2 3; do audit "$sudo" record -o "$session" --duration 300ms --symbols /proc/kallsyms; done
     audit "$sudo" record --finish "$session"
     audit "$sudo" record -o "$session.u" --user nobody --duration 300ms -- true
-    trace=$work/flight audit "$sudo" record --flight 2s --duration 5s -o "flight$sudo" &
+    rm -f "$work/flight.stderr"
+    trace=$work/flight audit "$sudo" record --flight 2s -o "flight$sudo" &
     recorder=$!
-    wait_for "flight recorder" test -S "flight$sudo/control"
+    wait_for "flight recorder" grep -q "kill -USR1 [0-9]" "$work/flight.stderr"
     sleep 1
     audit "$sudo" snapshot "flight$sudo"
+    kill -TERM "$(sed -n 's/.*kill -USR1 \([0-9]*\).*/\1/p' "$work/flight.stderr")"
     wait "$recorder" || fail "the flight recorder's audit"
     [ -n "$(find "flight$sudo" -name session.json)" ] || fail "no snapshot was written"
     audit "$sudo" top --batch --count 1 --interval 200ms --prometheus "$home/prom$sudo"

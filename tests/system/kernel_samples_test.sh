@@ -97,12 +97,14 @@ a_clock_that_perf_lacks_is_refused_before_anything_is_made() {
 samples_that_find_no_room_are_counted() {
   local recorder load told lost
   record_until_enough --kernel-samples 2000
-  # A stopped recorder reads no buffer; one holds a thread's samples of about five seconds.
+  # A stopped recorder reads no buffer; one holds a thread's samples of about three seconds. What was lost stands
+  # before the next sample that found room.
   wait_for "work" has_run "$load" 1
   kill -STOP "$recorder"
-  wait_for "more samples than there is room for" has_run "$load" 8
-  touch "$work/enough"
+  wait_for "more samples than there is room for" has_run "$load" 6
   kill -CONT "$recorder"
+  wait_for "samples after those" has_run "$load" 8
+  touch "$work/enough"
   wait "$recorder" || fail "it failed: $(cat "$work/stderr")"
   lost=$(perf report -D -i "$session/perf.data" 2>/dev/null | sed -nE 's/.*PERF_RECORD_LOST.*lost:? *([0-9]+).*/\1/p' |
     awk '{ sum += $1 } END { print sum + 0 }')

@@ -69,7 +69,7 @@ the_commands_for_a_kvm_host_work_as_they_stand() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   command_for_box
   write_inside
-  run "$scripts/kvm-box" --out "$work/out" --timeout 240 "${box_files[@]}" "$work/inside"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 400 "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
   # Question 6: the output has the form of the document's.

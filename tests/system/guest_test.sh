@@ -9,7 +9,7 @@ common=(-display none -nodefaults -no-reboot)
 text=$'trapline demo guest\nhalf way\nleaving now'
 
 x86_64_guest_runs_to_its_end() {
-  run timeout 60 "$qemu/qemu-system-x86_64" -accel tcg "${common[@]}" -machine pc,hpet=on -m 64 \
+  run timeout 200 "$qemu/qemu-system-x86_64" -accel tcg "${common[@]}" -machine pc,hpet=on -m 64 \
     -kernel "$guests/demo-guest.elf" -device isa-debugcon,iobase=0x402,chardev=c \
     -chardev "file,id=c,path=$work/console" -device isa-debug-exit,iobase=0x501
   expect_equal "exit status" 1 "$status"
@@ -18,7 +18,7 @@ x86_64_guest_runs_to_its_end() {
 }
 
 arm64_guest_runs_to_its_end() {
-  run timeout 60 "$qemu/qemu-system-aarch64" -accel tcg "${common[@]}" -M virt,gic-version=3 \
+  run timeout 200 "$qemu/qemu-system-aarch64" -accel tcg "${common[@]}" -M virt,gic-version=3 \
     -cpu cortex-a57 -m 128 -kernel "$guests/demo-guest-arm64.elf" -serial "file:$work/console"
   expect_equal "exit status" 0 "$status"
   expect_equal "console" "$text" "$(cat "$work/console")"

@@ -37,7 +37,7 @@ runs_a_script_and_brings_back_its_files_without_root() {
   echo "from the outside" >"$work/file"
   as_ordinary_user
   run "${user[@]}" "$box" --out "$work/out" --file "$work/file:brought" --env "GREETING=it's \"fine\" \$HOME" \
-    --timeout 120 "$work/good"
+    --timeout 400 "$work/good"
   expect_equal "exit status" 0 "$status"
   expect_equal "owner of the results" "${user:+65534}" "${user:+$(stat -c %u "$work/out/greeting")}"
   expect_equal "a variable with all kinds of quotes" "it's \"fine\" \$HOME" "$(cat "$work/out/greeting")"
@@ -49,7 +49,7 @@ runs_a_script_and_brings_back_its_files_without_root() {
 
 passes_on_the_failure_of_a_script() {
   script bad 'echo what went wrong' 'exit 7'
-  run "$box" --out "$work/out" --timeout 120 "$work/bad"
+  run "$box" --out "$work/out" --timeout 400 "$work/bad"
   expect_equal "exit status" 7 "$status"
   expect_contains "$work/stderr" "what went wrong"
 }

@@ -645,7 +645,7 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   mkdir "$work/small"
   mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
   session=$work/small/run.trapline
-  start_recorder --no-kvm --syscalls -- timeout 50 sh -c \
+  start_recorder --no-kvm --syscalls -- timeout 200 sh -c \
     'until grep -q "No space" "$0"; do dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done
      echo the command ended' "$work/stderr"
   end_recorder
@@ -690,7 +690,7 @@ a_full_disk_costs_a_snapshot_what_it_says() {
   mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
   session=$work/small/run.trapline
   demo_qemu -accel kvm -cpu host,-arch-capabilities
-  start_recorder --syscalls --snapshot-on 'exit > 20us' -- timeout 50 sh -c \
+  start_recorder --syscalls --snapshot-on 'exit > 20us' -- timeout 200 sh -c \
     '"$@" & until grep -q "No space" "$0"; do
        dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done; kill $!; wait' \
     "$work/stderr" "${qemu_command[@]}"
@@ -945,7 +945,7 @@ chmod +x load
 ./trapline record -o "$OUT/run" --sched --events syscalls:sys_enter_sched_rr_get_interval -- ./load
 END
   chmod +x "$work/inside"
-  run "$scripts/kvm-box" --cpus 2 --out "$work/out" --timeout 150 "${box_files[@]}" "$work/inside"
+  run "$scripts/kvm-box" --cpus 2 --out "$work/out" --timeout 400 "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
   # It was away.
@@ -983,7 +983,7 @@ grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
   --around 20ms -- ./vm
 demo_guest_finished "$OUT/guest.txt"
 END
-  run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${box_files[@]}" "$work/inside"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 400 --env LIMIT=1ms "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
   expect_contains "$work/out/output.txt" "the doctor's command: modprobe kvm_amd"

@@ -33,7 +33,7 @@ exits_of() {
 its_devices_are_in_the_report_as_its_guest_used_them() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   build_example
-  run "$scripts/kvm-box" --out "$work/out" --timeout 150 --file "$work/vmm/vmm" \
+  run "$scripts/kvm-box" --out "$work/out" --timeout 400 --file "$work/vmm/vmm" \
     --file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" --env "EVENTS=-e kvm" "$scripts/box/record-vmm"
   expect_equal "exit status of the box" 0 "$status"
   expect_contains "$work/out/guest.txt" "half way"

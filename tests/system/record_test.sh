@@ -542,6 +542,10 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
 has_no_instance() { ! compgen -G "$instances/trapline-$1-*" >/dev/null; }
 is_gone() { ! grep -qs '^State:.[^Z]' "/proc/$1/status"; }
 records() { grep -qs 1 "$instances/trapline-$1-"*/tracing_on; }
+# has_statistic PID NAME: one that is not 0 for one CPU of its instance.
+has_statistic() { grep -qs "^$2: [1-9]" "$instances/trapline-$1-"*/per_cpu/cpu*/stats; }
+has_events() { has_statistic "$1" "read events"; }
+has_overwritten() { has_statistic "$1" overrun; }
 does_not_record() { ! records "$1"; }
 is_small() { grep -qsE '^([0-9]|[1-5][0-9]|6[0-4])( |$)' "$instances/trapline-$1-"*/buffer_size_kb; }
 
@@ -776,12 +780,12 @@ says_that_somebody_meddled_with_the_instance() {
 
 events_that_another_process_reads_are_a_loss() {
   local instance taken
-  start_recorder --no-kvm --syscalls --duration 3
-  wait_for pages test -e "$session/raw/start.json"
+  start_recorder --no-kvm --syscalls
+  wait_for "events" has_events "$recorder"
   instance=$(compgen -G "$instances/trapline-$recorder-*")
-  wait_for "recording" grep -q 1 "$instance/tracing_on"
   cat "$instance/trace" >/dev/null  # takes nothing away
   timeout 1 cat "$instance/trace_pipe" >"$work/theirs" || true
+  kill -TERM "$recorder"
   end_recorder
   expect_equal "exit status" 0 "$status"
   if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
@@ -797,11 +801,6 @@ events_that_another_process_reads_are_a_loss() {
   expect_equal "taken by nobody" 0 "$(json 'sum(l.get("read_by_others", 0) for l in s["losses"])')"
   nothing_left "$recorder"
 }
-
-# has_statistic PID NAME: one that is not 0 for one CPU of its instance.
-has_statistic() { grep -qs "^$2: [1-9]" "$instances/trapline-$1-"*/per_cpu/cpu*/stats; }
-has_events() { has_statistic "$1" "read events"; }
-has_overwritten() { has_statistic "$1" overrun; }
 
 losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
   local tries theirs ours

@@ -13,7 +13,7 @@ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 
 name=held-$$
 instance=/sys/kernel/tracing/instances/$name
 mkdir "$instance" || skip "needs instances of ftrace"
-trap 'rmdir "$instance" 2>/dev/null || true; rm -rf -- "$work"' EXIT
+trap 'end_jobs; rmdir "$instance" 2>/dev/null || true; rm -rf -- "$work"' EXIT
 
 set_up() {
   echo mono >"$instance/trace_clock"

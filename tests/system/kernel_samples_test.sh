@@ -11,8 +11,8 @@ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 
 command -v perf >/dev/null || skip "needs perf (package linux-perf)"
 perf record -q -e cpu-clock:k -o "$work/try" -- true >"$work/stdout" 2>"$work/stderr" || skip "perf cannot sample here"
 
-# Two threads that are in the kernel nearly all of the time: until there is the file ENOUGH, where it is named, else for a
-# second and a half, in which each had a CPU for half a second, however busy the machine is.
+# Two threads that are in the kernel nearly all of the time: until there is the file ENOUGH where it is named, else for
+# a second and a half, and until each had a CPU for half a second, however busy the machine is.
 busy='import os, threading, time
 enough, end = os.environ.get("ENOUGH"), time.monotonic() + 1.5
 def goes_on():

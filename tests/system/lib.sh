@@ -6,7 +6,15 @@
 scripts=$TRAPLINE_SOURCE_DIR/scripts
 work=$(mktemp -d)
 export TRAPLINE_CONFIG=  # the defaults of whoever runs the tests are left out
-trap 'rm -rf -- "$work"' EXIT
+trap 'end_jobs; rm -rf -- "$work"' EXIT
+
+# A test that fails leaves no recorder, and no load, to those after it.
+end_jobs() {
+  local pids
+  mapfile -t pids < <(jobs -p)
+  kill "${pids[@]}" 2>/dev/null || true
+  kill -CONT "${pids[@]}" 2>/dev/null || true
+}
 
 fail() {
   if [ -s "$work/stderr" ]; then tail -n 40 -- "$work/stderr" | sed 's/^/  | /' >&2; fi

@@ -7,8 +7,6 @@ trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 instances=/sys/kernel/tracing/instances
 session=$work/run.trapline
 here=$(dirname -- "$0")
-# A test that fails leaves no recorder to those after it.
-trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf -- "$work"' EXIT
 
 [ "$(id -u)" = 0 ] || skip "needs root"
 mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||

@@ -30,6 +30,7 @@ until_true() {  # until_true WHAT COMMAND...: at most 60 s
 instance_of() { compgen -G "$instances/trapline-$1-*" >/dev/null; }
 has_no_instance() { ! instance_of "$1"; }
 shows() { tmux -L "$terminal" capture-pane -p | grep -qF -- "$1"; }
+shows_events() { tmux -L "$terminal" capture-pane -p | grep -qE '[1-9][0-9,]* events/s'; }
 press() { tmux -L "$terminal" send-keys "$@"; }
 has_lines() { [ "$(wc -l <"$work/lines")" -ge "$1" ]; }
 lacks() { ! shows "$1"; }
@@ -231,8 +232,8 @@ on_an_intel_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_
 what_is_saved_is_a_session() {
   needs_tracefs
   (cd "$work" && start 80 24)
-  until_true "figures" shows 'events/s'
-  sleep 2
+  # There is something to save.
+  until_true "events" shows_events
   press w
   until_true "it is saved" shows 'saved the last'
   press q

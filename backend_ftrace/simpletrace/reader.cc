@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/simpletrace/format.h"
 
 namespace trapline::simpletrace {
@@ -79,8 +80,7 @@ Result<void> Reader::read_header() {
   }
   const auto found = layout_of({buffer_.get() + begin_, end_ - begin_});
   if (!found) {
-    constexpr std::string_view kTraceDat = "\x17\x08\x44tracing";
-    if (std::string_view(buffer_.get() + begin_, end_ - begin_).starts_with(kTraceDat))
+    if (std::string_view(buffer_.get() + begin_, end_ - begin_).starts_with(kTraceDatMagic))
       return fail("{}: is not a simpletrace file but a trace.dat; trapline report reads it", path_);
     return fail(ErrorKind::kDamaged,
                 "{}: is not a simpletrace file (its first bytes are neither QEMU's nor the RFC's)",

@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/trace_dat_magic.h"
 
 namespace trapline::record {
 namespace {
@@ -100,7 +101,7 @@ void append_text_symbols(std::istream& lines, bool all, std::string& out) {
 Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector<EventName>& events,
                                    std::size_t page_size, TextSymbols symbols) {
   const std::string folder = tracefs + "/events";
-  std::string head = "\x17\x08\x44tracing6"s + '\0';
+  std::string head = std::string(kTraceDatMagic) + "6\0"s;
   head.push_back(std::endian::native == std::endian::little ? '\0' : '\1');
   head.push_back(static_cast<char>(sizeof(long)));
   append(head, static_cast<std::uint32_t>(page_size));

@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/session_json.h"
@@ -28,7 +29,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLook = 1U << 20;
 constexpr std::array<const char*, 5> kParts{"trace.dat", "perf.data", "uftrace.data", "qemu.log",
                                             "trace.bin"};
-constexpr std::string_view kTraceDatMagic = "\x17\x08\x44tracing";
 constexpr const char* kGuestSyncs = "sync.txt";  // beside them
 constexpr const char* kExpected =
     "expected a trace.dat, a perf.data, a uftrace data directory, a simpletrace file, a QEMU log "

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/trace_dat_magic.h"
 #include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kMagic = "\x17\x08\x44tracing"sv;
 constexpr std::uint64_t kLargestSection = 32u << 20;
 constexpr std::size_t kMostFormats = 65536;  // common_type has 16 bits
 constexpr std::size_t kLongestName = 255;
@@ -39,7 +39,8 @@ std::string chosen_clock(std::string_view list) {
 }  // namespace
 
 Result<Layout> LayoutReader::read() {
-  if (reader_.bytes(std::min<std::uint64_t>(kMagic.size(), file_.size())) != kMagic) {
+  if (reader_.bytes(std::min<std::uint64_t>(kTraceDatMagic.size(), file_.size())) !=
+      kTraceDatMagic) {
     return fail(ErrorKind::kDamaged,
                 "{}: not a trace.dat file (its first bytes are not trace-cmd's); record one with "
                 "trace-cmd record or trapline record",

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/trace_dat_magic.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -34,7 +35,7 @@ Result<void> LayoutReader::read_v6() {
 }
 
 Result<TracingData> LayoutReader::read_tracing_data() {
-  reader_.expect("\x17\x08\x44tracing"sv);
+  reader_.expect(kTraceDatMagic);
   const std::string version = reader_.c_string();
   layout_.order = reader_.number<std::uint8_t>() == 0 ? std::endian::little : std::endian::big;
   reader_.set_order(layout_.order);

@@ -1,11 +1,91 @@
-// What a program's own events can tell, which are read as markers are: simpletrace files, QEMU's
-// logs.
+// A program's own events, which are read as markers are: simpletrace files, QEMU's logs.
 #pragma once
 
-#include "merge/model/capabilities.h"
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/saturated_sum.h"
+#include "backend_ftrace/base/text.h"
+#include "merge/source/source.h"
 
 namespace trapline {
 
-inline constexpr Capabilities kProgramsEvents{.markers = true};
+// They are out of order by less than a window of `most` of them, and come out in order.
+class ProgramsEvents : public Source {
+ public:
+  Read next(Event& event) override {
+    while (!ended_ && window_.size() < most_) read_more();
+    if (window_.empty()) return Read::kEnd;
+    std::pop_heap(window_.begin(), window_.end(), later);
+    current_ = std::move(window_.back());
+    window_.pop_back();
+    if (current_.at < last_) {  // out of order by more than the window
+      ++counters_.damaged_events;
+      current_.at = last_;
+    }
+    event = Event{};
+    event.at = Timestamp(current_.at);
+    event.thread = ThreadId{current_.thread};
+    if (current_.dropped != 0) {
+      event.payload = Lost{Timestamp(last_), event.at, current_.dropped};
+      event.at = Timestamp(last_);
+      counters_.lost_events = saturated_sum(counters_.lost_events, current_.dropped);
+      ++counters_.gaps;
+    } else {
+      event.payload = Marker{current_.text};
+      ++counters_.events;
+    }
+    last_ = current_.at;
+    return Read::kEvent;
+  }
+
+  const Result<void>& status() const override { return status_; }
+  const SourceInfo& info() const override { return info_; }
+  SourceCounters counters() const override { return counters_; }
+  Capabilities capabilities() const override { return {.markers = true}; }
+  Description describe() const override {
+    Description is = Source::describe();
+    is.has = capabilities();
+    return is;
+  }
+  std::string event_name(const Event&) const override {
+    return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
+  }
+  std::string event_text(const Event&) const override { return printable(current_.text); }
+
+ protected:
+  struct Held {
+    std::uint64_t at = 0;
+    std::int32_t thread = 0;
+    std::string text;
+    std::uint64_t dropped = 0;  // so many events, in place of one
+    std::uint64_t number = 0;   // keeps the file's order among equal times
+  };
+  explicit ProgramsEvents(std::size_t most) : most_(most) {}
+  // Holds the next one, if it is an event, or notes the end.
+  virtual void read_more() = 0;
+  void hold(Held held) {
+    held.number = number_++;
+    window_.push_back(std::move(held));
+    std::push_heap(window_.begin(), window_.end(), later);
+  }
+
+  bool ended_ = false;
+  SourceInfo info_;
+  Result<void> status_;
+
+ private:
+  static bool later(const Held& a, const Held& b) {
+    return std::pair(a.at, a.number) > std::pair(b.at, b.number);
+  }
+
+  std::size_t most_;
+  std::vector<Held> window_;  // a heap, the earliest first
+  Held current_;
+  std::uint64_t number_ = 0, last_ = 0;
+  SourceCounters counters_;
+};
 
 }  // namespace trapline

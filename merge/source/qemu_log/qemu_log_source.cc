@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <vector>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/source/file.h"
 #include "merge/source/programs_events.h"
 
@@ -12,7 +10,6 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kBlock = 256U << 10;
-constexpr std::size_t kWindow = 1024;
 
 template <typename T>
 bool take(std::string_view& text, T& value, char until) {
@@ -22,9 +19,9 @@ bool take(std::string_view& text, T& value, char until) {
   return true;
 }
 
-class QemuLogSource final : public Source {
+class QemuLogSource final : public ProgramsEvents {
  public:
-  explicit QemuLogSource(File file) : file_(std::move(file)) {
+  explicit QemuLogSource(File file) : ProgramsEvents(1024), file_(std::move(file)) {
     info_.path = file_.path();
     info_.kind = "QEMU log";
     info_.clock = "real";
@@ -32,34 +29,6 @@ class QemuLogSource final : public Source {
     info_.role = Role::kHostProgram;
   }
 
-  Read next(Event& event) override {
-    while (!ended_ && window_.size() < kWindow) hold();
-    if (window_.empty()) return Read::kEnd;
-    std::pop_heap(window_.begin(), window_.end(), later);
-    current_ = std::move(window_.back());
-    window_.pop_back();
-    if (current_.at < last_) {
-      ++counters_.damaged_events;
-      current_.at = last_;
-    }
-    last_ = current_.at;
-    event = {};
-    event.at = Timestamp(current_.at);
-    event.thread = ThreadId{current_.thread};
-    event.payload = Marker{current_.text};
-    ++counters_.events;
-    return Read::kEvent;
-  }
-
-  const Result<void>& status() const override { return status_; }
-  const SourceInfo& info() const override { return info_; }
-  SourceCounters counters() const override { return counters_; }
-  Capabilities capabilities() const override { return kProgramsEvents; }
-  Description describe() const override {
-    Description is = Source::describe();
-    is.has = capabilities();
-    return is;
-  }
   // Lines are out of order by less than a block.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     const std::uint64_t size = file_.size(), tail = size - std::min<std::uint64_t>(size, kBlock);
@@ -73,22 +42,8 @@ class QemuLogSource final : public Source {
   std::vector<std::pair<std::string, std::string>> facts() const override {
     return {{"format", "QEMU log with timestamps"}, {"other lines", std::to_string(other_lines_)}};
   }
-  std::string event_name(const Event&) const override {
-    return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
-  }
-  std::string event_text(const Event&) const override { return printable(current_.text); }
 
  private:
-  struct Held {
-    std::uint64_t at = 0;
-    std::uint64_t number = 0;  // keeps the file's order among equal times
-    std::int32_t thread = 0;
-    std::string text;
-  };
-  static bool later(const Held& a, const Held& b) {
-    return std::pair(a.at, a.number) > std::pair(b.at, b.number);
-  }
-
   // The least and the greatest time of the lines that lie whole in the block from `offset` on.
   [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> times_in(
       std::uint64_t offset) const {
@@ -126,7 +81,7 @@ class QemuLogSource final : public Source {
   }
 
   // The next line into the window, when it is an event's. A last line without its end was cut off.
-  void hold() {
+  void read_more() override {
     std::size_t end = block_.find('\n', at_);
     while (end == block_.npos && block_.size() - at_ < kLongestLine) {
       if (!fill()) {
@@ -142,21 +97,14 @@ class QemuLogSource final : public Source {
       ++other_lines_;
       return;
     }
-    window_.push_back({line->at, number_++, line->thread, std::string(line->text)});
-    std::push_heap(window_.begin(), window_.end(), later);
+    hold({line->at, line->thread, std::string(line->text)});
   }
 
   File file_;
   std::string block_;
   std::size_t at_ = 0;
   std::uint64_t offset_ = 0;
-  std::vector<Held> window_;
-  Held current_;
-  std::uint64_t number_ = 0, last_ = 0, other_lines_ = 0;
-  bool ended_ = false;
-  SourceInfo info_;
-  SourceCounters counters_;
-  Result<void> status_;
+  std::uint64_t other_lines_ = 0;
 };
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "merge/report/notes.h"
 #include "merge/report/phase_spec.h"
 #include "merge/report/run.h"
-#include "merge/session/session_json.h"
 
 namespace trapline::cli {
 namespace {
@@ -243,11 +242,10 @@ int run_report(ReportArguments& options) {
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
-  const auto missing = missing_of_sessions(options.pass.input.paths);
-  if (counters.gaps == 0 && missing.empty()) return 0;
+  if (counters.gaps == 0 && run->report.missing.empty()) return 0;
   if (counters.gaps != 0)
     say(losses_note(counters.lost_events, counters.gaps, counters.gaps_uncounted));
-  for (const std::string& sentence : missing) say(sentence);
+  for (const std::string& sentence : run->report.missing) say(sentence);
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 

@@ -140,6 +140,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   if (needs_waits_) report_waits(report, names);
   if (options_.guest || report.rows_of == RowsOf::kCalls)
     fill_guest_functions(report, pipeline, options_.top);
+  report.missing = input_.missing;
   report.notes = input_.notes;
   note_sources(names.timeline, report.notes);
   note_declarations(input_, names.names, report.notes);

@@ -208,7 +208,8 @@ struct Report {
   std::optional<std::vector<GuestFunctionRow>> guest_functions;
   std::size_t guest_functions_left_out = 0;  // by --top
   ReportCounters counters;
-  std::vector<std::string> notes;  // sentences a reader has to know
+  std::vector<std::string> notes;    // sentences a reader has to know
+  std::vector<std::string> missing;  // of the sessions; input.h
 };
 
 }  // namespace trapline

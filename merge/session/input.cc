@@ -60,25 +60,23 @@ void add_facts(const SessionJson& session, Input& input) {
 
 // What session.json tells: the threads and the virtual machines' names. Returns what else than its
 // pages hold the recording would have held, had it happened.
-Capabilities read_session(const std::string& folder, Input& input) {
-  const auto session = read_session_json(folder);
-  if (!session) return {};
-  add_facts(*session, input);
-  for (const SessionThread& thread : session->threads) {
+Capabilities read_session(const SessionJson& session, Input& input) {
+  add_facts(session, input);
+  for (const SessionThread& thread : session.threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
-  if (session->recorder_pid != 0) input.processes.set_recorder(ThreadId{session->recorder_pid});
-  if (session->pid != 0) input.processes.set_selected(ThreadId{session->pid});
+  if (session.recorder_pid != 0) input.processes.set_recorder(ThreadId{session.recorder_pid});
+  if (session.pid != 0) input.processes.set_selected(ThreadId{session.pid});
   std::vector<CpuQuota> quotas;
-  for (const SessionCgroup& cgroup : session->cgroups) {
+  for (const SessionCgroup& cgroup : session.cgroups) {
     quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,
                       cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
   }
   input.processes.set_quotas(CpuQuotas(std::move(quotas)));
-  for (const SessionVm& vm : session->vms)
+  for (const SessionVm& vm : session.vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
   const auto enabled = [&session](std::string_view name) {
-    return std::ranges::find(session->events, name) != session->events.end();
+    return std::ranges::find(session.events, name) != session.events.end();
   };
   Capabilities has;
   has.kvm_userspace_exit = enabled("kvm:kvm_userspace_exit");
@@ -196,7 +194,10 @@ Result<Input> open_input(const InputOptions& options) {
   if (parts->size() > 1) leave_out_second_calls(*parts, input);
   Capabilities enabled;
   for (const std::string& path : options.paths) {
-    if (is_folder(path)) enabled.merge(read_session(path, input));
+    const auto session = is_folder(path) ? read_session_json(path) : session_of_recording(path);
+    if (!session) continue;
+    for (std::string& sentence : session->missing()) input.missing.push_back(std::move(sentence));
+    if (is_folder(path)) enabled.merge(read_session(*session, input));
   }
   Recordings recordings(options, input);
   if (auto opened = recordings.open(*parts); !opened) {

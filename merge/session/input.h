@@ -53,6 +53,7 @@ struct Input {
   // And of how it was recorded: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command", "…"}.
   std::vector<std::pair<std::string, std::string>> recorded;
   std::vector<std::string> notes;    // what a reader of the report has to know of the sources
+  std::vector<std::string> missing;  // SessionJson::missing() of the sessions
   tracetool::Declarations declared;  // of trace-events-all; none when there is no such file
   std::string trace_events;          // that file, where the user named it
   // Whether the observer saw all that sources[0] will yield, in the timeline's time, and no other

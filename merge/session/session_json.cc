@@ -378,17 +378,6 @@ std::optional<SessionJson> read_session_json(const std::string& folder) {
   return text ? parse_session_json(*text) : std::nullopt;
 }
 
-std::vector<std::string> missing_of_sessions(const std::vector<std::string>& paths) {
-  std::vector<std::string> sentences;
-  for (const std::string& path : paths) {
-    auto session = read_session_json(path);
-    if (!session) session = session_of_recording(path);
-    if (!session) continue;
-    for (std::string& sentence : session->missing()) sentences.push_back(std::move(sentence));
-  }
-  return sentences;
-}
-
 std::optional<SessionJson> session_of_recording(const std::string& path) {
   const fs::path file(path);
   if (file.filename() != "trace.dat") return std::nullopt;

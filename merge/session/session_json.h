@@ -136,8 +136,6 @@ struct SessionJson {
 [[nodiscard]] std::optional<SessionJson> parse_session_json(const std::string& text);
 // FOLDER/session.json; nothing where there is none.
 [[nodiscard]] std::optional<SessionJson> read_session_json(const std::string& folder);
-// What is missing() of the sessions among these.
-[[nodiscard]] std::vector<std::string> missing_of_sessions(const std::vector<std::string>& paths);
 // That beside a trace.dat; nothing beside a file of another name.
 [[nodiscard]] std::optional<SessionJson> session_of_recording(const std::string& path);
 

@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "merge/analyze/exit_model.h"
-#include "merge/session/session_json.h"
 #include "merge/source/trace_dat/recorder_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -103,10 +102,11 @@ TEST(OpenInput, ASessionTellsWhatItsPagesDoNot) {
         "tracing was switched off"}) {
     EXPECT_THAT(notes, Contains(note));
   }
-  EXPECT_EQ(missing_of_sessions({folder.path(), folder / "trace.dat", "/nonexistent"}).size(), 8u);
+  EXPECT_EQ(open(folder.path()).missing.size(), 4u);
+  EXPECT_EQ(open(folder / "trace.dat").missing.size(), 4u);
   std::ofstream(folder / "session.json") << R"({"version": 1, "closed": true,
     "ended_by": "duration", "losses": [{"cpu": 0, "overwritten": 7}]})";
-  EXPECT_THAT(missing_of_sessions({folder.path()}), IsEmpty());
+  EXPECT_THAT(open(folder.path()).missing, IsEmpty());
 }
 
 // The same number of bytes, so that nothing else moves.

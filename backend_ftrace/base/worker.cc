@@ -364,13 +364,4 @@ Result<Worker::Message> Worker::receive() {
               printable(text.substr(0, kLongestReason)));
 }
 
-Result<Worker::Message> Worker::ask(MessageKind request, std::span<const std::byte> payload,
-                                    MessageKind answer, int descriptor) {
-  if (auto sent = send(request, payload, descriptor); !sent)
-    return tl::unexpected(std::move(sent).error());
-  auto message = receive();
-  if (message && message->kind != answer) return impossible("its kind");
-  return message;
-}
-
 }  // namespace trapline

@@ -62,7 +62,13 @@ class Worker {
   [[nodiscard]] Result<Message> receive();
   // An answer of this kind to this request.
   [[nodiscard]] Result<Message> ask(MessageKind request, std::span<const std::byte> payload,
-                                    MessageKind answer, int descriptor = -1);
+                                    MessageKind answer, int descriptor = -1) {
+    if (auto sent = send(request, payload, descriptor); !sent)
+      return tl::unexpected(std::move(sent).error());
+    auto message = receive();
+    if (message && message->kind != answer) return impossible("its kind");
+    return message;
+  }
   // The Error of an answer that cannot be; the worker is ended.
   [[nodiscard]] tl::unexpected<Error> impossible(std::string_view answer);
 

@@ -122,14 +122,6 @@ Result<Worker::Message> Worker::receive() {
     return fail(ErrorKind::kDamaged, "{}: it is refused", subject_);
   return message;
 }
-Result<Worker::Message> Worker::ask(MessageKind request, std::span<const std::byte> payload,
-                                    MessageKind answer, int descriptor) {
-  if (auto sent = send(request, payload, descriptor); !sent)
-    return tl::unexpected(std::move(sent).error());
-  auto message = receive();
-  if (message && message->kind != answer) return impossible("its kind");
-  return message;
-}
 tl::unexpected<Error> Worker::impossible(std::string_view answer) {
   end();
   return fail(ErrorKind::kDamaged, "{}: an impossible answer ({})", subject_, answer);

@@ -26,7 +26,7 @@ SessionHit facts_of(const Hit& hit) {
 }
 
 SessionSnapshot snapshot_facts(const Session& session) {
-  const SnapshotFacts& facts = session.snapshot;
+  const SnapshotFacts& facts = session.kept;
   SessionSnapshot snapshot;
   snapshot.on = session.snapshot_on;
   snapshot.around_ns = session.around_ns;
@@ -51,41 +51,19 @@ SessionSnapshot snapshot_facts(const Session& session) {
 }  // namespace
 
 SessionJson facts_of(const Session& session) {
-  SessionJson facts;
-  facts.closed = session.closed;
-  facts.command = session.command;
-  facts.added = session.added;
-  facts.pid = session.pid;
-  facts.user = session.user;
+  SessionJson facts = session;
   facts.host = host_facts();
-  facts.trapline_version = session.trapline_version;
-  facts.qemu_version = session.qemu_version;
   facts.clocks.emplace_back("trace.dat", session.clock);
   if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
   if (session.kernel_samples) facts.clocks.emplace_back("perf.data", session.clock);
-  if (session.functions != Functions::kNone) facts.functions = name_of(session.functions);
-  facts.start_real_ns = session.start_real_ns;
-  facts.end_real_ns = session.end_real_ns;
-  facts.instance = session.instance;
+  if (session.calls != Functions::kNone) facts.functions = name_of(session.calls);
   facts.recorder_pid = ::getpid();
-  facts.buffer_kb = session.buffer_kb;
   if (!session.snapshot_on.empty()) facts.snapshot = snapshot_facts(session);
-  facts.flight = session.flight;
-  facts.ended_by = session.ended_by;
-  facts.warnings = session.warnings;
-  facts.exit_status = session.exit_status;
-  facts.losses = session.losses;
-  for (const EventName& event : session.events) {
+  for (const EventName& event : session.enabled) {
     facts.events.push_back(event.system + ":" + event.name);
   }
-  facts.vms = session.vms;
-  for (const auto& [tid, thread] : session.threads) {
+  for (const auto& [tid, thread] : session.seen) {
     facts.threads.push_back({tid, thread.pid, thread.name});
-  }
-  facts.cgroups = session.cgroups;
-  for (const SyncBracket& bracket : session.sync) {
-    facts.sync.push_back({bracket.series, bracket.index, bracket.before, bracket.after,
-                          bracket.stamp, bracket.adjustment});
   }
   return facts;
 }

@@ -17,34 +17,18 @@
 
 namespace trapline::record {
 
-struct Session {
-  std::vector<std::string> command;  // as it was run, with what was added
-  std::vector<std::string> added;
-  pid_t pid = 0;
-  std::string user;
-  std::string qemu_version;
-  std::string trapline_version;
+// facts_of() adds to it the host and the clocks, and `events`, `threads`, `functions` and
+// `snapshot` from what the recorder knows of them.
+struct Session : SessionJson {
   std::string clock = "mono";
-  std::uint64_t buffer_kb = 0;
-  std::string instance;
-  std::vector<EventName> events;
-  std::uint64_t start_real_ns = 0, end_real_ns = 0;
-  std::map<pid_t, Thread> threads;
-  std::vector<SessionVm> vms;  // the names of the virtual machines
-  std::vector<SessionCgroup> cgroups;
-  std::vector<SyncBracket> sync;
-  std::vector<CpuLoss> losses;
-  std::string ended_by;               // "command", "duration", "signal", or an error
-  std::vector<std::string> warnings;  // sentences: what is missing beside lost events
-  std::optional<int> exit_status;
-  std::string snapshot_on;  // the expression; empty: everything is kept
+  std::vector<EventName> enabled;      // events
+  std::map<pid_t, Thread> seen;        // threads, by tid
+  Functions calls = Functions::kNone;  // where the plugin writes them
+  std::string snapshot_on;             // the expression; empty: everything is kept
   std::uint64_t around_ns = 0;
-  SnapshotFacts snapshot;
-  std::optional<SessionFlight> flight;
-  Functions functions = Functions::kNone;  // where the plugin writes them
-  bool kernel_samples = false;             // perf.data
-  bool out_in_session = false;             // it writes uftrace.data
-  bool closed = false;
+  SnapshotFacts kept;           // of snapshot_on
+  bool kernel_samples = false;  // perf.data
+  bool out_in_session = false;  // it writes uftrace.data
 };
 
 // What session.json says of it.

@@ -5,12 +5,14 @@
 #include <optional>
 #include <string_view>
 
+#include "backend_ftrace/sync.h"
+
 namespace trapline::record {
 
 bool SyncLog::write_series(int marker_fd) {
   SyncSeries series;
   char text[kMaxSyncText];
-  std::optional<SyncBracket> best;
+  std::optional<SessionSync> best;
   std::optional<SyncRecord> previous;
   std::optional<ClockAdjustment> adjustment;
   for (std::size_t size; (size = series.next(text)) != 0;) {
@@ -20,9 +22,9 @@ bool SyncLog::write_series(int marker_fd) {
     auto record = parse_sync(std::string_view(text, size));
     if (record && record->adjustment) adjustment = record->adjustment;
     if (record && previous && previous->before && record->after) {
-      const SyncBracket bracket{previous->series, previous->index, *previous->before,
+      const SessionSync bracket{previous->series, previous->index, *previous->before,
                                 *record->after,   std::nullopt,    adjustment};
-      const auto width = [](const SyncBracket& b) {
+      const auto width = [](const SessionSync& b) {
         return b.after.at(ClockId::kMono) - b.before.at(ClockId::kMono);
       };
       if (!best || width(bracket) < width(*best)) best = bracket;
@@ -34,17 +36,17 @@ bool SyncLog::write_series(int marker_fd) {
 }
 
 void SyncLog::stamp(std::uint64_t series, std::uint32_t index, std::uint64_t stamp) {
-  for (SyncBracket& bracket : brackets_) {
+  for (SessionSync& bracket : brackets_) {
     if (bracket.series == series && bracket.index == index) bracket.stamp = stamp;
   }
 }
 
-void SyncLog::keep(const SyncBracket& bracket) {
+void SyncLog::keep(const SessionSync& bracket) {
   if (last_is_extra_) brackets_.pop_back();
   brackets_.push_back(bracket);
   last_is_extra_ = seen_++ % stride_ != 0;
-  if (brackets_.size() < kMost) return;
-  std::vector<SyncBracket> thinner;
+  if (brackets_.size() < kMostSyncs) return;
+  std::vector<SessionSync> thinner;
   for (std::size_t i = 0; i < brackets_.size(); i += 2) thinner.push_back(brackets_[i]);
   if (brackets_.size() % 2 == 0) thinner.push_back(brackets_.back());
   last_is_extra_ = brackets_.size() % 2 == 0;

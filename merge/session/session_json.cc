@@ -18,9 +18,6 @@ namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;  // written
 using parsed = nlohmann::json;
 
-// The recorder keeps at most so many sync series: from here on they are thinned out.
-constexpr std::size_t kMostSyncs = 64;
-
 // The fields of each object, in the order of the text, for the writer and for the reader.
 // visit(): one that is always written; visit.told(): one that is not where it says nothing (0,
 // false, empty). Both return whether it is there. of() returns whether an element of a list has

@@ -45,6 +45,8 @@ struct SessionCgroup {
   std::vector<std::int32_t> threads;  // tids in it
 };
 
+// The recorder keeps at most so many sync series: from here on they are thinned out.
+inline constexpr std::size_t kMostSyncs = 64;
 struct SessionSync {
   std::uint64_t series = 0;
   std::uint32_t index = 0;  // of the marker that lies between the two readings

@@ -14,9 +14,7 @@ struct AdviseArguments {
 
 Result<void> run_advise(AdviseArguments& options) {
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  options.pass.which = std::move(*which);
+  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto advice = with_progress([&options](const Progress& progress) {
     return trapline::run_advise(options.pass, progress);
   });

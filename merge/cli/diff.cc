@@ -83,9 +83,7 @@ Result<void> complete(DiffArguments& options) {
   }
   options.compare.confidence = options.confidence / 100;
   sides.flame = !options.flame.empty();
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  sides.which = std::move(*which);
+  if (auto parsed = options.which.parse(sides.which); !parsed) return parsed;
   if (options.choice.format == "html" && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
                 options.which.exits.text());

@@ -33,9 +33,8 @@ int run_explain(ExplainArguments& options) {
     return fail_with({choosing.front() + " chooses an exit and cannot be given with --guest-span",
                       ErrorKind::kUsage});
   }
-  auto which = options.which.parse();
-  if (!which) return fail_with(which.error());
-  options.pass.which = std::move(*which);
+  if (auto parsed = options.which.parse(options.pass.which); !parsed)
+    return fail_with(parsed.error());
   if (!options.guest_span.empty()) return run_spans(options);
   if (options.format == "csv") {
     return fail_with({"--format csv needs --guest-span; an exit is explained as text or json",

@@ -68,9 +68,7 @@ Result<void> complete_export(ExportArguments& options) {
       !checked) {
     return checked;
   }
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  options.pass.which = std::move(*which);
+  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (!options.window.empty()) {
     auto window = parse_duration("--window", options.window);
     if (!window) return tl::unexpected(std::move(window).error());

@@ -116,10 +116,7 @@ Result<void> complete(ReportArguments& options) {
     options.report.slower_than = *least;
   }
   options.report.halt_costs = options.report.halt;
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  options.pass.which = std::move(*which);
-  return {};
+  return options.which.parse(options.pass.which);
 }
 
 RecordingWords words_of(const ReportArguments& options) {

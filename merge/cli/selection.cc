@@ -6,15 +6,15 @@
 
 namespace trapline::cli {
 
-Result<Selection> SelectionOptions::parse() const {
-  Selection selection{vcpus, exits, {}, {}};
+Result<void> SelectionOptions::parse(Selection& which) const {
+  which = {vcpus, exits, {}, {}};
   for (const auto& [name, text, time] :
-       {std::tuple{"--from", &from, &selection.from}, std::tuple{"--to", &to, &selection.to}}) {
+       {std::tuple{"--from", &from, &which.from}, std::tuple{"--to", &to, &which.to}}) {
     auto parsed = parse_named_time(name, *text);
     if (!parsed) return tl::unexpected(std::move(parsed).error());
     *time = *parsed;
   }
-  return selection;
+  return {};
 }
 
 std::vector<std::string> SelectionOptions::vcpu_and_exit_words() const {

@@ -18,7 +18,7 @@ struct SelectionOptions {
   std::string from, to;  // as they were typed
   [[nodiscard]] bool empty() const { return words().empty(); }
   // An Error (kUsage) where a time is none.
-  [[nodiscard]] Result<Selection> parse() const;
+  [[nodiscard]] Result<void> parse(Selection& which) const;
   // As they are typed: {"--vm", "web01"}; the whole of it, and its parts.
   [[nodiscard]] std::vector<std::string> words() const;
   [[nodiscard]] std::vector<std::string> vcpu_and_exit_words() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/source/stream_copy.h"
 
@@ -20,9 +21,7 @@ struct StallsArguments {
 
 Result<void> run_stalls(StallsArguments& options) {
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  options.pass.which = std::move(*which);
+  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto least = parse_duration("--min", options.least);
   if (!least) return tl::unexpected(std::move(least).error());
   if (*least == 0) return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");

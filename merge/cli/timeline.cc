@@ -34,9 +34,8 @@ Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
 
 // --from and --to, or --around, and how far that looks.
 Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  options.pass.which = std::move(*which);
+  if (auto parsed = options.which.parse(options.pass.which); !parsed)
+    return tl::unexpected(std::move(parsed).error());
   if (!options.around.empty() && options.around != "max") {
     auto time = parse_named_time("--around", options.around);
     if (!time) return tl::unexpected(std::move(time).error());

@@ -34,12 +34,11 @@ Result<void> complete(TopArguments& options) {
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
   top.batch.sort = *sort;
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  top.batch.scope.vcpus = which->vcpus;
-  top.batch.exits = which->exits;
+  if (auto parsed = options.which.parse(top.engine.which); !parsed)
+    return tl::unexpected(std::move(parsed).error());
+  top.batch.scope.vcpus = top.engine.which.vcpus;
+  top.batch.exits = top.engine.which.exits;
   top.batch.chosen = shell_text(options.which.vcpu_and_exit_words());
-  top.engine.which = std::move(*which);
   if (!options.interval.empty()) {
     const auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
     if (!interval) return tl::unexpected(interval.error());

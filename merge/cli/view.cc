@@ -55,9 +55,8 @@ bool open_in_browser(const std::string& path) {
 
 Result<int> view(ViewArguments& options) {
   if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
-  auto which = options.which.parse();
-  if (!which) return tl::unexpected(std::move(which).error());
-  options.pass.which = std::move(*which);
+  if (auto parsed = options.which.parse(options.pass.which); !parsed)
+    return tl::unexpected(std::move(parsed).error());
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return tl::unexpected(checked.error());
   auto run = with_progress([&options](const Progress& progress) {

@@ -42,7 +42,8 @@ record::Session session_of(PageFeed& feed, const std::string& version) {
   for (const kernel_events::EventFormat& format : feed.layout().formats) {
     const auto at = format.text.find("name: ");
     if (at != 0 || format.system == "ftrace") continue;
-    session.enabled.push_back({format.system, format.text.substr(6, format.text.find('\n') - 6)});
+    session.enabled_events.push_back(
+        {format.system, format.text.substr(6, format.text.find('\n') - 6)});
   }
   for (const auto& [process, name] : feed.vm_names()) {
     if (!name.empty()) session.vms.push_back({static_cast<std::int32_t>(process), name});
@@ -70,7 +71,8 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   record::Session session = session_of(feed, version);
   session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, elapsed(from, to));
   for (const auto& [thread, process] : feed.threads()) {
-    session.seen[static_cast<pid_t>(thread)] = {static_cast<pid_t>(process), feed.comm(thread)};
+    session.seen_threads[static_cast<pid_t>(thread)] = {static_cast<pid_t>(process),
+                                                        feed.comm(thread)};
   }
   files->close();
   Result<void> done = finish_locked(folder, {});

@@ -266,7 +266,7 @@ Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
   Session session;
   session.end_real_ns = read_clock(ClockId::kReal);
   session.start_real_ns = session.end_real_ns - (cut.to - cut.from);
-  session.enabled = events_;
+  session.enabled_events = events_;
   session.pid = options_.pid;
   session.trapline_version = options_.trapline_version;
   session.clock = options_.clock;
@@ -276,12 +276,12 @@ Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
   session.warnings = warnings_;
   ThreadTable threads = names_.threads;
   threads.add_missing(older_.threads);
-  session.seen = threads.threads();
+  session.seen_threads = threads.threads();
   if (const std::string warning = threads.warning(); !warning.empty()) {
     session.warnings.push_back(warning);
     say("warning: " + warning);
   }
-  session.vms = names_.vms.vms(session.seen);
+  session.vms = names_.vms.vms(session.seen_threads);
   session.flight = SessionFlight{
       asked_by, why, options_.flight->span_ns, cut.from, cut.to, ring.is_short(), refused_};
   const std::string name = store_->name_for(session.end_real_ns);

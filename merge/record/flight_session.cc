@@ -18,7 +18,7 @@ std::string stats_of(unsigned cpu, const FlightPart& part) {
 Result<void> write_parts(const Folder& folder, const FlightContent& content, const FlightCut& cut,
                          Session& session) {
   if (auto wrote = write_session(folder, session); !wrote) return wrote;
-  auto files = make_page_files(content.instance, folder, content.options, session.enabled);
+  auto files = make_page_files(content.instance, folder, content.options, session.enabled_events);
   if (!files) return tl::unexpected(std::move(files).error());
   if (auto wrote = folder.replace("raw/cmdlines", content.cmdlines, 0600, Durable::kYes); !wrote)
     return wrote;

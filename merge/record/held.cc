@@ -59,7 +59,7 @@ void Held::describe() {
   session_.trapline_version = options_.trapline_version;
   session_.clock = instance_.control().clock();
   session_.instance = instance_.name();
-  session_.enabled = enabled_events(instance_.control().get("set_event").value_or(""));
+  session_.enabled_events = enabled_events(instance_.control().get("set_event").value_or(""));
   const auto size = instance_.control().get("buffer_size_kb").value_or("");
   session_.buffer_kb = parse_number(trimmed(size)).value_or(0);  // CPUs may differ: "X"
   session_.start_real_ns = session_.end_real_ns = read_clock(ClockId::kReal);
@@ -68,8 +68,8 @@ void Held::describe() {
   (void)threads_.update();
   VmNames names;
   (void)names.update(threads_.threads());
-  session_.seen = threads_.threads();
-  session_.vms = names.vms(session_.seen);
+  session_.seen_threads = threads_.threads();
+  session_.vms = names.vms(session_.seen_threads);
 }
 
 Result<void> Held::prepare() {

@@ -36,7 +36,7 @@ Result<void> Recording::prepare() {
   auto ready = make_instance(options_);
   if (!ready) return tl::unexpected(std::move(ready).error());
   instance_.emplace(std::move(ready->instance));
-  session_.enabled = std::move(ready->events);
+  session_.enabled_events = std::move(ready->events);
   if (ready->watch) watch_.emplace(std::move(*ready->watch));
   if (options_.monitor != nullptr) {
     target_.user = user_of(options_.pid);
@@ -67,7 +67,7 @@ Result<void> Recording::open_session() {
   session_.qemu_version = target_.facts.version;
   session_.trapline_version = options_.trapline_version;
   session_.clock = options_.clock;
-  session_.calls = additions_.functions;
+  session_.plugin_calls = additions_.functions;
   session_.out_in_session = additions_.out_in_session;
   session_.buffer_kb = options_.buffer_kb;
   session_.kernel_samples = sampler_.has_value();
@@ -102,7 +102,7 @@ Result<void> Recording::make_output() {
 
 Result<void> Recording::open_streams() {
   if (auto reserved = reserve(*folder_); !reserved) return reserved;
-  auto files = make_page_files(*instance_, *folder_, options_, session_.enabled);
+  auto files = make_page_files(*instance_, *folder_, options_, session_.enabled_events);
   if (!files) return tl::unexpected(std::move(files).error());
   auto streams = PageStreams::open(*instance_, std::move(*files));
   if (!streams) return tl::unexpected(std::move(streams).error());

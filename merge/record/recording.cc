@@ -61,8 +61,8 @@ void Recording::note_streams() {
   for (const SyncStamp& sync : streams_->take_stamps()) {
     sync_.stamp(sync.series, sync.index, sync.stamp);
   }
-  if (const SnapshotFacts* facts = streams_->snapshot()) session_.kept = *facts;
-  const std::string& never = session_.kept.cannot_hit;
+  if (const SnapshotFacts* facts = streams_->snapshot()) session_.snapshot_facts = *facts;
+  const std::string& never = session_.snapshot_facts.cannot_hit;
   if (!never.empty() && !std::exchange(warned_, true)) {
     say(fmt::format("warning: --snapshot-on '{}': {}", session_.snapshot_on, never));
   }
@@ -94,8 +94,8 @@ void Recording::look_at_instance() {
 // The small files as they are to be now, by their names.
 std::map<std::string, std::string> Recording::texts() {
   note_streams();
-  session_.seen = threads_.threads();
-  session_.vms = vm_names_.vms(session_.seen);
+  session_.seen_threads = threads_.threads();
+  session_.vms = vm_names_.vms(session_.seen_threads);
   session_.cgroups = cgroups_.list();
   session_.sync = sync_.brackets();
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
@@ -118,10 +118,10 @@ void Recording::on_tick() {
   look_at_instance();
   note_streams();  // of the last series, what came later than its flush
   (void)write_sync();
-  const std::size_t hits = session_.kept.first_hits.size();
+  const std::size_t hits = session_.snapshot_facts.first_hits.size();
   if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
   note_streams();
-  const bool changed = look_at_threads() || session_.kept.first_hits.size() != hits;
+  const bool changed = look_at_threads() || session_.snapshot_facts.first_hits.size() != hits;
   sync(changed ? texts() : std::map<std::string, std::string>());
 }
 

@@ -26,7 +26,7 @@ SessionHit facts_of(const Hit& hit) {
 }
 
 SessionSnapshot snapshot_facts(const Session& session) {
-  const SnapshotFacts& facts = session.kept;
+  const SnapshotFacts& facts = session.snapshot_facts;
   SessionSnapshot snapshot;
   snapshot.on = session.snapshot_on;
   snapshot.around_ns = session.around_ns;
@@ -56,13 +56,13 @@ SessionJson facts_of(const Session& session) {
   facts.clocks.emplace_back("trace.dat", session.clock);
   if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
   if (session.kernel_samples) facts.clocks.emplace_back("perf.data", session.clock);
-  if (session.calls != Functions::kNone) facts.functions = name_of(session.calls);
+  if (session.plugin_calls != Functions::kNone) facts.functions = name_of(session.plugin_calls);
   facts.recorder_pid = ::getpid();
   if (!session.snapshot_on.empty()) facts.snapshot = snapshot_facts(session);
-  for (const EventName& event : session.enabled) {
+  for (const EventName& event : session.enabled_events) {
     facts.events.push_back(event.system + ":" + event.name);
   }
-  for (const auto& [tid, thread] : session.seen) {
+  for (const auto& [tid, thread] : session.seen_threads) {
     facts.threads.push_back({tid, thread.pid, thread.name});
   }
   return facts;

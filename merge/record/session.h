@@ -21,14 +21,14 @@ namespace trapline::record {
 // `snapshot` from what the recorder knows of them.
 struct Session : SessionJson {
   std::string clock = "mono";
-  std::vector<EventName> enabled;      // events
-  std::map<pid_t, Thread> seen;        // threads, by tid
-  Functions calls = Functions::kNone;  // where the plugin writes them
-  std::string snapshot_on;             // the expression; empty: everything is kept
+  std::vector<EventName> enabled_events;
+  std::map<pid_t, Thread> seen_threads;       // by tid
+  Functions plugin_calls = Functions::kNone;  // where the plugin writes them
+  std::string snapshot_on;                    // the expression; empty: everything is kept
   std::uint64_t around_ns = 0;
-  SnapshotFacts kept;           // of snapshot_on
-  bool kernel_samples = false;  // perf.data
-  bool out_in_session = false;  // it writes uftrace.data
+  SnapshotFacts snapshot_facts;  // of snapshot_on
+  bool kernel_samples = false;   // perf.data
+  bool out_in_session = false;   // it writes uftrace.data
 };
 
 // What session.json says of it.

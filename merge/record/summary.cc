@@ -32,7 +32,7 @@ Holds holds(Source& source, std::uint64_t most) {
 
 void add_snapshot(const Session& session, const Outcome& outcome, double seconds,
                   std::vector<std::string>& lines) {
-  const SnapshotFacts& facts = session.kept;
+  const SnapshotFacts& facts = session.snapshot_facts;
   const double around = static_cast<double>(session.around_ns) / 1e9;
   if (facts.hits == 0) {
     lines.push_back(fmt::format("no hit of '{}' in {:.1f} s; none of the {:.1f} MiB read is kept",
@@ -109,8 +109,9 @@ std::string next_command(const Session& session, const Outcome& outcome) {
   // Without exits or guest calls nothing has to be looked for: to open a recording without exits
   // reads all of it.
   const bool may_have_exits =
-      std::ranges::find(session.enabled, EventName{"kvm", "kvm_exit"}) != session.enabled.end();
-  if (!may_have_exits && session.calls == Functions::kNone && session.qemu_version.empty() &&
+      std::ranges::find(session.enabled_events, EventName{"kvm", "kvm_exit"}) !=
+      session.enabled_events.end();
+  if (!may_have_exits && session.plugin_calls == Functions::kNone && session.qemu_version.empty() &&
       outcome.written != 0) {
     return "trapline timeline " + path;
   }
@@ -120,11 +121,12 @@ std::string next_command(const Session& session, const Outcome& outcome) {
   auto input = open_input(how);
   if (!input) return "trapline info " + path;
   if (has_exits(input->capabilities)) {
-    return session.kept.hits != 0 ? "trapline timeline " + path + " --around max" : report;
+    return session.snapshot_facts.hits != 0 ? "trapline timeline " + path + " --around max"
+                                            : report;
   }
   Holds most = Holds::kNothing;
   // To look at a million events takes as long as recording them: only where calls were asked for.
-  const std::uint64_t looked_at = in_markers(session.calls) ? 1u << 20 : 1u << 14;
+  const std::uint64_t looked_at = in_markers(session.plugin_calls) ? 1u << 20 : 1u << 14;
   for (const auto& source : input->sources) most = std::max(most, holds(*source, looked_at));
   if (most == Holds::kCalls) return report;
   return most == Holds::kEvents ? "trapline timeline " + path : "";

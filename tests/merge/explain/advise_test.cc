@@ -165,7 +165,7 @@ TEST(RemediesTest, AnotherVmmIsOfferedNoOptionOfQemu) {
   EXPECT_EQ(change_for_vmm(change, "QEMU"), change);
   EXPECT_EQ(change_for_vmm(change, "the VMM"), "guest: clocksource=kvm-clock (or tsc)");
   EXPECT_EQ(change_for_vmm(std::string(remedy_of(RemedyId::kIrqchip).change), "the VMM"),
-            "none is known but for QEMU; this process has another name");
+            "known for QEMU only, and this process has another name");
 }
 
 TEST_F(AdviceTest, WithShadowPagingLargerPagesSpareNoFault) {

@@ -66,7 +66,7 @@ void print_next(const StallsFound& found, std::ostream& out, const TextStyle& st
       fmt::format("trapline explain {} --around {}", found.recording, seconds_text(at));
   // Of several VMs the name says whose it is.
   if (row.vcpu != kNoVcpu && row.name.starts_with("VM ") && !row.vm.empty())
-    command += fmt::format(" --vm '{}'", row.vm);
+    command += " --vm " + shell_text({row.vm});
   if (row.vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row.vcpu);
   constexpr std::string_view kAnswers = "# why its longest exit took so long";
   const bool fits = 6 + text_width(command) + 2 + text_width(kAnswers) <= style.width;

@@ -1,7 +1,10 @@
 // The sentence above a report, of reports made by hand.
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "merge/render/render.h"
+#include "merge/render/stalls.h"
 
 namespace trapline::test {
 namespace {
@@ -70,6 +73,19 @@ TEST(FindingTest, WhereTimeWasNotSeenNoWaitIsSaidOfTheSeenTimeAlone) {
   report.counters.gaps = 0;
   report.vcpus.front().totals.not_seen_ns = 100;
   EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));
+}
+
+TEST(StallsText, TheNextCommandQuotesAVmAsAShellWantsIt) {
+  StallsFound found;
+  found.recording = "run";
+  found.count = 1;
+  StallRow& row = found.rows.emplace_back();
+  row.name = "VM it's, vCPU 0";
+  row.vm = "it's";
+  row.vcpu = 0;
+  std::ostringstream text;
+  print_text(found, text, TextStyle());
+  EXPECT_THAT(text.str(), HasSubstr(R"(--vm 'it'\''s' --vcpu 0)"));
 }
 
 }  // namespace

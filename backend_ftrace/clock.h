@@ -55,10 +55,10 @@ inline constexpr std::array<std::string_view, 11> kClockNames{
 }
 
 // The choice in the text of a trace_clock file: "local global [mono] boot" gives "mono".
-[[nodiscard]] constexpr std::string_view selected_clock(std::string_view list) {
+[[nodiscard]] constexpr std::optional<std::string_view> selected_clock(std::string_view list) {
   const auto open = list.find('[');
   const auto close = list.find(']', open == std::string_view::npos ? 0 : open);
-  if (open == std::string_view::npos || close == std::string_view::npos) return {};
+  if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
   return list.substr(open + 1, close - open - 1);
 }
 

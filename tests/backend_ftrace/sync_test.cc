@@ -26,7 +26,7 @@ TEST(Clock, NamesGoBothWaysAndFtracesOwnAreKnown) {
   EXPECT_EQ(clock_from_name("x86-tsc"), ClockId::kTsc);
   EXPECT_FALSE(clock_from_name("tsc2nsec"));
   EXPECT_EQ(selected_clock("local global [mono_raw] boot\n"), "mono_raw");
-  EXPECT_EQ(selected_clock("mono"), "");
+  EXPECT_FALSE(selected_clock("mono"));
   EXPECT_FALSE(is_readable(ClockId::kLocal));
   EXPECT_EQ(read_clock(ClockId::kPerf), 0u);
 }

@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
+#include "backend_ftrace/clock.h"
 #include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
@@ -24,16 +25,6 @@ std::int64_t signed_number(std::string_view text) {
   if (negative) text.remove_prefix(1);
   const auto value = static_cast<std::int64_t>(parse_number(text).value_or(0));
   return negative ? -value : value;
-}
-
-// "local global [mono] boot" → "mono"
-std::string chosen_clock(std::string_view list) {
-  const auto open = list.find('[');
-  const auto close = list.find(']', open == std::string_view::npos ? 0 : open);
-  if (open == std::string_view::npos || close == std::string_view::npos) {
-    return std::string(trimmed(list.substr(0, list.find('\0'))));
-  }
-  return std::string(list.substr(open + 1, close - open - 1));
 }
 
 }  // namespace
@@ -228,7 +219,7 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       layout_.offset_ns += signed_number(body);
       break;
     case kTraceClock:
-      layout_.clock = chosen_clock(body);
+      layout_.clock = selected_clock(body).value_or(trimmed(text));
       has_trace_clock_ = true;
       break;
     case kUname:

@@ -36,12 +36,6 @@ inline constexpr std::array<std::string_view, 11> kClockNames{
   return kClockNames[static_cast<std::size_t>(clock)];
 }
 
-// ftrace's name of the clock where it has one: "x86-tsc" for the TSC; empty for real.
-[[nodiscard]] constexpr std::string_view ftrace_clock_name(ClockId clock) {
-  if (clock == ClockId::kTsc) return "x86-tsc";
-  return clock == ClockId::kReal ? std::string_view{} : clock_name(clock);
-}
-
 // By either name; also "monotonic", "boottime", "realtime", and trace-cmd's "tsc2nsec" is none.
 [[nodiscard]] constexpr std::optional<ClockId> clock_from_name(std::string_view name) {
   if (name == "x86-tsc" || name == "x86_tsc") return ClockId::kTsc;

@@ -96,7 +96,6 @@ class Formats {
 
   // Indexed by common_type; types beyond its size need nothing.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
-  [[nodiscard]] Field thread_field() const { return thread_; }
   // Of an event of at least two bytes.
   [[nodiscard]] std::uint16_t type_of(const std::byte* event) const {
     return load<std::uint16_t>(event, order_);

@@ -133,7 +133,9 @@ Result<void> find_running(RecordArguments& options) {
   if (!record.command.empty())
     return fail(ErrorKind::kUsage, "--domain and --qmp record a QEMU that runs; give no COMMAND");
   if (record.flight)
-    return fail(ErrorKind::kUsage, "--flight holds no events of QEMU; give --pid PID");
+    return fail(ErrorKind::kUsage,
+                "--flight holds no events of QEMU, which --domain and --qmp switch on; give the "
+                "PID of its process instead: --flight TIME --pid PID");
   auto found = options.qmp.empty() ? record::find_domain(options.domain, options.connect)
                                    : record::find_qmp(options.qmp, record.pid);
   if (!found) return tl::unexpected(std::move(found).error());

@@ -143,6 +143,13 @@ says_what_is_wrong_with_its_options() {
   expect_contains "$work/stderr" "give at least 128"
   run "$trapline" record --ring-size 5M
   expect_equal "exit status" 2 "$status"
+  local by
+  for by in "--domain vm1" "--qmp $work/qmp"; do
+    # shellcheck disable=SC2086 # an option and its value
+    run "$trapline" record --flight 60s $by
+    expect_equal "exit status with $by" 2 "$status"
+    expect_contains "$work/stderr" "--flight holds no events of QEMU, which --domain and --qmp switch on; give the PID"
+  done
   mkdir "$work/other"
   touch "$work/other/file"
   needs_tracefs

@@ -4,12 +4,14 @@ usage: completion.py bash|zsh|fish FOLDER TRAPLINE RECORDING RECORDING_OF_TWO_VM
 
 bash and zsh are interactive, at a terminal; fish is asked for what it would offer.
 """
+import atexit
 import fcntl
 import os
 import pty
 import re
 import select
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -17,6 +19,11 @@ import tempfile
 import termios
 import time
 from pathlib import Path
+
+
+def end_with_us(pid: int) -> None:
+    """Where a hangup is ignored, as below nohup, a shell without its terminal would spin for ever."""
+    atexit.register(os.kill, pid, signal.SIGKILL)
 
 
 def widen(fd: int) -> None:
@@ -32,6 +39,7 @@ class Shell:
             os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}",
                               HISTFILE="/dev/null", INPUTRC="/dev/null", LC_ALL="C")
             os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+        end_with_us(pid)
         self.read_until(re.compile("READY $"))
         self.type("bind 'set bell-style none'; bind 'set enable-bracketed-paste off'\n")
         self.read_until(re.compile("READY $"))
@@ -70,6 +78,7 @@ def zsh_shell(folder: str, trapline: str) -> Shell:
         os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}", LC_ALL="C",
                           ZDOTDIR="/nonexistent")
         os.execvp("zsh", ["zsh", "-f", "-i", "-o", "nopromptsp"])
+    end_with_us(pid)
     shell = Shell.of(fd)
     shell.read_until(re.compile("READY (\x1b\\[\\?2004h)?$"))  # it asks for bracketed paste
     shell.type(f"unset zle_bracketed_paste; fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; "

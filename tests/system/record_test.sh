@@ -736,10 +736,12 @@ a_session_that_is_removed_ends_its_recording() {
   [ ! -e "$session" ] || fail "the session is there again"
   nothing_left "$recorder"
   # The command goes on.
-  start_recorder --no-kvm --sched -- sh -c 'sleep 4; echo done'
+  start_recorder --no-kvm --sched -- sh -c 'until [ -e "$0" ]; do sleep 0.05; done; echo done' "$work/told"
   wait_for pages test -e "$session/raw/start.json"
   wait_for "recording" records "$recorder"
   rm -rf "$session" || rm -rf "$session"
+  wait_for "word of it" grep -q "the command goes on" "$work/stderr"
+  touch "$work/told"
   end_recorder
   expect_contains "$work/stderr" "recording has stopped; the command goes on"
   expect_contains "$work/stdout" "done"

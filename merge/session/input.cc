@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
@@ -179,6 +180,15 @@ void tell(const InputOptions& options, const Input& input) {
   for (const std::string& note : input.notes) options.verbose(note);
 }
 
+// What the recorder said may be why a recording cannot be read: that somebody switched it off.
+Error with_notes(Error error, std::span<const std::string> notes) {
+  constexpr std::size_t kMostTold = 5;
+  const auto first = notes.first(std::min(notes.size(), kMostTold));
+  if (!first.empty())
+    error.message += fmt::format("; its session.json says: {}", fmt::join(first, "; "));
+  return error;
+}
+
 }  // namespace
 
 tl::unexpected<Error> given_twice(const std::string& first, const std::string& second) {
@@ -199,10 +209,10 @@ Result<Input> open_input(const InputOptions& options) {
     for (std::string& sentence : session->missing()) input.missing.push_back(std::move(sentence));
     if (is_folder(path)) enabled.merge(read_session(*session, input));
   }
+  const std::vector<std::string> told = input.notes;
   Recordings recordings(options, input);
-  if (auto opened = recordings.open(*parts); !opened) {
-    return tl::unexpected(std::move(opened).error());
-  }
+  if (auto opened = recordings.open(*parts); !opened)
+    return tl::unexpected(with_notes(std::move(opened).error(), told));
   // No exit went to user space: none of its time is QEMU's, which is known.
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)

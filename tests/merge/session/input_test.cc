@@ -109,6 +109,20 @@ TEST(OpenInput, ASessionTellsWhatItsPagesDoNot) {
   EXPECT_THAT(open(folder.path()).missing, IsEmpty());
 }
 
+// Somebody switched tracing off before the first event: the pages are empty, and only this says why.
+TEST(OpenInput, ASessionThatCannotBeReadTellsWhatItsRecorderSaid) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "trace.dat", std::ios::binary)
+      << std::string_view("\x17\x08\x44tracing6\0", 12);
+  std::ofstream(folder / "session.json")
+      << R"({"version": 1, "closed": true, "warnings": ["tracing was switched off"]})";
+  InputOptions options;
+  options.paths = {folder.path()};
+  const auto input = open_input(options);
+  ASSERT_FALSE(input);
+  EXPECT_THAT(input.error().message, HasSubstr("its session.json says: tracing was switched off"));
+}
+
 // The same number of bytes, so that nothing else moves.
 TEST(OpenInput, ABareFileNamesItsRecorder) {
   TemporaryFolder folder;

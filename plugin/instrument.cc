@@ -141,7 +141,6 @@ void interrupt_return(unsigned index, void* data) {
 
 void start_here(unsigned index, void*) {
   std::scoped_lock lock(session->translation);
-  session->switched = true;
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr) continue;
@@ -153,7 +152,6 @@ void start_here(unsigned index, void*) {
 }
 void stop_here(unsigned index, void*) {
   std::scoped_lock lock(session->translation);
-  session->switched = false;
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr) continue;

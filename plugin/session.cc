@@ -103,11 +103,9 @@ void vcpu_started(unsigned index) {
       s.translation_guest->share(vcpu->guest);
     }
     if (s.sites_left_out != 0) vcpu->tracker->miss_calls();
-    // A vCPU that is plugged in later, and a thread of a program, missed it.
-    if (s.switched) vcpu->tracker->request_recording(*s.switched);
-    trackers[index] = vcpu->tracker;
-    s.vcpus[index].store(vcpu);
   }
+  trackers[index] = vcpu->tracker;
+  s.vcpus[index].store(vcpu);
 }
 
 namespace {

@@ -99,13 +99,11 @@ struct Session {
     return false;
   }
 
-  // Guards sites, translation_guest, switched, and vCPUs that begin and end.
-  std::mutex translation;
+  std::mutex translation;  // guards sites, translation_guest, and vCPUs that end
   SitePool sites;
   std::uint64_t sites_left_out = 0;
   const Site* keep(const Site& site);
   std::unique_ptr<Guest> translation_guest;
-  std::optional<bool> switched;         // by start= (true) or stop=, whichever came last
   std::atomic<bool> guest_ran = false;  // some of its code was translated
   bool told_of_kvm = false;
   std::atomic<bool> told_of_deep_stack = false;

@@ -41,12 +41,6 @@ check static "$qemu/qemu-x86_64" "$work/static"
 clang --target=aarch64-linux-gnu -O2 -static -fuse-ld=lld -o "$work/arm64" "$source_file" -pthread
 check arm64 "$qemu/qemu-aarch64" "$work/arm64"
 
-# A thread that begins after start= is recorded, too.
-run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/start.data,start=main" "$work/dynamic"
-expect_equal "start: exit status" 0 "$status"
-expect_calls "$work/start.data" 232 leaf
-expect_calls "$work/start.data" 110 twice
-
 # What was called before another program took the process.
 run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/exec.data,include=leaf" "$work/dynamic" exec
 expect_equal "exec: exit status" 0 "$status"

@@ -35,7 +35,7 @@ struct Session : SessionJson {
 [[nodiscard]] SessionJson facts_of(const Session& session);
 [[nodiscard]] Result<void> write_session(const Folder& folder, const Session& session);
 
-// An Error where somebody has removed what is recorded: what is written from then on has no name.
+// An Error where what is recorded was removed: what is written from then on has no name.
 [[nodiscard]] Result<void> check_presence(const Folder& folder);
 
 // Of "overrun: 12\n…" as in per_cpu/cpuN/stats: 12; 0 where it says nothing of it.

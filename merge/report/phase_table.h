@@ -5,8 +5,8 @@
 //
 // A phase begins where its pattern comes first while an earlier phase of the list lasts; one that
 // was passed over begins no more. An exit, and a run of the guest, belongs to the phase in which it
-// began: the phases' exits are all exits of the report. A time in which a vCPU was paused, offline or
-// not seen is divided among the phases that it lies in.
+// began: the phases' exits are all exits of the report. A time in which a vCPU was paused, offline
+// or not seen is divided among the phases that it lies in.
 #pragma once
 
 #include <map>

@@ -180,7 +180,7 @@ void tell(const InputOptions& options, const Input& input) {
   for (const std::string& note : input.notes) options.verbose(note);
 }
 
-// What the recorder said may be why a recording cannot be read: that somebody switched it off.
+// What the recorder said may be why a recording cannot be read: that tracing was switched off.
 Error with_notes(Error error, std::span<const std::string> notes) {
   constexpr std::size_t kMostTold = 5;
   const auto first = notes.first(std::min(notes.size(), kMostTold));

@@ -83,6 +83,7 @@ TEST(StallsText, TheNextCommandQuotesAVmAsAShellWantsIt) {
   row.name = "VM it's, vCPU 0";
   row.vm = "it's";
   row.vcpu = 0;
+  row.causes.push_back({"kernel", "", "", "the host's kernel worked for it", 0});
   std::ostringstream text;
   print_text(found, text, TextStyle());
   EXPECT_THAT(text.str(), HasSubstr(R"(--vm 'it'\''s' --vcpu 0)"));

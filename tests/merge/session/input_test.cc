@@ -109,7 +109,7 @@ TEST(OpenInput, ASessionTellsWhatItsPagesDoNot) {
   EXPECT_THAT(open(folder.path()).missing, IsEmpty());
 }
 
-// Somebody switched tracing off before the first event: the pages are empty, and only this says why.
+// Tracing was switched off before the first event: the pages are empty, and only this says why.
 TEST(OpenInput, ASessionThatCannotBeReadTellsWhatItsRecorderSaid) {
   TemporaryFolder folder;
   std::ofstream(folder / "trace.dat", std::ios::binary)

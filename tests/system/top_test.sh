@@ -126,7 +126,7 @@ keys_and_sizes() {
   until_true "culprits" shows 'culprits of waits'
   press Tab Tab Tab
   tmux -L "$terminal" resize-window -x 40 -y 10
-  until_true "40 columns show fewer figures" lacks 'kern'
+  until_true "40 columns show fewer figures" lacks 'bloc'
   [ "$(tmux -L "$terminal" capture-pane -p | wc -l)" -le 10 ] || fail "more than 10 lines"
   tmux -L "$terminal" resize-window -x 80 -y 24
   until_true "80 columns show all of them" shows 'kern'

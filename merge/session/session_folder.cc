@@ -2,10 +2,10 @@
 
 #include <grp.h>
 #include <pwd.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -108,19 +108,55 @@ Result<Folder> make_own(const Above& above) {
 
 bool is_session(const Folder& folder) { return folder.has_file("session.json"); }
 
-// The session that the recorder of this one, killed before its end, was to remove there. Its name
-// alone would not tell it from a copy that the user made.
-std::optional<std::string> left_by_writer(const Above& above, const Folder& session) {
-  const auto text = session.read("session.json");
-  const auto facts = text ? parse_session_json(*text) : std::nullopt;
-  if (!facts || facts->closed || facts->recorder_pid <= 0) return std::nullopt;
-  if (::kill(facts->recorder_pid, 0) == 0 || errno != ESRCH) return std::nullopt;
+// A session of the same owner's beside this one.
+std::optional<Folder> session_beside(const Above& above, const std::string& name) {
   auto again = above.folder.again();
   if (!again) return std::nullopt;
-  std::string name = fmt::format("{}.old.{}", above.name, facts->recorder_pid);
-  const auto left = open_own({std::move(*again), name, above.owner});
-  if (!left || !*left || !is_session(**left)) return std::nullopt;
-  return name;
+  auto found = open_own({std::move(*again), name, above.owner});
+  if (!found || !*found || !is_session(**found)) return std::nullopt;
+  return std::move(**found);
+}
+
+// NAME.old.PID, then NAME.old.PID.2: in a container every recorder has the same number.
+std::string aside_name(const std::string& name, std::int64_t pid, unsigned number) {
+  const std::string first = fmt::format("{}.old.{}", name, pid);
+  return number == 1 ? first : fmt::format("{}.{}", first, number);
+}
+
+std::string free_aside_name(const Above& above) {
+  for (unsigned number = 1;; ++number) {
+    std::string name = aside_name(above.name, ::getpid(), number);
+    if (!above.folder.has(name)) return name;
+  }
+}
+
+// The sessions that the recorder of this one, killed before its end, was to remove. Their names
+// alone would not tell them from copies that the user made. Whether it lives its lock tells: its
+// number may be another process's by now.
+void add_left_by_writer(const Above& above, const Folder& session, std::vector<std::string>& left) {
+  const auto text = session.read("session.json");
+  const auto facts = text ? parse_session_json(*text) : std::nullopt;
+  if (!facts || facts->closed || facts->recorder_pid <= 0) return;
+  if (session.has_folder("raw") && !lock_session(session)) return;
+  for (unsigned number = 1;; ++number) {
+    std::string name = aside_name(above.name, facts->recorder_pid, number);
+    if (std::find(left.begin(), left.end(), name) != left.end()) continue;
+    if (!session_beside(above, name)) return;
+    left.push_back(std::move(name));
+  }
+}
+
+// With what the recorders of those were to remove: several may have been killed one after another.
+std::vector<std::string> left_by_writers(const Above& above, const Folder& earlier,
+                                         const std::optional<Folder>& kept) {
+  std::vector<std::string> left;
+  add_left_by_writer(above, earlier, left);
+  if (kept) add_left_by_writer(above, *kept, left);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const auto session = session_beside(above, left[i]);
+    if (session) add_left_by_writer(above, *session, left);
+  }
+  return left;
 }
 
 // Makes room for NAME, an earlier session: it becomes NAME.old.
@@ -137,18 +173,16 @@ Result<EarlierSessions> move_aside(const Above& above, const Folder& earlier) {
   Above old{std::move(*again), above.name + ".old", above.owner};
   auto kept = open_own(old);
   if (!kept) return tl::unexpected(std::move(kept).error());
+  if (*kept && !is_session(**kept)) {
+    return fail(ErrorKind::kUsage,
+                "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
+                "that name; {}",
+                (*kept)->path(), earlier.path(), kElsewhere);
+  }
+  std::vector<std::string> left = left_by_writers(above, earlier, *kept);
   std::string older;
-  std::vector<std::string> left;
-  if (auto name = left_by_writer(above, earlier)) left.push_back(std::move(*name));
   if (*kept) {
-    if (auto name = left_by_writer(above, **kept)) left.push_back(std::move(*name));
-    if (!is_session(**kept)) {
-      return fail(ErrorKind::kUsage,
-                  "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
-                  "that name; {}",
-                  (*kept)->path(), earlier.path(), kElsewhere);
-    }
-    older = fmt::format("{}.{}", old.name, ::getpid());
+    older = free_aside_name(above);
     if (auto moved = above.folder.rename(old.name, older); !moved) {
       return tl::unexpected(std::move(moved).error());
     }
@@ -252,8 +286,9 @@ Result<void> EarlierSessions::remove_older() {
   std::vector<std::string> names = std::exchange(left_, {});
   if (!older_.empty()) names.push_back(std::exchange(older_, {}));
   Result<void> all;
-  for (const std::string& name : names) {
-    if (auto removed = remove(name); !removed) all = std::move(removed);
+  // The last first: of NAME.old.PID and NAME.old.PID.2 a kill leaves the one that is looked for.
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    if (auto removed = remove(*name); !removed) all = std::move(removed);
   }
   return all;
 }

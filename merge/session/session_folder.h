@@ -26,7 +26,8 @@ namespace trapline {
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
 
 // The sessions that made room for a new one: NAME is now NAME.old, and what was NAME.old, the older
-// one, is NAME.old.PID until remove_older(), so that all of them can be put back.
+// one, is NAME.old.PID (or, that being taken, NAME.old.PID.2, …) until remove_older(), so that all of
+// them can be put back.
 // What the killed recorders of these sessions left under such a name goes then, too.
 class EarlierSessions {
  public:

@@ -97,6 +97,41 @@ TEST_F(SessionFolderTest, WhatAKilledRecorderWasToRemoveGoesAtTheEndOfTheNext) {
   EXPECT_EQ(last.earlier.text().find(left), std::string::npos);
 }
 
+// In a container every recorder may be process 1.
+TEST_F(SessionFolderTest, AKilledRecorderOfTheSameNumberDoesNotBlockTheNext) {
+  const std::string unfinished =
+      fmt::format(R"({{"closed": false, "recorder": {{"pid": {}}}}})", ::getpid());
+  record("a");
+  record("b");
+  for (const char* which : {"c", "d"}) {
+    const auto killed = make_session(run());
+    ASSERT_TRUE(killed) << killed.error().message;
+    EXPECT_TRUE(killed->folder.replace("session.json", unfinished));
+    EXPECT_TRUE(killed->folder.replace("which", which));
+  }
+  const std::string left = fmt::format("run.old.{}", ::getpid());
+  EXPECT_EQ(sessions(), left + ".2: b, " + left + ": a, run.old: c, run: d");
+  NewSession next = begin("e");
+  ASSERT_TRUE(next.earlier.remove_older());
+  EXPECT_EQ(sessions(), "run.old: d, run: e");
+}
+
+TEST_F(SessionFolderTest, WhatRecordersLeaveThatAreKilledOneAfterAnotherGoesAsAWhole) {
+  record("0");
+  record("1");
+  for (const int pid : {11, 12, 13, 14}) {
+    const NewSession killed = begin(std::to_string(pid));
+    fs::rename(fmt::format("{}.old.{}", run(), ::getpid()), fmt::format("{}.old.{}", run(), pid));
+    EXPECT_TRUE(killed.folder.replace(
+        "session.json", fmt::format(R"({{"closed": false, "recorder": {{"pid": {}}}}})", pid)));
+  }
+  EXPECT_EQ(sessions(),
+            "run.old.11: 0, run.old.12: 1, run.old.13: 11, run.old.14: 12, run.old: 13, run: 14");
+  NewSession next = begin("15");
+  ASSERT_TRUE(next.earlier.remove_older());
+  EXPECT_EQ(sessions(), "run.old: 14, run: 15");
+}
+
 TEST_F(SessionFolderTest, AFirstOneHasNoEarlierOne) {
   NewSession first = begin("a");
   EXPECT_EQ(first.earlier.text(), "");

@@ -90,6 +90,7 @@ Result<void> Held::prepare() {
   folder_.emplace(std::move(made->folder));
   lock_ = std::move(made->lock);
   earlier_ = std::move(made->earlier);
+  if (const std::string text = earlier_.make_room(); !text.empty()) say(text);
   describe();
   if (auto wrote = write_session(*folder_, session_); !wrote) return wrote;
   copy_companions(*folder_, options_, *target);

@@ -60,6 +60,7 @@ Result<void> Recording::open_session() {
   folder_.emplace(std::move(made->folder));
   lock_ = std::move(made->lock);
   earlier_ = std::move(made->earlier);
+  if (const std::string text = earlier_.make_room(); !text.empty()) say(text);
   session_.command = additions_.words;
   session_.added = additions_.added;
   session_.pid = options_.pid;

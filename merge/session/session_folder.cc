@@ -1,8 +1,10 @@
 #include "merge/session/session_folder.h"
 
+#include <fmt/ranges.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/session/session_json.h"
 
@@ -223,6 +226,20 @@ Result<Folder> make_session_folder(const Above& above, EarlierSessions& earlier)
   return std::move(**folder);
 }
 
+// With all that is in it; what cannot be looked at does not count.
+std::uint64_t size_on_disk(const Folder& folder, const std::string& name, unsigned depth = 0) {
+  constexpr unsigned kMostDepth = 8;
+  const auto status = folder.look_at(name);
+  if (!status) return 0;
+  std::uint64_t size = static_cast<std::uint64_t>(status->st_blocks) * 512;
+  if (!S_ISDIR(status->st_mode) || depth == kMostDepth) return size;
+  const auto inside = folder.open_folder(name);
+  const auto names = inside ? inside->names() : tl::unexpected(inside.error());
+  if (!names) return size;
+  for (const std::string& one : *names) size += size_on_disk(*inside, one, depth + 1);
+  return size;
+}
+
 Result<NewSession> make_locked(const Above& above) {
   EarlierSessions earlier;
   auto folder = make_session_folder(above, earlier);
@@ -280,6 +297,22 @@ Result<void> EarlierSessions::remove(const std::string& name) {
   removed = parent_->remove_tree(name);
   parent_->set_identity(owner);
   return removed;
+}
+
+std::string EarlierSessions::make_room() {
+  std::vector<std::string> names = left_;
+  if (!older_.empty()) names.push_back(older_);
+  struct statvfs disk {};
+  if (!parent_ || names.empty() || ::fstatvfs(parent_->fd(), &disk) != 0) return {};
+  if (disk.f_blocks == 0) return {};  // a file system without a limit, or one that tells none
+  const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  std::uint64_t size = 0;
+  for (const std::string& name : names) size += size_on_disk(*parent_, name);
+  if (free >= size) return {};
+  if (auto removed = remove_older(); !removed) return "warning: " + removed.error().message;
+  return fmt::format(
+      "removed {} now and not at the end: {:.1f} MiB, on a disk with only {:.1f} free",
+      fmt::join(names, ", "), static_cast<double>(size) / kMib, static_cast<double>(free) / kMib);
 }
 
 Result<void> EarlierSessions::remove_older() {

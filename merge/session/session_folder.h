@@ -26,7 +26,7 @@ namespace trapline {
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
 
 // The sessions that made room for a new one: NAME is now NAME.old, and what was NAME.old, the older
-// one, is NAME.old.PID (or, that being taken, NAME.old.PID.2, …) until remove_older(), so that all of
+// one, is NAME.old.PID (where that is taken NAME.old.PID.2, …) until remove_older(), so that all of
 // them can be put back.
 // What the killed recorders of these sessions left under such a name goes then, too.
 class EarlierSessions {
@@ -40,6 +40,9 @@ class EarlierSessions {
 
   // "the earlier run is now run.old; …", for the user; empty: there was none.
   [[nodiscard]] std::string text() const;
+  // Removes at once what would go at the end, where the disk has less room than that takes: the new
+  // session is as large as it, as far as anybody knows. What was done, for the user.
+  [[nodiscard]] std::string make_room();
   // Does nothing where there is none.
   [[nodiscard]] Result<void> remove_older();
   // NAME must be gone, or an empty folder.

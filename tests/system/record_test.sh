@@ -669,6 +669,27 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   nothing_left "$recorder"
 }
 
+# What would go at the end goes first where the disk has no room for it and a new one.
+a_small_disk_has_room_for_the_next_recording() {
+  local turn states="" old
+  mkdir "$work/small"
+  mount -t tmpfs -o size=30m none "$work/small" || skip "cannot mount a tmpfs"
+  session=$work/small/run.trapline
+  for turn in a b c; do
+    run "$trapline" record -o "$session" -- sh -c 'echo "$1" >"$0/which"
+      exec dd if=/dev/zero of="$0/padding" bs=1M count=10' "$session" "$turn"
+    cat "$work/stderr"
+    states+=" $status"
+  done
+  old=$(cat "$session.old/which")
+  umount "$work/small"
+  expect_equal "exit statuses" " 0 0 0" "$states"
+  expect_equal "the earlier one" b "$old"
+  expect_contains "$work/stderr" " now and not at the end: 1"
+  expect_contains "$work/stderr" "the earlier $session is now run.trapline.old"
+  if grep -q "is removed at the end" "$work/stderr"; then fail "it is told as still there"; fi
+}
+
 a_limit_of_file_sizes_is_named() {
   status=0
   (ulimit -f 4096 && exec "$trapline" record -o "$session" --no-kvm --syscalls -- \

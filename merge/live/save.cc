@@ -51,19 +51,12 @@ record::Session session_of(PageFeed& feed, const std::string& version) {
   return session;
 }
 
-}  // namespace
-
-Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
-                           const std::string& path, const std::string& version) {
-  from = std::max(from, source.kept_from());
-  auto head = feed.head();
-  if (!head) return tl::unexpected(std::move(head).error());
-  auto made = make_session(path);
-  if (!made) return tl::unexpected(std::move(made).error());
-  const Folder& folder = made->folder;
+Result<Saved> write_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
+                            const std::string& head, const Folder& folder,
+                            const std::string& version) {
   trace_dat::StartFacts facts = feed.start_facts();
   facts.version = "trapline " + version;
-  auto files = record::PageFiles::open(folder, *head, std::move(facts));
+  auto files = record::PageFiles::open(folder, head, std::move(facts));
   if (!files) return tl::unexpected(std::move(files).error());
   (void)folder.replace("raw/cmdlines", feed.cmdlines(), 0600, Durable::kYes);
   auto saved = write_pages(source, from, to, *files, folder);
@@ -79,7 +72,25 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   session.closed = done.has_value();
   if (done) done = record::write_session(folder, session);
   if (!done) return tl::unexpected(std::move(done).error());
-  (void)made->earlier.remove_older();
+  return saved;
+}
+
+}  // namespace
+
+Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
+                           const std::string& path, const std::string& version) {
+  from = std::max(from, source.kept_from());
+  auto head = feed.head();
+  if (!head) return tl::unexpected(std::move(head).error());
+  auto made = make_session(path);
+  if (!made) return tl::unexpected(std::move(made).error());
+  auto saved = write_session(source, feed, from, to, *head, made->folder, version);
+  if (saved) {
+    (void)made->earlier.remove_older();
+  } else {
+    (void)remove_session_folder(std::move(made->folder));
+    (void)made->earlier.put_back();
+  }
   return saved;
 }
 

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "backend_ftrace/base/text_file.h"
+#include "merge/live/save.h"
+#include "merge/session/session_folder.h"
 #include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::live {
 namespace {
@@ -105,6 +110,25 @@ INSTANTIATE_TEST_SUITE_P(Recordings, LiveSourceTest,
                                [](char c) { return std::isalnum(c) == 0; }, '_');
                            return name;
                          });
+
+TEST(SaveTest, ASaveThatFailsCostsNoEarlierSession) {
+  const test::TemporaryFolder folder;
+  const std::string run = folder / "run";
+  for (const char* which : {"a", "b"}) {
+    auto made = make_session(run);
+    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_TRUE(made->folder.replace("session.json", "{}"));
+    ASSERT_TRUE(made->folder.replace("which", which));
+  }
+  // Nothing was fetched: there is nothing to save.
+  auto source = *LiveSource::open(
+      std::make_unique<FileFeed>(TRAPLINE_TEST_DATA "/box/linux-irq.dat", 1), 1u << 20);
+  EXPECT_FALSE(save_session(*source, source->feed(), Timestamp(0), Timestamp(1), run, "test"));
+  EXPECT_EQ(read_text(run + "/which").value_or("-"), "b");
+  EXPECT_EQ(read_text(run + ".old/which").value_or("-"), "a");
+  const std::filesystem::directory_iterator all(folder.path());
+  EXPECT_EQ(std::distance(begin(all), end(all)), 2) << "something else is left";
+}
 
 }  // namespace
 }  // namespace trapline::live

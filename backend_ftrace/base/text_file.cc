@@ -16,11 +16,15 @@
 namespace trapline {
 namespace {
 
-// What is replaced keeps its mode and, where it may, its group; somebody else's file stays.
-Result<void> take_rights(int fd, const struct stat& from, const std::string& path) {
+// What is replaced keeps its mode and, where it may, its group. Somebody else's file stays, unless
+// the folder is his, too: he could replace it himself, and root's new one is his then.
+Result<void> take_rights(int fd, const struct stat& from, const Folder& folder,
+                         const std::string& path) {
   struct stat fresh {};
   if (::fstat(fd, &fresh) != 0) return fail("{}: {}", path, std::strerror(errno));
-  if (fresh.st_uid != from.st_uid) {
+  const bool is_others = fresh.st_uid != from.st_uid;
+  if (is_others && (folder.status().st_uid != from.st_uid ||
+                    ::fchown(fd, from.st_uid, static_cast<gid_t>(-1)) != 0)) {
     return fail("{}: belongs to user {}; choose another name", path, from.st_uid);
   }
   if (fresh.st_gid != from.st_gid) (void)!::fchown(fd, static_cast<uid_t>(-1), from.st_gid);
@@ -30,16 +34,19 @@ Result<void> take_rights(int fd, const struct stat& from, const std::string& pat
   return fail("{}: {}", path, std::strerror(errno));
 }
 
-// By way of a file of another name, which none but this process has: another one's stays.
+// By way of a file of another name, which none but this process has: another one's stays. It is
+// short, for the user's own may be as long as names can be.
 Result<void> replace_in(const Folder& folder, const std::string& name,
                         const std::optional<struct stat>& there, std::string_view text) {
   const std::string path = folder.path_of(name);
-  const std::string beside = fmt::format("{}.{}.new", name, ::getpid());
+  const std::string beside = fmt::format(".trapline.{}.new", ::getpid());
   const auto left = folder.look_at(beside);  // by a process of the same number that was killed
-  if (left && S_ISREG(left->st_mode) && left->st_uid == acting_uid()) (void)folder.remove(beside);
+  const bool is_own =
+      left && (left->st_uid == acting_uid() || left->st_uid == folder.status().st_uid);
+  if (is_own && S_ISREG(left->st_mode)) (void)folder.remove(beside);
   const auto fd = folder.create(beside, 0644);
   if (!fd) return tl::unexpected(fd.error());
-  auto written = there ? take_rights(fd->get(), *there, path) : Result<void>();
+  auto written = there ? take_rights(fd->get(), *there, folder, path) : Result<void>();
   if (written) written = write_all(fd->get(), text, path);
   if (written && uninterrupted([&] { return ::fdatasync(fd->get()); }) != 0) {
     written = fail("{}: {}", path, std::strerror(errno));
@@ -47,6 +54,14 @@ Result<void> replace_in(const Folder& folder, const std::string& name,
   if (written) written = folder.rename(beside, name);
   if (!written) (void)folder.remove(beside);
   return written;
+}
+
+// Why root does not follow a link that is root's.
+std::string_view who_else_writes_in(const Folder& folder) {
+  const struct stat status = folder.status();
+  if (status.st_uid != 0) return " in a folder that is not root's";
+  if ((status.st_mode & 02) != 0) return " in a folder that everybody can write into";
+  return (status.st_mode & 020) != 0 ? " in a folder that its group can write into" : "";
 }
 
 }  // namespace
@@ -130,7 +145,10 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
     const bool is_others = there->st_uid != 0 && there->st_uid != acting_uid();
     const auto leads =
         is_others || links >= Folder::kMostLinks ? std::nullopt : folder.followed(name);
-    if (!leads) return fail("{}: a link is in the way; name the place that it leads to", place);
+    if (!leads) {
+      return fail("{}: a link is in the way{}; name the place that it leads to", place,
+                  acting_uid() == 0 && !is_others ? who_else_writes_in(folder) : "");
+    }
     at = Folder::open_parent(*leads);
   }
   return tl::unexpected(at.error());

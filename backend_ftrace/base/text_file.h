@@ -32,7 +32,8 @@ enum class TextFrom : std::uint8_t { kFile, kAnything };
 
 // Replaces the file that the user named as a whole: a reader, or a kill, finds the old one or the
 // new one. Mode and group stay, and so does a link, if only its user or root can have put it there.
-// Errors: what is there is no file (kUsage), is somebody else's, or a link that others can change.
+// Errors: what is there is no file (kUsage), is somebody else's in a folder that is not his (in his
+// own it stays his), or a link that others can change.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view text);
 
 // Why a write failed, by its errno; with what to do where it is this process's limit of file sizes.

@@ -194,7 +194,7 @@ TEST_F(RootsFolderTest, NoFileOrLinkOfAnotherUserIsReplaced) {
   ASSERT_EQ(::chown((temporary_ / "in").c_str(), 0, 0), 0);
   ASSERT_EQ(::chmod((temporary_ / "in").c_str(), 01777), 0);
   const std::string file = temporary_ / "in/file";
-  const std::string beside = file + "." + std::to_string(::getpid()) + ".new";
+  const std::string beside = temporary_ / fmt::format("in/.trapline.{}.new", ::getpid());
   for (const std::string& his : {file, file + ".new", beside}) {
     std::ofstream(his) << "his";
     ASSERT_EQ(::chown(his.c_str(), kUser, kUser), 0);
@@ -213,6 +213,40 @@ TEST_F(RootsFolderTest, NoFileOrLinkOfAnotherUserIsReplaced) {
   ASSERT_FALSE(followed);
   EXPECT_THAT(followed.error().message, HasSubstr("a link is in the way"));
   EXPECT_EQ(text(outside_), "outside");
+}
+
+// As the folder of node_exporter's textfile collector.
+TEST_F(RootsFolderTest, AFileOfTheFoldersOwnerIsReplacedAndStaysHis) {
+  const std::string file = temporary_ / "in/file";
+  const std::string left = temporary_ / fmt::format("in/.trapline.{}.new", ::getpid());
+  for (const std::string& his : {file, left}) {
+    std::ofstream(his) << "his";
+    ASSERT_EQ(::chown(his.c_str(), kUser, kUser), 0);
+  }
+  ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
+  const auto replaced = replace_file(file, "ours");
+  ASSERT_TRUE(replaced) << replaced.error().message;
+  EXPECT_EQ(text(file), "ours");
+  const auto status = folder().look_at("file");
+  EXPECT_EQ(status->st_uid, kUser);
+  EXPECT_EQ(status->st_gid, kUser);
+  EXPECT_EQ(status->st_mode & 0777, 0640u);
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(RootsFolderTest, WhyALinkOfRootsIsNotFollowedIsSaid) {
+  link("link", outside_);
+  const auto why = [this](uid_t user, mode_t mode) {
+    EXPECT_EQ(::chown((temporary_ / "in").c_str(), user, kUser), 0);
+    EXPECT_EQ(::chmod((temporary_ / "in").c_str(), mode), 0);
+    const auto replaced = replace_file(temporary_ / "in/link", "ours");
+    return replaced ? std::string() : replaced.error().message;
+  };
+  EXPECT_THAT(why(0, 02775), HasSubstr("is in the way in a folder that its group can write into;"));
+  EXPECT_THAT(why(0, 0777), HasSubstr("is in the way in a folder that everybody can write into;"));
+  EXPECT_THAT(why(kUser, 0755), HasSubstr("is in the way in a folder that is not root's;"));
+  EXPECT_EQ(text(outside_), "outside");
+  EXPECT_EQ(why(0, 0755), "");
 }
 
 TEST_F(RootsFolderTest, ASecondNameOfAFileIsNotWritten) {

@@ -55,6 +55,16 @@ TEST(TextFileTest, AFileThatIsReplacedKeepsItsModeAndItsLink) {
   EXPECT_EQ(std::distance(begin(all), end(all)), 2) << "nothing is left beside it";
 }
 
+TEST(TextFileTest, ANameThatFitsIsNotTooLongToBeReplaced) {
+  test::TemporaryFolder folder;
+  const std::string file = folder / std::string(255, 'x');
+  for (const char* text : {"old", "new"}) {
+    const auto replaced = replace_file(file, text);
+    ASSERT_TRUE(replaced) << replaced.error().message;
+    EXPECT_EQ(read_text(file).value_or(""), text);
+  }
+}
+
 TEST(TextFileTest, WhatIsNoFileIsNotReplaced) {
   test::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

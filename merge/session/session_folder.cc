@@ -20,6 +20,7 @@ namespace trapline {
 namespace {
 
 constexpr const char* kElsewhere = "choose another folder with -o";
+constexpr std::size_t kMostName = 240;  // NAME.old.4194304.99 is a name, too
 
 std::optional<std::uint32_t> number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -241,6 +242,10 @@ std::uint64_t size_on_disk(const Folder& folder, const std::string& name, unsign
 }
 
 Result<NewSession> make_locked(const Above& above) {
+  if (above.name.size() > kMostName) {
+    return fail(ErrorKind::kUsage, "{}: its name has {} bytes, of at most {}; {}",
+                above.folder.path_of(above.name), above.name.size(), kMostName, kElsewhere);
+  }
   EarlierSessions earlier;
   auto folder = make_session_folder(above, earlier);
   auto lock = folder ? lock_session(*folder) : tl::unexpected(folder.error());

@@ -132,6 +132,15 @@ TEST_F(SessionFolderTest, WhatRecordersLeaveThatAreKilledOneAfterAnotherGoesAsAW
   EXPECT_EQ(sessions(), "run.old: 14, run: 15");
 }
 
+TEST_F(SessionFolderTest, ANameThatIsTooLongForAnEarlierOneIsRefusedAtOnce) {
+  EXPECT_TRUE(make_session(folder_ / std::string(240, 'x')));
+  const auto refused = make_session(folder_ / std::string(241, 'x'));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_NE(refused.error().message.find("its name has 241 bytes, of at most 240"),
+            std::string::npos);
+}
+
 TEST_F(SessionFolderTest, AFirstOneHasNoEarlierOne) {
   NewSession first = begin("a");
   EXPECT_EQ(first.earlier.text(), "");

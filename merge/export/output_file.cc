@@ -28,6 +28,21 @@ UniqueFd unnamed_file(const Folder& folder) {
   return fd;
 }
 
+// As /dev/stdout: what it stands for is open already, and is written as it is.
+bool is_descriptor(const std::string& path) {
+  auto at = Folder::open_parent(path);
+  for (unsigned links = 0; at && links <= Folder::kMostLinks; ++links) {
+    const auto& [folder, name] = *at;
+    const auto there = folder.look_at(name);
+    if (!there || !S_ISLNK(there->st_mode)) return false;
+    if (folder.holds_descriptors()) return true;
+    const auto leads = folder.followed(name);
+    if (!leads) return false;
+    at = Folder::open_parent(*leads);
+  }
+  return false;
+}
+
 tl::unexpected<Error> fail_for_existing(const std::string& path) {
   return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
 }
@@ -103,7 +118,7 @@ Result<void> check_output(const std::string& path, bool force,
     return fail(ErrorKind::kUsage, "{} {}; choose another name with -o", path,
                 is_it ? "is the recording that is read" : "is in the recording that is read");
   }
-  if (force) return {};
+  if (force || is_descriptor(path)) return {};
   return fail_for_existing(path);
 }
 

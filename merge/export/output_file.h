@@ -62,7 +62,8 @@ class OutputFile {
 };
 
 // Whether a file may be written there, before a recording is read for it. Errors (kUsage): it is
-// one of `inputs` or lies in one of them, `force` or not; it exists and `force` is false.
+// one of `inputs` or lies in one of them, `force` or not; it exists, is no open descriptor
+// (/dev/stdout), and `force` is false.
 [[nodiscard]] Result<void> check_output(const std::string& path, bool force,
                                         std::span<const std::string> inputs);
 

@@ -61,6 +61,24 @@ TEST_F(CheckOutputTest, AFileIsReplacedOnlyWhereThatIsAskedFor) {
   EXPECT_EQ(refused("/dev/null", false, {}), "");
 }
 
+// As /dev/stdout of `trapline export -o /dev/stdout > report.csv`.
+TEST_F(CheckOutputTest, ADescriptorOfAFileIsWrittenWithoutForce) {
+  write("report.csv");
+  write("a.dat");
+  const auto open = [this](const char* name) {
+    return UniqueFd(::open(path(name).c_str(), O_WRONLY | O_CLOEXEC));
+  };
+  const UniqueFd report = open("report.csv"), recording = open("a.dat");
+  const std::string number = std::to_string(report.get());
+  std::filesystem::create_symlink("/proc/self/fd/" + number, path("stdout"));
+  for (const std::string& output : {"/proc/self/fd/" + number, "/dev/fd/" + number, path("stdout")})
+    EXPECT_EQ(refused(output, false, {path("a.dat")}), "") << output;
+  std::filesystem::create_symlink("report.csv", path("link.csv"));
+  EXPECT_NE(refused(path("link.csv"), false, {}).find("--force"), std::string::npos);
+  const std::string read = "/proc/self/fd/" + std::to_string(recording.get());
+  EXPECT_NE(refused(read, false, {path("a.dat")}).find("is the recording"), std::string::npos);
+}
+
 TEST_F(CheckOutputTest, WhatIsNotWholeHasNoNameThatAKillWouldLeave) {
   const int unnamed = ::open(path(".").c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (unnamed < 0) GTEST_SKIP() << "the file system has no files without a name";

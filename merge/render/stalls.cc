@@ -57,20 +57,25 @@ std::string sentence_of(const StallRow& row) {
   return text + '.';
 }
 
-// The command that explains the longest one's longest exit.
+// The command that explains the longest exit of the longest one that has any: no command explains
+// one that no exit ended.
 void print_next(const StallsFound& found, std::ostream& out, const TextStyle& style) {
-  if (found.rows.empty() || found.recording.empty()) return;
-  const StallRow& row = found.rows.front();
-  const std::uint64_t at = (row.stall.longest ? row.stall.longest->start : row.stall.begin).ns();
-  std::string command =
-      fmt::format("trapline explain {} --around {}", found.recording, seconds_text(at));
+  const auto row = std::ranges::find_if(
+      found.rows, [](const StallRow& one) { return one.stall.longest.has_value(); });
+  if (row == found.rows.end() || found.recording.empty()) return;
+  std::string command = fmt::format("trapline explain {} --around {}", found.recording,
+                                    seconds_text(row->stall.longest->start.ns()));
   // Of several VMs the name says whose it is.
-  if (row.vcpu != kNoVcpu && row.name.starts_with("VM ") && !row.vm.empty())
-    command += " --vm " + shell_text({row.vm});
-  if (row.vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row.vcpu);
-  constexpr std::string_view kAnswers = "# why its longest exit took so long";
-  const bool fits = 6 + text_width(command) + 2 + text_width(kAnswers) <= style.width;
-  out << "\nnext: " << command << (fits ? "  " : "\n      ") << kAnswers << '\n';
+  if (row->name.starts_with("VM ") && !row->vm.empty())
+    command += " --vm " + shell_text({row->vm});
+  if (row->vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row->vcpu);
+  const std::string answers =
+      row == found.rows.begin()
+          ? "# why its longest exit took so long"
+          : fmt::format("# why the longest exit of the stall of {} took so long",
+                        duration_text(row->stall.length(), false));
+  const bool fits = 6 + text_width(command) + 2 + text_width(answers) <= style.width;
+  out << "\nnext: " << command << (fits ? "  " : "\n      ") << answers << '\n';
 }
 
 std::vector<std::string> notes_of(const StallsFound& found) {

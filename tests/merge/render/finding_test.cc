@@ -75,19 +75,5 @@ TEST(FindingTest, WhereTimeWasNotSeenNoWaitIsSaidOfTheSeenTimeAlone) {
   EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));
 }
 
-TEST(StallsText, TheNextCommandQuotesAVmAsAShellWantsIt) {
-  StallsFound found;
-  found.recording = "run";
-  found.count = 1;
-  StallRow& row = found.rows.emplace_back();
-  row.name = "VM it's, vCPU 0";
-  row.vm = "it's";
-  row.vcpu = 0;
-  row.causes.push_back({"kernel", "", "", "the host's kernel worked for it", 0});
-  std::ostringstream text;
-  print_text(found, text, TextStyle());
-  EXPECT_THAT(text.str(), HasSubstr(R"(--vm 'it'\''s' --vcpu 0)"));
-}
-
 }  // namespace
 }  // namespace trapline::test

@@ -44,9 +44,11 @@ class MemoryWorks {
   void on_entry(Timestamp at);
   // Events were lost.
   void forget_open() { open_.reset(); }
-  // Those that ended since the last clear(), in order; none overlaps another.
+  // Those that ended, but for the forgotten, in order; none overlaps another.
   [[nodiscard]] std::span<const Run> ended() const { return ended_; }
-  void clear() { ended_.clear(); }
+  void forget_until(Timestamp at) {
+    std::erase_if(ended_, [at](const Run& run) { return run.end <= at; });
+  }
 
  private:
   std::optional<Run> open_;

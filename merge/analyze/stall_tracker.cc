@@ -51,7 +51,9 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     on_exit(run->thread, run->end, pipeline);
   }
   on_memory(event);
-  if (!is_any_of<SchedWakeup, SchedSwitch, KvmEntry, KvmExit, Lost>(event.payload)) return;
+  if (!is_any_of<SchedWakeup, SchedSwitch, KvmEntry, KvmExit, KvmUserspaceExit, Lost>(
+          event.payload))
+    return;
   if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     Thread* thread = servers_.served_by() ? threads_.find(wakeup->thread) : nullptr;
     if (thread != nullptr && thread->serves.size() < kMostPieces)
@@ -76,6 +78,8 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     if (Thread* thread = thread_of(event.thread))
       thread->halts = is_halt({exit->reason, exit->isa, exit->exception_class});
     on_exit(event.thread, event.at, pipeline);
+  } else if (std::holds_alternative<KvmUserspaceExit>(event.payload)) {
+    (void)thread_of(event.thread);  // without kvm_exit: its waits from now on
   } else if (std::holds_alternative<Lost>(event.payload)) {
     on_lost();
   }
@@ -120,11 +124,23 @@ void StallTracker::add_piece(Thread& thread, const Piece& piece) {
 void StallTracker::on(const ExitSpan& exit, bool wanted) {
   Thread* thread = thread_of(exit.thread);
   if (thread == nullptr) return;
+  const std::vector<Piece> later = take_later(*thread, exit.end);
   settle(*thread);
   for (const PartInterval& interval : exit.intervals) {
     add_piece(*thread, {static_cast<State>(interval.part), interval.begin, interval.end});
   }
   settle(*thread, &exit, wanted);
+  for (const Piece& piece : later) add_piece(*thread, piece);
+}
+
+// Without kvm_exit an exit is told only when the next one begins: what came after it is known.
+std::vector<StallTracker::Piece> StallTracker::take_later(Thread& thread, Timestamp end) {
+  std::vector<Piece> later;
+  if (thread.pieces.empty()) return later;
+  const auto is_later = [end](const Piece& piece) { return piece.begin >= end; };
+  std::ranges::copy_if(thread.pieces, std::back_inserter(later), is_later);
+  pieces_ -= std::erase_if(thread.pieces, is_later);
+  return later;
 }
 
 void StallTracker::on_guest(const GuestRun& run) {
@@ -291,19 +307,20 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     thread.until = piece.end;
   }
   end_unit();
-  forget_settled(thread);
+  forget_settled(thread, exit != nullptr ? std::max(thread.until, exit->end) : thread.until);
   if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
 }
 
-void StallTracker::forget_settled(Thread& thread) {
+// What lies after `until` belongs to an exit of which no piece is there yet.
+void StallTracker::forget_settled(Thread& thread, Timestamp until) {
   constexpr std::size_t kKept = 256;  // room of a thread
   pieces_ -= thread.pieces.size();
   thread.pieces.clear();
   if (thread.pieces.capacity() > kKept) thread.pieces.shrink_to_fit();
-  thread.shares.clear();
-  thread.stops.clear();
-  thread.serves.clear();
-  thread.memory.clear();
+  std::erase_if(thread.shares, [until](const WaitShare& share) { return share.end <= until; });
+  std::erase_if(thread.stops, [until](Timestamp stop) { return stop < until; });
+  std::erase_if(thread.serves, [until](const Serve& serve) { return serve.at <= until; });
+  thread.memory.forget_until(until);
 }
 
 // With so long a one that begins then.

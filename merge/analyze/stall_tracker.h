@@ -115,10 +115,10 @@ class StallTracker {
   struct Thread {
     ThreadId id{};
     std::vector<Piece> pieces;            // since the last settle()
-    std::vector<WaitShare> shares;        // of the waits that ended since then
+    std::vector<WaitShare> shares;        // of the waits that ended after what it settled
     std::vector<Timestamp> stops;         // by a signal
     std::vector<Serve> serves;            // wake-ups for a page, or by who collapsed pages
-    MemoryWorks memory;                   // that ended since then
+    MemoryWorks memory;                   // that ended after what it settled
     std::optional<Timestamp> logged;      // it wrote to a page whose writes are logged
     MemoryWork work = MemoryWork::kNone;  // in which the exit is that settle() looks at
     Timestamp until;                      // up to where all is known
@@ -159,7 +159,8 @@ class StallTracker {
   void leave_out_end(Thread& thread);
   static void leave_out_halt(Thread& thread);
   void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
-  void forget_settled(Thread& thread);
+  void forget_settled(Thread& thread, Timestamp until);
+  std::vector<Piece> take_later(Thread& thread, Timestamp end);
   void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
   void divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
               StallShares& into) const;

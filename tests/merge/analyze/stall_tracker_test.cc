@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
@@ -234,6 +235,28 @@ TEST_F(StallTrackerTest, WaitsAreChargedToThoseWhoAreToBlame) {
   EXPECT_THAT(until(200'000),
               ElementsAre("100 at 100000 for 90000: preempted by 7 45000, kernel 25000, blocked by "
                           "8 20000"));
+}
+
+// Such an exit is told when the next event of its thread shows that nothing more belongs to it.
+TEST_F(StallTrackerTest, WithoutKvmExitToo) {
+  for (const bool told_by_access : {false, true}) {
+    PipelineOptions how = options();
+    how.model.from_userspace_exit = true;
+    how.model.user_end = UserEnd::kIoctl;
+    Pipeline pipeline(std::move(how), {&sink_});
+    for (const std::uint64_t at : {100'000u, 400'000u}) {
+      for (const Event& event :
+           {to_user(at), switch_out(at + 10'000, false), woken_by(at + 80'000, kServer),
+            switch_in(at + 90'000), run_ioctl(at + 100'000)})
+        ASSERT_TRUE(pipeline.push(event));
+      if (!told_by_access) continue;
+      ASSERT_TRUE(pipeline.push(port(at + 101'000, 0x71, Access::kRead)));
+    }
+    pipeline.finish(Timestamp(900'000));
+    const std::string causes = " for 100000: blocked by 8 70000, user 20000, preempted by 7 10000";
+    EXPECT_THAT(std::exchange(told_, {}),
+                ElementsAre("100 at 100000" + causes, "100 at 400000" + causes));
+  }
 }
 
 TEST_F(StallTrackerTest, AVcpuThatIsPreemptedInTheGuestIsStopped) {

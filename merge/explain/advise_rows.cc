@@ -1,4 +1,5 @@
 // From sums of exits, waits and halts to advice: the models of docs/advise.md.
+// More than 400 lines: one model after the other, each in a few lines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,9 +56,25 @@ std::size_t host_cpus(const Timeline& timeline) {
   return 0;
 }
 
-// Where each vCPU can have a CPU.
-std::string cpus_change(const std::set<ThreadId>& threads, const Naming& names) {
-  const std::size_t cpus = host_cpus(names.timeline), vcpus = names.threads.size();
+// Of these, the most that were there at one time. What a vCPU is in when the recordings end tells
+// nothing: its own may have ended long before the others.
+std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
+  std::map<Timestamp, std::ptrdiff_t> changes;
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
+    if (!vcpus.contains(vcpu.thread)) continue;
+    const VcpuTotals& totals = vcpu.totals;
+    const std::uint64_t known = elapsed(totals.begin, totals.end);
+    ++changes[totals.begin];
+    --changes[Timestamp(totals.begin.ns() + known - std::min(known, totals.open_ns) + 1)];
+  }
+  std::ptrdiff_t now = 0, most = 0;
+  for (const auto& [at, change] : changes) most = std::max(most, now += change);
+  return static_cast<std::size_t>(most);
+}
+
+// Where each vCPU can have a CPU. `threads`: those that waited; `vcpus`: that share CPUs.
+std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, const Naming& names) {
+  const std::size_t cpus = host_cpus(names.timeline);
   if (cpus != 0 && cpus < vcpus)
     return fmt::format("{} vCPUs share {}: fewer vCPUs, or more CPUs", vcpus, counted(cpus, "CPU"));
   std::string change(remedy_of(RemedyId::kCpus).change);
@@ -191,8 +208,9 @@ void AdviceSink::find_waits(Found& found) const {
     ThreadId thread{};
     std::uint64_t ns = 0, count = 0, more = 0;
     std::uint64_t own = 0;  // in which another vCPU of the VM ran
+    std::uint64_t by_vcpus = 0;
     std::map<std::string, std::uint64_t> by;
-    std::set<ThreadId> threads;
+    std::set<ThreadId> threads, sharing;  // that waited; with the vCPUs that they waited for
   };
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
   std::map<std::string, std::uint64_t> doubtful;  // of a VM: it may have been its quota
@@ -213,20 +231,24 @@ void AdviceSink::find_waits(Found& found) const {
     Sums& sum = sums[{vm, id}];
     sum.thread = waiting.thread;
     sum.threads.insert(waiting.thread);
+    sum.sharing.insert(waiting.thread);
     sum.ns += wait.ns;
     sum.count += wait.count;
     sum.more += wait.switches;
     sum.by[found.names.text(waiting.culprit)] += wait.ns;
-    if (waiting.culprit.is_thread() && found.names.vcpus.vm_id(waiting.culprit.thread) == vm)
-      sum.own += wait.ns;
+    if (!waiting.culprit.is_thread() || !found.names.is_vcpu(waiting.culprit.thread)) continue;
+    sum.by_vcpus += wait.ns;
+    sum.sharing.insert(waiting.culprit.thread);
+    if (found.names.vcpus.vm_id(waiting.culprit.thread) == vm) sum.own += wait.ns;
   }
   const bool wakeups = found.names.pipeline.exits().model().wakeups;
   for (const auto& [key, sum] : sums) {
     const RemedyId id = key.second;
     const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first] : 0;
-    const bool cpus = id == RemedyId::kCpus;
+    const bool cpus = id == RemedyId::kCpus, shared = sum.by_vcpus * 2 > sum.ns;
     const std::string change =
-        cpus ? cpus_change(sum.threads, found.names)
+        cpus ? cpus_change(sum.threads, shared ? most_at_once(sum.sharing, found.names) : 0,
+                           found.names)
              : change_for_vmm(std::string(remedy_of(id).change), found.names.vmm(sum.thread));
     found.add(sum.thread, id,
               remedy_of(id).model == AdviceModel::kNone

@@ -24,6 +24,9 @@ class MemorySource final : public Source {
   void add(Event event) { steps_.push_back({Read::kEvent, std::move(event)}); }
   void add_nothing_yet() { steps_.push_back({Read::kPending, {}}); }
   void fail_at_end(Error error) { error_ = std::move(error); }
+  void add_fact(std::string name, std::string text) {
+    facts_.emplace_back(std::move(name), std::move(text));
+  }
   SourceInfo& info() { return info_; }
 
   Read next(Event& event) override {
@@ -47,6 +50,9 @@ class MemorySource final : public Source {
   }
   [[nodiscard]] const Result<void>& status() const override { return status_; }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
+    return facts_;
+  }
   [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return steps_.empty() ? 1 : 0; }
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
@@ -67,6 +73,7 @@ class MemorySource final : public Source {
   Capabilities capabilities_;
   std::optional<Error> error_;
   SourceInfo info_;
+  std::vector<std::pair<std::string, std::string>> facts_;
   SourceCounters counters_;
   Result<void> status_;
 };

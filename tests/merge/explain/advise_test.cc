@@ -44,7 +44,9 @@ class AdviceTest : public testing::Test {
         has.wakeups = true;
     play(exit(now_), entry(now_));
     std::vector<std::unique_ptr<Source>> sources;
-    sources.push_back(std::make_unique<MemorySource>(std::move(events_), has));
+    auto source = std::make_unique<MemorySource>(std::move(events_), has);
+    if (!host_cpus_.empty()) source->add_fact("CPUs", host_cpus_);
+    sources.push_back(std::move(source));
     Timeline timeline(std::move(sources));
     Input input;
     input.capabilities = has;
@@ -68,6 +70,7 @@ class AdviceTest : public testing::Test {
   }
 
   static constexpr std::uint32_t kSvmInterrupt = 0x60;
+  std::string host_cpus_;
   std::uint64_t now_ = 1000;
   std::vector<Event> events_ = {entry(1000)};
 };
@@ -185,6 +188,37 @@ TEST_F(AdviceTest, ACpuForTheVcpuGainsItsWaitsForOthers) {
     preempted(500);
   }
   EXPECT_THAT(told(advice().rows), ElementsAre("cpus 4500 5100"));
+}
+
+TEST_F(AdviceTest, FewerVcpusAreOfferedWhereTheyWaitForEachOther) {
+  host_cpus_ = "1";
+  const auto give_way = [](std::uint64_t at, ThreadId from, ThreadId to) {
+    return make(at, 0, from, SchedSwitch{from, to, true, "vcpu"});
+  };
+  for (int i = 0; i < 10; ++i) {
+    guest(1000);
+    play(exit(now_, kSvmInterrupt), give_way(now_ + 5, kVcpu0, kVcpu1), entry(now_ + 10, kVcpu1),
+         exit(now_ + 490, kSvmInterrupt, kVcpu1), give_way(now_ + 500, kVcpu1, kVcpu0),
+         entry(now_ + 510));
+    now_ += 510;
+  }
+  const Advice found = advice();
+  ASSERT_THAT(found.rows, testing::Not(IsEmpty()));
+  EXPECT_EQ(found.rows[0].change, "2 vCPUs share 1 CPU: fewer vCPUs, or more CPUs");
+}
+
+TEST_F(AdviceTest, NotWhereOthersTakeTheCpuFromThem) {
+  host_cpus_ = "1";
+  for (int i = 0; i < 10; ++i) {
+    guest(1000);
+    preempted(500);
+  }
+  guest(100);
+  play(exit(now_, kSvmIo, kVcpu1), entry(now_ + 10, kVcpu1));
+  now_ += 10;
+  const Advice found = advice();
+  ASSERT_THAT(told(found.rows), ElementsAre("cpus 4500 5100"));
+  EXPECT_THAT(found.rows[0].change, testing::StartsWith("a CPU for each vCPU"));
 }
 
 TEST_F(AdviceTest, NothingBelowAHundredthOfTheBusyTimeIsOffered) {

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/vmm/vmms.h"
 #include "merge/model/softirqs.h"
 
 namespace trapline {
@@ -84,12 +87,37 @@ std::string Naming::comm(ThreadId thread) const {
   return {};
 }
 
+// Whether it wrote of accesses to its devices while a vCPU was out of the guest.
+bool Naming::tells_of_devices(const VmmKnowledge& vmm) const {
+  const std::vector<VmmEventCount>& counts = pipeline.exits().vmm_events();
+  for (std::size_t i = Names::kOther + 1; i < counts.size(); ++i) {
+    if (counts[i].in_exits == 0) continue;
+    const VmmEventMeaning* meaning = vmm.event(names[static_cast<NameId>(i)]);
+    if (meaning != nullptr &&
+        (meaning->kind == VmmEventKind::kRegionRead || meaning->kind == VmmEventKind::kRegionWrite))
+      return true;
+  }
+  return false;
+}
+
 std::string_view Naming::vmm(ThreadId vcpu) const {
-  // QEMU calls its vCPUs' threads "CPU 0/KVM"; Debian's and Red Hat's processes are kvm, qemu-kvm.
+  constexpr std::string_view kKnown = "QEMU", kOther = "the VMM";
+  // Every other VMM gives its vCPUs' threads names of its own; QEMU may, "CPU 0/KVM".
+  const std::string thread = comm(vcpu);
+  for (const VmmKnowledge* vmm : vmms())
+    if (vmm->vcpu_of_thread(thread) != kNoVcpu) return vmm->name() == kKnown ? kKnown : kOther;
+  // Debian's and Red Hat's processes are kvm, qemu-kvm; a wrapped program's name begins with a dot.
   const std::string process = comm(processes.of(vcpu, vcpu));
-  const bool other = !process.empty() && !process.starts_with("qemu") &&
-                     !process.starts_with("kvm") && !comm(vcpu).starts_with("CPU ");
-  return other ? "the VMM" : "QEMU";
+  const std::string_view name = std::string_view(process).substr(process.starts_with('.') ? 1 : 0);
+  if (process.empty() || name.starts_with("qemu") || name.starts_with("kvm") ||
+      thread.starts_with("CPU "))
+    return kKnown;
+  // It may have been given another name. Whose the events of several VMs are is not known.
+  if (any_vmm().is_process(process) || vcpus.several_vms()) return kOther;
+  const bool tells = std::ranges::any_of(vmms(), [this](const VmmKnowledge* vmm) {
+    return vmm->name() == kKnown && tells_of_devices(*vmm);
+  });
+  return tells ? kKnown : kOther;
 }
 
 std::uint64_t pack(const Culprit& culprit) {

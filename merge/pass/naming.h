@@ -8,6 +8,7 @@
 
 #include "merge/analyze/culprit.h"
 #include "merge/analyze/pipeline.h"
+#include "merge/analyze/vmm/vmm_knowledge.h"
 #include "merge/pass/vcpu_names.h"
 #include "merge/source/timeline.h"
 
@@ -49,10 +50,13 @@ struct Naming {
   [[nodiscard]] std::string vm(ThreadId thread) const;
   // "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "stress-ng (tid 412)".
   [[nodiscard]] std::string text(ThreadId thread) const;
-  // Who runs the vCPU: "QEMU"; "the VMM" where its process has a name that is not QEMU's.
+  // Who runs the vCPU: "QEMU"; "the VMM" where its names, and what it wrote, are not QEMU's.
   [[nodiscard]] std::string_view vmm(ThreadId vcpu) const;
   // The name of a thread of the host, printable; empty where no source knows it.
   [[nodiscard]] std::string comm(ThreadId thread) const;
+
+ private:
+  [[nodiscard]] bool tells_of_devices(const VmmKnowledge& vmm) const;
 };
 
 }  // namespace trapline

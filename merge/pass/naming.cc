@@ -57,7 +57,7 @@ std::string unknown_text(Missing missing) {
     case Missing::kRoom:
       return "unknown (more than is kept)";
     case Missing::kFlags:
-      return "unknown (the text has no flags; give the trace.dat)";
+      return "unknown (the text has no flags; give the binary recording)";
     case Missing::kCpu:
       return "unknown (a CPU of the host was not recorded)";
     case Missing::kNone:

@@ -51,5 +51,13 @@ TEST(NamingTest, TheThreadOfAnotherVmmIsNotQemus) {
   EXPECT_EQ(vmm_of("kvm", kOther), "QEMU");
 }
 
+// A text may be of trace.dat or of perf.data.
+TEST(NamingTest, OfATextTheBinaryRecordingIsAskedForWhateverItIs) {
+  const Timeline timeline({});
+  const Pipeline pipeline(PipelineOptions(), {});
+  EXPECT_EQ(Naming(timeline, pipeline).text(unknown_for(Missing::kFlags)),
+            "unknown (the text has no flags; give the binary recording)");
+}
+
 }  // namespace
 }  // namespace trapline::test

@@ -46,10 +46,12 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   const auto warnings = session ? session->warnings : std::vector<std::string>();
   for (const std::string& sentence : missing) alarm("missing", sentence);
   for (const std::string& warning : warnings) alarm("warning", printable(warning));
-  const bool is_whole = missing.empty() && warnings.empty();
-  if (counters.gaps == 0 && !lost_samples && is_whole) {
+  if (counters.gaps == 0 && !lost_samples && missing.empty()) {
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
-    fact("lost", is_text ? "nothing that the text names" : "nothing");
+    // A warning may be that events are missing, as where tracing was switched off meanwhile.
+    fact("lost", !warnings.empty() ? "none that was counted (see the warnings)"
+                 : is_text         ? "nothing that the text names"
+                                   : "nothing");
   } else if (counters.gaps != 0) {
     lost(losses_text(counters.lost_events, counters.gaps, counters.gaps_uncounted));
   }

@@ -120,8 +120,10 @@ Result<void> print_timeline(TimelineArguments& options) {
   if (!pass) return tl::unexpected(std::move(pass).error());
   auto interval = interval_of(options, *pass, *context);
   if (!interval) return tl::unexpected(std::move(interval).error());
-  return options.format == "html" ? print_page_of(options, *pass, *interval)
-                                  : print_text(options, *pass, *interval);
+  auto printed = options.format == "html" ? print_page_of(options, *pass, *interval)
+                                          : print_text(options, *pass, *interval);
+  for (const std::string& sentence : pass->input().missing) say(sentence);
+  return printed;
 }
 
 }  // namespace

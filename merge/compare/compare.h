@@ -48,6 +48,7 @@ struct Recorded {
   std::uint64_t begin_ns = 0, wall_ns = 0;
   std::optional<std::uint64_t> guest_ns;     // nothing: the events do not tell
   std::map<std::string, std::string> facts;  // what the recording says of itself
+  std::vector<std::string> missing;          // Input::missing
   std::map<std::string, RecordedRow> rows;
   FoldedTimes flame;  // where it was asked for
 };

@@ -200,6 +200,7 @@ Result<Recorded> read_for_comparison(const InputOptions& input, const SideOption
     met = *matcher;
   if (sides.flame) recorded.flame = stacks.take(pass->naming());
   recorded.markers = pass->input().capabilities.markers;
+  recorded.missing = pass->input().missing;
   return recorded;
 }
 
@@ -235,6 +236,8 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
     if (auto checked = check_distinct(*side); !checked) return tl::unexpected(checked.error());
     for (const Recorded& recorded : *side) {
       if (auto checked = check_losses(recorded); !checked) return tl::unexpected(checked.error());
+      for (const std::string& sentence : recorded.missing)
+        warnings.push_back(fmt::format("{}: {}", recorded.path, sentence));
       if (&recorded == &first) continue;
       if (auto checked = check_pair(first, recorded, devices, rows); !checked) {
         return tl::unexpected(checked.error());

@@ -83,6 +83,8 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
   });
   if (!watch) return tl::unexpected(std::move(watch).error());
   watching = watch->get();
+  for (const std::string& sentence : watching->engine().input().missing)
+    if (options.say) options.say(sentence);
   if (auto taken = signals.opened(); !taken) return taken;
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
@@ -110,6 +112,8 @@ class ScreenRun {
                     options_.batch.scope, options_.batch.chosen,  watch_->live() != nullptr};
     view_.emplace(watch_->engine(), std::move(how));
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
+    const std::vector<std::string>& missing = watch_->engine().input().missing;
+    if (!missing.empty()) view_->say(fmt::format("{}", fmt::join(missing, "; ")));
     if (!options_.prometheus.empty()) prometheus_.emplace(options_.prometheus);
     auto screen = Screen::open(options_.colours);
     if (!screen) return tl::unexpected(std::move(screen).error());

@@ -14,6 +14,7 @@ namespace trapline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A run of 10 s with rows "io" (around `io_ns`) and "msr". Runs of other seeds differ by some 2 %
@@ -183,6 +184,16 @@ TEST(CompareTest, AFactThatOneSideDoesNotTellIsNoDifference) {
   ASSERT_TRUE(told);
   ASSERT_EQ(told->size(), 1u);
   EXPECT_EQ(told->front(), "the host kernels differ: Linux 6.1.0 in run-1, Linux 6.6.0 in run-2");
+}
+
+TEST(CompareTest, WhatASessionLacksIsSaidOfEitherSide) {
+  Recorded before = run(1, 10'000), after = run(2, 10'000);
+  before.missing = {"3 pages of events could not be written"};
+  after.missing = {"5 events were left in the kernel"};
+  const auto checked = check_comparable({before}, {after}, false);
+  ASSERT_TRUE(checked);
+  EXPECT_THAT(*checked, ElementsAre("run-1: 3 pages of events could not be written",
+                                    "run-2: 5 events were left in the kernel"));
 }
 
 TEST(CompareTest, SidesRecordedOneAfterTheOtherAreNoted) {

@@ -26,6 +26,8 @@ what_a_session_lacks_is_said_of_its_figures() {
   run "$trapline" top --batch --interval 2s "$work/run"
   expect_equal "status of top" 0 "$status"
   expect_contains "$work/stderr" "trapline: $lacks"
+  run "$trapline" report "$work/run" --format page-data
+  expect_contains "$work/stdout" "\"missing\":[\"$lacks\"]"
 }
 
 "$1"

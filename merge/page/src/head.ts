@@ -23,16 +23,17 @@ export function head(data: Recording, side = ""): HTMLElement {
       h("strong", {}, `${count} event${lost === 1 ? " was" : "s were"} lost in ${grouped(gaps)} ${gaps === 1 ? "loss" : "losses"}`), uncounted > 0 && lost > 0 ? ` (${uncounted} without a count)` : "",
       ". No exit bridges a loss; they are hatched in the pictures below.",
       data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
-    : h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
+    : data.missing.length === 0 && h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
+  const missing = data.missing.length > 0 && h("p", { class: "alert", role: "note" }, h("strong", {}, "Events are missing"), `: ${data.missing.join("; ")}.`);
   const sources = h("table", { class: "sources" }, h("thead", {}, h("tr", {}, ...["Source", "Kind", "Clock", "Aligned by", "Offset", "Error at most"].map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col", class: "number" }, "Events"), h("th", { scope: "col", class: "number" }, "Lost"))),
     h("tbody", {}, ...data.sources.map((source) => h("tr", {}, h("th", { scope: "row" }, name(source.path)), h("td", {}, source.kind), h("td", {}, name(source.clock), source.resolution_ns !== null && `, resolution ${exact(source.resolution_ns)}`), h("td", {}, source.method),
       h("td", { class: "number" }, `${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
       h("td", { class: "number" }, grouped(source.events)), h("td", { class: "number" }, source.lost === null ? "–" : grouped(source.lost))))));
-  const notes = [...data.notes];
+  const notes = data.notes.filter((note) => !data.missing.includes(note));
   const id = side ? `recorded-${side}` : "recorded";
   return h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${counted(data.counters["exits"] ?? 0, "VM exit")} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`),
-    data.finding && h("p", { class: "finding" }, data.finding), losses, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
+    data.finding && h("p", { class: "finding" }, data.finding), losses, missing, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
 }
 

@@ -291,6 +291,7 @@ export interface Recording {
   counters: Record<string, number>;
   finding: string; // the sentence that the text begins with; empty: not known
   notes: string[];
+  missing: string[]; // of the notes those of events that no loss in the recording marks
   time: { origin: number; bin_ns: number; bins: number }; // bin 0 begins at origin, 0 or before
   latency: { per_octave: number };
   vcpus: Vcpu[];

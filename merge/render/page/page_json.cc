@@ -231,6 +231,7 @@ struct PageData::Writer {
     }
     json["finding"] = finding_text(report);
     json["notes"] = base["notes"];
+    json["missing"] = report.missing;
     json["time"] = {{"origin", relative(bins.base() << bins.shift)},
                     {"bin_ns", std::uint64_t{1} << bins.shift},
                     {"bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1}};

@@ -166,6 +166,21 @@ const cases = {
     }
   },
 
+  async events_that_the_session_lacks_are_an_alert() {
+    const session = join(folder, "lacking"), lacks = "7 pages of events could not be written";
+    mkdirSync(session);
+    writeFileSync(join(session, "trace.dat"), readFileSync(join(recordings, linux)));
+    writeFileSync(join(session, "session.json"), JSON.stringify({ version: 1, closed: true, losses: [{ cpu: 0, unwritten_pages: 7 }] }));
+    const html = join(folder, "lacking.html");
+    run("report", session, "--format", "html", "-o", html);
+    await with_page(html, {}, async (page) => {
+      const text = await page.locator("#recorded").textContent();
+      assert.ok(!text.includes("No events were lost"), text);
+      assert.equal(text.split(lacks).length, 2, "once");
+      assert.match(await page.locator("#recorded .alert").textContent(), new RegExp(lacks));
+    });
+  },
+
   async the_worst_exits_are_the_reports_slowest() {
     await with_page(write(linux), {}, async (page) => {
       const data = await dataOf(page);

@@ -68,7 +68,7 @@ std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
 // Offline: arm64 tells by PSCI's call alone, RISC-V not at all, x86 by what KVM_RUN returns.
 // Paused: by a signal, which the scheduler tells, or by the VMM, where its event is traced.
 States ExitTracker::known_states() const {
-  States known = model_.known_states();
+  States known = lacks_entries() ? States() : model_.known_states();
   if (!known.any() || !model_.sched_switch) return known;
   known.set(static_cast<std::size_t>(State::kPaused), saw_vm_state_);
   bool offline = model_.userspace_exits && !model_.from_userspace_exit;

@@ -41,14 +41,16 @@ Table request_table(std::span<const RequestTotals> rows) {
   return table_of_totals(rows, [](TableOf<RequestTotals>&) {});
 }
 
-Table live_vcpu_table(std::span<const VcpuRow> rows, const States& known) {
+Table live_vcpu_table(std::span<const VcpuRow> rows, const ExitTracker& exits) {
   TableOf<VcpuRow> table(rows, &VcpuRow::vm);
   table.add({"vm"}, &VcpuRow::vm);
   table.add({"vcpu"}, [](const VcpuRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
   table.add({"tid"}, &VcpuRow::tid);
-  table.add({"exits"}, [](const VcpuRow& row) { return row.totals.exits; });
+  table.add({"exits"}, [lacks_entries = exits.lacks_entries()](const VcpuRow& row) {
+    return lacks_entries ? CellValue() : to_value(row.totals.exits);
+  });
   table.add({"time_ns"}, [](const VcpuRow& row) { return row.totals.time_ns(); });
-  add_states(table, rows, known);
+  add_states(table, rows, exits.known_states());
   return table;
 }
 
@@ -119,7 +121,7 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
   const States known = engine.pipeline().exits().known_states();
   const bool durations = engine.model().durations();
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, options.scope, engine);
-  line["vcpus"] = rows_json(live_vcpu_table(vcpus, known));
+  line["vcpus"] = rows_json(live_vcpu_table(vcpus, engine.pipeline().exits()));
   for (std::size_t i = 0; i < vcpus.size(); ++i) {
     // With what came before the vCPU's time.
     const std::uint64_t seen = vcpus[i].totals.time_ns() - vcpus[i].totals.not_seen_ns;

@@ -15,6 +15,7 @@
 #include "merge/live/save.h"
 #include "merge/live/screen.h"
 #include "merge/live/watch.h"
+#include "merge/pass/no_exits.h"
 #include "merge/record/setup.h"
 
 namespace trapline::live {
@@ -92,6 +93,9 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
     if (running && !watching->has_ended())
       running = wait(signals.fd(), *watching, false, *more ? 0 : kTickMs);
   }
+  const Engine& engine = watching->engine();
+  if (engine.pipeline().exits().lacks_entries() && options.say)
+    options.say(no_entries(engine.timeline()).message);
   if (watching->has_ended() && watching->live() != nullptr && options.say) {
     options.say(watching->live()->feed().last_words());
   }

@@ -118,7 +118,9 @@ class Watcher final : public EvidenceObserver {
     if (wanted.longest && !status_) return tl::unexpected(status_.error());
     Processes processes = pipeline_->processes();
     processes.merge(input.processes);
-    return found_in(wanted, exits_, threads_, processes);
+    auto found = found_in(wanted, exits_, threads_, processes);
+    if (found) found->lacks_entries = pipeline_->exits().lacks_entries();
+    return found;
   }
 
  private:
@@ -144,7 +146,10 @@ Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progr
   if (wanted.wants_exits()) {
     if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));
   }
-  return found_in(wanted, exits, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes());
+  auto found =
+      found_in(wanted, exits, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes());
+  if (found) found->lacks_entries = pipeline.exits().lacks_entries();
+  return found;
 }
 
 }  // namespace

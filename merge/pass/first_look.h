@@ -26,6 +26,7 @@ struct LookFor {
 struct FirstLook {
   std::optional<std::set<ThreadId>> threads;  // that the filter lets through; nothing: all
   std::optional<ExitSpan> longest;
+  bool lacks_entries = false;  // ExitTracker::lacks_entries()
   ChosenExits chosen;
 };
 

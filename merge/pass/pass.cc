@@ -166,6 +166,8 @@ Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
   Pass pass(std::make_unique<State>(std::move(*opened), std::move(options)));
   if (look.longest && !choose_exit_model(pass.input().capabilities).durations())
     return tl::unexpected(no_durations(pass.timeline()));
+  if (look.longest && pass.found().lacks_entries)
+    return tl::unexpected(no_entries(pass.timeline()));
   if (auto window = check_window(pass.timeline(), from, to); !window)
     return tl::unexpected(std::move(window).error());
   return pass;

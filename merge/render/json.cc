@@ -105,7 +105,8 @@ Json report_json(const Report& report) {
                     {"of", name_of(report.rows_of)},
                     {"rows", rows_json(group_table(report.rows, report))}};
   if (report.rows_of == RowsOf::kExits)
-    json["groups"]["total"] = row_json(group_table({&report.total, 1}, report), 0);
+    json["groups"]["total"] =
+        report.lacks_entries ? Json() : row_json(group_table({&report.total, 1}, report), 0);
   if (report.rows_left_out != 0) json["groups"]["rows_left_out"] = report.rows_left_out;
   json["qemu_events"] = rows_json(vmm_event_table(report));
   if (report.slow_exits) {

@@ -103,9 +103,13 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
   const bool calls = report.rows_of == RowsOf::kCalls;
   std::uint64_t exits = 0;
   for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
-  out << fmt::format("{} {} in {}\n", grouped(calls ? report.counters.calls.calls : exits),
-                     calls ? "calls of guest functions" : "exits",
-                     duration_text(interval_of(report), report.cycles));
+  const std::string interval = duration_text(interval_of(report), report.cycles);
+  if (report.lacks_entries && !calls) {
+    out << fmt::format("exits in {}: not counted (kvm_entry was not recorded)\n", interval);
+  } else {
+    out << fmt::format("{} {} in {}\n", grouped(calls ? report.counters.calls.calls : exits),
+                       calls ? "calls of guest functions" : "exits", interval);
+  }
   print_selection(report, out, style);
 }
 
@@ -220,6 +224,7 @@ void print_largest(const Report& report, std::ostream& out, const TextStyle& sty
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows.empty()) {
+    if (report.lacks_entries && report.rows_of == RowsOf::kExits) return;
     const bool requests = report.rows_of == RowsOf::kRequests;
     out << fmt::format("\nno {}{}\n", name_of(report.rows_of),
                        report.is_window ? ": none both began and ended in this part"

@@ -111,6 +111,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   Report report;
   report.model = pipeline.exits().model();
   report.told = pipeline.exits().known_states();
+  report.lacks_entries = pipeline.exits().lacks_entries();
   report.by = options_.by_text;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   report.start_ns = interval.begin.ns();
@@ -122,7 +123,6 @@ Report Aggregator::snapshot(const Naming& names) const {
   fill_vcpus(report, names);
   report.is_window = pipeline.is_window();
   report.saw_halts = pipeline.exits().saw_halts();
-  report.lacks_entries = pipeline.exits().lacks_entries();
   report.costs_at_least = costs_at_least(pipeline.exits());
   if (options_.requests) {
     requests_.report(report, pipeline);

@@ -8,7 +8,7 @@ std::vector<CounterRow> counter_rows(const Report& report) {
   // One of each vCPU is cut at either edge of a recording.
   const std::uint64_t edges = report.threads;
   std::vector<CounterRow> rows = {
-      {"exits", exits.exits},
+      {"exits", report.lacks_entries ? std::nullopt : std::optional(exits.exits)},
       {"exit_without_entry", exits.exit_without_entry,
        report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
                                         : "kvm_exit without a kvm_entry after it",

@@ -131,7 +131,7 @@ struct Report {
   States told;  // by the events, beyond what the model tells
   // The states whose times the events tell.
   [[nodiscard]] States known_states() const {
-    if (rows_of != RowsOf::kCalls) return model.known_states() | told;
+    if (rows_of != RowsOf::kCalls) return lacks_entries ? told : model.known_states() | told;
     States known = States().set();
     known.reset(static_cast<std::size_t>(State::kPaused));
     known.reset(static_cast<std::size_t>(State::kOffline));

@@ -86,6 +86,7 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
 }
 
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const Report& report) {
+  if (report.lacks_entries) return std::nullopt;
   std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
   if (report.model.from_userspace_exit) {
     // Between exits the state is not seen, but the next exit would be, unless events were lost.
@@ -136,7 +137,9 @@ Table vcpu_table(std::span<const VcpuRow> rows, const Report& report) {
   table.add({"tid"}, &VcpuRow::tid);
   const std::string counted = calls ? "calls" : "exits";
   table.add({.key = counted, .title = counted, .goes = kCount},
-            [](const VcpuRow& row) { return row.totals.exits; });
+            [counts = calls || !report.lacks_entries](const VcpuRow& row) {
+              return counts ? to_value(row.totals.exits) : CellValue();
+            });
   if (!calls && !report.cycles) {
     table.add({.title = std::string(kRateTitle), .goes = kRate},
               [&report](const VcpuRow& row) -> CellValue {

@@ -30,4 +30,19 @@ what_a_session_lacks_is_said_of_its_figures() {
   expect_contains "$work/stdout" "\"missing\":[\"$lacks\"]"
 }
 
+# Nothing ends an exit: how many there were, and how long they took, is not known.
+figures_without_kvm_entry_are_not_zero() {
+  local said="kvm_entry was not recorded"
+  for i in 1 2 3 4; do
+    printf ' qemu-system-x86-101 [000] 6.79200%d: kvm_exit: reason HLT rip 0x10\n' "$i"
+  done >"$work/trace.txt"
+  run "$trapline" timeline "$work/trace.txt" --around max
+  expect_contains "$work/stderr" "$said"
+  run "$trapline" top --batch "$work/trace.txt"
+  expect_equal "status of top" 0 "$status"
+  expect_contains "$work/stdout" '"exits":null'
+  expect_contains "$work/stdout" '"guest_ns":null'
+  expect_contains "$work/stderr" "$said"
+}
+
 "$1"

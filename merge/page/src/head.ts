@@ -8,13 +8,14 @@ export function head(data: Recording, side = ""): HTMLElement {
   const events = data.sources.reduce((n, source) => n + source.events, 0);
   const lost = data.counters["lost_events"] ?? 0;
   const gaps = data.counters["gaps"] ?? 0;
+  const exits = data.counters["exits"];
   const facts = h("dl", { class: "facts" });
   const fact = (term: string, ...what: (Node | string)[]): void => {
     facts.append(h("div", {}, h("dt", {}, term), h("dd", {}, ...what)));
   };
   fact("Duration", duration(data.duration_ns));
   fact("Events", grouped(events));
-  fact("Exits", grouped(data.counters["exits"] ?? 0));
+  fact("Exits", typeof exits === "number" ? grouped(exits) : "–");
   for (const [term, text] of data.recorded) fact(term, name(text));
   const uncounted = data.counters["gaps_uncounted"] ?? 0;
   const count = lost === 0 && uncounted === gaps ? "An unknown number of" : grouped(lost);
@@ -32,7 +33,7 @@ export function head(data: Recording, side = ""): HTMLElement {
   const notes = data.notes.filter((note) => !data.missing.includes(note));
   const id = side ? `recorded-${side}` : "recorded";
   return h("section", { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${counted(data.counters["exits"] ?? 0, "VM exit")} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`),
+    h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${typeof exits === "number" ? counted(exits, "VM exit") : "VM exits, not counted,"} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`),
     data.finding && h("p", { class: "finding" }, data.finding), losses, missing, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
 }

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "merge/explain/advise.h"
 #include "merge/explain/explain.h"
 #include "merge/explain/stalls.h"
+#include "merge/render/render.h"
 #include "merge/report/run.h"
 #include "tests/support/temporary_folder.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 class NoEntriesTest : public testing::Test {
  protected:
@@ -33,6 +36,19 @@ TEST_F(NoEntriesTest, ReportSaysSoAndWhatIsMadeOfExitsIsRefused) {
   const auto report = run_report(what_, {}, {});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_THAT(report->report.notes, Contains(HasSubstr("kvm_entry was not recorded")));
+  // None of its figures is known, which is not 0.
+  std::ostringstream text, json;
+  print_text(report->report, RecordingWords{"run", ""}, text, TextStyle());
+  EXPECT_THAT(text.str(), HasSubstr("not counted (kvm_entry was not recorded)"));
+  EXPECT_THAT(text.str(), Not(HasSubstr("no exits")));
+  print_json(report->report, json);
+  for (const char* null : {"\"exits\": null", "\"guest_ns\": null", "\"overhead\": null"})
+    EXPECT_THAT(json.str(), HasSubstr(null));
+  what_.longest = true;
+  const auto longest = Pass::open(what_, {});
+  ASSERT_FALSE(longest);
+  EXPECT_THAT(longest.error().message, HasSubstr("record kvm:kvm_entry"));
+  what_.longest = false;
   const auto advice = run_advise(what_, {});
   ASSERT_FALSE(advice);
   EXPECT_EQ(advice.error().kind, ErrorKind::kRuntime);

@@ -40,11 +40,11 @@ int fail_with(const Error& error) {
 
 void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
   const OptionGroup how(command, kHow), seldom = rare ? how.rare() : how;
-  command
-      .add_option("recording", options.paths,
-                  "trace.dat, perf.data, text, uftrace directory, QEMU log, simpletrace file, "
-                  "session folder; - is stdin")
-      ->required();
+  refuse_empty(*command
+                    .add_option("recording", options.paths,
+                                "trace.dat, perf.data, text, uftrace directory, QEMU log, "
+                                "simpletrace file, session folder; - is stdin")
+                    ->required());
   how.add("--symbols", options.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", options.trace_events, "FILE",

@@ -56,6 +56,9 @@ values_that_are_refused_are_told_with_what_there_is() {
   if grep -q alone "$work/stderr"; then fail "top offers what it does not take: $(cat "$work/stderr")"; fi
   run "$trapline" report --by spam "$TRAPLINE_SOURCE_DIR/tests/data/box/demo-userspace.dat"
   expect_contains "$work/stderr" ", and span or guest-span alone"
+  run "$trapline" report "$TRAPLINE_SOURCE_DIR/tests/data/box/demo-userspace.dat" --phases ''
+  expect_equal "status of an empty recording" 2 "$status"
+  expect_contains "$work/stderr" "the value is empty"
   run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --interval 10
   expect_equal "status of trapline-sync --interval 10" 2 "$status"
   expect_contains "$work/stderr" "--interval: '10' is not a time; use 10ms or 2s"

@@ -148,12 +148,7 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
       return row == last ? all : name(row);
     };
     // Their rates together; the other figures of the row are sums by themselves.
-    CellValue rates;
-    std::uint64_t sum = 0;
-    for (const VcpuRow& row : report.vcpus) {
-      const auto rate = exits_per_second(row, report);
-      if (rate) rates = sum += *rate;
-    }
+    const CellValue rates = to_value(exits_per_second_together(report));
     for (Table::Described& column : table.columns) {
       if (column.title != kRateTitle) continue;
       column.value = [rates, value = column.value, last](std::size_t row) {

@@ -38,6 +38,8 @@ inline constexpr std::string_view kRateTitle = "exits/s";
 // Of the vCPU's time as far as exits were seen; nothing where that is not known.
 [[nodiscard]] std::optional<std::uint64_t> exits_per_second(const VcpuRow& row,
                                                             const Report& report);
+// The sum of all vCPUs' rates; nothing where one ended before another began.
+[[nodiscard]] std::optional<std::uint64_t> exits_per_second_together(const Report& report);
 void fill_vcpus(Report& report, const Naming& names);
 [[nodiscard]] Table vcpu_table(std::span<const VcpuRow> rows, const Report& report);
 // Whether the rows of vCPUs are named with their VM.

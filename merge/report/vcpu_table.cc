@@ -98,6 +98,19 @@ std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const Report& 
   return static_cast<std::uint64_t>(rate + 0.5);
 }
 
+std::optional<std::uint64_t> exits_per_second_together(const Report& report) {
+  const auto begin = [](const VcpuRow& row) { return row.totals.begin; };
+  const auto end = [](const VcpuRow& row) { return row.totals.end; };
+  if (begin(*std::ranges::max_element(report.vcpus, {}, begin)) >
+      end(*std::ranges::min_element(report.vcpus, {}, end)))
+    return std::nullopt;
+  std::optional<std::uint64_t> sum;
+  for (const VcpuRow& row : report.vcpus) {
+    if (const auto rate = exits_per_second(row, report)) sum = sum.value_or(0) + *rate;
+  }
+  return sum;
+}
+
 std::string vcpu_name(const VcpuRow& row, bool with_vm) {
   return fmt::format("{} (tid {})", vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm),
                      row.tid);

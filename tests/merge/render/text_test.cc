@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "merge/render/render.h"
+#include "merge/report/tables.h"
 
 namespace trapline::test {
 namespace {
@@ -29,6 +30,21 @@ TEST(TextTest, WhatDoesNotHeedTheChosenVcpusIsNamed) {
   report.by = "qemu-event";
   EXPECT_THAT(text_of(report),
               HasSubstr("; interrupts, QEMU's events and the counters are of all vCPUs."));
+}
+
+TEST(TextTest, RatesOfVcpusThatRanOneAfterAnotherAreNotSummedUp) {
+  Report report;
+  report.by = "reason";
+  for (const std::uint64_t begin : {0ull, 2ull}) {
+    VcpuRow& row = report.vcpus.emplace_back();
+    row.totals.exits = 300;
+    row.totals.guest_ns = 1'000'000'000;
+    row.totals.begin = Timestamp(begin * 1'000'000'000);
+    row.totals.end = Timestamp((begin + 1) * 1'000'000'000);
+  }
+  EXPECT_EQ(exits_per_second_together(report), std::nullopt);
+  report.vcpus[1].totals.begin = Timestamp(500'000'000);
+  EXPECT_EQ(exits_per_second_together(report), 600u);
 }
 
 }  // namespace

@@ -19,14 +19,16 @@ enum class Whose : std::uint8_t {
   kKnown,  // of the sources that know it
 };
 
+// perf's header has the times of samples alone: a fork that comes before is an event as well.
+bool has_samples_times(const Source& source) { return source.info().kind == "perf.data"; }
+
 std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
   std::optional<Interval> all;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const auto one = timeline.source(i).range();
-    const SourceInfo& info = timeline.source(i).info();
-    // perf's header has the times of samples alone: a fork that comes before is an event as well.
-    const bool exact = info.kind != "perf.data";
-    if (!one || !info.aligned.is_same_clock() || !exact) {
+    const Source& source = timeline.source(i);
+    const auto one = source.range();
+    if (!one || !source.info().aligned.is_same_clock() ||
+        (whose == Whose::kAll && has_samples_times(source))) {
       if (whose == Whose::kAll) return std::nullopt;
       continue;
     }
@@ -40,11 +42,20 @@ std::string text_of(const TimeSpec& time) {
   return fmt::format("{}{}", time.relative ? "+" : "", seconds_text(time.ns));
 }
 
-std::string sentence(const std::optional<Interval>& interval) {
+std::string sentence(const std::optional<Interval>& interval,
+                     std::string_view what = "the recording goes") {
   if (!interval) return "";
   const auto [first, last] = *interval;
-  return fmt::format("; the recording goes from {} to {} (+{})", seconds_text(first.ns()),
+  return fmt::format("; {} from {} to {} (+{})", what, seconds_text(first.ns()),
                      seconds_text(last.ns()), seconds_text(last.ns() - first.ns()));
+}
+
+std::string known_sentence(const Timeline& timeline) {
+  bool samples = false;
+  for (std::size_t i = 0; i < timeline.size(); ++i)
+    samples = samples || has_samples_times(timeline.source(i));
+  return sentence(interval_of(timeline, Whose::kKnown),
+                  samples ? "the samples go" : "the recording goes");
 }
 
 }  // namespace
@@ -94,14 +105,11 @@ Result<void> check_window(const Timeline& timeline, const NamedTime& from, const
 }
 
 Error empty_window(const Timeline& timeline) {
-  return {
-      "--from/--to: no event lies in that part" + sentence(interval_of(timeline, Whose::kKnown)),
-      ErrorKind::kUsage};
+  return {"--from/--to: no event lies in that part" + known_sentence(timeline), ErrorKind::kUsage};
 }
 
 std::string nothing_in_window(const Timeline& timeline) {
-  return "nothing lies in that part of the recording" +
-         sentence(interval_of(timeline, Whose::kKnown));
+  return "nothing lies in that part of the recording" + known_sentence(timeline);
 }
 
 }  // namespace trapline

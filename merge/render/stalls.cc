@@ -66,8 +66,7 @@ void print_next(const StallsFound& found, std::ostream& out, const TextStyle& st
   std::string command = fmt::format("trapline explain {} --around {}", found.recording,
                                     seconds_text(row->stall.longest->start.ns()));
   // Of several VMs the name says whose it is.
-  if (row->name.starts_with("VM ") && !row->vm.empty())
-    command += " --vm " + shell_text({row->vm});
+  if (row->name.starts_with("VM ") && !row->vm.empty()) command += " --vm " + shell_text({row->vm});
   if (row->vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row->vcpu);
   const std::string answers =
       row == found.rows.begin()

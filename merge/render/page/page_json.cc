@@ -220,9 +220,7 @@ struct PageData::Writer {
     json["interval"] = {{"start_ns", std::to_string(report.start_ns)},
                         {"end_ns", std::to_string(report.end_ns)}};
     json["duration_ns"] = report.end_ns - report.start_ns;
-    json["time_unit"] = base["time_unit"];
-    json["user_end"] = base["user_end"];
-    json["from_userspace_exit"] = base["from_userspace_exit"];
+    for (const char* key : {"time_unit", "user_end", "from_userspace_exit"}) json[key] = base[key];
     Json asked = requests();
     json["counters"] = base["counters"];
     for (const char* key : {"requests_restarted", "requests_end_only", "requests_open",

@@ -1,7 +1,6 @@
 // The lines of View.
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/live/view.h"
@@ -66,27 +65,11 @@ std::string per_second(std::uint64_t count, std::uint64_t length) {
 struct View::Table {
   struct Title {
     std::string text;
-    std::uint8_t goes = 0;  // 0: it stays; where there is no room the highest goes first
+    std::uint8_t goes = 0;  // as of columns_with_room()
   };
   std::vector<Title> titles;
   std::vector<std::vector<std::string>> rows;
   std::string empty;  // what is said where there are no rows
-
-  // The columns after the first for which there is room: a figure without its unit is another one.
-  [[nodiscard]] std::vector<std::size_t> shown(const std::vector<std::size_t>& widths,
-                                               std::size_t width) const {
-    const std::size_t room = width - std::min({width, widths[0], kLeastName});
-    std::vector<std::size_t> columns(titles.size() - 1);
-    std::iota(columns.begin(), columns.end(), std::size_t{1});
-    const auto goes = [this](std::size_t column) { return titles[column].goes; };
-    while (true) {
-      std::size_t numbers = 0;
-      for (const std::size_t column : columns) numbers += widths[column] + 2;
-      const auto first = std::ranges::max_element(columns, {}, goes);
-      if (numbers <= room || goes(*first) == 0) return columns;
-      columns.erase(first);
-    }
-  }
 };
 
 Line View::header(const Frame* frame) const {
@@ -298,9 +281,13 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
   for (const auto& row : table.rows)
     for (std::size_t i = 0; i < widths.size(); ++i)
       widths[i] = std::max(widths[i], text_width(row[i]));
-  const std::vector<std::size_t> columns = table.shown(widths, width);
+  // A figure without its unit is another one.
+  widths[0] = std::min({width, widths[0], kLeastName});
+  std::vector<std::size_t> columns = columns_with_room(
+      widths, [&table](std::size_t column) { return table.titles[column].goes; }, width);
+  columns.erase(columns.begin());  // the name
   std::size_t numbers = 0;
-  for (const std::size_t column : columns) numbers += widths[column] + 2;
+  for (const std::size_t column : columns) numbers += kColumnGap + widths[column];
   widths[0] = width > numbers + 8 ? width - numbers : 8;
   const auto line_of = [&](const std::vector<std::string>& cells) {
     std::string text = to_width(cells[0], widths[0]);

@@ -8,8 +8,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kGap = 2;
-
 void pad(std::string& line, std::size_t columns) { line.append(columns, ' '); }
 
 std::string_view without_marks(std::string_view word) {
@@ -86,14 +84,14 @@ std::string cut_at_blank(std::string& text, std::size_t columns) {
   return rest;
 }
 
-std::vector<std::size_t> TextTable::shown(const std::vector<std::size_t>& widths,
-                                          std::size_t room) const {
+std::vector<std::size_t> columns_with_room(const std::vector<std::size_t>& widths,
+                                           const std::function<std::uint8_t(std::size_t)>& goes,
+                                           std::size_t room) {
   std::vector<std::size_t> columns(widths.size());
   std::iota(columns.begin(), columns.end(), std::size_t{0});
-  const auto goes = [this](std::size_t column) { return columns_[column].goes; };
   while (true) {
     std::size_t width = widths[columns.front()];
-    for (std::size_t i = 1; i < columns.size(); ++i) width += kGap + widths[columns[i]];
+    for (std::size_t i = 1; i < columns.size(); ++i) width += kColumnGap + widths[columns[i]];
     const auto first = std::ranges::max_element(columns, {}, goes);
     if (width <= room || goes(*first) == 0) return columns;
     columns.erase(first);
@@ -107,9 +105,10 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
     for (const Row& row : rows_) width = std::max(width, text_width(row.cells[column]));
     widths.push_back(width);
   }
-  const std::vector<std::size_t> columns = shown(widths, style.width);
+  const std::vector<std::size_t> columns = columns_with_room(
+      widths, [this](std::size_t column) { return columns_[column].goes; }, style.width);
   std::size_t numbers = 0;
-  for (std::size_t i = 1; i < columns.size(); ++i) numbers += kGap + widths[columns[i]];
+  for (std::size_t i = 1; i < columns.size(); ++i) numbers += kColumnGap + widths[columns[i]];
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;
   widths[0] = std::min(widths[0], std::max(room, text_width(columns_[0].title)));
 
@@ -119,7 +118,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
     for (std::size_t i = 1; i < columns.size(); ++i) {
       const std::size_t column = columns[i];
       const std::string& text = cell(column);
-      pad(line, kGap);
+      pad(line, kColumnGap);
       const std::size_t rest = widths[column] - text_width(text);
       if (!columns_[column].text) pad(line, rest);
       line += looking(look(column), text, style);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <ostream>
 #include <string>
@@ -32,6 +33,13 @@ inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
 [[nodiscard]] std::string looking(std::string_view look, std::string_view text,
                                   const TextStyle& style);
 
+inline constexpr std::size_t kColumnGap = 2;
+// Of columns that are so wide and kColumnGap apart those for which there is room, in their order.
+// `goes`: of a column, 0: it stays; where there is no room the highest goes first.
+[[nodiscard]] std::vector<std::size_t> columns_with_room(
+    const std::vector<std::size_t>& widths, const std::function<std::uint8_t(std::size_t)>& goes,
+    std::size_t room);
+
 class TextTable {
  public:
   struct Column {
@@ -40,7 +48,7 @@ class TextTable {
     Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
     std::string title;
     bool text = false;      // on the left
-    std::uint8_t goes = 0;  // 0: it stays; where there is no room the highest goes first
+    std::uint8_t goes = 0;  // as of columns_with_room()
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -63,9 +71,6 @@ class TextTable {
     bool dim;
     [[nodiscard]] std::string_view look_of(std::size_t column) const;
   };
-  // The columns for which there is room, in their order.
-  [[nodiscard]] std::vector<std::size_t> shown(const std::vector<std::size_t>& widths,
-                                               std::size_t room) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;

@@ -153,23 +153,14 @@ Result<void> KernelSampler::open(const Folder& session, std::size_t memory) {
   allow_open_files(files.rlim_cur + memory / buffer_size(event_.hz));
   (void)::getrlimit(RLIMIT_NOFILE, &files);
   most_files_ = files.rlim_cur - std::min(files.rlim_cur, kFilesForOthers);
-  return write(head());
-}
-
-Result<void> KernelSampler::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(file_.get(), bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return fail("{}: {}", path_, why_not_written(errno));
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
+  return write_all(file_.get(), head(), path_);
 }
 
 // After a record that is cut off nothing could be read.
 void KernelSampler::write_pending() {
   if (!failed_) {
-    if (auto wrote = write(pending_); !wrote) failed_ = std::move(wrote).error();
+    if (auto wrote = write_all(file_.get(), pending_, path_); !wrote)
+      failed_ = std::move(wrote).error();
   }
   pending_.clear();
 }

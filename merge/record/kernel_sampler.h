@@ -71,7 +71,6 @@ class KernelSampler {
   [[nodiscard]] bool let_ended_go();  // whether some were
   [[nodiscard]] std::string head() const;
   void take(SampleBuffer& buffer);
-  [[nodiscard]] Result<void> write(std::string_view bytes);
   void write_pending();
 
   SampleEvent event_;

@@ -25,7 +25,7 @@ SessionHit facts_of(const Hit& hit) {
   return facts;
 }
 
-SessionSnapshot snapshot_facts(const Session& session) {
+SessionSnapshot snapshot_of(const Session& session) {
   const SnapshotFacts& facts = session.snapshot_facts;
   SessionSnapshot snapshot;
   snapshot.on = session.snapshot_on;
@@ -58,7 +58,7 @@ SessionJson facts_of(const Session& session) {
   if (session.kernel_samples) facts.clocks.emplace_back("perf.data", session.clock);
   if (session.plugin_calls != Functions::kNone) facts.functions = name_of(session.plugin_calls);
   facts.recorder_pid = ::getpid();
-  if (!session.snapshot_on.empty()) facts.snapshot = snapshot_facts(session);
+  if (!session.snapshot_on.empty()) facts.snapshot = snapshot_of(session);
   for (const EventName& event : session.enabled_events) {
     facts.events.push_back(event.system + ":" + event.name);
   }

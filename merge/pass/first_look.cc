@@ -63,8 +63,10 @@ Result<std::set<ThreadId>> matching(const VcpuFilter& filter,
 }
 
 Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
-                           const std::vector<VcpuThread>& threads, const Processes& processes) {
+                           const std::vector<VcpuThread>& threads, const Processes& processes,
+                           const Pipeline& pipeline) {
   FirstLook found;
+  found.lacks_entries = pipeline.exits().lacks_entries();
   if (!wanted.vcpus.empty()) {
     auto some = matching(wanted.vcpus, threads, processes);
     if (!some) return tl::unexpected(std::move(some).error());
@@ -118,9 +120,7 @@ class Watcher final : public EvidenceObserver {
     if (wanted.longest && !status_) return tl::unexpected(status_.error());
     Processes processes = pipeline_->processes();
     processes.merge(input.processes);
-    auto found = found_in(wanted, exits_, threads_, processes);
-    if (found) found->lacks_entries = pipeline_->exits().lacks_entries();
-    return found;
+    return found_in(wanted, exits_, threads_, processes, *pipeline_);
   }
 
  private:
@@ -146,10 +146,8 @@ Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progr
   if (wanted.wants_exits()) {
     if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));
   }
-  auto found =
-      found_in(wanted, exits, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes());
-  if (found) found->lacks_entries = pipeline.exits().lacks_entries();
-  return found;
+  return found_in(wanted, exits, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes(),
+                  pipeline);
 }
 
 }  // namespace

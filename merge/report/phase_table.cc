@@ -164,10 +164,7 @@ void PhaseTable::states(std::span<const StateRun> runs, const Pipeline& pipeline
       const bool is_first = phase + 1 == phases_.rend();
       const Timestamp from = is_first ? run.begin : std::max(run.begin, phase->begin);
       if (from >= until) continue;
-      Away& away = phase->away[run.thread];
-      (run.state == State::kPaused    ? away.paused_ns
-       : run.state == State::kOffline ? away.offline_ns
-                                      : away.not_seen_ns) += elapsed(from, until);
+      phase->away[run.thread][static_cast<std::size_t>(run.state)] += elapsed(from, until);
       until = from;
     }
   }
@@ -200,9 +197,9 @@ PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) c
     row.parts = phase.parts;
     for (const auto& [thread, away] : phase.away) {
       if (!pipeline.exits().state(thread)) continue;  // it runs no vCPU
-      row.paused_ns += away.paused_ns;
-      row.offline_ns += away.offline_ns;
-      row.not_seen_ns += away.not_seen_ns;
+      row.paused_ns += away[static_cast<std::size_t>(State::kPaused)];
+      row.offline_ns += away[static_cast<std::size_t>(State::kOffline)];
+      row.not_seen_ns += away[static_cast<std::size_t>(State::kNotSeen)];
     }
     row.devices = shares(phase.devices, pipeline.names());
     row.functions = shares(phase.functions, pipeline.names());

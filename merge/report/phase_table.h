@@ -57,9 +57,7 @@ class PhaseTable {
     std::uint64_t exits = 0, ns = 0;
   };
   using Sums = std::map<NameId, Sum>;
-  struct Away {
-    std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
-  };
+  using Away = std::array<std::uint64_t, kStates>;  // ns: paused, offline, not seen
   struct Phase {
     const PhaseSpec* spec = nullptr;  // nullptr: the one before any began
     Timestamp begin;

@@ -57,10 +57,7 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
   for (const State state : kStatesInOrder) {
     const auto i = static_cast<std::size_t>(state);
     const bool of_all = i < kParts || state == State::kGuest;
-    std::string title(kStateNames[i]);
-    if (!calls && state == State::kKernel && known[static_cast<std::size_t>(State::kKernel)] &&
-        !known[static_cast<std::size_t>(State::kUser)])
-      title = kKernelOrUser;
+    std::string title(!calls && i < kParts ? part_titles(known)[i] : kStateNames[i]);
     if (calls && state == State::kUser) title = "devices";
     if (calls && state == State::kNotSeen) title = "elsewhere";
     const bool never = std::none_of(rows.begin(), rows.end(),

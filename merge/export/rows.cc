@@ -29,16 +29,18 @@ constexpr std::string_view kRowKinds[] = {"exits", "requests", "interrupts", "fu
 constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
 
 std::vector<std::string_view> columns_of(RowExporter::Rows rows) {
-  const bool exits = rows == RowExporter::Rows::kExits;
   std::vector<std::string_view> columns;
-  for (const std::span<const std::string_view> part :
-       {std::span<const std::string_view>(kLabelColumns),
-        std::span<const std::string_view>(kPlaceColumns),
-        exits ? std::span<const std::string_view>(kExitColumns)
-              : std::span<const std::string_view>(kSpanColumns)}) {
-    for (const std::string_view column : part) columns.push_back(column);
-  }
+  const auto add = [&columns](std::span<const std::string_view> more) {
+    columns.insert(columns.end(), more.begin(), more.end());
+  };
+  add(kLabelColumns);
+  add(kPlaceColumns);
+  rows == RowExporter::Rows::kExits ? add(kExitColumns) : add(kSpanColumns);
   return columns;
+}
+
+std::optional<std::uint64_t> number_unless_none(std::uint32_t number) {
+  return number == kNoVector ? std::nullopt : std::optional<std::uint64_t>(number);
 }
 
 // The largest share of an exit's blocked time; nothing where there is none.
@@ -156,11 +158,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   } else {
     writer_.hex(exit.rip);
   }
-  if (exit.injected == kNoVector) {
-    writer_.nothing();
-  } else {
-    writer_.number(exit.injected);
-  }
+  writer_.number(number_unless_none(exit.injected));
   writer_.thread(exit.preempted_by);
   writer_.number(exit.cpu);
   woken_by(exit, pipeline);
@@ -171,70 +169,44 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   writer_.end();
 }
 
-// The columns from notified_ns to pin.
-void RowExporter::request_cells() {
-  writer_.time(request_.notified);
-  for (int i = 0; i < 4; ++i) writer_.nothing();
-}
-
-void RowExporter::interrupt_cells() {
-  writer_.nothing();
-  writer_.time(interrupt_.injected);
-  writer_.time(interrupt_.entered);
-  writer_.text(writer_.quote(kOrigins[static_cast<std::size_t>(interrupt_.origin)]));
-  if (interrupt_.origin == IrqSpan::Origin::kLine) {
-    writer_.number(interrupt_.pin);
-  } else {
-    writer_.nothing();
-  }
-}
-
-// The columns up to complete.
-void RowExporter::begin_span(const Span& span, const Pipeline& pipeline) {
+// A cell for each of kSpanColumns.
+void RowExporter::span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline) {
   place(span.track.thread, span.vcpu, pipeline);
   writer_.number(span.begin.ns());
   writer_.number(span.length());
   name(span.name, pipeline);
-  if (span.number == kNoVector) {
-    writer_.nothing();
-  } else {
-    writer_.number(span.number);
-  }
+  writer_.number(number_unless_none(span.number));
   writer_.number(span.complete ? 1 : 0);
-}
-
-// The columns after task.
-void RowExporter::end_span(Timestamp begin, StackId id, const Pipeline& pipeline,
-                           const std::optional<BlockTimes>& block) {
-  wall_time(begin);
+  writer_.time(details.notified);
+  writer_.time(details.injected);
+  writer_.time(details.entered);
+  details.origin.empty() ? writer_.nothing() : writer_.text(writer_.quote(details.origin));
+  writer_.number(details.pin);
+  writer_.number(details.task);
+  wall_time(span.begin);
   writer_.text(labels_.boot());
-  stack(id, pipeline);
-  block_cells(block);
+  stack(details.stack, pipeline);
+  const std::optional<BlockTimes>& block = details.block;
+  writer_.time(block ? block->queued : std::nullopt);
+  writer_.time(block ? std::optional(block->issued) : std::nullopt);
+  writer_.time(block ? std::optional(block->completed) : std::nullopt);
   writer_.end();
 }
 
-// The columns from bio_ns on.
-void RowExporter::block_cells(const std::optional<BlockTimes>& block) {
-  if (block) {
-    writer_.time(block->queued);
-    writer_.time(block->issued);
-    writer_.time(block->completed);
-  } else {
-    for (int i = 0; i < 3; ++i) writer_.nothing();
-  }
-}
-
 void RowExporter::span(const Span& span, const Pipeline& pipeline) {
-  const bool is_request = rows_ == Rows::kRequests && span.kind == SpanKind::kRequest;
-  if (!is_request && (rows_ != Rows::kInterrupts || span.kind != SpanKind::kInterrupt)) return;
-  begin_span(span, pipeline);
-  if (is_request) {
-    request_cells();
+  SpanDetails details;
+  if (rows_ == Rows::kRequests && span.kind == SpanKind::kRequest) {
+    details.notified = request_.notified;
+    details.block = request_.block;
+  } else if (rows_ == Rows::kInterrupts && span.kind == SpanKind::kInterrupt) {
+    details.injected = interrupt_.injected;
+    details.entered = interrupt_.entered;
+    details.origin = kOrigins[static_cast<std::size_t>(interrupt_.origin)];
+    if (interrupt_.origin == IrqSpan::Origin::kLine) details.pin = interrupt_.pin;
   } else {
-    interrupt_cells();
+    return;
   }
-  writer_.nothing();
-  end_span(span.begin, kNoStack, pipeline, is_request ? request_.block : std::nullopt);
+  span_row(span, details, pipeline);
 }
 
 void RowExporter::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -247,10 +219,7 @@ void RowExporter::call(const FunctionCall& call, const Pipeline& pipeline) {
   span.name = pipeline.stacks().innermost(call.stack);
   span.number = call.depth;
   span.complete = call.complete;
-  begin_span(span, pipeline);
-  for (int i = 0; i < 5; ++i) writer_.nothing();
-  writer_.number(call.task);
-  end_span(call.begin, call.stack, pipeline);
+  span_row(span, {.task = call.task, .stack = call.stack}, pipeline);
 }
 
 namespace {

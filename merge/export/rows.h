@@ -42,12 +42,15 @@ class RowExporter : public Exporter {
   void place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline);
   [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const;
   void wall_time(Timestamp at);
-  void begin_span(const Span& span, const Pipeline& pipeline);
-  void end_span(Timestamp begin, StackId stack, const Pipeline& pipeline,
-                const std::optional<BlockTimes>& block = {});
-  void request_cells();
-  void interrupt_cells();
-  void block_cells(const std::optional<BlockTimes>& block);
+  // What a span's row has beside the span: rows of each kind some of it.
+  struct SpanDetails {
+    std::optional<Timestamp> notified{}, injected{}, entered{};
+    std::string_view origin{};
+    std::optional<std::uint64_t> pin{}, task{};
+    StackId stack = kNoStack;
+    std::optional<BlockTimes> block{};
+  };
+  void span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline);
   // A cell each. Texts are quoted once: of names, of stacks, of who woke a vCPU.
   void name(NameId id, const Pipeline& pipeline);
   void stack(StackId id, const Pipeline& pipeline);

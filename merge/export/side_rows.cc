@@ -8,8 +8,7 @@ namespace {
 
 std::vector<std::string_view> all_columns(std::initializer_list<std::string_view> own) {
   std::vector<std::string_view> columns(std::begin(kLabelColumns), std::end(kLabelColumns));
-  for (const std::string_view column : {"vm", "vcpu", "tid", "start_ns", "total_ns"})
-    columns.push_back(column);
+  columns.insert(columns.end(), {"vm", "vcpu", "tid", "start_ns", "total_ns"});
   columns.insert(columns.end(), own);
   columns.insert(columns.end(), {"wall_ns", "boot"});
   return columns;

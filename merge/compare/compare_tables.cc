@@ -24,10 +24,10 @@ std::string_view unit_of(Metric metric, bool cycles) {
   }
 }
 
-// As text calls a metric: without kvm_userspace_exit the kernel's part holds QEMU's.
+// As text calls a metric.
 std::string_view title_of(Metric metric, const ExitModel& model) {
-  if (metric == Metric::kKernel && !model.userspace_exits && !model.from_userspace_exit)
-    return kKernelOrUser;
+  if (metric == Metric::kKernel)
+    return part_titles(model.known_states())[static_cast<std::size_t>(Part::kKernel)];
   return kMetricNames[static_cast<std::size_t>(metric)];
 }
 

@@ -9,6 +9,7 @@
 #include "merge/analyze/stall_tracker.h"
 #include "merge/pass/exit_text.h"
 #include "merge/pass/no_exits.h"
+#include "merge/report/common_columns.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
 
@@ -259,10 +260,10 @@ Table stall_table(std::span<const StallRow> rows) {
   table.add({.title = "largest cause", .unit = Unit::kSubject, .json = false}, [](const Row& row) {
     const StallRow::Cause& cause = row.causes.front();
     const bool doubtful = !row.knows_user && cause.key == key_of(StallCause::kKernel);
-    std::string who = doubtful ? " or QEMU" : "";
+    std::string who(doubtful ? kKernelOrUser : cause.key);
     if (!cause.culprit.empty()) who += ": " + cause.culprit;
     if (!cause.phase.empty()) who += fmt::format(" ({})", cause.phase);
-    return Share{.ns = cause.ns, .whole = row.stall.length(), .of = std::string(cause.key) + who};
+    return Share{.ns = cause.ns, .whole = row.stall.length(), .of = std::move(who)};
   });
   table.add({.key = "cause_ns", .json = false},
             [](const Row& row) { return row.causes.front().ns; });

@@ -127,14 +127,11 @@ std::string function_of(const Pipeline& pipeline, const Event& event, const Exit
 
 // "after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc"
 std::string exit_summary(const ExitSpan& exit, const Pipeline& pipeline, bool cycles) {
-  const bool knows_user = pipeline.exits().model().userspace_exits;
+  const auto titles = part_titles(pipeline.exits().model().known_states());
   std::string text = "after " + duration_text(exit.total(), cycles) + ':';
   for (std::size_t i = 0; i < kParts; ++i) {
-    if (exit.parts[i] != 0) {
-      const bool doubtful = static_cast<Part>(i) == Part::kKernel && !knows_user;
-      text += fmt::format(" {} {},", doubtful ? kKernelOrUser : kPartNames[i],
-                          duration_text(exit.parts[i], cycles));
-    }
+    if (exit.parts[i] != 0)
+      text += fmt::format(" {} {},", titles[i], duration_text(exit.parts[i], cycles));
   }
   text.pop_back();
   const std::string detail = detail_text(exit.detail);

@@ -146,9 +146,7 @@ void print_json(const StallsFound& found, std::ostream& out) {
 }
 
 void print_csv(const StallsFound& found, std::ostream& out) {
-  const Table table = stall_table(found.rows);
-  print_csv_header(table, out);
-  print_csv_rows(table, out);
+  print_csv(stall_table(found.rows), out);
 }
 
 }  // namespace trapline

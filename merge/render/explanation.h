@@ -20,10 +20,6 @@ void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out, const T
 
 void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);
 void print_json(const GuestSpansExplained& spans, std::ostream& out);
-// "\nCounters\n…" of those that are not 0, then the notes.
-void print_counters(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);
-// `json` with the counters and notes after it.
-void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out);
 // rank,start_ns,interval,interval_ns,part,culprit,ns: the parts of the worst, those that wait by
 // culprit. They sum to the interval.
 void print_csv(const GuestSpansExplained& spans, std::ostream& out);
@@ -35,8 +31,6 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
 void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out);
 // The same for the page, of the first `most` rows, and the worst of them as explain has them.
 [[nodiscard]] Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most);
-// Of explain's JSON.
-[[nodiscard]] Json worst_json(const GuestSpansExplained& spans);
 // interval,count,total_ns,p50_ns,p99_ns,max_ns,guest_ns,…,not_recorded_ns: a row of each value.
 void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out);
 

@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/explanation.h"
 #include "merge/render/report_json.h"
+#include "merge/render/report_text.h"
 #include "merge/render/tables.h"
 #include "merge/report/units.h"
 
@@ -91,11 +92,26 @@ Table span_table(std::span<const GuestSpanGroup> groups) {
   return table;
 }
 
-Json counters_json(const GuestSpansExplained& spans) {
-  return {{"restarted", spans.restarted},
-          {"end_only", spans.end_only},
-          {"open", spans.open},
-          {"unplaced", spans.unplaced}};
+std::vector<CounterRow> counter_rows(const GuestSpansExplained& spans) {
+  return {{"restarted", spans.restarted, "begun again before they ended"},
+          {"end_only", spans.end_only, "ends of intervals that nothing began"},
+          {"open", spans.open, "intervals that never ended"},
+          {"unplaced", spans.unplaced,
+           "intervals left out: their vCPU is not known, or too many overlap"}};
+}
+
+// "\nCounters\n…" of those that are not 0, then the notes.
+void print_counters(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style) {
+  print_counters(counter_rows(spans), out, style);
+  for (const std::string& note : spans.notes)
+    print_wrapped("note:", note, out, style, {.label = kBold});
+}
+
+// `json` with the counters and notes after it.
+void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out) {
+  json["counters"] = counters_json(counter_rows(spans));
+  json["notes"] = spans.notes;
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 Json node_json(const ExplainNode& node) {
@@ -106,6 +122,18 @@ Json node_json(const ExplainNode& node) {
     for (const ExplainNode& child : node.children) json["children"].push_back(node_json(child));
   }
   return json;
+}
+
+Json worst_json(const GuestSpansExplained& spans) {
+  Json worst = Json::array();
+  for (const ExplainedSpan& span : spans.worst) {
+    worst.push_back({{"start_ns", span.start_ns},
+                     {"tree", node_json(span.tree)},
+                     {"sentence", span.sentence},
+                     {"advice", span.advice.empty() ? Json() : Json(span.advice)},
+                     {"source", span.source.empty() ? Json() : Json(span.source)}});
+  }
+  return worst;
 }
 
 }  // namespace
@@ -134,27 +162,6 @@ void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextS
   print_counters(spans, out, style);
 }
 
-void print_counters(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style) {
-  const std::pair<std::uint64_t, std::string_view> kCounters[] = {
-      {spans.restarted, "begun again before they ended"},
-      {spans.end_only, "ends of intervals that nothing began"},
-      {spans.open, "intervals that never ended"},
-      {spans.unplaced, "intervals left out: their vCPU is not known, or too many overlap"}};
-  std::string counters;
-  for (const auto& [count, text] : kCounters) {
-    if (count != 0) counters += fmt::format("  {:>12}  {}\n", grouped(count), text);
-  }
-  if (!counters.empty()) out << "\nCounters\n" << counters;
-  for (const std::string& note : spans.notes)
-    print_wrapped("note:", note, out, style, {.label = kBold});
-}
-
-void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out) {
-  json["counters"] = counters_json(spans);
-  json["notes"] = spans.notes;
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
 void print_json(const GuestSpansExplained& spans, std::ostream& out) {
   Json json = {{"version", 1},
                {"guest_span", spans.spec},
@@ -167,18 +174,6 @@ void print_json(const GuestSpansExplained& spans, std::ostream& out) {
                {"tree", node_json(spans.tree)}};
   json["worst"] = worst_json(spans);
   print_with_counters(std::move(json), spans, out);
-}
-
-Json worst_json(const GuestSpansExplained& spans) {
-  Json worst = Json::array();
-  for (const ExplainedSpan& span : spans.worst) {
-    worst.push_back({{"start_ns", span.start_ns},
-                     {"tree", node_json(span.tree)},
-                     {"sentence", span.sentence},
-                     {"advice", span.advice.empty() ? Json() : Json(span.advice)},
-                     {"source", span.source.empty() ? Json() : Json(span.source)}});
-  }
-  return worst;
 }
 
 void print_csv(const GuestSpansExplained& spans, std::ostream& out) {
@@ -228,7 +223,7 @@ Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most) {
   json["rows_left_out"] = spans.groups.size() - json["rows"].size();
   json["culprits"] = culprits_json(spans.tree);
   json["worst"] = worst_json(spans);
-  json["counters"] = counters_json(spans);
+  json["counters"] = counters_json(counter_rows(spans));
   return json;
 }
 

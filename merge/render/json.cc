@@ -79,6 +79,12 @@ Json phases_json(const PhaseReport& phases, const Report& report) {
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }
 
+Json counters_json(std::span<const CounterRow> rows) {
+  Json json;
+  for (const CounterRow& row : rows) json[std::string(row.key)] = value_or_null(row.count);
+  return json;
+}
+
 Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits) {
   Json filter = Json::object();
   if (!vcpus.vm.empty()) filter["vm"] = printable(vcpus.vm);
@@ -137,8 +143,7 @@ Json report_json(const Report& report) {
   if (report.guest_functions) json["guest_functions"] = rows_json(guest_function_table(report));
   if (report.guest_functions_left_out != 0)
     json["guest_functions_left_out"] = report.guest_functions_left_out;
-  for (const CounterRow& row : counter_rows(report))
-    json["counters"][std::string(row.key)] = value_or_null(row.count);
+  json["counters"] = counters_json(counter_rows(report));
   json["notes"] = report.notes;
   if (report.halt_costs) json["halt_costs"] = Json::array();
   if (report.phases) json["phases"] = phases_json(*report.phases, report);

@@ -3,9 +3,10 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "merge/render/ordered_json.h"
-#include "merge/report/report.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 
@@ -15,6 +16,7 @@ namespace trapline {
 [[nodiscard]] Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits);
 [[nodiscard]] Json report_json(const Report& report);
 [[nodiscard]] Json phases_json(const PhaseReport& phases, const Report& report);
+[[nodiscard]] Json counters_json(std::span<const CounterRow> rows);
 
 template <typename Number>
 [[nodiscard]] Json value_or_null(const std::optional<Number>& value) {

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "merge/render/text_table.h"
-#include "merge/report/report.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 
+// text.cc: those above what is expected, after a heading.
+void print_counters(std::span<const CounterRow> rows, std::ostream& out, const TextStyle& style);
 // kernel.cc: --kernel
 void print_kernel(const Report& report, std::ostream& out, const TextStyle& style);
 // kernel.cc: --kernel-samples. What is said below its table, or in its place.

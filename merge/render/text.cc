@@ -338,16 +338,6 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   print_table(guest_function_table(report), "own time of", report.cycles, out, style);
 }
 
-void print_counters(const Report& report, std::ostream& out, const TextStyle& style) {
-  std::string_view heading = "\nCounters\n";
-  for (const CounterRow& row : counter_rows(report)) {
-    if (row.sentence.empty() || *row.count <= row.expected) continue;
-    out << std::exchange(heading, "");
-    print_wrapped(fmt::format("  {:>12} ", grouped(*row.count)), std::string(row.sentence), out,
-                  style);
-  }
-}
-
 // A line that is too long for the terminal is two, in which a shell reads the same command.
 void print_next(const std::vector<NextStep>& steps, std::ostream& out, const TextStyle& style) {
   constexpr std::string_view kLabel = "next: ";
@@ -363,6 +353,16 @@ void print_next(const std::vector<NextStep>& steps, std::ostream& out, const Tex
 }
 
 }  // namespace
+
+void print_counters(std::span<const CounterRow> rows, std::ostream& out, const TextStyle& style) {
+  std::string_view heading = "\nCounters\n";
+  for (const CounterRow& row : rows) {
+    if (row.sentence.empty() || *row.count <= row.expected) continue;
+    out << std::exchange(heading, "");
+    print_wrapped(fmt::format("  {:>12} ", grouped(*row.count)), std::string(row.sentence), out,
+                  style);
+  }
+}
 
 void print_text(const Report& report, const RecordingWords& words, std::ostream& out,
                 const TextStyle& style) {
@@ -381,7 +381,7 @@ void print_text(const Report& report, const RecordingWords& words, std::ostream&
   if (report.kernel_samples) print_kernel_samples(report, *report.kernel_samples, out, style);
   print_waits(report, out, style);
   print_guest_functions(report, out, style);
-  print_counters(report, out, style);
+  print_counters(counter_rows(report), out, style);
   if (!report.notes.empty()) out << '\n';
   for (const std::string& note : report.notes)
     print_wrapped("note:", note, out, style, {.label = kBold});

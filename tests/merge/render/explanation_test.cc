@@ -56,5 +56,21 @@ TEST_F(ExplanationTest, WhatWasNotRecordedIsNull) {
   EXPECT_THAT(json(), HasSubstr("\"qemu_events\": 0"));
 }
 
+TEST(GuestSpansTextTest, WhatWasNotCountedIsToldWithinTheTerminal) {
+  GuestSpansExplained spans;
+  spans.open = 1'234;
+  spans.unplaced = 1;
+  std::ostringstream text, json;
+  print_text(spans, text, {.width = 50});
+  EXPECT_THAT(text.str(), HasSubstr("\nCounters\n"
+                                    "         1,234  intervals that never ended\n"
+                                    "             1  intervals left out: their vCPU is\n"
+                                    "                not known, or too many overlap\n"));
+  EXPECT_THAT(text.str(), Not(HasSubstr("begun again")));
+  print_json(spans, json);
+  EXPECT_THAT(json.str(), HasSubstr("\"restarted\": 0,\n    \"end_only\": 0,\n"
+                                    "    \"open\": 1234,\n    \"unplaced\": 1\n"));
+}
+
 }  // namespace
 }  // namespace trapline

@@ -30,11 +30,14 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
   lost_ = saturated_sum(lost_, frame.lost_events);
   gaps_ += frame.gaps;
   known_ = engine.pipeline().exits().known_states();
+  lacks_entries_ = engine.pipeline().exits().lacks_entries();
+  const bool durations = engine.model().durations();
   for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;
   for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
     Row& into = bounded(rows_, row.key, kMostRows, std::string(Report::kFoldedKey));
     into.count += row.total.count();
     for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.parts[i];
+    if (!durations) continue;
     into.p50_ns = row.total.percentile(500);
     into.p99_ns = row.total.percentile(990);
     into.max_ns = std::max(into.max_ns.value_or(0), row.total.max());
@@ -60,6 +63,7 @@ std::string PrometheusFile::text(const std::string& by) const {
   out += fmt::format("trapline_losses_total {}\n", gaps_);
   begin(out, "trapline_vcpu_exits_total", "counter", "VM exits of a vCPU.");
   for (const auto& [labels, vcpu] : vcpus_) {
+    if (lacks_entries_) break;  // how many there were is not known, which is not 0
     out += fmt::format("trapline_vcpu_exits_total{{{}}} {}\n", labels, vcpu.exits);
   }
   begin(out, "trapline_vcpu_seconds_total", "counter", "Where a vCPU's time went.");

@@ -37,6 +37,7 @@ class PrometheusFile {
   std::map<std::string, Row> rows_;
   std::map<std::string, Vcpu> vcpus_;  // by their labels
   States known_;                       // of which there are times
+  bool lacks_entries_ = false;         // ExitTracker::lacks_entries()
   std::uint64_t events_ = 0, lost_ = 0, gaps_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/live/view.h"
 #include "merge/pass/exit_text.h"
+#include "merge/pass/no_exits.h"
 #include "merge/render/text_table.h"
 #include "merge/report/units.h"
 
@@ -104,8 +105,10 @@ Line View::header(const Frame* frame) const {
   }
   std::uint64_t exits = 0;
   for (const Cell& cell : frame->cells) exits += cell.total.count();
-  line.push_back({fmt::format("{} exits/s  {} events/s", per_second(exits, frame->length()),
-                              per_second(frame->events, frame->length()))});
+  const bool counted = !engine_.pipeline().exits().lacks_entries();
+  line.push_back(
+      {fmt::format("{} exits/s  {} events/s", counted ? per_second(exits, frame->length()) : "-",
+                   per_second(frame->events, frame->length()))});
   return line;
 }
 
@@ -135,7 +138,7 @@ Line View::path_line() const {
 void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
                       std::vector<Line>& lines) const {
   const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
-  const States states = engine_.model().known_states();
+  const States states = engine_.pipeline().exits().known_states();
   const bool narrow = width < kNarrow;
   const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 56;
   const std::uint64_t length = std::max<std::uint64_t>(frame.length(), 1);
@@ -176,7 +179,7 @@ View::Table View::rows_table(const Frame& frame) const {
   Table table;
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
   const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
-  const States states = engine_.model().known_states();
+  const States states = engine_.pipeline().exits().known_states();
   const bool durations = engine_.model().durations();
   const auto time = [durations](std::optional<std::uint64_t> ns) {
     return durations ? short_time(ns) : "-";
@@ -201,7 +204,10 @@ View::Table View::rows_table(const Frame& frame) const {
     table.rows.push_back(std::move(cells));
   }
   const auto known = engine_.check_names();
-  table.empty = known ? "no exits ended in this interval" : known.error().message;
+  table.empty = !known ? known.error().message
+                : engine_.pipeline().exits().lacks_entries()
+                    ? no_entries(engine_.timeline()).message
+                    : "no exits ended in this interval";
   return table;
 }
 

@@ -43,6 +43,10 @@ figures_without_kvm_entry_are_not_zero() {
   expect_contains "$work/stdout" '"exits":null'
   expect_contains "$work/stdout" '"guest_ns":null'
   expect_contains "$work/stderr" "$said"
+  run "$trapline" top --batch --prometheus "$work/figures" "$work/trace.txt"
+  expect_equal "status of top --prometheus" 0 "$status"
+  expect_contains "$work/figures" '# HELP trapline_vcpu_exits_total'
+  expect_equal "counts of exits" "" "$(grep '^trapline_[a-z_]*exits_total' "$work/figures" || true)"
 }
 
 "$1"

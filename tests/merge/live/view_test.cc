@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "merge/render/text_table.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::live {
 namespace {
@@ -14,9 +17,12 @@ using testing::Not;
 // A view of a recording, whose frames are all there.
 class ViewTest : public testing::Test {
  protected:
-  ViewTest() {
+  ViewTest() { show(TRAPLINE_TEST_DATA "/box/linux-irq.dat"); }
+  void show(const std::string& path) {
+    view_.reset();
+    frames_.clear();
     InputOptions input;
-    input.paths = {TRAPLINE_TEST_DATA "/box/linux-irq.dat"};
+    input.paths = {path};
     EngineOptions options;
     options.frames.by = {Dimension::kReason};
     engine_ = std::make_unique<Engine>(*open_input(input), options, [this](Frame&& frame) {
@@ -108,6 +114,21 @@ TEST_F(ViewTest, PanelsWithoutRowsSayWhy) {
   EXPECT_THAT(screen(), HasSubstr("requests"));
   press({kTab});
   EXPECT_THAT(screen(), HasSubstr("slow exits"));
+}
+
+// Nothing ends an exit there: neither how many there were nor how long they took is known.
+TEST_F(ViewTest, FiguresWithoutEntriesAreNotZero) {
+  const test::TemporaryFolder folder;
+  std::ofstream out(folder / "trace.txt");
+  out << "cpus=1\n";
+  for (int i = 0; i < 4; ++i)
+    out << " qemu-system-x86-101 [000] 6.79200" << i << ": kvm_exit: reason HLT rip 0x10\n";
+  out.close();
+  show(folder / "trace.txt");
+  EXPECT_THAT(screen(), HasSubstr("  - exits/s"));
+  EXPECT_THAT(screen(), Not(HasSubstr("0 exits/s")));
+  EXPECT_THAT(screen(200), HasSubstr("g   - k   - u   - "));
+  EXPECT_THAT(screen(200), HasSubstr("kvm_entry was not recorded"));
 }
 
 TEST_F(ViewTest, QuitsByQOnly) {

@@ -77,6 +77,8 @@ double figure_of(const Recorded& run, const std::string& key, Metric metric) {
       break;
   }
   const auto part = static_cast<std::size_t>(metric) - static_cast<std::size_t>(Metric::kKernel);
+  if (metric != Metric::kHalted && are_whole_halts(run.model.known_states(), row.halts, row.parts))
+    return kUnknown;
   return ratio(static_cast<double>(row.parts[part]), count);
 }
 

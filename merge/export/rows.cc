@@ -146,7 +146,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const ExitModel& model = pipeline.exits().model();
   model.durations() ? writer_.number(exit.total()) : writer_.nothing();
   if (!known_) known_ = model.known_states();
-  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(*known_, i, exit.parts));
+  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(*known_, i, exit.parts, exit.halt));
   what(exit);
   name(exit.device, pipeline);
   name(exit.vmm_event, pipeline);

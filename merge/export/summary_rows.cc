@@ -25,6 +25,7 @@ void SummaryExporter::Group::add(const ExitSpan& exit) {
     return Histogram::middle_of(Histogram::bucket_of(value));
   };
   const std::uint64_t value = exit.total();
+  halts = (count == 0 || halts) && exit.halt;
   if (++count == Histogram::kExact + 1) {
     std::map<std::uint64_t, std::uint64_t> buckets;
     for (const auto& [exact, times] : values) buckets[bucketed(exact)] += times;
@@ -70,7 +71,7 @@ void SummaryExporter::write_row(const Key& key, const Group& group, const Pipeli
     model.durations() ? writer_.number(ns) : writer_.nothing();
   };
   duration(group.total);
-  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(known, i, group.parts));
+  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(known, i, group.parts, group.halts));
   duration(group.min);
   duration(group.max);
   std::string values, counts;

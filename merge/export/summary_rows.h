@@ -36,6 +36,7 @@ class SummaryExporter : public Exporter {
     std::uint64_t count = 0, total = 0, max = 0;
     std::uint64_t min = std::numeric_limits<std::uint64_t>::max();
     Parts parts{};
+    bool halts = false;                             // all of them are
     std::map<std::uint64_t, std::uint64_t> values;  // with their counts
   };
 

@@ -28,7 +28,7 @@ TableOf<Row> table_of_totals(std::span<const Row> rows, AddParts add_parts_to) {
 Table live_table(std::span<const LiveRow> rows, const States& known) {
   auto table = table_of_totals(rows, [&known](TableOf<LiveRow>& made) {
     add_parts(made, known, kNoParts, 0, [](const LiveRow& row) {
-      return PartsOf{row.parts, row.total.total()};
+      return PartsOf{row.parts, row.total.total(), row.halts};
     });
   });
   table.add({"max_at_ns"}, &LiveRow::max_at_ns);
@@ -70,7 +70,7 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
     return known ? to_value(exit.total) : CellValue();
   });
   add_parts(table, engine.model().known_states(), kNoParts, 0, [](const SlowExit& exit) {
-    return PartsOf{exit.parts, exit.total};
+    return PartsOf{exit.parts, exit.total, exit.halt};
   });
   table.add({"tid"}, [](const SlowExit& exit) { return static_cast<std::int32_t>(exit.thread); });
   table.add({"vcpu"}, [&names](const SlowExit& exit) {

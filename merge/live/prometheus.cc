@@ -35,6 +35,7 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
   for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;
   for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
     Row& into = bounded(rows_, row.key, kMostRows, std::string(Report::kFoldedKey));
+    into.halts = (into.count == 0 || into.halts) && row.halts;
     into.count += row.total.count();
     for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.parts[i];
     if (!durations) continue;
@@ -82,7 +83,7 @@ std::string PrometheusFile::text(const std::string& by) const {
   begin(out, "trapline_exit_seconds_total", "counter", "Time in exits, by part.");
   for (const auto& [key, row] : rows_) {
     for (std::size_t i = 0; i < kParts; ++i) {
-      if (!told(known_, i, row.parts)) continue;
+      if (!told(known_, i, row.parts, row.halts)) continue;
       out += fmt::format("trapline_exit_seconds_total{{by=\"{}\",key=\"{}\",part=\"{}\"}} {}\n",
                          label(by), label(key), kPartNames[i], seconds_text(row.parts[i]));
     }

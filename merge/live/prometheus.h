@@ -24,6 +24,7 @@ class PrometheusFile {
   struct Row {
     std::uint64_t count = 0;
     Parts parts{};
+    bool halts = false;  // all of them are
     // In the last interval, as far as they are known.
     std::optional<std::uint64_t> p50_ns, p99_ns, max_ns;
   };

@@ -193,7 +193,7 @@ View::Table View::rows_table(const Frame& frame) const {
                                    : durations ? percent(total, wall)
                                                : "-"};
     for (std::size_t part = 0; part < kParts; ++part) {
-      cells.push_back(total == 0 || !told(states, part, row.parts)
+      cells.push_back(total == 0 || !told(states, part, row.parts, row.halts)
                           ? "-"
                           : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
                                                        static_cast<double>(total)));

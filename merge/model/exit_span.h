@@ -54,8 +54,16 @@ using States = std::bitset<kStates>;
   if (ns == 0 && !known[static_cast<std::size_t>(state)]) return std::nullopt;
   return ns;
 }
+// Without sched_switch and kvm_vcpu_wakeup halts count as a whole: the way in and out, which is what
+// they cost, is in their halted time. `halts`: all of the exits are.
+[[nodiscard]] inline bool are_whole_halts(const States& known, bool halts, const Parts& parts) {
+  return halts && known[static_cast<std::size_t>(State::kHalted)] &&
+         !known[static_cast<std::size_t>(State::kPreempted)] && cost_ns(parts) == 0;
+}
 [[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, std::size_t part,
-                                                       const Parts& parts) {
+                                                       const Parts& parts, bool halts) {
+  const bool is_halted = static_cast<Part>(part) == Part::kHalted;
+  if (!is_halted && are_whole_halts(known, halts, parts)) return std::nullopt;
   return told(known, static_cast<State>(part), parts[part]);
 }
 

@@ -18,7 +18,7 @@ namespace trapline {
 struct PartsOf {
   Parts parts;
   std::uint64_t whole;
-  bool only_halted = false;  // the other parts are in the halted one, and not known
+  bool halts = false;  // of nothing else
 };
 inline constexpr std::array<std::string_view, kParts> kNoParts = {};
 // The kernel's title where what the VMM took is in it.
@@ -36,8 +36,7 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
   column.unit = Unit::kShare;
   table.add(std::move(column), [known, part, get](const Row& row) {
     const PartsOf of = get(row);
-    const bool in_halted = of.only_halted && static_cast<Part>(part) != Part::kHalted;
-    return Share{in_halted ? std::nullopt : told(known, part, of.parts), of.whole};
+    return Share{told(known, part, of.parts, of.halts), of.whole};
   });
 }
 // `goes`: as Column::goes of the first; the last of them go first.

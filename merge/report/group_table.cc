@@ -21,12 +21,6 @@ enum Goes : std::uint8_t {
   kMean
 };
 
-// Without sched_switch and kvm_vcpu_wakeup a halt counts as a whole: the way in and out, which is
-// what it costs, is in its halted time.
-bool is_only_halted(const GroupRow& row, const Report& report) {
-  return row.halts && report.durations() && !report.model.sched_switch && row.cost_ns() == 0;
-}
-
 }  // namespace
 
 // More than 60 lines: the columns, one after the other.
@@ -34,6 +28,7 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
   const std::uint64_t whole = exits ? report.whole_cost_ns() : report.vcpu_time();
+  const States known = requests ? States() : report.known_states();
   TableOf<GroupRow> table(rows, &GroupRow::key);
   table.dim = [rows](std::size_t row) { return rows[row].halts; };
   const auto timed = [durations](std::uint64_t ns) {
@@ -50,8 +45,8 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
              : exits  ? "of cost"
                       : "of time",
              Unit::kShare},
-            [=, &report](const GroupRow& row) -> CellValue {
-              if (!durations || is_only_halted(row, report)) return {};
+            [=](const GroupRow& row) -> CellValue {
+              if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
             });
   add_percentiles(table, "",
@@ -66,9 +61,8 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
                   });
   if (exits) table.columns.back().stands_out = StandsOut::kLargest;
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
-  const States known = requests ? States() : report.known_states();
-  const auto parts = [&report](const GroupRow& row) {
-    return PartsOf{row.parts, row.total.total(), is_only_halted(row, report)};
+  const auto parts = [](const GroupRow& row) {
+    return PartsOf{row.parts, row.total.total(), row.halts};
   };
   if (calls) {
     const auto at_most = [](const GroupRow& row) {

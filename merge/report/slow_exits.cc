@@ -61,7 +61,7 @@ Table slow_exit_table(std::span<const ExitRow> rows, const States& known, bool v
   table.add({"start_ns"}, [](const Row& row) { return row.span.start.ns(); });
   table.add({"total_ns"}, [](const Row& row) { return row.span.total(); });
   add_parts(table, known, kNoParts, 0, [](const Row& row) {
-    return PartsOf{row.span.parts, row.span.total()};
+    return PartsOf{row.span.parts, row.span.total(), row.span.halt};
   });
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.span.vcpu, kNoVcpu); });
   table.add({"tid"}, [](const Row& row) { return static_cast<std::int32_t>(row.span.thread); });

@@ -49,4 +49,53 @@ figures_without_kvm_entry_are_not_zero() {
   expect_equal "counts of exits" "" "$(grep '^trapline_[a-z_]*exits_total' "$work/figures" || true)"
 }
 
+# Without sched_switch and kvm_vcpu_wakeup the way in and out of a halt, which is what it costs, is in its halted time.
+what_a_whole_halt_costs_is_not_zero() {
+  printf 'cpus=1\n' >"$work/trace.txt"
+  for i in 1 2 3 4; do
+    printf ' qemu-system-x86-101 [000] 6.79200%d: kvm_exit: reason HLT rip 0x10\n' "$i"
+    printf ' qemu-system-x86-101 [000] 6.79200%d500: kvm_entry: vcpu 0\n' "$i"
+  done >>"$work/trace.txt"
+  local command words
+  for command in "report --slower-than 0 --format json" "top --batch --reason HLT" "explain --reason HLT --format json" \
+    "export --format jsonl -o -" "export --format jsonl --rows summary -o -"; do
+    read -ra words <<<"$command"
+    run "$trapline" "${words[@]}" "$work/trace.txt"
+    expect_equal "status of $command" 0 "$status"
+    python3 - "$work/stdout" <<'END' || fail "$command: a whole halt's kernel time is told: $(cat "$work/stdout")"
+import json
+import sys
+
+
+def halts(value):
+    """The rows of halts."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from halts(inner)
+    elif isinstance(value, dict):
+        if value.get("total_ns") and value.get("halted_ns") == value["total_ns"]:
+            yield value
+        yield from halts(list(value.values()))
+
+
+text = open(sys.argv[1], encoding="utf-8").read()
+try:
+    documents = [json.loads(text)]
+except json.JSONDecodeError:
+    documents = [json.loads(line) for line in text.splitlines()]
+rows = list(halts(documents))
+assert rows and all(row["kernel_ns"] is None for row in rows), rows
+END
+  done
+  run "$trapline" export --format csv -o - "$work/trace.txt"
+  expect_contains "$work/stdout" ',6792001000,500,,,,,500,'
+  run "$trapline" top --batch --prometheus "$work/figures" "$work/trace.txt"
+  expect_equal "samples of halts" 'part="halted"' \
+    "$(grep '^trapline_exit_seconds_total' "$work/figures" | grep -o 'part="[a-z]*"')"
+  run "$trapline" diff "$work/trace.txt" "$work/trace.txt" --format json
+  tr -d ' \n' <"$work/stdout" >"$work/one-line"
+  expect_contains "$work/one-line" '"kernel":{"unit":"ns","before":null,"after":null'
+  expect_contains "$work/one-line" '"halted":{"unit":"ns","before":500,"after":500'
+}
+
 "$1"

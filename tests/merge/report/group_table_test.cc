@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "merge/analyze/exit_model.h"
 #include "merge/render/tables.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
@@ -63,6 +64,24 @@ TEST(PartTitlesTest, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
   EXPECT_EQ(kernel(known), "kernel or QEMU");
   known.reset(static_cast<std::size_t>(State::kKernel));  // nothing is known of either
   EXPECT_EQ(kernel(known), "kernel");
+}
+
+TEST(SlowExitTableTest, TheWayInAndOutOfAWholeHaltIsNotKnown) {
+  ExitRow row;
+  row.span.end = Timestamp(900);
+  row.span.parts[static_cast<std::size_t>(Part::kHalted)] = 900;
+  ExitModel model;
+  model.sched_switch = false;
+  const auto json = [&] {
+    return row_json(slow_exit_table({&row, 1}, model.known_states(), false), 0);
+  };
+  EXPECT_EQ(json().at("kernel_ns"), 0);
+  row.span.halt = true;
+  for (const char* part : {"kernel_ns", "user_ns", "preempted_ns", "blocked_ns"})
+    EXPECT_TRUE(json().at(part).is_null()) << part;
+  EXPECT_EQ(json().at("halted_ns"), 900);
+  model.sched_switch = true;
+  EXPECT_EQ(json().at("kernel_ns"), 0);
 }
 
 }  // namespace

@@ -92,19 +92,32 @@ a_folder_of_somebody_else_is_refused() {
   victims_are_untouched
 }
 
-a_link_beside_an_output_leads_nowhere() {
-  cd "$home"
-  "${attacker[@]}" ln -s "$victim/f1" prom.new
-  "$trapline" top --batch --count 1 --interval 200ms --prometheus "$home/prom" >"$work/stdout" 2>"$work/stderr"
-  victims_are_untouched
-  [ ! -L prom ] || fail "prom is the attacker's link"
-  expect_contains prom trapline_events_total
-}
-
 # as_process SCRIPT COMMAND...: the attacker runs SCRIPT, where $$ is the process id that root's COMMAND then has.
 as_process() {
   bash -c '"${@:2:4}" bash -c "pid=$$; $1" && shift 5 && exec env SUDO_UID=65534 SUDO_GID=65534 "$@"' - "$1" "${attacker[@]}" \
     "$trapline" "${@:2}" >"$work/stdout" 2>"$work/stderr" || true
+}
+
+# The file that root writes and then renames: the attacker guesses its name, and it leads to a file, or to none yet.
+a_link_beside_an_output_leads_nowhere() {
+  local roots=$work/roots target output=(top --batch --prometheus "$home/prom" "$TRAPLINE_SOURCE_DIR/tests/data/svm-mono.dat")
+  mkdir "$roots"
+  cd "$home"
+  for target in "$victim/f1" "$roots/made"; do
+    as_process "ln -s '$target' .trapline.\$pid.new" "${output[@]}"
+    expect_contains "$work/stderr" ".new: File exists" # it is the name that root makes
+    victims_are_untouched
+    expect_equal "files in root's folder" "" "$(ls -A "$roots")"
+    [ ! -e prom ] || fail "prom is there"
+  done
+  # An attacker's own file: its owner keeps no way to what root writes.
+  as_process "umask 0; exec 3>.trapline.\$pid.new; (sleep 1; echo attacked >&3) &" "${output[@]}"
+  sleep 1.5
+  expect_contains prom trapline_events_total
+  if [ -L prom ] || grep attacked prom; then fail "prom is the attacker's file"; fi
+  "$trapline" top --batch --count 1 --interval 200ms --prometheus "$home/prom" >"$work/stdout" 2>"$work/stderr"
+  victims_are_untouched
+  expect_contains prom trapline_events_total
 }
 
 # Every command that writes where the user names a place, with links in all places that it goes through.

@@ -1,11 +1,25 @@
 #include "merge/pass/distinct_runs.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "merge/session/input.h"
 
 namespace trapline {
+namespace {
+
+// At the ticks of a coarse clock the exits of two hosts meet.
+bool tells_nanoseconds(const SourceInfo& info) {
+  constexpr std::string_view kFine[] = {"local",    "global", "perf", "mono",
+                                        "mono_raw", "boot",   "tai",  "x86-tsc"};
+  return std::ranges::find(kFine, info.clock) != std::end(kFine) && !info.resolution_ns;
+}
+
+}  // namespace
 
 Result<void> check_distinct(std::span<const RunGiven> runs) {
   for (auto a = runs.begin(); a != runs.end(); ++a) {
@@ -33,6 +47,35 @@ Result<void> check_distinct(const Timeline& timeline) {
   for (const auto& [kind, runs] : by_kind)
     if (auto distinct = check_distinct(runs); !distinct) return distinct;
   return {};
+}
+
+SharedExits::SharedExits(const Timeline& timeline) : timeline_(timeline) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceInfo& info = timeline.source(i).info();
+    compared_.push_back(info.role == Role::kHostKernel && tells_nanoseconds(info));
+  }
+  if (std::ranges::count(compared_, true) < 2) compared_.clear();
+}
+
+void SharedExits::compare(const Event& event) {
+  if (found_ || !compared_[event.source]) return;
+  LastExit* const last = threads_.get(event.thread, kMostThreads);
+  if (last == nullptr) return;
+  const auto& exit = std::get<KvmExit>(event.payload);
+  if (event.at == last->at && event.source != last->source && event.cpu == last->cpu &&
+      exit.reason == last->reason && exit.rip == last->rip) {
+    if (!std::exchange(last->shared, true)) ++last->row;
+    if (last->row == kRow) found_.emplace(last->source, event.source);
+    return;
+  }
+  const unsigned row = last->shared ? last->row : 0;
+  *last = {event.at, exit.rip, event.cpu, exit.reason, event.source, false, row};
+}
+
+Result<void> SharedExits::check() const {
+  if (!found_) return {};
+  return given_twice(timeline_.source(found_->first).info().path,
+                     timeline_.source(found_->second).info().path);
 }
 
 }  // namespace trapline

@@ -1,11 +1,16 @@
 // A run counts once: given twice, it would look like two that agree, or like twice the work.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/model/thread_table.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
@@ -20,5 +25,39 @@ struct RunGiven {
 [[nodiscard]] Result<void> check_distinct(std::span<const RunGiven> runs);
 // Of the sources of one kind that lie on the timeline; call when it was read.
 [[nodiscard]] Result<void> check_distinct(const Timeline& timeline);
+
+// A recording beside a part of it, or two that overlap: both have a thread's exits, each at the same
+// nanosecond. A thread leaves its guest once at a time, so that in a row it is the same run; two
+// hosts, whose threads may have the same number, have no such row by chance.
+class SharedExits {
+ public:
+  static constexpr unsigned kRow = 16;
+
+  // Compares the recordings of hosts' kernels whose clocks tell nanoseconds apart; `timeline` is
+  // borrowed.
+  explicit SharedExits(const Timeline& timeline);
+  void on(const Event& event) {
+    if (!compared_.empty() && std::holds_alternative<KvmExit>(event.payload)) compare(event);
+  }
+  // An Error names two recordings that hold the same run.
+  [[nodiscard]] Result<void> check() const;
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  struct LastExit {
+    Timestamp at;
+    std::uint64_t rip = 0;
+    std::uint32_t cpu = 0, reason = 0;
+    std::uint16_t source = 0;
+    bool shared = false;  // another source has it, too
+    unsigned row = 0;     // so many in a row are
+  };
+  void compare(const Event& event);
+
+  const Timeline& timeline_;
+  std::vector<bool> compared_;  // by source; empty: fewer than two are
+  ThreadTable<LastExit> threads_;
+  std::optional<std::pair<std::size_t, std::size_t>> found_;
+};
 
 }  // namespace trapline

@@ -11,10 +11,11 @@ static_assert(kEventsPerProgress % kEventsPerStop == 0);
 }  // namespace
 
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
-          const std::function<bool()>& stop) {
+          const std::function<bool()>& stop, SharedExits* shared) {
   Event event;
   for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
        ++events) {
+    if (shared != nullptr) shared->on(event);
     if (events % kEventsPerStop != 0) continue;
     if (stop && stop()) return;
     if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());

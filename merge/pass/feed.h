@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/pass/distinct_runs.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
@@ -14,9 +15,10 @@ using Progress = std::function<void(double)>;
 inline constexpr std::uint64_t kEventsPerProgress = 1u << 16;
 
 // Until the timeline ends or fails (its status() tells), the pipeline needs no more, or `stop` says
-// so. `progress` and `stop` may be empty. Pipeline::finish() is the caller's.
+// so. `progress` and `stop` may be empty; `shared` sees each event. Pipeline::finish() is the
+// caller's.
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
-          const std::function<bool()>& stop = {});
+          const std::function<bool()>& stop = {}, SharedExits* shared = nullptr);
 // Pipeline::finish(), where the recordings of the host's kernels end.
 void finish(const Timeline& timeline, Pipeline& pipeline);
 

@@ -216,8 +216,11 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   how.threads = state.found.threads;
   state.pipeline =
       make_pipeline(std::move(how), state.matcher ? &*state.matcher : nullptr, std::move(sinks));
-  feed(state.timeline, *state.pipeline, progress, stop);
+  SharedExits shared(state.timeline);
+  feed(state.timeline, *state.pipeline, progress, stop,
+       state.timeline.size() > 1 ? &shared : nullptr);
   if (auto distinct = check_distinct(state.timeline); !distinct) return distinct;
+  if (auto distinct = shared.check(); !distinct) return distinct;
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
   finish(state.timeline, *state.pipeline);
   return {};

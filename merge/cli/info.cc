@@ -46,7 +46,8 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   const auto warnings = session ? session->warnings : std::vector<std::string>();
   for (const std::string& sentence : missing) alarm("missing", sentence);
   for (const std::string& warning : warnings) alarm("warning", printable(warning));
-  if (counters.gaps == 0 && !lost_samples && missing.empty()) {
+  if (counters.lost_unplaced != 0) lost(unplaced_text(counters.lost_unplaced));
+  if (counters.gaps == 0 && counters.lost_unplaced == 0 && !lost_samples && missing.empty()) {
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
     // A warning may be that events are missing, as where tracing was switched off meanwhile.
     fact("lost", !warnings.empty() ? "none that was counted (see the warnings)"

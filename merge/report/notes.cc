@@ -140,6 +140,9 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes) {
     for (const auto& [what, value] : source.facts())
       if (what == "note")
         notes.push_back(fmt::format("{}: {}", printable(source.info().path), value));
+    if (const std::uint64_t lost = source.counters().lost_unplaced; lost != 0)
+      notes.push_back(fmt::format("{}: {}; exits that they cut are not left out",
+                                  printable(source.info().path), unplaced_text(lost)));
   }
 }
 
@@ -253,6 +256,11 @@ std::string in_losses_text(std::uint64_t events, std::uint64_t gaps, std::uint64
 std::string losses_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
   return lost_events_text(events, gaps, uncounted) + ' ' +
          in_losses_text(events, gaps, uncounted, "of them ");
+}
+
+std::string unplaced_text(std::uint64_t events) {
+  return fmt::format("{} lost event{}, by CPUSTAT: no page tells where", grouped(events),
+                     events == 1 ? "" : "s");
 }
 
 std::string losses_note(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {

@@ -15,7 +15,8 @@ namespace trapline {
 // Notes for a result that is no report: those of the input, and what the model makes of the times.
 [[nodiscard]] std::vector<std::string> notes_of(const Pass& pass);
 
-// The facts of the timeline's sources that are called "note": of what was read so far.
+// The facts of the timeline's sources that are called "note", and their losses without a place: of
+// what was read so far.
 void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 
 // Where the trace-events-all that the user named declares none of a VMM's events among `names`: the
@@ -39,6 +40,8 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 // how many of them have no count, where that is said.
 [[nodiscard]] std::string losses_note(std::uint64_t events, std::uint64_t gaps,
                                       std::uint64_t uncounted = 0);
+// Of SourceCounters::lost_unplaced.
+[[nodiscard]] std::string unplaced_text(std::uint64_t events);
 // "34 events in 2 losses (1 of them without a count)", "an unknown number of events in 1 loss".
 [[nodiscard]] std::string losses_text(std::uint64_t events, std::uint64_t gaps,
                                       std::uint64_t uncounted);

@@ -1,3 +1,4 @@
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/report/tables.h"
 
@@ -8,7 +9,8 @@ void fill_sources(Report& report, const Timeline& timeline) {
     const SourceInfo& info = timeline.source(i).info();
     const SourceCounters counters = timeline.source(i).counters();
     report.sources.push_back({info.path, info.kind, info.clock, info.resolution_ns, counters.events,
-                              counters.lost_events, info.aligned});
+                              saturated_sum(counters.lost_events, counters.lost_unplaced),
+                              info.aligned});
   }
 }
 

@@ -35,6 +35,7 @@ struct SourceCounters {
   std::uint64_t lost_events = 0;  // the counted ones
   std::uint64_t gaps = 0;
   std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
+  std::uint64_t lost_unplaced = 0;   // more that were counted, and nothing tells where: at the end
   // What the recorder left out on purpose (--snapshot-on); not among the losses above.
   std::uint64_t left_out_events = 0;  // the counted ones
   std::uint64_t left_out_pieces = 0;

@@ -187,7 +187,8 @@ void LayoutReader::read_guest(ByteCursor& cursor) {
   }
 }
 
-// "CPU: 3", and how many events were read and left; before those of an instance "Buffer: NAME".
+// "CPU: 3", and how many events were read, left and lost; before those of an instance
+// "Buffer: NAME".
 void LayoutReader::take_cpu_stat(std::string_view text) {
   const auto after = [text](std::string_view key) -> std::uint64_t {
     const auto at = text.find(key);
@@ -201,9 +202,14 @@ void LayoutReader::take_cpu_stat(std::string_view text) {
     if (recorded_.size() < kMostCpus)
       recorded_.push_back({std::string(text.substr(0, text.find('\n'))), {}});
   } else if (text.starts_with(kCpu) && recorded_.back().cpus.size() < kMostCpus) {
+    const auto cpu =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(after(kCpu), kMostCpus - 1));
+    const std::uint64_t overwritten = after("\noverrun:"), dropped = after("\ndropped events:");
+    if ((overwritten != 0 || dropped != 0) && layout_.counted_losses.size() < kMostCpus &&
+        recorded_.back().name.size() <= kLongestName)
+      layout_.counted_losses.push_back({recorded_.back().name, cpu, overwritten, dropped});
     if (after("\nentries:") + after("\nread events:") == 0) return;
-    recorded_.back().cpus.push_back(
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(after(kCpu), kMostCpus - 1)));
+    recorded_.back().cpus.push_back(cpu);
   }
 }
 

@@ -51,6 +51,14 @@ struct Tsc2Nsec {
   std::uint32_t shift = 0;
 };
 
+// A CPUSTAT option: the events that the kernel counted as lost. The mark of a page is of those that
+// were overwritten; of those for which there was no room no page tells.
+struct CountedLoss {
+  std::string buffer;
+  std::uint32_t cpu = 0;
+  std::uint64_t overwritten = 0, dropped = 0;
+};
+
 struct Layout : kernel_events::FormatTexts {
   int version = 0;
   std::uint32_t page_size = 4096;
@@ -70,6 +78,7 @@ struct Layout : kernel_events::FormatTexts {
   std::vector<RecordedGuest> guests;  // GUEST: recorded with this one
   std::uint32_t cpu_count = 0;
   std::vector<Buffer> buffers;
+  std::vector<CountedLoss> counted_losses;  // of the CPUs that have any
   // Options of a newer trace-cmd, which are passed over: how often each id stands there.
   std::map<std::uint16_t, std::uint32_t> unknown_options;
   bool has_text = false;  // a latency tracer's, in version 7

@@ -1,7 +1,12 @@
 #include "merge/source/trace_dat/page_source.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "merge/source/trace_dat/sample.h"
 
 namespace trapline::trace_dat {
@@ -29,6 +34,7 @@ Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
                                     layout.time_shift ? &*layout.time_shift : nullptr);
     }
   }
+  source->told_.resize(cpus);
   if (const auto range = layout.cut ? source->range() : std::nullopt)
     source->end_of_all_ = range->second;
   return source;
@@ -42,8 +48,14 @@ bool PageSource::keep_buffers(KeptBuffers& kept) {
 bool PageSource::advance(std::size_t stream, Timestamp from) {
   CpuEvents& events = streams_[stream];
   if (events.advance()) [[likely]] {
-    if (events.lost_before() != RingPage::kNoneLost) [[unlikely]]
+    if (const std::int64_t lost = events.lost_before(); lost != RingPage::kNoneLost) [[unlikely]] {
       losses_.push_back({stream, from, std::nullopt});
+      if (lost > 0)
+        told_[stream].events =
+            saturated_sum(told_[stream].events, static_cast<std::uint64_t>(lost));
+      else
+        told_[stream].all_counted = false;
+    }
     return true;
   }
   if (!events.status()) {
@@ -97,8 +109,30 @@ bool PageSource::advance_current() {
 // Another stream's event comes before current_'s, which is at that time.
 void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(current_, time)); }
 
+// What the kernel counted and no page tells: what it overwrote after the last page that the recorder
+// got, as where the disk was full, and what it dropped. Our own recorder says that elsewhere.
+std::uint64_t PageSource::count_unplaced() const {
+  if (layout_.counted_losses.empty() || layout_.cut || layout_.writer.starts_with("trapline"))
+    return 0;
+  std::map<std::pair<std::string_view, std::uint32_t>, ToldLosses> told;
+  std::size_t stream = 0;
+  for (const Buffer& buffer : layout_.buffers)
+    for (const CpuPages& pages : buffer.cpus) told[{buffer.name, pages.cpu}] = told_[stream++];
+  std::uint64_t unplaced = 0;
+  std::set<std::pair<std::string_view, std::uint32_t>> seen;
+  for (const CountedLoss& counted : layout_.counted_losses) {
+    if (!seen.emplace(counted.buffer, counted.cpu).second) continue;
+    const ToldLosses& by_pages = told[{counted.buffer, counted.cpu}];
+    unplaced = saturated_sum(unplaced, counted.dropped);
+    if (by_pages.all_counted && counted.overwritten > by_pages.events)
+      unplaced = saturated_sum(unplaced, counted.overwritten - by_pages.events);
+  }
+  return unplaced;
+}
+
 // All is read that is there.
 Read PageSource::end() {
+  counters_.lost_unplaced = count_unplaced();
   if (layout_.cut && status_) {
     status_ = fail(ErrorKind::kDamaged,
                    "{}: cut off: {}; what is there was read; copy it again, or record again",

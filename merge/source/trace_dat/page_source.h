@@ -31,6 +31,7 @@ class PageSource final : public TraceDatSource {
   // Moves a stream on; false where it has ended, or status_ says why.
   bool advance(std::size_t stream, Timestamp from);
   Read end();
+  [[nodiscard]] std::uint64_t count_unplaced() const;
 
   struct PendingLoss {
     std::size_t stream;
@@ -38,9 +39,15 @@ class PageSource final : public TraceDatSource {
     std::optional<Timestamp> to;  // else before the stream's next event
   };
 
+  struct ToldLosses {  // by a stream's pages
+    std::uint64_t events = 0;
+    bool all_counted = true;
+  };
+
   std::vector<CpuEvents> streams_;
-  MergeHeap heap_;           // the other streams
-  std::size_t current_ = 0;  // the stream with the earliest event
+  std::vector<ToldLosses> told_;  // by stream
+  MergeHeap heap_;                // the other streams
+  std::size_t current_ = 0;       // the stream with the earliest event
   CpuEvents* stream_ = nullptr;
   std::uint64_t limit_ = 0;  // before it current_'s events are the earliest
   bool passes_ = false;      // by RingPage's own walk

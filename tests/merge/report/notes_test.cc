@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
 
 #include "merge/report/run.h"
 #include "tests/support/temporary_folder.h"
@@ -54,6 +57,22 @@ TEST(NotesTest, ATraceEventsFileOfAnotherProgramIsNamed) {
       EXPECT_THAT(run->report.notes, Contains(note));
     }
   }
+}
+
+TEST(NotesTest, LossesWithoutAPlaceAreNoted) {
+  TemporaryFolder folder;
+  std::ifstream in(std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto at = bytes.find("\ndropped events: 0\n");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + std::string_view("\ndropped events: ").size()] = '9';
+  std::ofstream(folder / "trace.dat", std::ios::binary) << bytes;
+  PassOptions what;
+  what.input.paths = {folder / "trace.dat"};
+  const auto run = run_report(what, {}, {});
+  ASSERT_TRUE(run) << run.error().message;
+  EXPECT_EQ(run->report.sources.at(0).lost, 9u);
+  EXPECT_THAT(run->report.notes, Contains(HasSubstr("9 lost events, by CPUSTAT")));
 }
 
 }  // namespace

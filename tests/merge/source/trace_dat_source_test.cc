@@ -242,6 +242,29 @@ TEST(TraceDatSource, TheLossRecordingsHaveTheirHoles) {
   EXPECT_EQ(two.counters.gaps_uncounted, 3u);
 }
 
+// As where the recorder's disk was full, or no page was free: no page has a mark.
+TEST(TraceDatSource, LossesThatCpustatAloneTellsAreCounted) {
+  for (const char* name : {"svm-mono.dat", "box/demo-v6.dat", "svm-lost.dat"})
+    EXPECT_EQ(drain(name).counters.lost_unplaced, 0u) << name;
+  const auto with = [](const std::string& name, std::string_view what, std::string_view instead) {
+    std::string bytes = trapline::test::contents(data_path(name));
+    const auto at = bytes.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    if (at != std::string::npos) bytes.replace(at, what.size(), instead);
+    const trapline::test::TemporaryFile file(bytes);
+    const Stream stream = drain_all(open(file.path()));
+    EXPECT_EQ(stream.holes.size(), drain(name).holes.size());
+    return stream.counters.lost_unplaced;
+  };
+  for (const char* name : {"svm-mono.dat", "box/demo-v6.dat"}) {
+    EXPECT_EQ(with(name, "\noverrun: 0\n", "\noverrun: 7\n"), 7u) << name;
+    EXPECT_EQ(with(name, "\ndropped events: 0\n", "\ndropped events: 9\n"), 9u) << name;
+  }
+  // The pages tell of 345.
+  EXPECT_EQ(with("svm-lost.dat", "\noverrun: 345\n", "\noverrun: 355\n"), 10u);
+  EXPECT_EQ(with("svm-lost.dat", "\noverrun: 345\n", "\noverrun: 145\n"), 0u);
+}
+
 TEST(TraceDatSource, AnOffsetMovesEveryTime) {
   const Stream plain = drain("svm-lost.dat");
   const Stream moved = drain("svm-lost.dat", {.tsc_khz = {}, .offset_ns = -1'000'000});

@@ -54,8 +54,8 @@ using States = std::bitset<kStates>;
   if (ns == 0 && !known[static_cast<std::size_t>(state)]) return std::nullopt;
   return ns;
 }
-// Without sched_switch and kvm_vcpu_wakeup halts count as a whole: the way in and out, which is what
-// they cost, is in their halted time. `halts`: all of the exits are.
+// Without sched_switch and kvm_vcpu_wakeup halts count as a whole: the way in and out, which is
+// what they cost, is in their halted time. `halts`: all of the exits are.
 [[nodiscard]] inline bool are_whole_halts(const States& known, bool halts, const Parts& parts) {
   return halts && known[static_cast<std::size_t>(State::kHalted)] &&
          !known[static_cast<std::size_t>(State::kPreempted)] && cost_ns(parts) == 0;

@@ -26,9 +26,9 @@ struct RunGiven {
 // Of the sources of one kind that lie on the timeline; call when it was read.
 [[nodiscard]] Result<void> check_distinct(const Timeline& timeline);
 
-// A recording beside a part of it, or two that overlap: both have a thread's exits, each at the same
-// nanosecond. A thread leaves its guest once at a time, so that in a row it is the same run; two
-// hosts, whose threads may have the same number, have no such row by chance.
+// A recording beside a part of it, or two that overlap: both have a thread's exits, each at the
+// same nanosecond. A thread leaves its guest once at a time, so that it is the same run; two hosts,
+// whose threads may have the same number, have no such row of exits by chance.
 class SharedExits {
  public:
   static constexpr unsigned kRow = 16;

@@ -109,8 +109,8 @@ bool PageSource::advance_current() {
 // Another stream's event comes before current_'s, which is at that time.
 void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(current_, time)); }
 
-// What the kernel counted and no page tells: what it overwrote after the last page that the recorder
-// got, as where the disk was full, and what it dropped. Our own recorder says that elsewhere.
+// What the kernel counted and no page tells: what it overwrote after the last page that is here, as
+// where the disk was full, and what it dropped. Our own recorder says that elsewhere.
 std::uint64_t PageSource::count_unplaced() const {
   if (layout_.counted_losses.empty() || layout_.cut || layout_.writer.starts_with("trapline"))
     return 0;

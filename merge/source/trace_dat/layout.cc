@@ -204,11 +204,11 @@ void LayoutReader::take_cpu_stat(std::string_view text) {
   } else if (text.starts_with(kCpu) && recorded_.back().cpus.size() < kMostCpus) {
     const auto cpu =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(after(kCpu), kMostCpus - 1));
-    const std::uint64_t overwritten = after("\noverrun:"), dropped = after("\ndropped events:");
-    if ((overwritten != 0 || dropped != 0) && layout_.counted_losses.size() < kMostCpus &&
-        recorded_.back().name.size() <= kLongestName)
-      layout_.counted_losses.push_back({recorded_.back().name, cpu, overwritten, dropped});
-    if (after("\nentries:") + after("\nread events:") == 0) return;
+    const CpuStat stat{recorded_.back().name.substr(0, kLongestName), cpu, after("\noverrun:"),
+                       after("\ndropped events:"), after("\nentries:")};
+    const bool tells = stat.overwritten != 0 || stat.dropped != 0 || stat.left != 0;
+    if (tells && layout_.cpu_stats.size() < kMostCpus) layout_.cpu_stats.push_back(stat);
+    if (stat.left + after("\nread events:") == 0) return;
     recorded_.back().cpus.push_back(cpu);
   }
 }

@@ -51,12 +51,13 @@ struct Tsc2Nsec {
   std::uint32_t shift = 0;
 };
 
-// A CPUSTAT option: the events that the kernel counted as lost. The mark of a page is of those that
-// were overwritten; of those for which there was no room no page tells.
-struct CountedLoss {
+// A CPUSTAT option: the events that the kernel counted. The mark of a page is of those that were
+// overwritten; of those for which there was no room, dropped, no page tells. What was left in the
+// buffer when tracing had stopped was to be written.
+struct CpuStat {
   std::string buffer;
   std::uint32_t cpu = 0;
-  std::uint64_t overwritten = 0, dropped = 0;
+  std::uint64_t overwritten = 0, dropped = 0, left = 0;
 };
 
 struct Layout : kernel_events::FormatTexts {
@@ -78,7 +79,7 @@ struct Layout : kernel_events::FormatTexts {
   std::vector<RecordedGuest> guests;  // GUEST: recorded with this one
   std::uint32_t cpu_count = 0;
   std::vector<Buffer> buffers;
-  std::vector<CountedLoss> counted_losses;  // of the CPUs that have any
+  std::vector<CpuStat> cpu_stats;  // that may tell of a loss
   // Options of a newer trace-cmd, which are passed over: how often each id stands there.
   std::map<std::uint16_t, std::uint32_t> unknown_options;
   bool has_text = false;  // a latency tracer's, in version 7

@@ -110,22 +110,30 @@ bool PageSource::advance_current() {
 void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(current_, time)); }
 
 // What the kernel counted and no page tells: what it overwrote after the last page that is here, as
-// where the disk was full, and what it dropped. Our own recorder says that elsewhere.
+// where the disk was full, what it dropped, and what was left on a CPU of which nothing is here.
+// Our own recorder says that elsewhere.
 std::uint64_t PageSource::count_unplaced() const {
-  if (layout_.counted_losses.empty() || layout_.cut || layout_.writer.starts_with("trapline"))
-    return 0;
+  if (layout_.cpu_stats.empty() || layout_.cut || layout_.writer.starts_with("trapline")) return 0;
   std::map<std::pair<std::string_view, std::uint32_t>, ToldLosses> told;
+  std::set<std::string_view> buffers;  // that were recorded
   std::size_t stream = 0;
-  for (const Buffer& buffer : layout_.buffers)
-    for (const CpuPages& pages : buffer.cpus) told[{buffer.name, pages.cpu}] = told_[stream++];
+  for (const Buffer& buffer : layout_.buffers) {
+    for (const CpuPages& pages : buffer.cpus) {
+      told[{buffer.name, pages.cpu}] = told_[stream++];
+      buffers.insert(buffer.name);
+    }
+  }
   std::uint64_t unplaced = 0;
-  std::set<std::pair<std::string_view, std::uint32_t>> seen;
-  for (const CountedLoss& counted : layout_.counted_losses) {
-    if (!seen.emplace(counted.buffer, counted.cpu).second) continue;
-    const ToldLosses& by_pages = told[{counted.buffer, counted.cpu}];
-    unplaced = saturated_sum(unplaced, counted.dropped);
-    if (by_pages.all_counted && counted.overwritten > by_pages.events)
-      unplaced = saturated_sum(unplaced, counted.overwritten - by_pages.events);
+  for (const CpuStat& stat : layout_.cpu_stats) {
+    if (!buffers.contains(stat.buffer)) continue;
+    const auto [place, is_absent] = told.try_emplace({stat.buffer, stat.cpu});
+    ToldLosses& by_pages = place->second;
+    if (by_pages.is_counted) continue;  // a second CPUSTAT
+    by_pages.is_counted = true;
+    unplaced = saturated_sum(unplaced, stat.dropped);
+    if (is_absent) unplaced = saturated_sum(unplaced, stat.left);
+    if (by_pages.all_counted && stat.overwritten > by_pages.events)
+      unplaced = saturated_sum(unplaced, stat.overwritten - by_pages.events);
   }
   return unplaced;
 }

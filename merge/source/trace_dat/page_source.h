@@ -42,6 +42,7 @@ class PageSource final : public TraceDatSource {
   struct ToldLosses {  // by a stream's pages
     std::uint64_t events = 0;
     bool all_counted = true;
+    bool is_counted = false;  // with what CPUSTAT tells
   };
 
   std::vector<CpuEvents> streams_;

@@ -265,6 +265,20 @@ TEST(TraceDatSource, LossesThatCpustatAloneTellsAreCounted) {
   EXPECT_EQ(with("svm-lost.dat", "\noverrun: 345\n", "\noverrun: 145\n"), 0u);
 }
 
+TEST(TraceDatSource, EventsOfACpuWithoutDataAreLost) {
+  std::string bytes = trapline::test::contents(data_path("svm-linux-2vcpu.dat"));
+  // The table's offset and size of CPU 1's data.
+  const std::uint64_t entry[] = {1343488, 337817};
+  const std::string_view place(reinterpret_cast<const char*>(entry), sizeof entry);
+  const auto at = bytes.find(place);
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at + sizeof entry[0], sizeof entry[1], sizeof entry[1], '\0');
+  const trapline::test::TemporaryFile file(bytes);
+  const Stream stream = drain_all(open(file.path()));
+  EXPECT_EQ(stream.counters.lost_unplaced, 53'550u);
+  EXPECT_LT(stream.events.size(), drain("svm-linux-2vcpu.dat").events.size());
+}
+
 TEST(TraceDatSource, AnOffsetMovesEveryTime) {
   const Stream plain = drain("svm-lost.dat");
   const Stream moved = drain("svm-lost.dat", {.tsc_khz = {}, .offset_ns = -1'000'000});

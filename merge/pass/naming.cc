@@ -101,7 +101,7 @@ bool Naming::tells_of_devices(const VmmKnowledge& vmm) const {
 }
 
 std::string_view Naming::vmm(ThreadId vcpu) const {
-  constexpr std::string_view kKnown = "QEMU", kOther = "the VMM";
+  static constexpr std::string_view kKnown = "QEMU", kOther = "the VMM";
   // Every other VMM gives its vCPUs' threads names of its own; QEMU may, "CPU 0/KVM".
   const std::string thread = comm(vcpu);
   for (const VmmKnowledge* vmm : vmms())

@@ -142,7 +142,7 @@ KernelSampleReport KernelSampleTable::report(const Naming& names, std::size_t to
         if (counted.insert(function).second) counts.total += sum;
       }
     }
-    const auto time_of = [&reason](const SampleSum& part) {
+    const auto time_of = [&reason = reason](const SampleSum& part) {
       return sampled_time(part, reason.all, reason.ns, reason.unseen_ns);
     };
     for (const auto& [function, counts] : functions)

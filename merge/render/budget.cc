@@ -61,7 +61,11 @@ Json whole(const Report& report) {
   const std::vector<VcpuRow> vcpus = busiest(report);
   json["vcpus"] = rows_json(vcpu_table(vcpus, report));
   if (report.halts) json["halts"] = rows_json(halt_table(report));
-  if (report.halt_costs) json["halt_costs"] = rows_json(halt_cost_table(report));
+  if (report.halt_costs) {
+    const Table table = halt_cost_table(report);
+    for (std::size_t row = 0; row < table.rows; ++row)
+      json["halt_costs"].push_back(halt_cost_json(table, row, report));
+  }
   Json counters = Json::object();
   for (const auto& [name, value] : json["counters"].items())
     if (value != 0) counters[name] = value;

@@ -23,21 +23,6 @@ Json steal_json(const Report& report) {
   return rows;
 }
 
-Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
-  Json json = row_json(table, row);
-  if (report.cycles) return json;
-  const HaltCostRow& costs = (*report.halt_costs)[row];
-  json["replay"] = {{"halts", costs.halts},
-                    {"wakes_unknown", costs.wakes_unknown},
-                    {"late_ns", costs.late_ns},
-                    {"shrink", costs.halves ? 2 : 0},
-                    {"shrink_recorded", costs.saw_shrinking},
-                    {"settings", Json::array()}};
-  // Without a halt every setting reads the same.
-  if (costs.halts != 0) json["replay"]["settings"] = rows_json(replay_table(replay_rows(costs)));
-  return json;
-}
-
 Json kernel_json(const Report& report, const KernelReport& kernel) {
   Json json = {
       {"total_ns", value_or_null(told(report.known_states(), State::kKernel, kernel.total_ns))},
@@ -67,6 +52,21 @@ Json kernel_samples_json(const Report& report, const KernelSampleReport& samples
 }
 
 }  // namespace
+
+Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
+  Json json = row_json(table, row);
+  if (report.cycles) return json;
+  const HaltCostRow& costs = (*report.halt_costs)[row];
+  json["replay"] = {{"halts", costs.halts},
+                    {"wakes_unknown", costs.wakes_unknown},
+                    {"late_ns", costs.late_ns},
+                    {"shrink", costs.halves ? 2 : 0},
+                    {"shrink_recorded", costs.saw_shrinking},
+                    {"settings", Json::array()}};
+  // Without a halt every setting reads the same.
+  if (costs.halts != 0) json["replay"]["settings"] = rows_json(replay_table(replay_rows(costs)));
+  return json;
+}
 
 Json phases_json(const PhaseReport& phases, const Report& report) {
   Json rows = rows_json(phase_table(phases.rows, report));

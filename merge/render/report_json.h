@@ -6,6 +6,8 @@
 #include <span>
 
 #include "merge/render/ordered_json.h"
+#include "merge/report/report.h"
+#include "merge/report/table.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
@@ -15,6 +17,8 @@ namespace trapline {
 // What was asked for: {"vm": "web01", "device": "rtc"}; empty: all.
 [[nodiscard]] Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits);
 [[nodiscard]] Json report_json(const Report& report);
+// A row of halt_cost_table(), with what other limits of polling would have cost.
+[[nodiscard]] Json halt_cost_json(const Table& table, std::size_t row, const Report& report);
 [[nodiscard]] Json phases_json(const PhaseReport& phases, const Report& report);
 [[nodiscard]] Json counters_json(std::span<const CounterRow> rows);
 

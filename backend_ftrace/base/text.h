@@ -1,6 +1,8 @@
 // Text that comes from outside: numbers, name patterns, and what may be shown on a terminal.
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +15,16 @@ namespace trapline {
 // The whole text as an unsigned number: decimal, or hexadecimal after 0x. Nothing else is accepted:
 // no sign, no white space, no suffix; nothing on overflow.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
+
+// Removes the number that the text begins with; false, and nothing is removed, where none does, or
+// it is too large.
+template <std::integral Number>
+[[nodiscard]] bool take_number(std::string_view& text, Number& value, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
 
 // A duration or point in time in nanoseconds: a decimal number with an optional fraction and one of
 // the units ns, us, ms, s, m (minutes). A bare number is taken in `default_unit` nanoseconds.

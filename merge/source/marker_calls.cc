@@ -1,7 +1,5 @@
 #include "merge/source/marker_calls.h"
 
-#include <charconv>
-
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 
@@ -14,13 +12,6 @@ constexpr std::string_view kPrefix = "trapline: ";
 bool take(std::string_view& text, std::string_view what) {
   if (!text.starts_with(what)) return false;
   text.remove_prefix(what.size());
-  return true;
-}
-template <typename Number>
-bool take_number(std::string_view& text, Number& value, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return true;
 }
 
@@ -88,19 +79,19 @@ std::optional<MarkerRun> parse_marker_run(std::string_view text) {
   return run;
 }
 
-void MarkerCalls::on(Event& event) {
+void MarkerCalls::on(Event& event, SourceCounters& counters) {
   const auto& marker = std::get<Marker>(event.payload);
   if (!marker.text.starts_with(kPrefix)) return;
   if (const auto loss = parse_marker_loss(marker.text)) {
-    lost_ = saturated_sum(lost_, loss->calls);
-    ++gaps_;
+    counters.lost_events = saturated_sum(counters.lost_events, loss->calls);
+    ++counters.gaps;
     return;
   }
   const auto call = parse_marker_call(marker.text);
   if (!call) {
     const std::string_view record = marker.text.substr(kPrefix.size());
     if (record.starts_with("E cpu") || record.starts_with("X cpu") || record.starts_with("L cpu"))
-      ++damaged_;
+      ++counters.damaged_events;
     return;
   }
   GuestCall made{call->entry, call->vcpu, call->depth, call->function, call->name};
@@ -111,15 +102,6 @@ void MarkerCalls::on(Event& event) {
   }
   if (known != stacks_.end()) made.task = known->second;
   event.payload = made;
-  ++calls_;
-}
-
-void MarkerCalls::on(Event& event, SourceCounters& counters) {
-  const std::uint64_t lost = lost_, gaps = gaps_, damaged = damaged_;
-  on(event);
-  counters.lost_events = saturated_sum(counters.lost_events, lost_ - lost);
-  counters.gaps += gaps_ - gaps;
-  counters.damaged_events += damaged_ - damaged;
 }
 
 }  // namespace trapline

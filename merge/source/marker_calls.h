@@ -21,9 +21,6 @@
 
 namespace trapline {
 
-// What all of them begin with.
-inline constexpr std::string_view kMarkerCallPrefix = "trapline: ";
-
 struct MarkerCall {
   bool entry = false;
   std::int32_t vcpu = 0;
@@ -54,24 +51,15 @@ struct MarkerRun {
 class MarkerCalls {
  public:
   // For an event that is a Marker; one that is a call becomes a GuestCall. One that tells of lost
-  // calls stays a marker: what is lost is of the plugin's, not of the kernel's record.
-  void on(Event& event);
-  // The same, with what it adds to lost(), gaps() and damaged() in the source's counters.
+  // calls stays a marker: what is lost is of the plugin's, not of the kernel's record. Losses, and
+  // records of either that do not follow the grammar, are counted.
   void on(Event& event, SourceCounters& counters);
-
-  [[nodiscard]] std::uint64_t calls() const { return calls_; }
-  // Calls that the kernel did not take, as the plugin says; and how often it said so.
-  [[nodiscard]] std::uint64_t lost() const { return lost_; }
-  [[nodiscard]] std::uint64_t gaps() const { return gaps_; }
-  // Records of calls and losses that do not follow the grammar.
-  [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
 
  private:
   static constexpr std::size_t kMostStacks = 1u << 16;
   // The thread, its vCPU (one thread runs all of them where QEMU has no thread for each) and task.
   using Stack = std::tuple<ThreadId, std::int32_t, std::uint32_t>;
   std::map<Stack, std::int32_t> stacks_;
-  std::uint64_t calls_ = 0, lost_ = 0, gaps_ = 0, damaged_ = 0;
 };
 
 }  // namespace trapline

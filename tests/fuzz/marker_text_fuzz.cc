@@ -39,6 +39,7 @@ void read_markers(std::string_view text) {
   options.declared = fuzz::declared_events();
   Pipeline pipeline(std::move(options), {&spans});
   MarkerCalls calls;
+  SourceCounters counters;
   GuestSyncMarkers guest;
   clocks::SyncGatherer host;
   std::uint64_t time = 1000;
@@ -56,7 +57,7 @@ void read_markers(std::string_view text) {
     event.cpu = line.size() % 2;
     event.thread = ThreadId{100 + static_cast<std::int32_t>(event.cpu)};
     event.payload = Marker{line};
-    calls.on(event);
+    calls.on(event, counters);
     fuzz::hold(pipeline.push(event), "the pipeline ended before its events");
   }
   pipeline.finish();

@@ -171,8 +171,7 @@ std::optional<std::uint16_t> format_id(std::string_view text) {
 std::vector<FormatField> format_fields(std::string_view text) {
   std::vector<FormatField> fields;
   while (!text.empty() && fields.size() < kMostFields) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    std::string_view line = take_line(text);
     if (line.starts_with("print fmt:")) break;
     const auto declaration = take_value(line, "field:");
     if (!declaration) continue;

@@ -53,10 +53,6 @@ std::string ReasonNames::of_userspace(std::uint32_t reason) const {
   return named(userspace, reason, "KVM_EXIT ");
 }
 
-Formats::Formats(Formats&&) noexcept = default;
-Formats& Formats::operator=(Formats&&) noexcept = default;
-Formats::~Formats() = default;
-
 Formats Formats::parse(std::string name, FormatTexts texts) {
   Formats formats;
   formats.texts_ = std::make_unique<const FormatTexts>(std::move(texts));
@@ -112,8 +108,7 @@ void Formats::read_reason_names(std::string_view event, std::string_view text) {
 
 void Formats::read_comms(std::string_view text) {
   while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto line = take_line(text);
     const auto space = line.find(' ');
     if (space == std::string_view::npos) continue;
     const auto pid = parse_number(line.substr(0, space));
@@ -138,11 +133,6 @@ std::string Formats::comm(ThreadId thread) const {
   if (thread == ThreadId{0}) return "<idle>";
   const auto found = comms_.find(static_cast<std::int32_t>(thread));
   return found == comms_.end() ? std::string() : found->second;
-}
-
-std::string Formats::text(std::uint16_t type, std::span<const std::byte> raw, std::uint32_t cpu,
-                          const EventTexts::Following& following) const {
-  return printing_->text(type, raw, cpu, following);
 }
 
 }  // namespace trapline::kernel_events

@@ -90,9 +90,6 @@ class Formats {
  public:
   // `name` is the recording's, for messages.
   [[nodiscard]] static Formats parse(std::string name, FormatTexts texts);
-  Formats(Formats&&) noexcept;
-  Formats& operator=(Formats&&) noexcept;
-  ~Formats();
 
   // Indexed by common_type; types beyond its size need nothing.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
@@ -131,11 +128,8 @@ class Formats {
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
   // The type of system:name, or -1.
   [[nodiscard]] int type(std::string_view name) const;
-  // The event's fields as trace-cmd prints them, printable (event_texts.h).
-  [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> raw,
-                                 std::uint32_t cpu, const EventTexts::Following& following) const;
-  // Whether all texts could be printed.
-  [[nodiscard]] const Result<void>& text_status() const { return printing_->status(); }
+  // The events' fields as trace-cmd prints them.
+  [[nodiscard]] EventTexts& texts() const { return *printing_; }
   // The saved command lines: "PID COMM\n" each.
   void read_comms(std::string_view text);
   // The command's name of a thread, or empty.

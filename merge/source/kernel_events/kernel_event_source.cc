@@ -19,11 +19,6 @@ std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_coun
   return counts;
 }
 
-void KernelEventSource::read_marker_call(Event& event) {
-  const bool is_call = std::get<Marker>(event.payload).text.starts_with(kMarkerCallPrefix);
-  if (is_call && read_marker_calls_) marker_calls_.on(event, counters_);
-}
-
 void KernelEventSource::select(EventClass events) {
   const auto schemas = formats_.schemas();
   for (std::size_t type = 0; type < selected_.size(); ++type) {
@@ -33,30 +28,22 @@ void KernelEventSource::select(EventClass events) {
 }
 
 void KernelEventSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to,
-                                  std::int64_t lost, Event& event) {
+                                  std::int64_t lost, Event& event, bool on_purpose) {
   const std::uint64_t count = lost > 0 ? static_cast<std::uint64_t>(lost) : 0;
   event.at = from;
   event.cpu = cpu;
   event.thread = ThreadId{-1};
   event.type = 0;
   event.raw = {};
-  event.payload = Lost{from, to, count};
+  event.payload = Lost{from, to, count, on_purpose};
+  if (on_purpose) {
+    counters_.left_out_events = saturated_sum(counters_.left_out_events, count);
+    ++counters_.left_out_pieces;
+    return;
+  }
   ++counters_.gaps;
   counters_.lost_events = saturated_sum(counters_.lost_events, count);
   if (count == 0) ++counters_.gaps_uncounted;
-}
-
-void KernelEventSource::fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to,
-                                      std::int64_t events, Event& event) {
-  const SourceCounters before = counters_;
-  fill_lost(cpu, from, to, events, event);
-  std::get<Lost>(event.payload).on_purpose = true;
-  counters_.left_out_events =
-      saturated_sum(counters_.left_out_events, std::get<Lost>(event.payload).count);
-  ++counters_.left_out_pieces;
-  counters_.lost_events = before.lost_events;
-  counters_.gaps = before.gaps;
-  counters_.gaps_uncounted = before.gaps_uncounted;
 }
 
 std::string KernelEventSource::event_name(const Event& event) const {
@@ -66,20 +53,9 @@ std::string KernelEventSource::event_name(const Event& event) const {
 
 std::string KernelEventSource::event_text(const Event& event) const {
   if (auto text = text_of_payload(event)) return *std::move(text);
-  return formats_.text(
+  return formats_.texts().text(
       event.type, event.raw, event.cpu,
       [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); });
-}
-
-std::string KernelEventSource::comm(ThreadId thread) const { return formats_.comm(thread); }
-
-std::string KernelEventSource::exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                           std::uint32_t exception_class) const {
-  return reasons().of_exit(isa, reason, exception_class);
-}
-
-std::string KernelEventSource::userspace_reason(std::uint32_t reason) const {
-  return reasons().of_userspace(reason);
 }
 
 }  // namespace trapline::kernel_events

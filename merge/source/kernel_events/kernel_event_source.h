@@ -26,7 +26,7 @@ class KernelEventSource : public Source {
 
   void select(EventClass events) override;
   [[nodiscard]] const Result<void>& status() const override {
-    return status_ ? formats_.text_status() : status_;
+    return status_ ? formats_.texts().status() : status_;
   }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] SourceCounters counters() const override {
@@ -34,14 +34,16 @@ class KernelEventSource : public Source {
     counters.last = std::max(counters.last, last_passed_);
     return counters;
   }
-  // Guest calls that trace_marker holds, of those events that were read.
-  [[nodiscard]] std::uint64_t marker_calls() const { return marker_calls_.calls(); }
   [[nodiscard]] std::string event_name(const Event& event) const override;
   [[nodiscard]] std::string event_text(const Event& event) const override;
-  [[nodiscard]] std::string comm(ThreadId thread) const override;
+  [[nodiscard]] std::string comm(ThreadId thread) const override { return formats_.comm(thread); }
   [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                        std::uint32_t exception_class) const override;
-  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override;
+                                        std::uint32_t exception_class) const override {
+    return reasons().of_exit(isa, reason, exception_class);
+  }
+  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
+    return reasons().of_userspace(reason);
+  }
 
  protected:
   static constexpr std::size_t kTypes = 1u << 16;  // common_type has 16 bits
@@ -64,7 +66,8 @@ class KernelEventSource : public Source {
     count(at);
     if (!formats_.decode(recorded, event)) [[unlikely]]
       ++counters_.damaged_events;
-    if (std::holds_alternative<Marker>(event.payload)) read_marker_call(event);
+    if (std::holds_alternative<Marker>(event.payload) && read_marker_calls_)
+      marker_calls_.on(event, counters_);
     if (recorded.size >= kCommonFields) [[likely]]
       ++counts_[event.type];
   }
@@ -96,9 +99,8 @@ class KernelEventSource : public Source {
     last_passed_ = std::max(last_passed_, last);
   }
   // `lost`: how many, below 1 where that is not known.
-  void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);
-  void fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t events,
-                     Event& event);
+  void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event,
+                 bool on_purpose = false);
   [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }
 
   // EventTexts::Following, of the event that next() gave last.
@@ -111,7 +113,6 @@ class KernelEventSource : public Source {
   Result<void> status_;
 
  private:
-  void read_marker_call(Event& event);
   void count(Timestamp at) {
     if (counters_.events++ == 0) counters_.first = at;
     counters_.last = at;

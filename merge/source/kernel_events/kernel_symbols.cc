@@ -1,28 +1,23 @@
 #include "merge/source/kernel_events/kernel_symbols.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline::kernel_events {
 
 KernelSymbols::KernelSymbols(std::string text) : text_(std::move(text)) {
   if (text_.size() > std::numeric_limits<std::uint32_t>::max()) text_.clear();
-  const std::string_view all = text_;
-  for (std::size_t begin = 0; begin < all.size();) {
-    const std::size_t end = std::min(all.find('\n', begin), all.size());
-    const std::string_view line = all.substr(begin, end - begin);
-    begin = end + 1;
+  for (std::string_view rest = text_; !rest.empty();) {
+    std::string_view line = take_line(rest);
     std::uint64_t address = 0;
-    const auto [rest, failed] =
-        std::from_chars(line.data(), line.data() + line.size(), address, 16);
-    const auto type = static_cast<std::size_t>(rest - line.data());
     constexpr std::size_t kName = 3;  // " T "
-    if (failed != std::errc() || address == 0 || line.size() <= type + kName) continue;
-    if (std::string_view("tTwW").find(line[type + 1]) == std::string_view::npos) continue;
-    const std::string_view name = line.substr(type + kName, line.find('\t') - type - kName);
-    symbols_.push_back({address, static_cast<std::uint32_t>(name.data() - all.data()),
+    if (!take_number(line, address, 16) || address == 0 || line.size() <= kName) continue;
+    if (std::string_view("tTwW").find(line[1]) == std::string_view::npos) continue;
+    const std::string_view name = line.substr(kName, line.find('\t') - kName);
+    symbols_.push_back({address, static_cast<std::uint32_t>(name.data() - text_.data()),
                         static_cast<std::uint32_t>(name.size())});
   }
   std::ranges::stable_sort(symbols_, {}, &Symbol::address);

@@ -1,8 +1,8 @@
 #include "merge/source/qemu_log/qemu_log_source.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/source/file.h"
 #include "merge/source/programs_events.h"
 
@@ -13,9 +13,8 @@ constexpr std::size_t kBlock = 256U << 10;
 
 template <typename T>
 bool take(std::string_view& text, T& value, char until) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end == text.data() + text.size() || *end != until) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  if (!take_number(text, value) || !text.starts_with(until)) return false;
+  text.remove_prefix(1);
   return true;
 }
 

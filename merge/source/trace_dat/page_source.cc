@@ -185,13 +185,8 @@ Read PageSource::next_carefully(Event& event) {
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
       const Timestamp to = loss.to.value_or(scale_(stream.peek().time));
-      if (loss.to) {
-        fill_lost(stream.cpu(), loss.from, to, RingPage::kUnknownLost, event);
-      } else if (left_out(stream)) {
-        fill_left_out(stream.cpu(), loss.from, to, stream.lost_before(), event);
-      } else {
-        fill_lost(stream.cpu(), loss.from, to, stream.lost_before(), event);
-      }
+      const std::int64_t lost = loss.to ? RingPage::kUnknownLost : stream.lost_before();
+      fill_lost(stream.cpu(), loss.from, to, lost, event, !loss.to && left_out(stream));
       return Read::kEvent;
     }
     if (ended_) return end();

@@ -1,6 +1,6 @@
 #include "merge/source/trace_dat/recorder_text.h"
 
-#include <charconv>
+#include "backend_ftrace/base/text.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -8,13 +8,12 @@ namespace {
 constexpr std::string_view kProcess = ", process ", kSelected = ", threads of ", kAlone = " alone";
 
 // The number after `before`; both are taken from the text.
-std::int32_t take_number(std::string_view& text, std::string_view before) {
+std::int32_t take_after(std::string_view before, std::string_view& text) {
   if (!text.starts_with(before)) return 0;
+  std::string_view rest = text.substr(before.size());
   std::int32_t number = 0;
-  const char* const from = text.data() + before.size();
-  const auto [end, error] = std::from_chars(from, text.data() + text.size(), number);
-  if (error != std::errc() || number <= 0) return 0;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (!take_number(rest, number) || number <= 0) return 0;
+  text = rest;
   return number;
 }
 
@@ -33,8 +32,8 @@ RecorderText RecorderText::parse(std::string_view text) {
   parsed.program = text.substr(0, comma);
   if (comma == std::string_view::npos || !parsed.program.starts_with("trapline")) return parsed;
   text.remove_prefix(comma);
-  parsed.process = take_number(text, kProcess);
-  const std::int32_t selected = take_number(text, kSelected);
+  parsed.process = take_after(kProcess, text);
+  const std::int32_t selected = take_after(kSelected, text);
   if (text == kAlone) parsed.selected = selected;
   return parsed;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -47,11 +46,8 @@ class FormatScan {
       base = 16;
     }
     std::uint64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, base);
-    ok_ = ok_ && error == std::errc{};
+    ok_ = ok_ && take_number(rest_, value, base);
     if (!ok_) return 0;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return negative ? ~value + 1 : value;
   }
   std::uint64_t decimal() { return number(10); }

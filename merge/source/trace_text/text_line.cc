@@ -1,7 +1,6 @@
 #include "merge/source/trace_text/text_line.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "backend_ftrace/base/text.h"
 
@@ -34,11 +33,7 @@ std::size_t trailing(std::string_view text, Is is) {
 
 template <typename T>
 bool take_digits(std::string_view& text, T& value) {
-  if (text.empty() || !is_digit(text.front())) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
+  return !text.empty() && is_digit(text.front()) && take_number(text, value);
 }
 
 void skip_blanks(std::string_view& text) { text.remove_prefix(leading(text, is_blank)); }

@@ -1,7 +1,6 @@
 #include "merge/clock/alignment.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -323,12 +322,9 @@ Result<OffsetOption> parse_offset(std::string_view text) {
     std::string_view number = text.substr(equals + 1);
     if (number.starts_with('+')) number.remove_prefix(1);
     OffsetOption option{std::string(text.substr(0, equals)), 0};
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), option.ns);
-    if (error == std::errc{} && end == number.data() + number.size() &&
-        option.ns > -(std::int64_t{1} << 62) && option.ns < std::int64_t{1} << 62) {
+    if (take_number(number, option.ns) && number.empty() && option.ns > -(std::int64_t{1} << 62) &&
+        option.ns < std::int64_t{1} << 62)
       return option;
-    }
   }
   return fail(ErrorKind::kUsage,
               "--offset {}: expected SOURCE=NS, as in --offset uftrace.data=-1500000", text);

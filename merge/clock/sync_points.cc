@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace trapline::clocks {
-namespace {
-
-bool earlier(const SyncEntry& a, const SyncEntry& b) { return a.point.stamp < b.point.stamp; }
-
-}  // namespace
 
 void SyncGatherer::add(const SyncRecord& record, std::uint64_t stamp) {
   if (open_.size() >= kMostOpen && !open_.contains(record.series)) close(open_.begin()->first);
@@ -33,7 +28,7 @@ void SyncGatherer::close(std::uint64_t series) {
 
 std::vector<SyncEntry> SyncGatherer::take() {
   while (!open_.empty()) close(open_.begin()->first);
-  std::stable_sort(entries_.begin(), entries_.end(), earlier);
+  std::ranges::stable_sort(entries_, {}, [](const SyncEntry& entry) { return entry.point.stamp; });
   return std::move(entries_);
 }
 

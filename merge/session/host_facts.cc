@@ -1,5 +1,7 @@
 #include "merge/session/host_facts.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "merge/session/session_json.h"
@@ -27,8 +29,7 @@ const SyncPoint* narrowest(std::span<const clocks::SyncEntry> entries, std::uint
 }
 
 std::vector<std::pair<std::string, std::string>> facts_of(const SessionJson& session) {
-  std::string command;
-  for (const std::string& word : session.command) command += (command.empty() ? "" : " ") + word;
+  const std::string command = fmt::format("{}", fmt::join(session.command, " "));
   std::vector<std::pair<std::string, std::string>> facts;
   for (const auto& [name, text] :
        {std::pair{"command", command}, std::pair{"trapline version", session.trapline_version},

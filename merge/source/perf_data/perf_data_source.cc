@@ -64,7 +64,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         order_(pool_) {
     (void)open_range(0);
   }
-  ~PerfDataSource() override = default;
 
   [[nodiscard]] Result<void> look();
 
@@ -123,7 +122,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   RecordOrder order_;
   Losses losses_;
   Threads threads_;
-  Processes processes_;     // of the threads that were there at the beginning
   Block* facts_ = nullptr;  // of losses on their way; holds itself once
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;

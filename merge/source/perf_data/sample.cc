@@ -43,10 +43,10 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   Attr attr;
   const auto type = load<std::uint32_t>(bytes.data());
   attr.tracepoint = type == kTracepoint;
-  attr.config = u64(8);
-  attr.by_timer = type == kSoftware && (attr.config == kCpuClock || attr.config == kTaskClock);
+  const std::uint64_t config = u64(8);
+  attr.by_timer = type == kSoftware && (config == kCpuClock || config == kTaskClock);
   // Above 32 bits a hardware event's config says which kind of cores.
-  const auto number = static_cast<std::uint32_t>(attr.config);
+  const auto number = static_cast<std::uint32_t>(config);
   attr.is_time =
       attr.by_timer || (type == kHardware && (number == kCycles || number == kReferenceCycles));
   attr.counter = type << 16 | number;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/duration.h"
 
 namespace trapline::perf_data {
 
@@ -62,7 +63,6 @@ struct Attr {
   bool by_timer = false;  // the software events cpu-clock and task-clock
   bool is_time = false;   // these, or cycles: how often it samples code tells how long that took
   std::uint32_t counter = 0;  // what is_time is said of: its type, and number of that
-  std::uint64_t config = 0;   // of a tracepoint its id, the events' common_type
   std::uint64_t period = 1;   // or the frequency
   std::uint64_t sample_type = 0;
   std::uint64_t read_format = 0;
@@ -71,9 +71,8 @@ struct Attr {
 
   // Of one that is_time.
   [[nodiscard]] std::string_view counter_name() const;
-  // What a sample that does not tell stands for.
+  // What a sample that does not tell stands for; a timer's period is in ns.
   [[nodiscard]] std::uint64_t period_of_sample() const {
-    constexpr std::uint64_t kSecond = 1'000'000'000;  // of a timer's, which is ns
     return by_timer && frequency ? kSecond / std::max<std::uint64_t>(period, 1) : period;
   }
   // Nothing where it is shorter than its first version.

@@ -134,7 +134,7 @@ Result<void> LayoutReader::check_buffers() const {
 
 void LayoutReader::read_header_info(MetaReader& reader) {
   reader.expect("header_page\0"sv);
-  layout_.header_page = reader.bytes(reader.number<std::uint64_t>());
+  reader.skip(reader.number<std::uint64_t>());
   reader.expect("header_event\0"sv);
   reader.skip(reader.number<std::uint64_t>());
 }

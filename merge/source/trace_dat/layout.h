@@ -65,8 +65,7 @@ struct Layout : kernel_events::FormatTexts {
   std::uint32_t page_size = 4096;
   Compression compression = Compression::kNone;
 
-  std::string header_page;
-  Extent kallsyms, printk, cmdlines;
+  Extent kallsyms, cmdlines;
 
   std::string clock = "local";  // the one in brackets of TRACECLOCK, else a buffer's
   std::string uname;

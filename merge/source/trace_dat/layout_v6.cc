@@ -14,7 +14,7 @@ Result<void> LayoutReader::read_v6() {
   read_ftrace_formats(reader_);
   read_event_formats(reader_);
   layout_.kallsyms = sized_section(reader_, reader_.number<std::uint32_t>());
-  layout_.printk = sized_section(reader_, reader_.number<std::uint32_t>());
+  reader_.skip(reader_.number<std::uint32_t>());  // printk
   layout_.cmdlines = sized_section(reader_, reader_.number<std::uint64_t>());
   layout_.cpu_count = reader_.number<std::uint32_t>();
   std::vector<InstanceTable> instances;

@@ -95,7 +95,6 @@ Result<void> LayoutReader::read_sections_v7(const std::vector<Extent>& by_option
     if (!reader->ok()) return reader->status();
   }
   layout_.kallsyms = by_option[kKallsyms];
-  layout_.printk = by_option[kPrintk];
   layout_.cmdlines = by_option[kCmdlines];
   return {};
 }

@@ -263,19 +263,20 @@ using Numbers = std::unordered_map<std::string, NumberedReason>;
 Numbers x86_numbers() {
   constexpr std::uint32_t kVmxIsa = 1, kSvmIsa = 2;
   Numbers numbers;
-  for (const ReasonName& one : kVmx) numbers.emplace(one.name, NumberedReason{kVmxIsa, one.number});
-  for (const ReasonName& one : kOtherVmx)
-    numbers.emplace(one.name, NumberedReason{kVmxIsa, one.number});
+  const auto add = [&numbers](std::span<const ReasonName> names, std::uint32_t isa) {
+    for (const ReasonName& one : names) numbers.emplace(one.name, NumberedReason{isa, one.number});
+  };
+  add(kVmx, kVmxIsa);
+  add(kOtherVmx, kVmxIsa);
+  add(kSvm, kSvmIsa);
   for (const ReasonName& one : kSvm) {
-    numbers.emplace(one.name, NumberedReason{kSvmIsa, one.number});
     // As the plugin has it.
     std::string capitals = "EXIT_";
     for (const char c : one.name)
       capitals += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
     numbers.emplace(std::move(capitals), NumberedReason{kSvmIsa, one.number});
   }
-  for (const ReasonName& one : kOtherSvm)
-    numbers.emplace(one.name, NumberedReason{kSvmIsa, one.number});
+  add(kOtherSvm, kSvmIsa);
   return numbers;
 }
 

@@ -1,5 +1,7 @@
 #include "merge/source/uftrace/facts.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -33,9 +35,7 @@ std::string left_out(const std::string& path, bool with_kernel) {
     if (data && entry.is_regular_file(error) && entry.file_size(error) > 0) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::optional<std::uint64_t> last_record_time(const std::string& path) {

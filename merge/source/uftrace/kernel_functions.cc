@@ -75,18 +75,10 @@ Result<std::vector<KernelCallReader>> KernelCallReader::open_all(const std::stri
     return tl::unexpected(read.error());
   const auto format = KernelFormat::parse(text);
   if (!format) return readers;
-  std::vector<std::pair<std::string, std::int32_t>> paths;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const auto cpu = cpu_of_file(entry.path().filename().string(), "kernel-cpu");
-    if (cpu && entry.is_regular_file(error) && entry.file_size(error) > 0)
-      paths.emplace_back(entry.path().string(), *cpu);
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const auto& [path, cpu] : paths) {
-    auto file = File::open(path);
-    if (!file) return tl::unexpected(std::move(file).error());
-    readers.push_back(KernelCallReader(std::move(*file), cpu, *format));
-  }
+  auto files = open_cpu_files(directory, "kernel-cpu");
+  if (!files) return tl::unexpected(std::move(files).error());
+  for (auto& [file, cpu] : *files)
+    readers.push_back(KernelCallReader(std::move(file), cpu, *format));
   return readers;
 }
 

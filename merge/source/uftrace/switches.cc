@@ -14,8 +14,7 @@ constexpr std::size_t kHeader = 8, kSwitch = 24;
 constexpr std::uint32_t kTypeSwitch = 14;
 constexpr std::uint16_t kOut = 0x2000, kPreempted = 0x4000;
 
-}  // namespace
-
+// Nothing for other names.
 std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view before) {
   constexpr std::string_view kBehind = ".dat";
   if (!name.starts_with(before) || !name.ends_with(kBehind) ||
@@ -28,23 +27,33 @@ std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view 
   return static_cast<std::int32_t>(*cpu);
 }
 
-Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& directory) {
+}  // namespace
+
+Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(const std::string& directory,
+                                                                  std::string_view before) {
   std::vector<std::pair<std::string, std::int32_t>> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    const auto cpu = cpu_of_file(name, "perf-cpu");
+    const auto cpu = cpu_of_file(entry.path().filename().string(), before);
     if (cpu && entry.is_regular_file(error) && entry.file_size(error) > 0) {
       paths.emplace_back(entry.path().string(), *cpu);
     }
   }
   std::sort(paths.begin(), paths.end());
-  std::vector<SwitchReader> readers;
+  std::vector<std::pair<File, std::int32_t>> files;
   for (const auto& [path, cpu] : paths) {
     auto file = File::open(path);
     if (!file) return tl::unexpected(std::move(file).error());
-    readers.push_back(SwitchReader(std::move(*file), cpu));
+    files.emplace_back(std::move(*file), cpu);
   }
+  return files;
+}
+
+Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& directory) {
+  auto files = open_cpu_files(directory, "perf-cpu");
+  if (!files) return tl::unexpected(std::move(files).error());
+  std::vector<SwitchReader> readers;
+  for (auto& [file, cpu] : *files) readers.push_back(SwitchReader(std::move(file), cpu));
   return readers;
 }
 

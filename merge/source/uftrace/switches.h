@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "merge/source/file.h"
@@ -24,9 +25,10 @@ struct TaskSwitch {
   bool out = false, preempted = false;
 };
 
-// The CPU of a file like perf-cpu12.dat, nothing for other names.
-[[nodiscard]] std::optional<std::int32_t> cpu_of_file(std::string_view name,
-                                                      std::string_view before);
+// The files of the directory like perf-cpu12.dat that hold something, in the order of their names,
+// each with its CPU.
+[[nodiscard]] Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(
+    const std::string& directory, std::string_view before);
 
 // Where each task was before its first change, if that was leaving a CPU.
 [[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(

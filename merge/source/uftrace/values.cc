@@ -205,8 +205,7 @@ UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::strin
   std::vector<bool> exact;
   for (const auto& [i, is_exact] : matching) {
     for (const Item& item : specs.all[i].items) {
-      const auto same = std::find_if(items.begin(), items.end(),
-                                     [&](const Item& other) { return other.place == item.place; });
+      const auto same = std::ranges::find(items, item.place, &Item::place);
       if (same == items.end()) {
         if (items.size() >= kMostItems) continue;
         items.push_back(item);

@@ -39,4 +39,12 @@ template <typename... Args>
   return fail(ErrorKind::kRuntime, format, std::forward<Args>(args)...);
 }
 
+// Moves what a call gave to its place; the error where it gave none.
+template <typename Place, typename T>
+[[nodiscard]] Result<void> assign(Place& place, Result<T> given) {
+  if (!given) return tl::unexpected(std::move(given).error());
+  place = std::move(*given);
+  return {};
+}
+
 }  // namespace trapline

@@ -111,9 +111,8 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
   }
   std::optional<Relation> relation;
   if (other != nullptr) {
-    auto fitted = relation_from(*other, brackets, stamps, *interval);
-    if (!fitted) return tl::unexpected(std::move(fitted).error());
-    relation = std::move(*fitted);
+    auto fitted = assign(relation, relation_from(*other, brackets, stamps, *interval));
+    if (!fitted) return fitted;
   }
   for (const GuestSyncLine& line : lines) {
     const GuestSyncRecord& record = line.record;

@@ -1,5 +1,5 @@
 // Guest sync records put on a clock: of sync.txt, and of markers of a guest's recording. Pure;
-// their files are read by merge/session/sync_records.h. docs/formats/sync.md.
+// their files are read by merge/source/uftrace/sync_file.h. docs/formats/sync.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sync records put together: what two clocks read around one moment. Pure; where the records are
-// kept is merge/session/sync_records.h. docs/formats/sync.md.
+// kept is merge/source/uftrace/sync_file.h. docs/formats/sync.md.
 #pragma once
 
 #include <cstdint>

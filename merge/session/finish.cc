@@ -195,9 +195,8 @@ Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& 
   UniqueFd whole;
   if (start_.regions.any()) {
     if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;
-    auto made = session_.create(std::string("raw/") + kWhole);
-    if (!made) return tl::unexpected(std::move(made).error());
-    whole = std::move(*made);
+    if (auto made = assign(whole, session_.create(std::string("raw/") + kWhole)); !made)
+      return made;
     if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes)) {
       return failed(path(kWhole), cause);
     }
@@ -305,15 +304,11 @@ Result<void> Finisher::name_it() const {
 }
 
 Result<void> Finisher::run(const std::vector<std::string>& cpu_stats) {
-  auto stream = session_.open_file(kStream, O_RDWR);
-  if (!stream) return tl::unexpected(std::move(stream).error());
-  stream_ = std::move(*stream);
+  if (auto opened = assign(stream_, session_.open_file(kStream, O_RDWR)); !opened) return opened;
   const auto planned = session_.finds("raw/plan.json");
   if (!planned) return tl::unexpected(planned.error());
   if (*planned) {
-    auto plan = trace_dat::read_plan(session_);
-    if (!plan) return tl::unexpected(std::move(plan).error());
-    plan_ = std::move(*plan);
+    if (auto read = assign(plan_, trace_dat::read_plan(session_)); !read) return read;
   } else if (auto made = make_plan(cpu_stats); !made) {
     return made;
   }

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/session/sync_records.h"
 #include "merge/source/uftrace/facts.h"
+#include "merge/source/uftrace/sync_file.h"
 
 namespace trapline {
 namespace {
@@ -311,9 +311,8 @@ Result<GuestRecording> guest_recording(const DataDirectory& directory) {
   guest.clock = std::move(file->clock);
   guest.syncs = std::move(file->guest);
   if (guest.syncs.empty()) return guest;
-  auto times = sample_records(directory);
-  if (!times) return tl::unexpected(std::move(times).error());
-  guest.times = std::move(*times);
+  if (auto sampled = assign(guest.times, sample_records(directory)); !sampled)
+    return tl::unexpected(std::move(sampled).error());
   return guest;
 }
 
@@ -363,15 +362,13 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
         "record");
   }
   const GuestEvidence known{std::move(evidence.bounds), *assumption};
-  auto line = fit_interval(guest, known, of_host.vcpus);
-  if (!line) return tl::unexpected(std::move(line).error());
-  alignment.line = std::move(*line);
+  if (auto line = assign(alignment.line, fit_interval(guest, known, of_host.vcpus)); !line)
+    return tl::unexpected(std::move(line).error());
   alignment.clock = host.clock;
   std::optional<Relation> steady;
   if (!host.rate_change_ppm && assumption->change_ppm == clocks::kSlewedPpm) {
-    auto guess = steady_line(alignment, guest, bounds, host, of_host);
-    if (!guess) return tl::unexpected(std::move(guess).error());
-    steady = std::move(*guess);
+    if (auto guess = assign(steady, steady_line(alignment, guest, bounds, host, of_host)); !guess)
+      return tl::unexpected(std::move(guess).error());
   }
   const auto refined = refine(alignment, guest.times, of_host.runs, known);
   if (!refined && guest.inside) return tl::unexpected(refined.error());

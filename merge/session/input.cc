@@ -217,13 +217,11 @@ Result<Input> open_input(const InputOptions& options) {
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)
     input.capabilities.merge(enabled);
-  auto symbols = load_symbols(options);
-  if (!symbols) return tl::unexpected(std::move(symbols).error());
-  input.symbols = std::move(*symbols);
+  if (auto loaded = assign(input.symbols, load_symbols(options)); !loaded)
+    return tl::unexpected(std::move(loaded).error());
   if (input.capabilities.markers) {
-    auto declared = load_trace_events(options);
-    if (!declared) return tl::unexpected(std::move(declared).error());
-    input.declared = std::move(*declared);
+    if (auto loaded = assign(input.declared, load_trace_events(options)); !loaded)
+      return tl::unexpected(std::move(loaded).error());
     input.trace_events = options.trace_events;
   }
   if (options.verbose) tell(options, input);

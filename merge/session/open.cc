@@ -6,11 +6,11 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/session_json.h"
-#include "merge/session/sync_records.h"
 #include "merge/source/file.h"
 #include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/qemu_log/qemu_log_source.h"
@@ -37,9 +37,7 @@ constexpr const char* kExpected =
 
 bool has_log_line(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    if (parse_qemu_log_line(text.substr(0, end))) return true;
-    text.remove_prefix(std::min(end + 1, text.size()));
+    if (parse_qemu_log_line(take_line(text))) return true;
   }
   return false;
 }
@@ -50,13 +48,11 @@ bool has_events_without_times(std::string_view text) {
   constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyz0123456789_";
   std::size_t lines = 0, events = 0;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
+    const std::string_view line = take_line(text);
     const std::size_t name = std::min(line.find_first_not_of(kName), line.size());
     const bool ends = name == line.size() || line[name] == ' ';
     if (!line.empty()) ++lines;
     if (ends && line.substr(0, name).find('_') != std::string_view::npos) ++events;
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return events * 2 > lines;
 }
@@ -118,7 +114,7 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   const std::string data = (fs::path(path) / "data").string();
   if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
   if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
-  if (is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json")) {
+  if (is_recorded) {
     return fail(ErrorKind::kDamaged,
                 "{}: nothing is recorded yet, or the recorder was killed before it recorded "
                 "anything; record again",
@@ -164,14 +160,9 @@ Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
                                             const SourceOptions& options) {
   const std::string& path = part.path;
   switch (part.kind) {
-    case SourceKind::kTraceDat: {
-      trace_dat::Options how;
-      how.tsc_khz = options.tsc_khz;
-      how.marker_calls = part.marker_calls;
-      auto source = trace_dat::open_trace_dat(path, how);
-      if (!source) return tl::unexpected(std::move(source).error());
-      return std::unique_ptr<Source>(std::move(*source));
-    }
+    case SourceKind::kTraceDat:
+      return trace_dat::open_trace_dat(
+          path, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
     case SourceKind::kPerfData:
       return open_perf_data(path);
     case SourceKind::kUftrace:
@@ -235,6 +226,12 @@ clocks::SourceClock clock_of(const Description& is) {
   return clock;
 }
 
+std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file) {
+  clocks::SyncGatherer gatherer;
+  for (const auto& [stamp, record] : file.records) gatherer.add(record, stamp);
+  return gatherer.take();
+}
+
 Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock) {
   if (const auto range = source.range()) {
     clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
@@ -242,7 +239,7 @@ Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock
   if (is_folder(clock.path)) {
     const auto sync = read_sync_file(clock.path + "/sync.txt");
     if (!sync) return tl::unexpected(sync.error());
-    clock.syncs = clocks::brackets_of(*sync);
+    clock.syncs = brackets_of(*sync);
     return false;  // its interval is not known
   }
   // The session's stamps are as recorded.
@@ -256,18 +253,6 @@ Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock
 void add_evidence(const CollectedEvidence& evidence, clocks::SourceClock& clock) {
   if (!evidence.syncs.empty()) clock.syncs = evidence.syncs;
   if (!clock.interval) clock.interval = evidence.interval;
-}
-
-Result<clocks::SourceClock> clock_of_source(const std::string& path, const SourceOptions& options,
-                                            bool with_syncs) {
-  auto source = open_source(path, options);
-  if (!source) return tl::unexpected(std::move(source).error());
-  clocks::SourceClock clock = clock_of((*source)->describe());
-  if (!with_syncs) return clock;
-  const auto known = add_known_evidence(**source, clock);
-  if (!known) return tl::unexpected(known.error());
-  if (!*known) add_evidence(collect(**source, {}), clock);
-  return clock;
 }
 
 }  // namespace trapline

@@ -12,6 +12,7 @@
 #include "merge/clock/alignment.h"
 #include "merge/session/collected_evidence.h"
 #include "merge/source/source.h"
+#include "merge/source/uftrace/sync_file.h"
 
 namespace trapline {
 
@@ -64,13 +65,10 @@ struct SourceOptions {
 // interval what its evidence says. A uftrace directory keeps its sync records in sync.txt, a closed
 // session those of its trace.dat in session.json.
 [[nodiscard]] clocks::SourceClock clock_of(const Description& is);
+// The brackets of a sync.txt, on the clock of its records.
+[[nodiscard]] std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file);
 // Whether that needs no pass over the recording.
 [[nodiscard]] Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock);
 void add_evidence(const CollectedEvidence& evidence, clocks::SourceClock& clock);
-
-// All of that for one path.
-[[nodiscard]] Result<clocks::SourceClock> clock_of_source(const std::string& path,
-                                                          const SourceOptions& options,
-                                                          bool with_syncs);
 
 }  // namespace trapline

@@ -12,7 +12,6 @@
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
-#include "merge/session/sync_records.h"
 #include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/timeline.h"
 
@@ -148,9 +147,8 @@ Result<void> Recordings::gather_guest(Recording& recording) {
     if (!guest.syncs.empty() && guest.syncs.front().stamp) {  // the plugin stamps what it sees
       auto directory = DataDirectory::open(recording.part.path);
       if (!directory) return tl::unexpected(std::move(directory).error());
-      auto outside = guest_recording(*directory);
-      if (!outside) return tl::unexpected(std::move(outside).error());
-      recording.guest = std::move(*outside);
+      if (auto outside = assign(recording.guest, guest_recording(*directory)); !outside)
+        return outside;
       recording.guest->clock = recording.is.clock;
       recording.guest->kinship = kinship(recording.is);
       return {};

@@ -205,9 +205,8 @@ Result<Folder> make_session_folder(const Above& above, EarlierSessions& earlier)
     const auto names = (*folder)->names();
     if (!names) return tl::unexpected(names.error());
     if (!names->empty()) {
-      auto moved = move_aside(above, **folder);
-      if (!moved) return tl::unexpected(std::move(moved).error());
-      earlier = std::move(*moved);
+      if (auto moved = assign(earlier, move_aside(above, **folder)); !moved)
+        return tl::unexpected(std::move(moved).error());
       folder->reset();
     }
   }

@@ -185,9 +185,8 @@ Result<Tail> tail_of(const Folder& session, const StartFacts& start,
   const auto named = session.finds("raw/cmdlines");
   if (!named) return tl::unexpected(named.error());
   if (*named) {
-    auto text = session.read("raw/cmdlines");
-    if (!text) return tl::unexpected(std::move(text).error());
-    names = std::move(*text);
+    if (auto read = assign(names, session.read("raw/cmdlines")); !read)
+      return tl::unexpected(std::move(read).error());
   }
   const TailFacts facts{names, start.clocks, start.uname, start.version, cpu_stats};
   return trace_dat_tail(facts, start.head_bytes, start.page_size, sizes);

@@ -1,8 +1,6 @@
 // More than 400 lines: one merge of the functions, switches and kernel calls of a directory.
 #include "merge/source/uftrace/uftrace_source.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -43,27 +41,22 @@ class UftraceSource final : public Source {
     for (const std::uint32_t tid : directory_.tids()) {
       auto reader = directory_.records(tid, buffer);
       if (!reader) return tl::unexpected(std::move(reader).error());
-      struct stat status {};
-      if (::stat(reader->path().c_str(), &status) == 0) size_ += size_of(status.st_size);
+      std::error_code error;
+      const auto size = fs::file_size(reader->path(), error);
+      if (!error) size_ += size;
       if (const auto last = last_record_time(reader->path())) {
         range_last_ = std::max(range_last_.value_or(0), *last);
       }
-      Lane lane{std::move(*reader), tid, vcpu_of(tid), nullptr, {}};
-      if (auto symbols = symbols_of(tid); symbols) {
-        lane.symbols = *symbols;
-      } else {
-        return tl::unexpected(std::move(symbols).error());
-      }
+      auto symbols = symbols_of(tid);
+      if (!symbols) return tl::unexpected(std::move(symbols).error());
       lane_of_[tid] = lanes_.size();
-      lanes_.push_back(std::move(lane));
+      lanes_.push_back({std::move(*reader), tid, vcpu_of(tid), *symbols, {}});
     }
-    auto switches = SwitchReader::open_all(directory_.path());
-    if (!switches) return tl::unexpected(std::move(switches).error());
-    switches_ = std::move(*switches);
+    if (auto opened = assign(switches_, SwitchReader::open_all(directory_.path())); !opened)
+      return opened;
     switch_ahead_.resize(switches_.size());
-    auto kernel = KernelCallReader::open_all(directory_.path());
-    if (!kernel) return tl::unexpected(std::move(kernel).error());
-    kernel_ = std::move(*kernel);
+    if (auto opened = assign(kernel_, KernelCallReader::open_all(directory_.path())); !opened)
+      return opened;
     kernel_ahead_.resize(kernel_.size());
     if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
     auto cpus = first_cpus(directory_.path());
@@ -193,9 +186,6 @@ class UftraceSource final : public Source {
     std::uint64_t function = ~std::uint64_t{0};  // of the last call or return: no address is that
     const Symbol* symbol = nullptr;              // its own
   };
-  static std::uint64_t size_of(off_t size) {
-    return size > 0 ? static_cast<std::uint64_t>(size) : 0;
-  }
 
   // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU. The CPU of others is
   // that of their schedule events.
@@ -209,9 +199,8 @@ class UftraceSource final : public Source {
     if (!is_new || sid.empty()) return &known->second;
     std::error_code error;
     if (!fs::exists(directory_.path() + "/sid-" + sid + ".map", error)) return &known->second;
-    auto table = directory_.symbols(sid);
-    if (!table) return tl::unexpected(std::move(table).error());
-    known->second = std::move(*table);
+    if (auto loaded = assign(known->second, directory_.symbols(sid)); !loaded)
+      return tl::unexpected(std::move(loaded).error());
     return &known->second;
   }
   // An event's data has its length in front; what a call's is, the specifications say.
@@ -310,10 +299,7 @@ class UftraceSource final : public Source {
     if (kernel_.empty() || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
       return {};
     const SymbolFileSpec file{path, 0};
-    auto table = SymbolTable::load(std::span(&file, 1));
-    if (!table) return tl::unexpected(std::move(table).error());
-    kernel_symbols_ = std::move(*table);
-    return {};
+    return assign(kernel_symbols_, SymbolTable::load(std::span(&file, 1)));
   }
   // One that comes before all others need not go through the heap.
   void put(std::size_t lane, std::uint64_t time) {

@@ -8,7 +8,7 @@
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/clock/assumption.h"
-#include "merge/session/sync_records.h"
+#include "merge/session/open.h"
 #include "tests/plugin/qemu_run.h"
 
 namespace trapline::clocks {

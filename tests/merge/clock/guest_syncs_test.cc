@@ -1,7 +1,6 @@
 // Guest sync records that were made inside the guest: read from files and markers, and put on the
 // clock of the guest's recording.
 #include "merge/clock/guest_syncs.h"
-#include "merge/session/sync_records.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,7 +10,7 @@
 #include <fstream>
 
 #include "merge/session/guest_alignment.h"
-#include "merge/session/sync_records.h"
+#include "merge/source/uftrace/sync_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {

@@ -12,7 +12,6 @@
 
 #include "merge/session/input.h"
 #include "merge/session/open.h"
-#include "merge/session/sync_records.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/format/record.h"
 #include "tests/support/temporary_folder.h"
@@ -29,7 +28,7 @@ class EvidenceTest : public ::testing::Test {
  protected:
   EvidenceTest() {
     auto host = open_source(host_, {});
-    syncs_ = clocks::read_sync_markers(**host);
+    syncs_ = collect(**host, {}).syncs;
   }
 
   // The host's TSC at a time of its CLOCK_MONOTONIC, by its recording's own sync records.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/source_clock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::test {
@@ -52,7 +53,7 @@ TEST(OpenSource, ASessionIsItsParts) {
   EXPECT_FALSE(open_source(folder.path(), {}));
   // mono and real, and nobody wrote sync records.
   std::vector<clocks::SourceClock> clocks;
-  for (const RecordingPart& part : *parts) clocks.push_back(*clock_of_source(part.path, {}, true));
+  for (const RecordingPart& part : *parts) clocks.push_back(clock_with_syncs(part.path));
   const auto related = clocks::align(clocks);
   ASSERT_FALSE(related);
   EXPECT_THAT(related.error().message, HasSubstr("--offset"));
@@ -60,13 +61,13 @@ TEST(OpenSource, ASessionIsItsParts) {
   std::ofstream(folder / "session.json")
       << R"({"sync": [{"series": 1, "stamp_ns": 1000, "before": {"mono": 1000,
               "real": 1795250191000000000}, "after": {"mono": 1400, "real": 1795250191000000400}}]})";
-  clocks.front() = *clock_of_source(parts->front().path, {}, true);
+  clocks.front() = clock_with_syncs(parts->front().path);
   EXPECT_TRUE(clocks::align(clocks));
   ASSERT_TRUE(clocks.front().interval);
   EXPECT_LT(clocks.front().interval->first, clocks.front().interval->last);
   // It is of trace.dat only.
   fs::copy_file(folder / "trace.dat", folder / "guest.dat");
-  EXPECT_TRUE(clock_of_source(folder / "guest.dat", {}, true)->syncs.empty());
+  EXPECT_TRUE(clock_with_syncs(folder / "guest.dat").syncs.empty());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "tests/merge/source/uftrace_dump.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
+#include "tests/support/source_clock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::test {
@@ -418,12 +419,11 @@ TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
   }
   EXPECT_EQ(calls, dumped(path).size());
   // Its sync records relate it to the host's wall clock.
-  auto clock = clock_of_source(path, {}, true);
-  ASSERT_TRUE(clock);
+  const clocks::SourceClock clock = clock_with_syncs(path);
   clocks::SourceClock real;
   real.path = "qemu.log";
   real.clock = "real";
-  const auto related = clocks::align(std::vector{*clock, real});
+  const auto related = clocks::align(std::vector{clock, real});
   ASSERT_TRUE(related) << related.error().message;
   EXPECT_LT(related->sources[1].one_boot_error_ns.value(), 50'000u);
 }

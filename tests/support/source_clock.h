@@ -1,0 +1,15 @@
+// What clocks::align() needs of one recording, as Recordings makes it.
+#pragma once
+
+#include "merge/session/open.h"
+
+namespace trapline::test {
+
+[[nodiscard]] inline clocks::SourceClock clock_with_syncs(const std::string& path) {
+  const auto source = open_source(path, {}).value();
+  clocks::SourceClock clock = clock_of(source->describe());
+  if (!add_known_evidence(*source, clock).value()) add_evidence(collect(*source, {}), clock);
+  return clock;
+}
+
+}  // namespace trapline::test

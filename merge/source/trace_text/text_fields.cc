@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/source/trace_text/reason_numbers.h"
@@ -135,7 +138,20 @@ bool is_list(std::string_view text) {
 
 // ---- print formats
 
-using ReadFormat = bool (*)(FormatScan, TextValues&);
+using ReadFormat = std::function<bool(FormatScan, TextValues&)>;
+
+struct NumberAfter {
+  std::string_view word;
+  const char* field = nullptr;
+  int base = 10;
+};
+// A text that has nothing but numbers, in this order.
+ReadFormat numbers(std::vector<NumberAfter> numbers) {
+  return [numbers = std::move(numbers)](FormatScan scan, TextValues& values) {
+    for (const auto& [word, field, base] : numbers) values.set(field, scan.to(word).number(base));
+    return scan.ok();
+  };
+}
 
 bool kvm_entry(FormatScan scan, TextValues& values) {
   // arm64 and RISC-V print no vCPU, and trace-cmd's plugin says at length that it found none.
@@ -156,10 +172,6 @@ bool kvm_fpu(FormatScan scan, TextValues& values) {
   values.set("load", load ? 1 : 0);
   return load || scan.eat("unload");
 }
-bool vcpu_in_capitals(FormatScan scan, TextValues& values) {
-  values.set("vcpu_id", scan.to("VCPU:").decimal());
-  return scan.ok();
-}
 bool kvm_pio(FormatScan scan, TextValues& values) {
   const bool write = scan.eat("pio_write");
   if (!write && !scan.eat("pio_read")) return false;
@@ -178,10 +190,6 @@ bool kvm_mmio(FormatScan scan, TextValues& values) {
   values.set("type", static_cast<std::uint64_t>(found - std::begin(kTypes)));
   values.set("gpa", scan.to("gpa").hex());
   values.set("val", scan.to("val").hex());
-  return scan.ok();
-}
-bool kvm_fast_mmio(FormatScan scan, TextValues& values) {
-  values.set("gpa", scan.to("gpa").hex());
   return scan.ok();
 }
 // "msr_write 4b564d01 = 0xe8381", "cr_read 0 = 0x10"
@@ -216,26 +224,6 @@ bool kvm_cpuid(FormatScan scan, TextValues& values) {
   if (FormatScan index = scan; index.to("idx").ok()) values.set("index", index.hex());
   return scan.ok();
 }
-bool kvm_hypercall(FormatScan scan, TextValues& values) {
-  values.set("nr", scan.to("nr").hex());
-  return scan.ok();
-}
-bool kvm_hv_hypercall(FormatScan scan, TextValues& values) {
-  values.set("code", scan.to("code").hex());
-  return scan.ok();
-}
-bool kvm_hvc_arm64(FormatScan scan, TextValues& values) {
-  values.set("r0", scan.to("r0:").hex());
-  return scan.ok();
-}
-bool kvm_page_fault(FormatScan scan, TextValues& values) {
-  values.set("fault_address", scan.to("address").hex());
-  return scan.ok();
-}
-bool kvm_guest_fault(FormatScan scan, TextValues& values) {
-  values.set("ipa", scan.to("ipa").hex());
-  return scan.ok();
-}
 bool kvm_vcpu_wakeup(FormatScan scan, TextValues& values) {
   const bool waited = scan.eat("wait");
   if (!waited && !scan.eat("poll")) return false;
@@ -258,35 +246,10 @@ bool kvm_halt_poll_ns(FormatScan scan, TextValues& values) {
   values.set("old", scan.to("(").to(" ").decimal());
   return scan.ok();
 }
-bool kvm_set_irq(FormatScan scan, TextValues& values) {
-  values.set("gsi", scan.to("gsi").decimal());
-  values.set("level", scan.to("level").decimal());
-  return scan.ok();
-}
-bool kvm_irq_line(FormatScan scan, TextValues& values) {
-  values.set("irq_num", scan.to("num:").decimal());
-  values.set("level", scan.to("level:").decimal());
-  return scan.ok();
-}
 // The address and the data that mean it.
 bool kvm_msi_set_irq(FormatScan scan, TextValues& values) {
   values.set("address", scan.to("dst").hex() << 12);
   values.set("data", scan.to("vec").decimal());
-  return scan.ok();
-}
-bool kvm_ioapic_set_irq(FormatScan scan, TextValues& values) {
-  values.set("pin", scan.to("pin").decimal());
-  values.set("e", scan.to("vec").decimal());
-  return scan.ok();
-}
-bool kvm_apic_accept_irq(FormatScan scan, TextValues& values) {
-  values.set("apicid", scan.to("apicid").hex());
-  values.set("vec", scan.to("vec").decimal());
-  return scan.ok();
-}
-bool kvm_eoi(FormatScan scan, TextValues& values) {
-  values.set("apicid", scan.to("apicid").hex());
-  values.set("vector", scan.to("vector").decimal());
   return scan.ok();
 }
 // "IRQ 0x8 [reinjected]", "Soft/INTn 0x19"; before 5.19 "irq 8"
@@ -321,12 +284,6 @@ bool kvm_ack_irq(FormatScan scan, TextValues& values) {
   }
   values.set("irqchip", chip);
   values.set("pin", scan.to("pin").decimal());
-  return scan.ok();
-}
-bool vgic_pending(FormatScan scan, TextValues& values) {
-  values.set("vcpu_id", scan.to("VCPU:").decimal());
-  values.set("irq", scan.to("IRQ").decimal());
-  values.set("level", scan.to("level:").decimal());
   return scan.ok();
 }
 
@@ -478,34 +435,35 @@ const std::unordered_map<std::string_view, ReadFormat>& formats() {
       {"kvm:kvm_entry", kvm_entry},
       {"kvm:kvm_userspace_exit", kvm_userspace_exit},
       {"kvm:kvm_fpu", kvm_fpu},
-      {"kvm:kvm_get_timer_map", vcpu_in_capitals},
+      {"kvm:kvm_get_timer_map", numbers({{"VCPU:", "vcpu_id"}})},
       {"kvm:kvm_pio", kvm_pio},
       {"kvm:kvm_mmio", kvm_mmio},
-      {"kvm:kvm_fast_mmio", kvm_fast_mmio},
+      {"kvm:kvm_fast_mmio", numbers({{"gpa", "gpa", 16}})},
       {"kvm:kvm_msr", kvm_msr},
       {"kvm:kvm_sys_access", kvm_sys_access},
       {"kvm:kvm_cr", kvm_cr},
       {"kvm:kvm_cpuid", kvm_cpuid},
-      {"kvm:kvm_hypercall", kvm_hypercall},
-      {"kvm:kvm_xen_hypercall", kvm_hypercall},
-      {"kvm:kvm_hv_hypercall", kvm_hv_hypercall},
-      {"kvm:kvm_hvc_arm64", kvm_hvc_arm64},
-      {"kvm:kvm_page_fault", kvm_page_fault},
-      {"kvm:kvm_guest_fault", kvm_guest_fault},
+      {"kvm:kvm_hypercall", numbers({{"nr", "nr", 16}})},
+      {"kvm:kvm_xen_hypercall", numbers({{"nr", "nr", 16}})},
+      {"kvm:kvm_hv_hypercall", numbers({{"code", "code", 16}})},
+      {"kvm:kvm_hvc_arm64", numbers({{"r0:", "r0", 16}})},
+      {"kvm:kvm_page_fault", numbers({{"address", "fault_address", 16}})},
+      {"kvm:kvm_guest_fault", numbers({{"ipa", "ipa", 16}})},
       {"kvm:kvm_vcpu_wakeup", kvm_vcpu_wakeup},
       {"kvm:kvm_wfx_arm64", kvm_wfx_arm64},
       {"kvm:kvm_halt_poll_ns", kvm_halt_poll_ns},
-      {"kvm:kvm_set_irq", kvm_set_irq},
-      {"kvm:kvm_irq_line", kvm_irq_line},
+      {"kvm:kvm_set_irq", numbers({{"gsi", "gsi"}, {"level", "level"}})},
+      {"kvm:kvm_irq_line", numbers({{"num:", "irq_num"}, {"level:", "level"}})},
       {"kvm:kvm_msi_set_irq", kvm_msi_set_irq},
-      {"kvm:kvm_ioapic_set_irq", kvm_ioapic_set_irq},
-      {"kvm:kvm_apic_accept_irq", kvm_apic_accept_irq},
-      {"kvm:kvm_apicv_accept_irq", kvm_apic_accept_irq},
+      {"kvm:kvm_ioapic_set_irq", numbers({{"pin", "pin"}, {"vec", "e"}})},
+      {"kvm:kvm_apic_accept_irq", numbers({{"apicid", "apicid", 16}, {"vec", "vec"}})},
+      {"kvm:kvm_apicv_accept_irq", numbers({{"apicid", "apicid", 16}, {"vec", "vec"}})},
       {"kvm:kvm_inj_virq", kvm_inj_virq},
       {"kvm:kvm_pic_set_irq", kvm_pic_set_irq},
       {"kvm:kvm_ack_irq", kvm_ack_irq},
-      {"kvm:kvm_eoi", kvm_eoi},
-      {"kvm:vgic_update_irq_pending", vgic_pending},
+      {"kvm:kvm_eoi", numbers({{"apicid", "apicid", 16}, {"vector", "vector"}})},
+      {"kvm:vgic_update_irq_pending",
+       numbers({{"VCPU:", "vcpu_id"}, {"IRQ", "irq"}, {"level:", "level"}})},
       {"sched:sched_switch", sched_switch},
       {"sched:sched_wakeup", sched_wakeup},
       {"sched:sched_waking", sched_wakeup},

@@ -5,6 +5,10 @@
 namespace trapline::kernel_events {
 namespace {
 
+using enum BlockStep;
+using enum EventClass;
+using enum HostStep;
+
 std::uint32_t u32(const Schema& schema, const RecordedEvent& event, std::size_t field,
                   std::uint32_t fallback = 0) {
   return static_cast<std::uint32_t>(schema.get(event, field, fallback));
@@ -71,8 +75,9 @@ void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
 void timer_reload(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmStateLoad{i32(s, e, 0, kNoVcpu)};
 }
-void kvm_pio(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kPort, access(s.get(e, 0) != 0), false};
+template <DetailKind kKind>
+void kvm_access(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 1), s.get(e, 2), kKind, access(s.get(e, 0) != 0), false};
 }
 void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kUnsatisfiedRead = 0, kWrite = 2;
@@ -83,17 +88,10 @@ void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
 void kvm_fast_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmDetail{s.get(e, 0), KvmDetail::kNoData, DetailKind::kMmio, Access::kWrite, false};
 }
-void kvm_msr(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMsr, access(s.get(e, 0) != 0), false};
-}
 void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t packed = (s.get(e, 1) << 14) | (s.get(e, 2) << 11) | (s.get(e, 3) << 7) |
                                (s.get(e, 4) << 3) | s.get(e, 5);
   out = KvmDetail{packed, 0, DetailKind::kSysReg, access(s.get(e, 0) != 0), false};
-}
-void kvm_cr(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kControlRegister, access(s.get(e, 0) != 0),
-                  false};
 }
 void kvm_cpuid(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmDetail{s.get(e, 0), s.get(e, 1), DetailKind::kCpuid, Access::kNone, false};
@@ -126,12 +124,9 @@ void kvm_msi_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
 void kvm_ioapic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmIrq{IrqStep::kRoute, true, u32(s, e, 1), u32(s, e, 0) & 0xff, kNoVcpu};
 }
-void kvm_apic_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmIrq{IrqStep::kAccept, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
-}
-// A posted interrupt: the hardware injects it, without kvm_inj_virq.
-void kvm_apicv_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
+template <IrqStep kStep>
+void apic_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{kStep, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
 }
 void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
   // An exit in the middle of an injection has it done again.
@@ -149,9 +144,6 @@ void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   if (chip > 1) return;  // the IOAPIC: kvm_eoi tells it, by vector
   out = KvmIrq{IrqStep::kPicEnd, true, static_cast<std::uint32_t>(chip) * 8 + (u32(s, e, 1) & 7),
                kNoVector, kNoVcpu};
-}
-void kvm_eoi(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmIrq{IrqStep::kEoi, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
 }
 void vgic_pending(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmIrq{IrqStep::kPending, s.get(e, 2) != 0, u32(s, e, 1), kNoVector, i32(s, e, 0)};
@@ -196,8 +188,6 @@ template <HostStep kStep>
 void host_event(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{kStep, i32(s, e, 0), 0, 0, 0};
 }
-constexpr auto kReclaimBegin = host_event<HostStep::kReclaimBegin>;
-constexpr auto kReclaimEnd = host_event<HostStep::kReclaimEnd>;
 // Logged: but for bits that the CPU sets, the entry's only change is that it is writable now. KVM
 // does that on its fast path where it had write-protected a present page for dirty logging alone;
 // other reasons have one more bit cleared in it (Linux, arch/x86/kvm/mmu/spte.h).
@@ -207,17 +197,17 @@ void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   if ((old & kReadOrExecute) == 0 || ((old ^ now) & ~kAccessedAndDirty) != kWrite ||
       (now & kWrite) == 0)
     return;
-  out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
+  out = HostEvent{kLoggedWrite, 0, 0, 0, 0};
 }
 void sched_migrate_task(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
+  out = HostEvent{kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
 }
 template <HostStep kStep>
 void funcgraph(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{kStep, i32(s, e, 1), 0, s.get(e, 0), 0};
 }
 void sys_enter_futex(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = HostEvent{HostStep::kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)};
+  out = HostEvent{kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)};
 }
 // rwbs: "R", "WS", "FF", "RA" …: the kind after an F for a flush before it.
 template <BlockStep kStep>
@@ -252,12 +242,12 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_fpu", {"load"}, kvm_fpu},
     {"kvm:kvm_get_timer_map", {"vcpu_id"}, timer_reload},
     {"kvm:kvm_timer_restore_state", {}, timer_reload},
-    {"kvm:kvm_pio", {"rw", "port", "val"}, kvm_pio},
+    {"kvm:kvm_pio", {"rw", "port", "val"}, kvm_access<DetailKind::kPort>},
     {"kvm:kvm_mmio", {"type", "gpa", "val"}, kvm_mmio},
     {"kvm:kvm_fast_mmio", {"gpa"}, kvm_fast_mmio},
-    {"kvm:kvm_msr", {"write", "ecx", "data"}, kvm_msr},
+    {"kvm:kvm_msr", {"write", "ecx", "data"}, kvm_access<DetailKind::kMsr>},
     {"kvm:kvm_sys_access", {"is_write", "Op0", "Op1", "CRn", "CRm", "Op2"}, kvm_sys_access},
-    {"kvm:kvm_cr", {"rw", "cr", "val"}, kvm_cr},
+    {"kvm:kvm_cr", {"rw", "cr", "val"}, kvm_access<DetailKind::kControlRegister>},
     {"kvm:kvm_cpuid", {"function", "index"}, kvm_cpuid},
     {"kvm:kvm_hypercall", {"nr"}, kvm_hypercall},
     {"kvm:kvm_xen_hypercall", {"nr"}, kvm_hypercall},
@@ -270,101 +260,66 @@ constexpr KnownEvent kKnown[] = {
      kvm_write_tsc_offset},
     {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup},
     {"kvm:kvm_wfx_arm64", {"is_wfe"}, kvm_wfx_arm64},
-    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, EventClass::kHalts},
-    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, EventClass::kInterrupts},
-    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, EventClass::kInterrupts},
-    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, EventClass::kInterrupts},
-    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, EventClass::kInterrupts},
-    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, EventClass::kInterrupts},
-    {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, EventClass::kInterrupts},
+    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, kHalts},
+    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, kInterrupts},
+    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, kInterrupts},
+    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, kInterrupts},
+    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, kInterrupts},
+    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, apic_irq<IrqStep::kAccept>, kInterrupts},
+    // A posted interrupt: the hardware injects it, without kvm_inj_virq.
+    {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, apic_irq<IrqStep::kInject>, kInterrupts},
     {"kvm:kvm_inj_virq", {"vector", "reinjected", "irq"}, kvm_inj_virq},
     {"kvm:kvm_nested_vmenter", {}, kvm_nested<NestedStep::kEnter>},
     {"kvm:kvm_nested_vmrun", {}, kvm_nested<NestedStep::kEnter>},  // in 5.10
     {"kvm:kvm_nested_vmexit", {}, kvm_nested<NestedStep::kExit>},
     {"kvm:kvm_nested_vmexit_inject", {}, kvm_nested<NestedStep::kPassOn>},
     {"kvm:kvm_nested_intr_vmexit", {}, kvm_nested<NestedStep::kPassOn>},
-    {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, EventClass::kInterrupts},
-    {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, EventClass::kInterrupts},
-    {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, EventClass::kInterrupts},
-    {"kvm:vgic_update_irq_pending",
-     {"vcpu_id", "irq", "level"},
-     vgic_pending,
-     EventClass::kInterrupts},
+    {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, kInterrupts},
+    {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, kInterrupts},
+    {"kvm:kvm_eoi", {"apicid", "vector"}, apic_irq<IrqStep::kEoi>, kInterrupts},
+    {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, kInterrupts},
     {"sched:sched_switch",
      {"prev_pid", "prev_state", "next_pid", "next_comm", "prev_prio"},
      sched_switch},
     {"sched:sched_wakeup", {"pid", "target_cpu", "common_flags"}, sched_wakeup<false>},
     {"sched:sched_waking", {"pid", "target_cpu", "common_flags"}, sched_wakeup<true>},
-    {"sched:sched_migrate_task", {"pid", "dest_cpu"}, sched_migrate_task, EventClass::kHalts},
-    {"timer:hrtimer_expire_entry",
-     {"common_flags"},
-     timer_event<HostStep::kTimerBegin>,
-     EventClass::kHalts},
-    {"timer:hrtimer_expire_exit",
-     {"common_flags"},
-     timer_event<HostStep::kTimerEnd>,
-     EventClass::kHalts},
-    {"timer:timer_expire_entry",
-     {"common_flags"},
-     timer_event<HostStep::kTimerBegin>,
-     EventClass::kHalts},
-    {"timer:timer_expire_exit",
-     {"common_flags"},
-     timer_event<HostStep::kTimerEnd>,
-     EventClass::kHalts},
-    {"irq:irq_handler_entry", {"irq"}, host_event<HostStep::kIrqBegin>, EventClass::kHalts},
-    {"irq:irq_handler_exit", {"irq"}, host_event<HostStep::kIrqEnd>, EventClass::kHalts},
-    {"irq:softirq_entry", {"vec"}, host_event<HostStep::kSoftirqBegin>, EventClass::kHalts},
-    {"irq:softirq_exit", {"vec"}, host_event<HostStep::kSoftirqEnd>, EventClass::kHalts},
-    {"syscalls:sys_enter_futex", {"uaddr", "op", "val"}, sys_enter_futex, EventClass::kHalts},
-    {"syscalls:sys_exit_futex", {}, host_event<HostStep::kFutexEnd>, EventClass::kHalts},
-    {"kvm:kvm_apic_ipi", {}, host_event<HostStep::kIpi>, EventClass::kHalts},
-    {"vmscan:mm_vmscan_direct_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
-    {"vmscan:mm_vmscan_direct_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
-    {"vmscan:mm_vmscan_memcg_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
-    {"vmscan:mm_vmscan_memcg_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
-    {"vmscan:mm_vmscan_memcg_softlimit_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
-    {"vmscan:mm_vmscan_memcg_softlimit_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
-    {"vmscan:mm_vmscan_node_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
-    {"vmscan:mm_vmscan_node_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
-    {"compaction:mm_compaction_begin",
-     {},
-     host_event<HostStep::kCompactionBegin>,
-     EventClass::kHalts},
-    {"compaction:mm_compaction_end", {}, host_event<HostStep::kCompactionEnd>, EventClass::kHalts},
-    {"kvmmmu:fast_page_fault", {"old_spte", "new_spte"}, fast_page_fault, EventClass::kHalts},
-    {"kvm:kvm_dirty_ring_exit", {}, host_event<HostStep::kDirtyRingFull>, EventClass::kHalts},
-    {"kvm:kvm_unmap_hva_range", {}, host_event<HostStep::kUnmap>, EventClass::kHalts},
-    {"huge_memory:mm_collapse_huge_page_isolate",
-     {},
-     host_event<HostStep::kCollapse>,
-     EventClass::kHalts},
-    {"huge_memory:mm_collapse_huge_page",
-     {},
-     host_event<HostStep::kCollapseEnd>,
-     EventClass::kHalts},
-    {"block:block_bio_queue",
-     {"dev", "sector", "nr_sector", "rwbs"},
-     block_io<BlockStep::kQueued>,
-     EventClass::kRequests},
-    {"block:block_rq_issue",
-     {"dev", "sector", "nr_sector", "rwbs"},
-     block_io<BlockStep::kIssued>,
-     EventClass::kRequests},
+    {"sched:sched_migrate_task", {"pid", "dest_cpu"}, sched_migrate_task, kHalts},
+    {"timer:hrtimer_expire_entry", {"common_flags"}, timer_event<kTimerBegin>, kHalts},
+    {"timer:hrtimer_expire_exit", {"common_flags"}, timer_event<kTimerEnd>, kHalts},
+    {"timer:timer_expire_entry", {"common_flags"}, timer_event<kTimerBegin>, kHalts},
+    {"timer:timer_expire_exit", {"common_flags"}, timer_event<kTimerEnd>, kHalts},
+    {"irq:irq_handler_entry", {"irq"}, host_event<kIrqBegin>, kHalts},
+    {"irq:irq_handler_exit", {"irq"}, host_event<kIrqEnd>, kHalts},
+    {"irq:softirq_entry", {"vec"}, host_event<kSoftirqBegin>, kHalts},
+    {"irq:softirq_exit", {"vec"}, host_event<kSoftirqEnd>, kHalts},
+    {"syscalls:sys_enter_futex", {"uaddr", "op", "val"}, sys_enter_futex, kHalts},
+    {"syscalls:sys_exit_futex", {}, host_event<kFutexEnd>, kHalts},
+    {"kvm:kvm_apic_ipi", {}, host_event<kIpi>, kHalts},
+    {"vmscan:mm_vmscan_direct_reclaim_begin", {}, host_event<kReclaimBegin>, kHalts},
+    {"vmscan:mm_vmscan_direct_reclaim_end", {}, host_event<kReclaimEnd>, kHalts},
+    {"vmscan:mm_vmscan_memcg_reclaim_begin", {}, host_event<kReclaimBegin>, kHalts},
+    {"vmscan:mm_vmscan_memcg_reclaim_end", {}, host_event<kReclaimEnd>, kHalts},
+    {"vmscan:mm_vmscan_memcg_softlimit_reclaim_begin", {}, host_event<kReclaimBegin>, kHalts},
+    {"vmscan:mm_vmscan_memcg_softlimit_reclaim_end", {}, host_event<kReclaimEnd>, kHalts},
+    {"vmscan:mm_vmscan_node_reclaim_begin", {}, host_event<kReclaimBegin>, kHalts},
+    {"vmscan:mm_vmscan_node_reclaim_end", {}, host_event<kReclaimEnd>, kHalts},
+    {"compaction:mm_compaction_begin", {}, host_event<kCompactionBegin>, kHalts},
+    {"compaction:mm_compaction_end", {}, host_event<kCompactionEnd>, kHalts},
+    {"kvmmmu:fast_page_fault", {"old_spte", "new_spte"}, fast_page_fault, kHalts},
+    {"kvm:kvm_dirty_ring_exit", {}, host_event<kDirtyRingFull>, kHalts},
+    {"kvm:kvm_unmap_hva_range", {}, host_event<kUnmap>, kHalts},
+    {"huge_memory:mm_collapse_huge_page_isolate", {}, host_event<kCollapse>, kHalts},
+    {"huge_memory:mm_collapse_huge_page", {}, host_event<kCollapseEnd>, kHalts},
+    {"block:block_bio_queue", {"dev", "sector", "nr_sector", "rwbs"}, block_io<kQueued>, kRequests},
+    {"block:block_rq_issue", {"dev", "sector", "nr_sector", "rwbs"}, block_io<kIssued>, kRequests},
     {"block:block_rq_complete",
      {"dev", "sector", "nr_sector", "rwbs", "common_flags"},
-     block_io<BlockStep::kCompleted>,
-     EventClass::kHalts | EventClass::kRequests},
+     block_io<kCompleted>,
+     kHalts | kRequests},
     {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
     {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
-    {"ftrace:funcgraph_entry",
-     {"func", "depth"},
-     funcgraph<HostStep::kFunctionBegin>,
-     EventClass::kOthers},
-    {"ftrace:funcgraph_exit",
-     {"func", "depth"},
-     funcgraph<HostStep::kFunctionEnd>,
-     EventClass::kOthers},
+    {"ftrace:funcgraph_entry", {"func", "depth"}, funcgraph<kFunctionBegin>, kOthers},
+    {"ftrace:funcgraph_exit", {"func", "depth"}, funcgraph<kFunctionEnd>, kOthers},
     {"ftrace:print", {"buf"}, marker},
 };
 

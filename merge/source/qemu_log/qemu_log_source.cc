@@ -5,6 +5,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/source/file.h"
 #include "merge/source/programs_events.h"
+#include "merge/source/trace_text/text_lines.h"
 
 namespace trapline {
 namespace {
@@ -20,7 +21,8 @@ bool take(std::string_view& text, T& value, char until) {
 
 class QemuLogSource final : public ProgramsEvents {
  public:
-  explicit QemuLogSource(File file) : ProgramsEvents(1024), file_(std::move(file)) {
+  explicit QemuLogSource(File file)
+      : ProgramsEvents(1024), file_(std::move(file)), lines_(file_, 0, kLongestLine) {
     info_.path = file_.path();
     info_.kind = "QEMU log";
     info_.clock = "real";
@@ -36,7 +38,7 @@ class QemuLogSource final : public ProgramsEvents {
     return std::pair(Timestamp(begin->first), Timestamp(std::max(begin->second, end->second)));
   }
   double progress() const override {
-    return static_cast<double>(offset_) / static_cast<double>(file_.size());
+    return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
   }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     return {{"format", "QEMU log with timestamps"}, {"other lines", std::to_string(other_lines_)}};
@@ -61,37 +63,15 @@ class QemuLogSource final : public ProgramsEvents {
     return times;
   }
 
-  // Another block after what is left of the last one; false at the end.
-  bool fill() {
-    block_.erase(0, at_);
-    at_ = 0;
-    const std::uint64_t left = file_.size() - offset_;
-    if (left == 0) return false;
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left, kBlock));
-    const std::size_t before = block_.size();
-    block_.resize(before + size);
-    status_ = file_.read(offset_, std::as_writable_bytes(std::span(block_).subspan(before)));
-    if (!status_) {
-      block_.resize(before);
-      return false;
-    }
-    offset_ += size;
-    return true;
-  }
-
   // The next line into the window, when it is an event's. A last line without its end was cut off.
   void read_more() override {
-    std::size_t end = block_.find('\n', at_);
-    while (end == block_.npos && block_.size() - at_ < kLongestLine) {
-      if (!fill()) {
-        ended_ = true;
-        return;
-      }
-      end = block_.find('\n', at_);
+    std::string_view text;
+    if (!lines_.next(text) || (!lines_.is_whole() && text.size() <= kLongestLine)) {
+      status_ = lines_.status();
+      ended_ = true;
+      return;
     }
-    const std::size_t size = std::min(end, block_.size()) - at_;
-    const auto line = parse_qemu_log_line(std::string_view(block_).substr(at_, size));
-    at_ += size + (end == block_.npos ? 0 : 1);
+    const auto line = parse_qemu_log_line(text);
     if (!line) {
       ++other_lines_;
       return;
@@ -100,9 +80,7 @@ class QemuLogSource final : public ProgramsEvents {
   }
 
   File file_;
-  std::string block_;
-  std::size_t at_ = 0;
-  std::uint64_t offset_ = 0;
+  trace_text::TextLines lines_;
   std::uint64_t other_lines_ = 0;
 };
 

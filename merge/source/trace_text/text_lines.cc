@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <span>
 
-#include "merge/source/trace_text/text_line.h"
-
 namespace trapline::trace_text {
 namespace {
 
@@ -12,7 +10,8 @@ constexpr std::size_t kTextBlock = 256U << 10;
 
 }  // namespace
 
-TextLines::TextLines(const File& file, std::uint64_t from) : file_(&file), begin_(from) {
+TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
+    : file_(&file), longest_(longest), begin_(from) {
   if (from == 0 || from > file.size()) return;
   --begin_;  // whose line may end right before
   std::string_view partial;
@@ -37,10 +36,11 @@ bool TextLines::fill() {
 
 bool TextLines::next(std::string_view& line) {
   std::size_t end = block_.find('\n', at_);
-  while (end == block_.npos && block_.size() - at_ <= kLongestTraceLine && fill())
+  while (end == block_.npos && block_.size() - at_ <= longest_ && fill())
     end = block_.find('\n', at_);
   if (at_ == block_.size()) return false;
   last_ = at_;
+  whole_ = end != block_.npos;
   end = std::min(end, block_.size());
   line = std::string_view(block_).substr(at_, end - at_);
   at_ = std::min(end + 1, block_.size());

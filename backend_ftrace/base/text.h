@@ -26,6 +26,15 @@ template <std::integral Number>
   return true;
 }
 
+// The same for one that `end` follows, which is removed too.
+template <std::integral Number>
+[[nodiscard]] bool take_number_to(std::string_view& text, Number& value, char end) {
+  std::string_view rest = text;
+  if (!take_number(rest, value) || !rest.starts_with(end)) return false;
+  text = rest.substr(1);
+  return true;
+}
+
 // A duration or point in time in nanoseconds: a decimal number with an optional fraction and one of
 // the units ns, us, ms, s, m (minutes). A bare number is taken in `default_unit` nanoseconds.
 [[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text,

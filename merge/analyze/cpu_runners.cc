@@ -6,13 +6,8 @@
 
 namespace trapline {
 Culprit CpuRunners::culprit_of(const Run& run) {
-  Culprit culprit;
-  culprit.missing = run.missing;
-  if (run.missing != Missing::kNone) return culprit;
-  culprit.kind = run.kind;
-  culprit.thread = run.thread;
-  culprit.number = run.number;
-  return culprit;
+  if (run.missing != Missing::kNone) return unknown_for(run.missing);
+  return {.kind = run.kind, .thread = run.thread, .number = run.number};
 }
 
 Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) const {

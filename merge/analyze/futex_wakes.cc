@@ -1,7 +1,8 @@
 #include "merge/analyze/futex_wakes.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
@@ -16,16 +17,9 @@ std::uint64_t mutex_in(std::string_view text) {
   const std::size_t found = text.find(kBefore);
   std::uint64_t address = 0;
   if (found == std::string_view::npos) return address;
-  const char* from = text.data() + found + kBefore.size();
-  (void)std::from_chars(from, text.data() + text.size(), address, 16);
+  text.remove_prefix(found + kBefore.size());
+  (void)take_number(text, address, 16);
   return address;
-}
-
-Culprit by(CulpritKind kind, ThreadId thread) {
-  Culprit culprit;
-  culprit.kind = kind;
-  culprit.thread = thread;
-  return culprit;
 }
 
 }  // namespace
@@ -182,7 +176,7 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   const std::uint64_t oldest = added_ - wakes_.size();
   std::vector<ThreadId> same_futex{last.waking, last.waiting};
   const auto knows = [&](ThreadId thread) {
-    return std::find(same_futex.begin(), same_futex.end(), thread) != same_futex.end();
+    return std::ranges::find(same_futex, thread) != same_futex.end();
   };
   std::uint64_t number = added_;
   for (; number > oldest && wake_at(number - 1).at > since; --number) {
@@ -213,8 +207,9 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   for (const std::uint64_t link : chain_) {
     const Wake& wake = wake_at(link);
     const bool held = wake.pi || wake.held_since != Timestamp();
-    charge(by(CulpritKind::kFutex, wake.waking), wake.held_since);
-    charge(by(held ? CulpritKind::kLock : CulpritKind::kFutex, wake.waking), wake.at);
+    charge({.kind = CulpritKind::kFutex, .thread = wake.waking}, wake.held_since);
+    charge({.kind = held ? CulpritKind::kLock : CulpritKind::kFutex, .thread = wake.waking},
+           wake.at);
   }
   return pieces_;
 }

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <limits>
 #include <utility>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
@@ -80,9 +81,7 @@ std::optional<std::uint64_t> told_length(std::string_view marker, std::string_vi
   marker.remove_prefix(found + text.size());
   marker.remove_prefix(std::min(marker.find_first_of(kDigits), marker.size()));
   std::uint64_t value = 0;
-  const auto parsed = std::from_chars(marker.data(), marker.data() + marker.size(), value);
-  if (parsed.ec != std::errc()) return std::nullopt;
-  marker.remove_prefix(static_cast<std::size_t>(parsed.ptr - marker.data()));
+  if (!take_number(marker, value)) return std::nullopt;
   marker.remove_prefix(std::min(marker.find_first_not_of(' '), marker.size()));
   constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
       {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};

@@ -14,13 +14,6 @@ void IrqDeliveries::on_notify(const Event& event, ThreadId process, std::uint64_
   thread->requests = std::move(requests);
 }
 
-void IrqDeliveries::on_other(ThreadId id) {
-  Thread* thread = threads_.find(id);
-  if (thread == nullptr || thread->state == Thread::State::kIdle) return;
-  thread->state = Thread::State::kIdle;
-  thread->requests.clear();
-}
-
 std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
   Thread* thread = threads_.find(id);
   if (thread == nullptr || thread->state == Thread::State::kIdle) return {};

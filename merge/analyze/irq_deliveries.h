@@ -37,7 +37,7 @@ class IrqDeliveries {
   void on_notify(const Event& event, ThreadId process, std::uint64_t vq,
                  std::vector<RequestSpan> requests);
   // The thread does something else.
-  void on_other(ThreadId thread);
+  void on_other(ThreadId thread) { (void)take(thread); }
   // What on_other() would take from the thread.
   [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
   [[nodiscard]] static bool looks_at(const Payload& payload) {

@@ -32,11 +32,6 @@ void IrqTracker::pend(const Key& key, const Event& event) {
   span.raised = raised.at;
 }
 
-IrqSpan* IrqTracker::active(const Key& key) {
-  const auto found = active_.find(key);
-  return found == active_.end() ? nullptr : &found->second;
-}
-
 bool IrqTracker::inject(const Key& key, Timestamp at) {
   const auto found = pending_.find(key);
   // An injection that is told late may be older than what waits.
@@ -120,9 +115,8 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
     case IrqStep::kEoi: {
       const auto found = active_.find({process, irq.vcpu, irq.vector});
       if (found == active_.end()) return nullptr;
-      done_ = found->second;
+      done_ = active_.extract(found).mapped();
       done_.ended = event.at;
-      active_.erase(found);
       return &done_;
     }
     default:
@@ -142,8 +136,8 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
     }
   }
   for (const Key& key : thread->injected) {
-    IrqSpan* span = active(key);
-    if (span != nullptr && !span->entered) span->entered = event.at;
+    const auto found = active_.find(key);
+    if (found != active_.end() && !found->second.entered) found->second.entered = event.at;
   }
   thread->injected.clear();
   if (std::exchange(thread->of_pic, false)) pic_.enter(event.thread, event.at);
@@ -154,9 +148,8 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
       std::get<1>(found->first) != thread->vcpu) {
     return nullptr;
   }
-  done_ = found->second;
+  done_ = pending_.extract(found).mapped();
   done_.entered = event.at;
-  pending_.erase(found);
   return &done_;
 }
 
@@ -186,8 +179,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
 
 const IrqSpan* IrqTracker::finish() {
   if (active_.empty()) return pic_.finish();
-  done_ = active_.begin()->second;
-  active_.erase(active_.begin());
+  done_ = active_.extract(active_.begin()).mapped();
   return &done_;
 }
 

@@ -66,7 +66,6 @@ class IrqTracker {
   const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void pend(const Key& key, const Event& event);
   bool inject(const Key& key, Timestamp at);
-  IrqSpan* active(const Key& key);
 
   ThreadTable<Raise> raises_;       // what the thread is just raising
   ThreadTable<Entering> entering_;  // by vCPU thread

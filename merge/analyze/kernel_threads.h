@@ -2,10 +2,10 @@
 // raises the PIT's interrupts, "vhost-110" serves a device's queues.
 #pragma once
 
-#include <charconv>
 #include <map>
 #include <string_view>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/model/event.h"
 #include "merge/model/processes.h"
 
@@ -17,8 +17,7 @@ namespace trapline {
     if (!comm.starts_with(prefix)) continue;
     comm.remove_prefix(prefix.size());
     std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(comm.data(), comm.data() + comm.size(), number);
-    const bool whole = error == std::errc{} && end == comm.data() + comm.size() && number > 0;
+    const bool whole = take_number(comm, number) && comm.empty() && number > 0;
     return whole ? ThreadId{number} : ThreadId{};
   }
   return {};

@@ -157,12 +157,7 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
       const auto found = std::find_if(
           thread.open.rbegin(), thread.open.rend(),
           [&](const Open& one) { return one.depth == Open::kHandler && one.name == type.name; });
-      if (found == thread.open.rend()) {
-        ++unpaired_;
-        return;
-      }
-      for (auto later = thread.open.rbegin(); later != found; ++later)
-        if (later->depth == Open::kHandler) ++unpaired_;
+      if (found == thread.open.rend()) return;
       thread.open.erase(found.base() - 1, thread.open.end());
       break;
     }
@@ -203,8 +198,6 @@ void KernelTracker::on(const Event& event) {
     return;
   }
   if (enters) {
-    unpaired_ +=
-        static_cast<std::uint64_t>(std::ranges::count(thread->open, Open::kHandler, &Open::depth));
     thread->in_exit = false;
     return;
   }

@@ -60,8 +60,6 @@ class KernelTracker {
   [[nodiscard]] const KernelFrame& frame(KernelStackId stack) const { return frames_[stack]; }
   // The function that took most of that exit's kernel time, without its callees; kNoName: none.
   [[nodiscard]] NameId function() const;
-  // Ends of handlers in exits whose beginnings did not come; handlers that never ended.
-  [[nodiscard]] std::uint64_t unpaired() const { return unpaired_; }
 
  private:
   // What the events of one type are.
@@ -112,7 +110,6 @@ class KernelTracker {
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
   KernelFrames frames_;  // without room they have no parents
   std::map<std::pair<std::uint16_t, std::uint64_t>, NameId> functions_;  // by source and address
-  std::uint64_t unpaired_ = 0;
 };
 
 }  // namespace trapline

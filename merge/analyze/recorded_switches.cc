@@ -1,6 +1,6 @@
 #include "merge/analyze/recorded_switches.h"
 
-#include <charconv>
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 
@@ -16,8 +16,7 @@ bool RecordedSwitches::is_stopper(std::string_view comm, std::uint32_t cpu) {
     return false;
   comm.remove_prefix(kStopper.size());
   std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(comm.data(), comm.data() + comm.size(), number);
-  return error == std::errc() && end == comm.data() + comm.size() && number == cpu;
+  return take_number(comm, number) && comm.empty() && number == cpu;
 }
 
 // Two of the few threads of a recorder that leaves itself out have one in common, and none is idle.

@@ -1,7 +1,6 @@
 #include "merge/analyze/request_spans.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/vmm/event_reader.h"
@@ -32,8 +31,7 @@ bool number_after_word(std::string_view text, std::string_view field, std::uint6
     rest.remove_prefix(1);
     const bool hex = rest.starts_with("0x");
     if (hex) rest.remove_prefix(2);
-    return std::from_chars(rest.data(), rest.data() + rest.size(), value, hex ? 16 : 10).ec ==
-           std::errc{};
+    return take_number(rest, value, hex ? 16 : 10);
   }
   return false;
 }

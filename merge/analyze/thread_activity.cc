@@ -10,8 +10,7 @@ void Activity::merge(const Activity& other) {
   slept_ns += other.slept_ns;
   unknown_ns += other.unknown_ns;
   for (const Count& count : other.events) {
-    const auto same = std::find_if(events.begin(), events.end(),
-                                   [&](const Count& one) { return one.name == count.name; });
+    const auto same = std::ranges::find(events, count.name, &Count::name);
     if (same == events.end()) {
       events.push_back(count);
     } else {

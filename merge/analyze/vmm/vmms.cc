@@ -1,7 +1,8 @@
 #include "merge/analyze/vmm/vmms.h"
 
 #include <array>
-#include <charconv>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 
@@ -82,10 +83,9 @@ const std::vector<RequestSpec>& known_requests() {
 std::int32_t number_after_prefix(std::string_view text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return kNoVcpu;
   text.remove_prefix(prefix.size());
-  if (text.empty() || text.front() < '0' || text.front() > '9') return kNoVcpu;
   std::int32_t number = kNoVcpu;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? number : kNoVcpu;
+  const bool whole = !text.starts_with('-') && take_number(text, number) && text.empty();
+  return whole ? number : kNoVcpu;
 }
 
 }  // namespace trapline

@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t kBlock = 256U << 10;
 
-template <typename T>
-bool take(std::string_view& text, T& value, char until) {
-  if (!take_number(text, value) || !text.starts_with(until)) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
 class QemuLogSource final : public ProgramsEvents {
  public:
   explicit QemuLogSource(File file)
@@ -90,9 +83,12 @@ std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
   constexpr std::uint64_t kMostSeconds = 1ULL << 32;
   QemuLogLine parsed;
   std::uint64_t seconds = 0, micros = 0;
-  if (!take(line, parsed.thread, '@') || !take(line, seconds, '.') || parsed.thread < 0) return {};
+  if (!take_number_to(line, parsed.thread, '@') || !take_number_to(line, seconds, '.') ||
+      parsed.thread < 0)
+    return {};
   // Six digits, always.
-  if (line.find(':') != 6 || !take(line, micros, ':') || seconds > kMostSeconds) return {};
+  if (line.find(':') != 6 || !take_number_to(line, micros, ':') || seconds > kMostSeconds)
+    return {};
   while (line.ends_with('\r')) line.remove_suffix(1);
   if (line.empty()) return {};
   parsed.at = seconds * 1'000'000'000 + micros * 1000;

@@ -1,6 +1,5 @@
 #include "merge/source/uftrace/sync_file.h"
 
-#include <charconv>
 #include <optional>
 
 #include "backend_ftrace/base/paths.h"
@@ -11,17 +10,6 @@
 namespace trapline {
 namespace {
 
-// The number that a line begins with, before a blank; both are taken off.
-template <typename Number>
-std::optional<Number> take_number(std::string_view& line) {
-  Number number{};
-  const char* const end = line.data() + line.size();
-  const auto [after, error] = std::from_chars(line.data(), end, number);
-  if (error != std::errc{} || after == end || *after != ' ') return std::nullopt;
-  line.remove_prefix(static_cast<std::size_t>(after + 1 - line.data()));
-  return number;
-}
-
 // The file holds sections, each with its own comments; all name the same clock.
 void read_comment(std::string_view line, SyncFile& file) {
   constexpr std::string_view kClock = "# clock: ", kRun = "# run: ", kThread = "# thread: cpu";
@@ -31,10 +19,11 @@ void read_comment(std::string_view line, SyncFile& file) {
     if (file.run.empty()) file.run = trimmed(line.substr(kRun.size()));
   } else if (line.starts_with(kThread)) {
     line.remove_prefix(kThread.size());
-    const auto vcpu = take_number<std::int32_t>(line);
+    std::int32_t vcpu = 0;
+    if (!take_number_to(line, vcpu, ' ')) return;
     const auto thread = parse_number(trimmed(line));
-    if (vcpu && thread && *thread > 0 && *thread <= INT32_MAX) {
-      file.threads[*vcpu] = ThreadId{static_cast<std::int32_t>(*thread)};
+    if (thread && *thread > 0 && *thread <= INT32_MAX) {
+      file.threads[vcpu] = ThreadId{static_cast<std::int32_t>(*thread)};
     }
   }
 }
@@ -56,7 +45,8 @@ Result<SyncFile> read_sync_file(const std::string& path) {
       read_comment(line, file);
       continue;
     }
-    const auto stamp = take_number<std::uint64_t>(line);
+    std::optional<std::uint64_t> stamp;
+    if (std::uint64_t ns = 0; take_number_to(line, ns, ' ')) stamp = ns;
     if (const auto guest = parse_guest_sync(line)) {
       if (file.guest.size() < kMostGuestSyncs) file.guest.push_back({stamp, *guest});
     } else if (const auto record = stamp ? parse_sync(line) : std::nullopt) {

@@ -5,7 +5,6 @@
 #include <regex.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -150,10 +149,10 @@ std::optional<UftraceValues::Item> UftraceValues::parse_item(std::string_view te
   if (item.format == 'c') item.size = 1;
   if (how.empty()) return item;
   unsigned bits = 0;
-  const auto parsed = std::from_chars(how.data(), how.data() + how.size(), bits);
+  if (!take_number(how, bits)) bits = 0;
   const bool fits =
       bits == 8 || bits == 16 || bits == 32 || bits == 64 || (bits == 80 && item.format == 'f');
-  item.size = parsed.ec == std::errc{} && fits ? bits / 8 : 0;
+  item.size = fits ? bits / 8 : 0;
   return item;
 }
 

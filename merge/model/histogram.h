@@ -23,7 +23,6 @@ class Histogram {
   Histogram& operator=(const Histogram& other);
   Histogram(Histogram&&) noexcept = default;
   Histogram& operator=(Histogram&&) noexcept = default;
-  ~Histogram() = default;
 
   static constexpr std::size_t kExact = 32;
 

@@ -18,7 +18,6 @@ class ThreadTable {
   ThreadTable() = default;
   ThreadTable(const ThreadTable&) = delete;  // recent_ points into it
   ThreadTable& operator=(const ThreadTable&) = delete;
-  ~ThreadTable() = default;
 
   [[nodiscard]] State* find(ThreadId thread) {
     Recent& recent = recent_of(thread);

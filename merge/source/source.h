@@ -107,9 +107,9 @@ class Source {
   [[nodiscard]] virtual std::optional<std::pair<Timestamp, Timestamp>> range() const {
     return std::nullopt;
   }
-  // What the recording says of itself, for `info`: {"host", "Linux …"}, …
   // What reads the file, for --verbose.
   [[nodiscard]] virtual std::string reader() const { return "trapline"; }
+  // What the recording says of itself, for `info`: {"host", "Linux …"}, …
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {
     return {};
   }

@@ -1,10 +1,10 @@
 #include "merge/source/kernel_events/formats.h"
 
 #include <algorithm>
+#include <span>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/source/kernel_events/decoders.h"
-#include "merge/source/kernel_events/riscv_cause.h"
 
 namespace trapline::kernel_events {
 namespace {
@@ -29,6 +29,49 @@ Field field_of(std::span<const FormatField> fields, std::string_view name) {
 std::string named(const SymbolNames& names, std::uint32_t key, std::string_view otherwise) {
   const auto found = names.find(key);
   return found != names.end() ? found->second : fmt::format("{}{:#x}", otherwise, key);
+}
+
+// Of scause, the highest bit an interrupt's; the number where the cause has no name. RISC-V's
+// kvm_exit prints numbers only, so the names are not the recording's: as
+// arch/riscv/include/asm/csr.h spells them, and `perf kvm stat` prints them.
+std::string riscv_cause(std::uint32_t cause, std::uint32_t exception_class) {
+  // Indexed by the cause's number; empty where the specification reserves it.
+  constexpr std::string_view kExceptions[] = {"EXC_INST_MISALIGNED",
+                                              "EXC_INST_ACCESS",
+                                              "EXC_INST_ILLEGAL",
+                                              "EXC_BREAKPOINT",
+                                              "EXC_LOAD_MISALIGNED",
+                                              "EXC_LOAD_ACCESS",
+                                              "EXC_STORE_MISALIGNED",
+                                              "EXC_STORE_ACCESS",
+                                              "EXC_SYSCALL",
+                                              "EXC_HYPERVISOR_SYSCALL",
+                                              "EXC_SUPERVISOR_SYSCALL",
+                                              "",
+                                              "EXC_INST_PAGE_FAULT",
+                                              "EXC_LOAD_PAGE_FAULT",
+                                              "",
+                                              "EXC_STORE_PAGE_FAULT",
+                                              "",
+                                              "",
+                                              "",
+                                              "",
+                                              "EXC_INST_GUEST_PAGE_FAULT",
+                                              "EXC_LOAD_GUEST_PAGE_FAULT",
+                                              "EXC_VIRTUAL_INST_FAULT",
+                                              "EXC_STORE_GUEST_PAGE_FAULT"};
+  constexpr std::string_view kInterrupts[] = {
+      "",           "IRQ_S_SOFT",  "IRQ_VS_SOFT",  "IRQ_M_SOFT",
+      "",           "IRQ_S_TIMER", "IRQ_VS_TIMER", "IRQ_M_TIMER",
+      "",           "IRQ_S_EXT",   "IRQ_VS_EXT",   "IRQ_M_EXT",
+      "IRQ_S_GEXT", "IRQ_PMU_OVF"};
+
+  const std::uint32_t number = cause & ~kRiscvInterrupt;
+  const bool interrupt = (cause & kRiscvInterrupt) != 0;
+  const auto names = interrupt ? std::span<const std::string_view>(kInterrupts) : kExceptions;
+  if (number >= names.size() || names[number].empty())
+    return fmt::format("{} {:#x}", interrupt ? "IRQ" : "EXC", number);
+  return std::string(names[number]) + (exception_class == kRiscvWfi ? " (WFI)" : "");
 }
 
 }  // namespace

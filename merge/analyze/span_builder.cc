@@ -44,9 +44,7 @@ SpanId SpanBuilder::exit_of(Timestamp begin) {
   if (const auto exit = exits_.find(begin); exit != exits_.end()) return exit->second;
   if (const auto exit = open_exits_.find(begin); exit != open_exits_.end()) return exit->second;
   const std::vector<OpenExit> open = pipeline_->open();
-  const bool is_open =
-      std::any_of(open.begin(), open.end(), [&](const auto& exit) { return exit.begin == begin; });
-  if (!is_open) return SpanId::kNone;
+  if (std::ranges::find(open, begin, &OpenExit::begin) == open.end()) return SpanId::kNone;
   const SpanId id = next_id();
   remember(open_exits_, begin, id);
   return id;

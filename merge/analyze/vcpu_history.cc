@@ -1,14 +1,14 @@
 #include "merge/analyze/vcpu_history.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace trapline {
 namespace {
 
 std::deque<VcpuPiece>::const_iterator first_that_ends_after(const std::deque<VcpuPiece>& pieces,
                                                             Timestamp begin) {
-  return std::lower_bound(pieces.begin(), pieces.end(), begin,
-                          [](const VcpuPiece& piece, Timestamp at) { return piece.end <= at; });
+  return std::ranges::lower_bound(pieces, begin, std::ranges::less_equal(), &VcpuPiece::end);
 }
 
 }  // namespace
@@ -41,8 +41,7 @@ void VcpuHistory::add(const ExitSpan& exit, std::span<const WaitShare> waits,
   }
   for (const WaitShare& share : waits)
     pieces.push_back({share.part, share.culprit, share.begin, share.end});
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const VcpuPiece& a, const VcpuPiece& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(pieces, {}, &VcpuPiece::begin);
   for (const VcpuPiece& piece : pieces) push(exit.thread, piece);
 }
 
@@ -57,9 +56,7 @@ std::size_t VcpuHistory::count(ThreadId thread, Timestamp begin, Timestamp end) 
   if (found == threads_.end()) return 0;
   const std::deque<VcpuPiece>& pieces = found->second;
   const auto first = first_that_ends_after(pieces, begin);
-  const auto last =
-      std::lower_bound(first, pieces.end(), end,
-                       [](const VcpuPiece& piece, Timestamp at) { return piece.begin < at; });
+  const auto last = std::ranges::lower_bound(first, pieces.end(), end, {}, &VcpuPiece::begin);
   return static_cast<std::size_t>(last - first);
 }
 

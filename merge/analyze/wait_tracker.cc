@@ -310,9 +310,7 @@ LargestCulprit largest(std::span<const WaitShare> shares, Part part) {
   std::vector<LargestCulprit> sums;
   for (const WaitShare& share : shares) {
     if (share.part != part) continue;
-    const auto same = std::find_if(sums.begin(), sums.end(), [&](const LargestCulprit& sum) {
-      return sum.culprit == share.culprit;
-    });
+    const auto same = std::ranges::find(sums, share.culprit, &LargestCulprit::culprit);
     if (same == sums.end()) {
       sums.push_back({share.culprit, share.length()});
     } else {

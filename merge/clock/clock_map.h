@@ -50,9 +50,7 @@ class ClockMap {
     if (identity_) [[likely]]
       return time;
     if (!pieces_ || time < (*pieces_)[1].from) return first_(time);
-    const auto after =
-        std::upper_bound(pieces_->begin(), pieces_->end(), time,
-                         [](std::uint64_t t, const Piece& piece) { return t < piece.from; });
+    const auto after = std::ranges::upper_bound(*pieces_, time, {}, &Piece::from);
     return (*(after - 1))(time);
   }
   [[nodiscard]] Timestamp operator()(Timestamp at) const { return Timestamp((*this)(at.ns())); }

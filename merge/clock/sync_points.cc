@@ -17,9 +17,7 @@ void SyncGatherer::close(std::uint64_t series) {
   const auto found = open_.find(series);
   std::vector<SyncEntry>& entries = found->second.entries;
   if (entries_.size() + entries.size() > kMany && !entries.empty()) {
-    entries_.push_back(*std::min_element(
-        entries.begin(), entries.end(),
-        [](const SyncEntry& a, const SyncEntry& b) { return narrower(a.point, b.point); }));
+    entries_.push_back(*std::ranges::min_element(entries, narrower, &SyncEntry::point));
   } else {
     entries_.insert(entries_.end(), entries.begin(), entries.end());
   }

@@ -10,8 +10,7 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   std::vector<Vm> vms(threads.size());
   std::vector<std::size_t> order(threads.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return threads[a].thread < threads[b].thread; });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return threads[i].thread; });
   Vm inferred{{}, true, {}};
   std::set<std::int32_t> vcpus;
   for (const std::size_t i : order) {

@@ -30,9 +30,7 @@ std::vector<std::string> by_nearness(std::string_view wanted, const std::set<std
     return at == 0 ? 1 : at != std::string::npos ? 2 : 3;
   };
   std::vector<std::string> all(names.begin(), names.end());
-  std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
-    return distance(a) < distance(b);
-  });
+  std::ranges::stable_sort(all, {}, distance);
   return all;
 }
 

@@ -14,6 +14,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "merge/live/distribution.h"
+#include "merge/model/loss_counts.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/wait_report.h"
 
@@ -65,7 +66,7 @@ struct RequestTotals {
   Distribution total;
 };
 
-struct Frame {
+struct Frame : LossCounts {
   Timestamp begin, end;
   std::vector<Cell> cells;
   std::uint64_t folded = 0;  // exits beyond the most cells
@@ -74,7 +75,7 @@ struct Frame {
   WaitReport waits;
   std::vector<RequestTotals> requests;
   std::optional<SeenStall> longest_stall;  // of those that ended in the last minute, or last
-  std::uint64_t events = 0, lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
+  std::uint64_t events = 0, damaged_events = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
   // About so many bytes.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
 
@@ -149,9 +148,7 @@ void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
     now.events += counters.events;
-    now.lost_events = saturated_sum(now.lost_events, counters.lost_events);
-    now.gaps += counters.gaps;
-    now.gaps_uncounted += counters.gaps_uncounted;
+    now.add(counters);
     now.damaged_events += counters.damaged_events;
   }
   frame.events = minus(now.events, counted_.events);

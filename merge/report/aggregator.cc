@@ -100,10 +100,7 @@ void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
 void Aggregator::interrupt(const IrqSpan& interrupt, const Pipeline&) { irqs_.add(interrupt); }
 
 void Aggregator::lost(const Event&, const Lost& loss, const Pipeline&) {
-  if (loss.on_purpose) return;
-  ++lost_.gaps;
-  lost_.events = saturated_sum(lost_.events, loss.count);
-  if (loss.count == 0) ++lost_.uncounted;
+  if (!loss.on_purpose) lost_.add_gap(loss.count);
 }
 
 Report Aggregator::snapshot(const Naming& names) const {
@@ -157,20 +154,13 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
     // Of a window the host's losses are those that lie in it.
-    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel) {
-      told.lost_events = saturated_sum(told.lost_events, counters.lost_events);
-      told.gaps += counters.gaps;
-      told.gaps_uncounted += counters.gaps_uncounted;
-    }
+    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
+      told.add(counters);
     told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);
     told.left_out_pieces += counters.left_out_pieces;
     told.damaged_events += counters.damaged_events;
   }
-  if (pipeline.is_window()) {
-    told.lost_events = saturated_sum(told.lost_events, lost_.events);
-    told.gaps += lost_.gaps;
-    told.gaps_uncounted += lost_.uncounted;
-  }
+  if (pipeline.is_window()) told.add(lost_);
   told.exits = pipeline.exits().counters();
   told.calls = pipeline.stacks().counters();
   told.guest_records = pipeline.stacks().records();

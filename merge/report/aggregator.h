@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/model/loss_counts.h"
 #include "merge/pass/naming.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
@@ -55,9 +56,7 @@ class Aggregator : public SpanSink {
   bool needs_stack_, needs_waits_;
   bool rows_only_;  // exits are summed up in groups_ and subjects_ alone
   Groups groups_;
-  struct {
-    std::uint64_t events = 0, gaps = 0, uncounted = 0;
-  } lost_;  // in the window
+  LossCounts lost_;  // in the window
   Subjects subjects_;
   SlowExits slow_exits_;
   RequestTable requests_;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/vmm/vmms.h"
 #include "merge/model/processes.h"
@@ -226,14 +225,9 @@ bool costs_at_least(const ExitTracker& exits) {
 }
 
 std::string losses_note(const Timeline& timeline) {
-  std::uint64_t events = 0, gaps = 0, uncounted = 0;
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const SourceCounters counters = timeline.source(i).counters();
-    events = saturated_sum(events, counters.lost_events);
-    gaps += counters.gaps;
-    uncounted += counters.gaps_uncounted;
-  }
-  return gaps == 0 ? std::string() : losses_note(events, gaps, uncounted);
+  LossCounts all;
+  for (std::size_t i = 0; i < timeline.size(); ++i) all.add(timeline.source(i).counters());
+  return all.gaps == 0 ? "" : losses_note(all.lost_events, all.gaps, all.gaps_uncounted);
 }
 
 namespace {

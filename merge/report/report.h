@@ -15,6 +15,7 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/model/loss_counts.h"
 #include "merge/model/source_alignment.h"
 #include "merge/pass/selection.h"
 #include "merge/report/halt_cost_report.h"
@@ -95,10 +96,10 @@ struct HaltRow {
   std::uint64_t invalid = 0;
 };
 
-struct ReportCounters {
+struct ReportCounters : LossCounts {
   ExitCounters exits;
   CallCounters calls;
-  std::uint64_t lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
+  std::uint64_t damaged_events = 0;
   std::uint64_t left_out_events = 0, left_out_pieces = 0;  // by the recorder, on purpose
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;

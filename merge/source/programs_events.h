@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/source.h"
 
@@ -31,8 +30,7 @@ class ProgramsEvents : public Source {
     if (current_.dropped != 0) {
       event.payload = Lost{Timestamp(last_), event.at, current_.dropped};
       event.at = Timestamp(last_);
-      counters_.lost_events = saturated_sum(counters_.lost_events, current_.dropped);
-      ++counters_.gaps;
+      counters_.add_gap(current_.dropped);
     } else {
       event.payload = Marker{current_.text};
       ++counters_.events;

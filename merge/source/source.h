@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/model/capabilities.h"
 #include "merge/model/event.h"
+#include "merge/model/loss_counts.h"
 #include "merge/model/source_alignment.h"
 #include "merge/source/description.h"
 
@@ -30,12 +31,9 @@ struct SourceInfo {
   SourceAlignment aligned = {};
 };
 
-struct SourceCounters {
+struct SourceCounters : LossCounts {
   std::uint64_t events = 0;
-  std::uint64_t lost_events = 0;  // the counted ones
-  std::uint64_t gaps = 0;
-  std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
-  std::uint64_t lost_unplaced = 0;   // more that were counted, and nothing tells where: at the end
+  std::uint64_t lost_unplaced = 0;  // more that were counted, and nothing tells where: at the end
   // What the recorder left out on purpose (--snapshot-on); not among the losses above.
   std::uint64_t left_out_events = 0;  // the counted ones
   std::uint64_t left_out_pieces = 0;
@@ -43,6 +41,11 @@ struct SourceCounters {
   std::uint64_t damaged_events = 0;  // too short for their format
   // Samples that the kernel lost; how often it took none for a while, since they took too long.
   std::uint64_t lost_samples = 0, throttled = 0;
+
+  void add_event(Timestamp at) {
+    if (events++ == 0) first = at;
+    last = at;
+  }
 };
 
 // What events are read for. A source may leave out the classes that were not selected: it counts

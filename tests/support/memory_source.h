@@ -39,12 +39,9 @@ class MemorySource final : public Source {
     if (current_.read == Read::kPending) return Read::kPending;
     event = current_.event;
     if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-      ++counters_.gaps;
-      counters_.lost_events += lost->count;
-      if (lost->count == 0) ++counters_.gaps_uncounted;
+      counters_.add_gap(lost->count);
     } else {
-      if (counters_.events++ == 0) counters_.first = event.at;
-      counters_.last = event.at;
+      counters_.add_event(event.at);
     }
     return Read::kEvent;
   }

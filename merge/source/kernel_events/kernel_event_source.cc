@@ -41,9 +41,7 @@ void KernelEventSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp t
     ++counters_.left_out_pieces;
     return;
   }
-  ++counters_.gaps;
-  counters_.lost_events = saturated_sum(counters_.lost_events, count);
-  if (count == 0) ++counters_.gaps_uncounted;
+  counters_.add_gap(count);
 }
 
 std::string KernelEventSource::event_name(const Event& event) const {

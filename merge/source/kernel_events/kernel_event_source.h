@@ -63,7 +63,7 @@ class KernelEventSource : public Source {
     event.at = at;
     event.cpu = cpu;
     event.raw = {recorded.data, recorded.size};
-    count(at);
+    counters_.add_event(at);
     if (!formats_.decode(recorded, event)) [[unlikely]]
       ++counters_.damaged_events;
     if (std::holds_alternative<Marker>(event.payload) && read_marker_calls_)
@@ -77,7 +77,7 @@ class KernelEventSource : public Source {
   }
   // Counts such a record without decoding it.
   void count_unwanted(const RecordedEvent& recorded, Timestamp at) {
-    count(at);
+    counters_.add_event(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
   // Both for little-endian records that a walk passes, also before their turn.
@@ -113,11 +113,6 @@ class KernelEventSource : public Source {
   Result<void> status_;
 
  private:
-  void count(Timestamp at) {
-    if (counters_.events++ == 0) counters_.first = at;
-    counters_.last = at;
-  }
-
   Timestamp last_passed_;
   bool read_marker_calls_;
   std::vector<std::uint8_t> selected_;  // by type

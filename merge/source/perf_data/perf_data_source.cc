@@ -369,8 +369,7 @@ bool PerfDataSource::give_out_code(const Item& item, Event& event) {
   CodeSample sample;
   if (!layout_.shapes[attr].code_sample(record.bytes, sample)) return false;
   const Timestamp at(item.time);
-  if (counters_.events++ == 0) counters_.first = at;
-  counters_.last = at;
+  counters_.add_event(at);
   ++samples_;
   if (!wants_samples_) return false;
   event.at = at;

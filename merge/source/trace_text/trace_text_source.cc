@@ -4,7 +4,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
@@ -155,9 +154,7 @@ bool TraceTextSource::fill_loss(Event& event) {
   event.cpu = loss.cpu;
   event.thread = ThreadId{-1};
   event.payload = Lost{Timestamp(loss.from), Timestamp(loss.to), loss.count};
-  ++counters_.gaps;
-  counters_.lost_events = saturated_sum(counters_.lost_events, loss.count);
-  if (loss.count == 0) ++counters_.gaps_uncounted;
+  counters_.add_gap(loss.count);
   return true;
 }
 
@@ -232,8 +229,7 @@ void TraceTextSource::place(const TextLine& line, std::uint16_t type, Event& eve
   if (line.at < last_) ++early_;
   last_ = std::max(last_, line.at);
   event.at = Timestamp(last_);
-  if (counters_.events++ == 0) counters_.first = event.at;
-  counters_.last = event.at;
+  counters_.add_event(event.at);
   if (counts_.size() <= type) counts_.resize(events_.types());
   ++counts_[type];
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backend_ftrace/base/bytes.h"
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/uftrace/switches.h"
 
@@ -126,16 +125,12 @@ Result<std::optional<KernelCall>> KernelCallReader::next() {
     if (!page_.load(buffer_, format_.long_size)) break;
     in_page_ = true;
     if (page_.lost() == trace_dat::RingPage::kNoneLost) continue;
-    ++losses_.gaps;
-    if (page_.lost() > 0)
-      losses_.events = saturated_sum(losses_.events, static_cast<std::uint64_t>(page_.lost()));
-    else
-      ++losses_.uncounted;
+    losses_.add_gap(static_cast<std::uint64_t>(std::max<std::int64_t>(page_.lost(), 0)));
   }
   damaged_ = true;
   return std::optional<KernelCall>();
 }
 
-KernelCallReader::Losses KernelCallReader::take_losses() { return std::exchange(losses_, {}); }
+LossCounts KernelCallReader::take_losses() { return std::exchange(losses_, {}); }
 
 }  // namespace trapline

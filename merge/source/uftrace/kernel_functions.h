@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "merge/model/loss_counts.h"
 #include "merge/source/file.h"
 #include "merge/source/trace_dat/ring_page.h"
 
@@ -52,10 +53,7 @@ class KernelCallReader {
   [[nodiscard]] Result<std::optional<KernelCall>> next();
   [[nodiscard]] bool damaged() const { return damaged_; }
   // Events that the kernel lost since this was asked last; and gaps of which it gave no number.
-  struct Losses {
-    std::uint64_t events = 0, gaps = 0, uncounted = 0;
-  };
-  [[nodiscard]] Losses take_losses();
+  [[nodiscard]] LossCounts take_losses();
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
  private:
@@ -71,7 +69,7 @@ class KernelCallReader {
   bool in_page_ = false;
   std::uint64_t next_page_ = 0, last_ = 0;
   bool damaged_ = false;
-  Losses losses_;
+  LossCounts losses_;
 };
 
 }  // namespace trapline

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "backend_ftrace/base/bytes.h"
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/merge_heap.h"
 #include "merge/source/uftrace/facts.h"
@@ -230,9 +229,7 @@ class UftraceSource final : public Source {
     event.type = static_cast<std::uint16_t>(record.type());
     if (record.type() == RecordType::kLost) {
       event.payload = Lost{Timestamp(lane.last), event.at, record.address()};
-      counters_.lost_events = saturated_sum(counters_.lost_events, record.address());
-      ++counters_.gaps;
-      if (record.address() == 0) ++counters_.gaps_uncounted;
+      counters_.add_gap(record.address());
       lane.counted = false;
     } else if (record.type() != RecordType::kEvent) {
       const bool entry = record.type() == RecordType::kEntry;
@@ -339,10 +336,7 @@ class UftraceSource final : public Source {
   }
   bool fetch_kernel(std::size_t i) {
     auto call = kernel_[i].next();
-    const auto losses = kernel_[i].take_losses();
-    counters_.lost_events = saturated_sum(counters_.lost_events, losses.events);
-    counters_.gaps += losses.gaps;
-    counters_.gaps_uncounted += losses.uncounted;
+    counters_.add(kernel_[i].take_losses());
     if (!call) {
       status_ = tl::unexpected(std::move(call).error());
       return false;

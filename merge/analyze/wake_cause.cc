@@ -7,10 +7,7 @@ namespace trapline {
 namespace {
 
 Culprit known(CulpritKind kind, std::uint32_t number = 0) {
-  Culprit culprit;
-  culprit.kind = kind;
-  culprit.number = number;
-  return culprit;
+  return {.kind = kind, .number = number};
 }
 
 }  // namespace

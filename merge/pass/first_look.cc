@@ -68,9 +68,8 @@ Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
   FirstLook found;
   found.lacks_entries = pipeline.exits().lacks_entries();
   if (!wanted.vcpus.empty()) {
-    auto some = matching(wanted.vcpus, threads, processes);
-    if (!some) return tl::unexpected(std::move(some).error());
-    found.threads = std::move(*some);
+    if (auto some = assign(found.threads, matching(wanted.vcpus, threads, processes)); !some)
+      return tl::unexpected(std::move(some).error());
   }
   if (wanted.wants_exits()) {
     if (auto checked = exits.matcher().check(); !checked)
@@ -143,9 +142,8 @@ Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progr
   feed(timeline, pipeline, progress);
   finish(timeline, pipeline);
   if (wanted.longest && !timeline.status()) return tl::unexpected(timeline.status().error());
-  if (wanted.wants_exits()) {
-    if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));
-  }
+  if (wanted.wants_exits() && !has_exits(input.capabilities))
+    return tl::unexpected(no_exits(timeline));
   return found_in(wanted, exits, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes(),
                   pipeline);
 }
@@ -161,17 +159,15 @@ Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wante
   auto input = open_input(how);
   if (!input) return tl::unexpected(std::move(input).error());
   if (!looks) return LookedAt{std::move(*input), {}};
-  if (watcher.saw_all(wanted, *input)) {
-    auto found = watcher.found(wanted, *input);
-    if (!found) return tl::unexpected(std::move(found).error());
-    return LookedAt{std::move(*input), std::move(*found)};
-  }
-  auto found = look(std::move(*input), wanted, progress);
+  const bool saw_all = watcher.saw_all(wanted, *input);
+  auto found = saw_all ? watcher.found(wanted, *input) : look(std::move(*input), wanted, progress);
   if (!found) return tl::unexpected(std::move(found).error());
-  how.observer = nullptr;
-  how.verbose = {};  // it was told
-  input = open_input(how);
-  if (!input) return tl::unexpected(std::move(input).error());
+  if (!saw_all) {
+    how.observer = nullptr;
+    how.verbose = {};  // it was told
+    input = open_input(how);
+    if (!input) return tl::unexpected(std::move(input).error());
+  }
   return LookedAt{std::move(*input), std::move(*found)};
 }
 

@@ -79,10 +79,8 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   const auto enabled = [&session](std::string_view name) {
     return std::ranges::find(session.events, name) != session.events.end();
   };
-  Capabilities has;
-  has.kvm_userspace_exit = enabled("kvm:kvm_userspace_exit");
-  has.run_ioctl = enabled("syscalls:sys_enter_ioctl");
-  return has;
+  return {.kvm_userspace_exit = enabled("kvm:kvm_userspace_exit"),
+          .run_ioctl = enabled("syscalls:sys_enter_ioctl")};
 }
 
 // The files of a session's symbols/ folder, in order of their names.

@@ -289,15 +289,13 @@ class Reader {
  private:
   template <typename Number>
   static bool read_number(const parsed& from, Number& value) {
-    if (from.is_number_unsigned()) {
-      const auto number = from.get<std::uint64_t>();
-      if (!std::in_range<Number>(number)) return false;
-      value = static_cast<Number>(number);
-      return true;
-    }
-    if (!from.is_number_integer() || !std::in_range<Number>(from.get<std::int64_t>())) return false;
-    value = static_cast<Number>(from.get<std::int64_t>());
-    return true;
+    const auto take = [&value](auto number) {
+      const bool fits = std::in_range<Number>(number);
+      if (fits) value = static_cast<Number>(number);
+      return fits;
+    };
+    if (from.is_number_unsigned()) return take(from.get<std::uint64_t>());
+    return from.is_number_integer() && take(from.get<std::int64_t>());
   }
 
   const parsed& from_;

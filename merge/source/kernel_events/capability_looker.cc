@@ -59,16 +59,15 @@ void CapabilityLooker::look(const RecordedEvent& event) {
 
 Capabilities capabilities_by_format(const Formats& formats) {
   const auto has = [&](std::string_view name) { return formats.type(name) >= 0; };
-  Capabilities capabilities;
-  capabilities.kvm_exit = has("kvm:kvm_exit");
-  capabilities.kvm_userspace_exit = has("kvm:kvm_userspace_exit");
-  capabilities.any_kvm = capabilities.kvm_exit || capabilities.kvm_userspace_exit;
-  capabilities.run_ioctl = has("syscalls:sys_enter_ioctl");
-  capabilities.reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map");
-  capabilities.sched_switch = has("sched:sched_switch");
-  capabilities.wakeups = has("sched:sched_waking") || has("sched:sched_wakeup");
-  capabilities.markers = has("ftrace:print");
-  return capabilities;
+  const bool exits = has("kvm:kvm_exit"), userspace = has("kvm:kvm_userspace_exit");
+  return {.kvm_exit = exits,
+          .kvm_userspace_exit = userspace,
+          .any_kvm = exits || userspace,
+          .run_ioctl = has("syscalls:sys_enter_ioctl"),
+          .reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map"),
+          .sched_switch = has("sched:sched_switch"),
+          .wakeups = has("sched:sched_waking") || has("sched:sched_wakeup"),
+          .markers = has("ftrace:print")};
 }
 
 }  // namespace trapline::kernel_events

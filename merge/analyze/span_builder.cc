@@ -13,6 +13,17 @@ bool is_of_its_thread(const Event& event, const SchedWakeup& wakeup) {
   return wakeup.context == SchedWakeup::Context::kThread && event.thread != ThreadId{};
 }
 
+// Without an id; it has the parent's track.
+Span child_of(const Span& parent, SpanKind kind, Timestamp begin, Timestamp end) {
+  Span child = parent;
+  child.id = SpanId::kNone;
+  child.parent = parent.id;
+  child.kind = kind;
+  child.begin = begin;
+  child.end = end;
+  return child;
+}
+
 }  // namespace
 
 SpanId SpanBuilder::emit(Span& span) {
@@ -76,13 +87,8 @@ void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
   std::size_t next = 0;
   bool slept = false;
   for (const PartInterval& interval : exit.intervals) {
-    Span part = parent;
-    part.id = SpanId::kNone;
-    part.parent = parent.id;
-    part.kind = SpanKind::kPart;
+    Span part = child_of(parent, SpanKind::kPart, interval.begin, interval.end);
     part.part = interval.part;
-    part.begin = interval.begin;
-    part.end = interval.end;
     emit(part);
     const bool sleeps = interval.part == Part::kBlocked || interval.part == Part::kHalted;
     if (std::exchange(slept, sleeps) && wakeups != nullptr) {
@@ -123,13 +129,9 @@ void SpanBuilder::emit_handlers(const ExitSpan& exit, const Span& parent) {
         std::find_if(exit.intervals.begin(), exit.intervals.end(), [&](const auto& part) {
           return part.part == Part::kUser && part.begin <= event.at && event.at <= part.end;
         });
-    Span span = parent;
-    span.id = SpanId::kNone;
-    span.parent = parent.id;
-    span.kind = SpanKind::kHandler;
+    Span span = child_of(parent, SpanKind::kHandler, event.at, event.at);
     span.name = event.event;
     span.region = event.region;
-    span.begin = span.end = event.at;
     if (in != exit.intervals.end() && event.region != kNoName) {
       if (event.ends) {
         span.begin = in->begin;
@@ -191,12 +193,7 @@ void SpanBuilder::notified_by(Timestamp notify, SpanId span) {
 
 void SpanBuilder::emit_child(const Span& parent, SpanKind kind, Timestamp begin, Timestamp end,
                              std::uint32_t number) {
-  Span child = parent;
-  child.id = SpanId::kNone;
-  child.parent = parent.id;
-  child.kind = kind;
-  child.begin = begin;
-  child.end = end;
+  Span child = child_of(parent, kind, begin, end);
   child.number = number;
   emit(child);
 }

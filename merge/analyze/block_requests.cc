@@ -26,10 +26,9 @@ void BlockRequests::begin(ThreadId process, std::uint64_t value, const BlockTran
 
 std::optional<BlockTimes> BlockRequests::end(ThreadId process, std::uint64_t value) {
   const Key key{process, value};
-  const auto found = open_.find(key);
-  if (found == open_.end()) return std::nullopt;
-  const Request request = found->second;
-  open_.erase(found);
+  const auto found = open_.extract(key);
+  if (!found) return std::nullopt;
+  const Request& request = found.mapped();
   for (Bio& bio : bios_) std::erase(bio.requests, key);
   std::erase_if(bios_, [](const Bio& bio) { return bio.requests.empty(); });
   const bool whole = request.issued && request.completed && request.on_disk == 0;

@@ -84,10 +84,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   if (step != RequestStep::kDeferredNotify) return;
   const auto vq = field(fields_.queue);
   if (!vq) return;
-  if (const auto deferred = thread.deferred.find(*vq); deferred != thread.deferred.end()) {
-    waiting = std::move(deferred->second);
-    thread.deferred.erase(deferred);
-  }
+  if (auto deferred = thread.deferred.extract(*vq)) waiting = std::move(deferred.mapped());
   deliveries_.on_notify(event, process, *vq, std::move(waiting));
 }
 

@@ -127,9 +127,8 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
       });
       if (!shared) ++end_without_start_;
     } else {
-      done_ = open->second;
+      done_ = std::move(open_.extract(open).mapped());
       done_.end = event.at;
-      open_.erase(open);
       end_siblings(role.spec, process, value);
       ended = &done_;
     }

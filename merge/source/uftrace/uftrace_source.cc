@@ -1,4 +1,3 @@
-// More than 400 lines: one merge of the functions, switches and kernel calls of a directory.
 #include "merge/source/uftrace/uftrace_source.h"
 
 #include <algorithm>
@@ -219,14 +218,18 @@ class UftraceSource final : public Source {
     call.cpu = lane.cpu;
     return call;
   }
+  static void begin(Event& event, std::uint64_t at, const Lane& lane, std::uint16_t type) {
+    event = {};
+    event.at = Timestamp(at);
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = type;
+  }
   void take_record(std::size_t i, Event& event) {
     Lane& lane = lanes_[i];
     const Record record = lane.ahead;
-    event = {};
     // uftrace stamps LOST with 0: it happened after the task's last record.
-    event.at = Timestamp(std::max(record.time(), lane.last));
-    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
-    event.type = static_cast<std::uint16_t>(record.type());
+    const std::uint64_t at = std::max(record.time(), lane.last);
+    begin(event, at, lane, static_cast<std::uint16_t>(record.type()));
     if (record.type() == RecordType::kLost) {
       event.payload = Lost{Timestamp(lane.last), event.at, record.address()};
       counters_.add_gap(record.address());
@@ -259,10 +262,7 @@ class UftraceSource final : public Source {
     if (found == lane_of_.end()) return false;
     Lane& lane = lanes_[found->second];
     if (change.out != lane.off_cpu.empty()) return false;
-    event = {};
-    event.at = Timestamp(change.time);
-    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
-    event.type = change.out ? kSchedOut : kSchedIn;
+    begin(event, change.time, lane, change.out ? kSchedOut : kSchedIn);
     if (change.out) lane.off_cpu = change.preempted ? kPreempted : kSchedule;
     lane.cpu = change.cpu;
     GuestCall call = call_of(lane, change.out, lane.depth + lane.kernel_depth, 0, nullptr);
@@ -283,10 +283,8 @@ class UftraceSource final : public Source {
     lane.cpu = call.cpu;
     lane.kernel_depth = call.entry ? call.depth + 1 : call.depth;
     const Symbol* symbol = kernel_symbols_.find(call.function);
-    event = {};
-    event.at = Timestamp(call.time);
-    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
-    event.type = static_cast<std::uint16_t>(call.entry ? RecordType::kEntry : RecordType::kExit);
+    const auto type = call.entry ? RecordType::kEntry : RecordType::kExit;
+    begin(event, call.time, lane, static_cast<std::uint16_t>(type));
     event.payload = call_of(lane, call.entry, lane.depth + call.depth, call.function, symbol);
     return true;
   }
@@ -320,34 +318,29 @@ class UftraceSource final : public Source {
     put(i, std::max(lane.ahead.time(), lane.last));
     return true;
   }
-  bool fetch_switch(std::size_t i) {
-    auto change = switches_[i].next();
-    if (!change) {
-      status_ = tl::unexpected(std::move(change).error());
+  template <typename Reader, typename Ahead>
+  bool fetch_from(Reader& reader, Ahead& ahead, std::size_t lane) {
+    auto next = reader.next();
+    if (!next) {
+      status_ = tl::unexpected(std::move(next).error());
       return false;
     }
-    if (!*change) {
-      if (switches_[i].damaged()) ++counters_.damaged_events;
+    if (!*next) {
+      if (reader.damaged()) ++counters_.damaged_events;
       return true;
     }
-    switch_ahead_[i] = **change;
-    put(lanes_.size() + i, switch_ahead_[i].time);
+    ahead = **next;
+    put(lane, ahead.time);
     return true;
   }
+  bool fetch_switch(std::size_t i) {
+    return fetch_from(switches_[i], switch_ahead_[i], lanes_.size() + i);
+  }
   bool fetch_kernel(std::size_t i) {
-    auto call = kernel_[i].next();
+    const std::size_t lane = lanes_.size() + switches_.size() + i;
+    const bool fetched = fetch_from(kernel_[i], kernel_ahead_[i], lane);
     counters_.add(kernel_[i].take_losses());
-    if (!call) {
-      status_ = tl::unexpected(std::move(call).error());
-      return false;
-    }
-    if (!*call) {
-      if (kernel_[i].damaged()) ++counters_.damaged_events;
-      return true;
-    }
-    kernel_ahead_[i] = **call;
-    put(lanes_.size() + switches_.size() + i, (*call)->time);
-    return true;
+    return fetched;
   }
   Result<void> choose_clock() {
     auto sync = read_sync_file(directory_.path() + "/sync.txt");

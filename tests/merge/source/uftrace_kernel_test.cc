@@ -52,7 +52,7 @@ class UftraceKernelTest : public testing::Test {
   std::string folder_ = temporary_.path();
   std::string pages_;
   bool damaged_ = false;
-  KernelCallReader::Losses losses_;
+  LossCounts losses_;
 };
 
 TEST(KernelFormatTest, TakesIdsAndOffsetsFromTheText) {
@@ -105,7 +105,7 @@ TEST_F(UftraceKernelTest, LossesAreCounted) {
   std::memcpy(pages_.data() + 4096 + 8, &commit, 8);
   (void)calls();
   EXPECT_EQ(losses_.gaps, 1u);
-  EXPECT_EQ(losses_.uncounted, 1u);
+  EXPECT_EQ(losses_.gaps_uncounted, 1u);
 }
 
 TEST_F(UftraceKernelTest, APageFromThePastEndsTheFile) {

@@ -15,9 +15,7 @@ struct AdviseArguments {
 Result<void> run_advise(AdviseArguments& options) {
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
-  auto advice = with_progress([&options](const Progress& progress) {
-    return trapline::run_advise(options.pass, progress);
-  });
+  auto advice = trapline::run_advise(options.pass, ProgressLine().callback());
   if (!advice) return tl::unexpected(std::move(advice).error());
   return print_as(options.format, *advice, options.output);
 }

@@ -59,13 +59,6 @@ class ProgressLine {
   std::unique_ptr<State> state_;
 };
 
-// What `read` returns; it is given the progress to tell.
-template <typename Read>
-[[nodiscard]] auto with_progress(const Read& read) {
-  ProgressLine line;
-  return read(line.callback());
-}
-
 // Has the command run `run`. Its Error is said; a status that it returns is the command's.
 template <typename Options, typename Run>
 void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& options,

@@ -102,9 +102,7 @@ Result<void> print_result(const Comparison& comparison, const DiffArguments& opt
 
 int run_diff(DiffArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
-  auto comparison = with_progress([&options](const Progress& progress) {
-    return run_compare(options.sides, options.compare, progress);
-  });
+  auto comparison = run_compare(options.sides, options.compare, ProgressLine().callback());
   if (!comparison) return fail_with(comparison.error());
   if (auto printed = print_result(*comparison, options); !printed) {
     return fail_with(printed.error());

@@ -17,9 +17,7 @@ int run_spans(ExplainArguments& options) {
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return fail_with(spec.error());
   options.pass.guest_intervals = std::move(*spec);
-  auto explained = with_progress([&options](const Progress& progress) {
-    return run_guest_spans(options.pass, options.worst, progress);
-  });
+  auto explained = run_guest_spans(options.pass, options.worst, ProgressLine().callback());
   if (!explained) return fail_with(explained.error());
   const auto printed = print_as(options.format, *explained, options.output);
   return printed ? 0 : fail_with(printed.error());
@@ -46,8 +44,7 @@ int run_explain(ExplainArguments& options) {
     if (!time) return fail_with(time.error());
     around = *time;
   }
-  auto explained = with_progress(
-      [&](const Progress& progress) { return run_explain(options.pass, around, progress); });
+  auto explained = run_explain(options.pass, around, ProgressLine().callback());
   if (!explained) return fail_with(explained.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
     if (options.format == "json") {

@@ -190,9 +190,7 @@ int run_guest_spans(ReportArguments& options) {
   auto spec = guest_spans_of(options);
   if (!spec) return fail_with(spec.error());
   options.pass.guest_intervals = std::move(*spec);
-  auto spans = with_progress([&options](const Progress& progress) {
-    return trapline::run_guest_spans(options.pass, 0, progress);
-  });
+  auto spans = trapline::run_guest_spans(options.pass, 0, ProgressLine().callback());
   if (!spans) return fail_with(spans.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
     if (options.format == "json") {

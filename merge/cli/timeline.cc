@@ -115,8 +115,7 @@ Result<void> print_timeline(TimelineArguments& options) {
   if (!context) return tl::unexpected(std::move(context).error());
   options.pass.longest = options.around == "max";
   options.pass.chosen = !options.which.exits.empty();
-  auto pass = with_progress(
-      [&options](const Progress& progress) { return Pass::open(options.pass, progress); });
+  auto pass = Pass::open(options.pass, ProgressLine().callback());
   if (!pass) return tl::unexpected(std::move(pass).error());
   auto interval = interval_of(options, *pass, *context);
   if (!interval) return tl::unexpected(std::move(interval).error());

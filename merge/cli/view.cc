@@ -59,9 +59,8 @@ Result<int> view(ViewArguments& options) {
     return tl::unexpected(std::move(parsed).error());
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return tl::unexpected(checked.error());
-  auto run = with_progress([&options](const Progress& progress) {
-    return run_page(options.pass, page_options(options.pass.input, options.which), progress);
-  });
+  auto run = run_page(options.pass, page_options(options.pass.input, options.which),
+                      ProgressLine().callback());
   if (!run) return tl::unexpected(std::move(run).error());
   const std::string json = page_json({&run->recording, 1});
   std::string path = options.output.file;

@@ -13,18 +13,50 @@ constexpr std::string_view kWeights[] = {"time", "count", "kernel", "user", "pre
 
 class FoldedExporter final : public Exporter {
  public:
-  FoldedExporter(std::size_t weight, OutputFile output)
-      : weight_(weight), output_(std::move(output)) {}
+  FoldedExporter(const ExportOptions& options, std::size_t weight, OutputFile output)
+      : kernel_(options.kernel),
+        kernel_samples_(options.kernel_samples),
+        weight_(weight),
+        output_(std::move(output)) {}
 
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  [[nodiscard]] SpanClass selects() const override {
+    if (kernel_) return SpanClass::kExits | SpanClass::kKernelParts;
+    return kernel_samples_ ? SpanClass::kExits | SpanClass::kKernelSamples : SpanClass::kExits;
+  }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    stacks_.add(exit, weight_of(exit), pipeline);
+    if (kernel_) {
+      kernel_stacks_.add(exit, *pipeline.kernel());
+    } else if (kernel_samples_) {
+      samples_.add(exit, *pipeline.samples());
+    } else {
+      stacks_.add(exit, weight_of(exit), pipeline);
+    }
   }
 
   [[nodiscard]] Result<void> finish(const Naming& names) override {
-    stacks_.each(names, [this](const std::string& stack, std::uint64_t weight) {
-      if (weight != 0) output_.write(fmt::format("{} {}\n", stack, weight));
-    });
+    const auto write = [this](const std::string& stack, std::uint64_t weight) {
+      output_.write(fmt::format("{} {}\n", stack, weight));
+    };
+    if (kernel_) {
+      const States known = names.pipeline.exits().model().known_states();
+      if (!known[static_cast<std::size_t>(State::kKernel)]) {
+        return fail(ErrorKind::kUsage,
+                    "--kernel: the kernel's time in exits was not recorded; record kvm:kvm_exit");
+      }
+      kernel_stacks_.each(names, write);
+    } else if (kernel_samples_) {
+      if (names.pipeline.samples()->counters().kernel == 0) {
+        return fail(
+            ErrorKind::kUsage,
+            "--kernel-samples: no exit has a sample in its kernel part; record with trapline "
+            "record --kernel-samples HZ");
+      }
+      samples_.each_stack(names, write);
+    } else {
+      stacks_.each(names, [&write](const std::string& stack, std::uint64_t weight) {
+        if (weight != 0) write(stack, weight);
+      });
+    }
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }
@@ -35,64 +67,11 @@ class FoldedExporter final : public Exporter {
     return weight_ == 1 ? 1 : exit.parts[weight_ - 2];
   }
 
+  bool kernel_, kernel_samples_;
   std::size_t weight_;
   OutputFile output_;
   ExitStacks stacks_{std::size_t{1} << 18};
-};
-
-class KernelFoldedExporter final : public Exporter {
- public:
-  explicit KernelFoldedExporter(OutputFile output) : output_(std::move(output)) {}
-
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kKernelParts;
-  }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    stacks_.add(exit, *pipeline.kernel());
-  }
-  [[nodiscard]] Result<void> finish(const Naming& names) override {
-    const States known = names.pipeline.exits().model().known_states();
-    if (!known[static_cast<std::size_t>(State::kKernel)]) {
-      return fail(ErrorKind::kUsage,
-                  "--kernel: the kernel's time in exits was not recorded; record kvm:kvm_exit");
-    }
-    stacks_.each(names, [this](const std::string& stack, std::uint64_t ns) {
-      output_.write(fmt::format("{} {}\n", stack, ns));
-    });
-    return output_.commit();
-  }
-  [[nodiscard]] bool failed() const override { return output_.failed(); }
-
- private:
-  OutputFile output_;
-  KernelStacks stacks_{std::size_t{1} << 18};
-};
-
-class SampleFoldedExporter final : public Exporter {
- public:
-  explicit SampleFoldedExporter(OutputFile output) : output_(std::move(output)) {}
-
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kKernelSamples;
-  }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
-    samples_.add(exit, *pipeline.samples());
-  }
-  [[nodiscard]] Result<void> finish(const Naming& names) override {
-    if (names.pipeline.samples()->counters().kernel == 0) {
-      return fail(ErrorKind::kUsage,
-                  "--kernel-samples: no exit has a sample in its kernel part; record with trapline "
-                  "record --kernel-samples HZ");
-    }
-    samples_.each_stack(names, [this](const std::string& stack, std::uint64_t ns) {
-      output_.write(fmt::format("{} {}\n", stack, ns));
-    });
-    return output_.commit();
-  }
-  [[nodiscard]] bool failed() const override { return output_.failed(); }
-
- private:
-  OutputFile output_;
+  KernelStacks kernel_stacks_{std::size_t{1} << 18};
   KernelSampleTable samples_;
 };
 
@@ -106,10 +85,8 @@ Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&, const Export
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  if (options.kernel) return std::make_unique<KernelFoldedExporter>(std::move(*output));
-  if (options.kernel_samples) return std::make_unique<SampleFoldedExporter>(std::move(*output));
-  return std::make_unique<FoldedExporter>(static_cast<std::size_t>(weight - std::begin(kWeights)),
-                                          std::move(*output));
+  return std::make_unique<FoldedExporter>(
+      options, static_cast<std::size_t>(weight - std::begin(kWeights)), std::move(*output));
 }
 
 }  // namespace trapline

@@ -63,7 +63,7 @@ constexpr NeededFile kNeededFiles[] = {
 Finding refused(const Host& host, const NeededFile& file, int cause) {
   const std::string path = host.tracefs + "/" + file.name;
   Finding finding{"tracefs files", file.level, fmt::format("{}: {}", path, std::strerror(cause)),
-                  file.cost,       "",         ""};
+                  file.cost};
   if (!host.superuser) {
     finding.command = "sudo trapline doctor";
     finding.advice = "trapline record needs root; it runs COMMAND as you with --user NAME";
@@ -124,7 +124,7 @@ std::vector<Finding> check_tracefs(const Host& host) {
              "mount -t tracefs nodev /sys/kernel/tracing",
              "as root; in a container, bind the host's (docs/install.md)"}};
   }
-  std::vector<Finding> findings{{"tracefs", Level::kOk, "mounted at " + host.tracefs, "", "", ""}};
+  std::vector<Finding> findings{{"tracefs", Level::kOk, "mounted at " + host.tracefs}};
   std::size_t of_root = 0, first_of_root = 0;
   for (const NeededFile& file : kNeededFiles) {
     const int cause = host.open_error(host.tracefs + "/" + file.name, file.flags);
@@ -141,8 +141,7 @@ std::vector<Finding> check_tracefs(const Host& host) {
     findings[first_of_root].found += fmt::format(", and {} more of its files", of_root - 1);
   }
   if (findings.size() == 1) {
-    findings.push_back(
-        {"tracefs files", Level::kOk, "all that the recorder opens can be opened", "", "", ""});
+    findings.push_back({"tracefs files", Level::kOk, "all that the recorder opens can be opened"});
   }
   return findings;
 }
@@ -154,7 +153,7 @@ std::vector<Finding> check_clocks(const Host& host) {
     std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
     const std::string padded = " " + std::string(trimmed(clocks)) + " ";
     if (padded.find(" mono ") != std::string::npos) {
-      findings.push_back({"trace clock", Level::kOk, "mono is there", "", "", ""});
+      findings.push_back({"trace clock", Level::kOk, "mono is there"});
     } else {
       findings.push_back(
           {"trace clock", Level::kMissing,
@@ -175,8 +174,8 @@ std::vector<Finding> check_clocks(const Host& host) {
       cpu_says(cpuinfo, "flags", "constant_tsc") && cpu_says(cpuinfo, "flags", "nonstop_tsc");
   const bool reads_tsc = source == "tsc" || source == "kvm-clock" || source.starts_with("hyperv");
   if (constant && reads_tsc) {
-    findings.push_back({"TSC", Level::kOk,
-                        "constant and never stops; the kernel's clock is " + source, "", "", ""});
+    findings.push_back(
+        {"TSC", Level::kOk, "constant and never stops; the kernel's clock is " + source});
     return findings;
   }
   Finding tsc{

@@ -24,10 +24,10 @@ enum class Level : std::uint8_t {
 struct Finding {
   std::string check;  // the same name on every host: "kvm events"
   Level level = Level::kOk;
-  std::string found;    // a sentence's worth of fact
-  std::string cost;     // to the report; empty when ok
-  std::string command;  // closes the gap, for a shell; empty where none does
-  std::string advice;   // where no command does, or what to know of it
+  std::string found;      // a sentence's worth of fact
+  std::string cost{};     // to the report; empty when ok
+  std::string command{};  // closes the gap, for a shell; empty where none does
+  std::string advice{};   // where no command does, or what to know of it
 };
 
 struct Host {

@@ -59,7 +59,7 @@ Finding check_ptrace(const Host& host) {
   const std::string scope = trimmed_text(host.root + "/proc/sys/kernel/yama/ptrace_scope");
   const std::uint64_t level = parse_number(scope).value_or(0);
   if (level == 0 || (level < 3 && host.superuser)) {
-    return {"ptrace_scope", Level::kOk, scope.empty() ? "not limited" : scope, "", "", ""};
+    return {"ptrace_scope", Level::kOk, scope.empty() ? "not limited" : scope};
   }
   return {"ptrace_scope",
           Level::kLimited,
@@ -105,22 +105,21 @@ std::vector<Finding> check_buffer(const Host& host) {
     return {{"buffer", whole > available ? Level::kMissing : Level::kLimited,
              fmt::format("{}; {} KiB of memory are available", found, available),
              "the kernel refuses the buffers, or takes the memory from the guests",
-             "trapline record --buffer-size " + fitting_buffer(available, cpus), ""}};
+             "trapline record --buffer-size " + fitting_buffer(available, cpus)}};
   }
-  if (exit_bytes == 0) return {{"buffer", Level::kOk, found, "", "", ""}};
+  if (exit_bytes == 0) return {{"buffer", Level::kOk, found}};
   const double rate = static_cast<double>(exit_bytes * kExitsPerSecond);
   const double seconds = static_cast<double>(host.buffer_kb) * 1024 * kBufferLeft / rate;
   found += fmt::format(
       "; at {} exits a second, {} bytes each, the recorder may wait {:.2f} s before events are "
       "lost",
       kExitsPerSecond, exit_bytes, seconds);
-  if (seconds >= kShortestStall) return {{"buffer", Level::kOk, found, "", "", ""}};
+  if (seconds >= kShortestStall) return {{"buffer", Level::kOk, found}};
   const double wanted = kShortestStall * rate / kBufferLeft / 1024;
   return {{"buffer", Level::kLimited, found,
            "a busy vCPU may lose events; the report closes its exits there and counts the loss",
            fmt::format("trapline record --buffer-size {}",
-                       size_text((static_cast<std::uint64_t>(wanted) / 1024 + 1) * kMib)),
-           ""}};
+                       size_text((static_cast<std::uint64_t>(wanted) / 1024 + 1) * kMib))}};
 }
 
 std::vector<Finding> check_limits(const Host& host) {
@@ -130,8 +129,7 @@ std::vector<Finding> check_limits(const Host& host) {
                     parse_number(paranoid).value_or(9) <= 1;
   if (open) {
     findings.push_back({"perf_event_paranoid", Level::kOk,
-                        paranoid.empty() ? "this kernel has no perf events" : paranoid, "", "",
-                        ""});
+                        paranoid.empty() ? "this kernel has no perf events" : paranoid});
   } else {
     findings.push_back(
         {"perf_event_paranoid", Level::kLimited, paranoid,
@@ -158,19 +156,18 @@ std::vector<Finding> check_worker() {
     return {{"worker", Level::kOk, "parses files under limits", "", "",
              "without a seccomp filter, which this kernel or its container refuses"}};
   }
-  return {{"worker", Level::kOk, "parses files under a seccomp filter and limits", "", "", ""}};
+  return {{"worker", Level::kOk, "parses files under a seccomp filter and limits"}};
 }
 
 std::vector<Finding> check_guest(const Host& host) {
   if (!is_guest(host)) {
     return {{"guest", Level::kOk,
              "this is not a virtual machine, so PTP_KVM and a guest agent do not "
-             "matter here; run trapline doctor in the guest as well",
-             "", "", ""}};
+             "matter here; run trapline doctor in the guest as well"}};
   }
-  std::vector<Finding> findings{{"guest", Level::kOk, "this is a virtual machine", "", "", ""}};
+  std::vector<Finding> findings{{"guest", Level::kOk, "this is a virtual machine"}};
   if (any_file_says(host.root + "/sys/class/ptp", "clock_name", "KVM virtual PTP")) {
-    findings.push_back({"PTP_KVM", Level::kOk, "there", "", "", ""});
+    findings.push_back({"PTP_KVM", Level::kOk, "there"});
   } else {
     findings.push_back({"PTP_KVM", Level::kLimited, "no clock of that name in /sys/class/ptp",
                         "trapline sync in this guest gives no PTP readings; its exits and its TSC "
@@ -179,10 +176,10 @@ std::vector<Finding> check_guest(const Host& host) {
   }
   constexpr const char* kPort = "org.qemu.guest_agent.0";
   if (!any_file_says(host.root + "/sys/class/virtio-ports", "name", kPort)) {
-    findings.push_back({"guest agent", Level::kOk,
-                        "QEMU gives this guest no port for one; trapline needs none", "", "", ""});
+    findings.push_back(
+        {"guest agent", Level::kOk, "QEMU gives this guest no port for one; trapline needs none"});
   } else if (any_file_says(host.root + "/proc", "comm", "qemu-ga")) {
-    findings.push_back({"guest agent", Level::kOk, "runs", "", "", ""});
+    findings.push_back({"guest agent", Level::kOk, "runs"});
   } else {
     findings.push_back({"guest agent", Level::kLimited, "its port is there, qemu-ga does not run",
                         "the host cannot start trapline sync in this guest; start it by hand",
@@ -201,13 +198,9 @@ std::vector<Finding> check_disk(const DiskFacts& disk, std::uint64_t exit_bytes)
              "no session can be made here; it needs at least 16 MiB",
              "trapline record -o /var/tmp/run.trapline", "or another folder with room"}};
   }
-  Finding finding{"disk",
-                  Level::kOk,
+  Finding finding{"disk", Level::kOk,
                   fmt::format("{}: {} MiB free, {} MiB/s written", disk.folder,
-                              disk.free_bytes / kMebibyte, disk.bytes_per_second / kMebibyte),
-                  "",
-                  "",
-                  ""};
+                              disk.free_bytes / kMebibyte, disk.bytes_per_second / kMebibyte)};
   const std::uint64_t need = exit_bytes * kExitsPerSecond;
   if (need == 0) return {finding};
   const double vcpus = static_cast<double>(disk.bytes_per_second) / static_cast<double>(need);

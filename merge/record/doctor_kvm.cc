@@ -159,13 +159,13 @@ std::vector<Finding> check_kvm(const Host& host) {
   } else {
     constexpr std::string_view kNames[] = {"not x86 and not arm64: only the common events are read",
                                            "x86 with VMX", "x86 with SVM", "arm64"};
-    findings.push_back({"processor", Level::kOk,
-                        std::string(kNames[static_cast<std::size_t>(processor)]), "", "", ""});
+    findings.push_back(
+        {"processor", Level::kOk, std::string(kNames[static_cast<std::size_t>(processor)])});
   }
   if (cause == 0) {
-    findings.push_back({"/dev/kvm", Level::kOk, "can be opened", "", "", ""});
+    findings.push_back({"/dev/kvm", Level::kOk, "can be opened"});
   } else if (cause == ENOENT || cause == ENODEV || cause == ENXIO) {
-    Finding missing{"/dev/kvm", Level::kMissing, "not there", kOnlyTcg, "", ""};
+    Finding missing{"/dev/kvm", Level::kMissing, "not there", kOnlyTcg};
     if (processor == Processor::kVmx) missing.command = "modprobe kvm_intel";
     if (processor == Processor::kSvm) missing.command = "modprobe kvm_amd";
     if (missing.command.empty()) missing.advice = "this kernel or this processor has no KVM";
@@ -183,7 +183,7 @@ std::vector<Finding> check_events(const Host& host) {
   const Processor processor = processor_of(host);
   if (const int cause = host.open_error(host.tracefs + "/events", O_RDONLY); cause == EACCES) {
     return {{"kvm events", Level::kMissing, host.tracefs + "/events: " + std::strerror(cause),
-             "which of them this kernel has cannot be seen", "sudo trapline doctor", ""}};
+             "which of them this kernel has cannot be seen", "sudo trapline doctor"}};
   }
   if (!is_folder(host.tracefs + "/events/kvm")) {
     const bool amd = processor == Processor::kSvm;
@@ -209,8 +209,7 @@ std::vector<Finding> check_events(const Host& host) {
     }
   }
   findings.push_back({"kvm events", Level::kOk,
-                      fmt::format("{} of the kinds that trapline records exist", there), "", "",
-                      ""});
+                      fmt::format("{} of the kinds that trapline records exist", there)});
   for (const auto& [cost, names] : lacking) {
     findings.push_back({"kvm events", cost == kNoExits ? Level::kMissing : Level::kLimited,
                         "this kernel lacks " + names, std::string(cost), "",
@@ -218,7 +217,7 @@ std::vector<Finding> check_events(const Host& host) {
                         "(docs/formats/kvm-events.md)"});
   }
   if (has_event(host, "syscalls", "sys_enter_ioctl")) {
-    findings.push_back({"sys_enter_ioctl", Level::kOk, "there", "", "", ""});
+    findings.push_back({"sys_enter_ioctl", Level::kOk, "there"});
   } else {
     findings.push_back({"sys_enter_ioctl", Level::kLimited, "this kernel lacks it",
                         "the time in QEMU ends at a later event, and holds some of the kernel's",
@@ -246,7 +245,7 @@ std::vector<Finding> check_stall_events(const Host& host) {
       lacking += (lacking.empty() ? "" : ", ") + name;
   }
   if (lacking.empty()) {
-    return {{"stalls", Level::kOk, "the events of trapline record --stalls are there", "", "", ""}};
+    return {{"stalls", Level::kOk, "the events of trapline record --stalls are there"}};
   }
   return {{"stalls", Level::kLimited, "this kernel lacks " + lacking,
            "trapline stalls calls more causes unknown", "",
@@ -273,7 +272,7 @@ std::vector<Finding> check_kernel_functions(const Host& host) {
              fmt::format("Linux {} has function_graph outside of instances only", release), kCost,
              "", "Linux 6.11 and later has it"}};
   }
-  return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded", "", "", ""}};
+  return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded"}};
 }
 
 std::vector<Finding> check_kernel_samples(const Host& host) {
@@ -289,17 +288,16 @@ std::vector<Finding> check_kernel_samples(const Host& host) {
   }
   if (!host.superuser && std::atoi(paranoid->c_str()) > 1) {
     return {{kCheck, Level::kLimited, "perf may not sample the kernel", kCost,
-             "sysctl kernel.perf_event_paranoid=1", ""}};
+             "sysctl kernel.perf_event_paranoid=1"}};
   }
   const auto event = SampleEvent::choose(1, "mono", core_counters(host.root), host.try_event);
-  if (!event) return {{kCheck, Level::kLimited, event.error().message, kCost, "", ""}};
+  if (!event) return {{kCheck, Level::kLimited, event.error().message, kCost}};
   const auto rate = parse_number(trimmed(number("perf_event_max_sample_rate").value_or("")));
   const std::uint64_t most = std::min<std::uint64_t>(rate.value_or(kMostSamplesHz), kMostSamplesHz);
   const std::string taker = event->by_timer()
                                 ? fmt::format("a timer: {}; {}", event->timer_since, event->advice)
                                 : "a counter of cycles, which stops where a guest runs";
-  return {{kCheck, Level::kOk, fmt::format("{} a second at most, taken by {}", most, taker), "", "",
-           ""}};
+  return {{kCheck, Level::kOk, fmt::format("{} a second at most, taken by {}", most, taker)}};
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {

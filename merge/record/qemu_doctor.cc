@@ -78,19 +78,18 @@ std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
              "trapline doctor --qemu PROGRAM names another one"}};
   }
   findings.push_back(
-      {"QEMU", Level::kOk, fmt::format("{}, version {}", qemu->path, facts.version), "", "", ""});
+      {"QEMU", Level::kOk, fmt::format("{}, version {}", qemu->path, facts.version)});
   if (facts.tracing == QemuTracing::kNone) {
     findings.push_back({"QEMU's events", Level::kLimited, "neither the log nor the ftrace backend",
                         "exits have no QEMU function and no request, only the kernel's detail", "",
                         "build QEMU with --enable-trace-backends=log (docs/qemu.md)"});
   } else {
     findings.push_back({"QEMU's events", Level::kOk,
-                        facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend", "",
-                        "", ""});
+                        facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend"});
   }
   if (qemu->has_plugins && qemu->plugin_api != 0) {
-    findings.push_back({"QEMU's plugins", Level::kOk,
-                        fmt::format("API version {}", qemu->plugin_api), "", "", ""});
+    findings.push_back(
+        {"QEMU's plugins", Level::kOk, fmt::format("API version {}", qemu->plugin_api)});
   } else {
     findings.push_back({"QEMU's plugins", Level::kLimited,
                         qemu->has_plugins

@@ -33,6 +33,60 @@ std::uint64_t pack_largest(std::span<const WaitShare> waits, Part part) {
   return most.ns == 0 ? kNoCulprit : pack(most.culprit);
 }
 
+// The first word of an exit's key in the dimension: a detail's kind is another.
+std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
+                      const GuestStacks& stacks, std::span<const WaitShare> waits,
+                      const KernelTracker* kernel) {
+  switch (dimension) {
+    case Dimension::kReason:
+      return pack(span.reason, span.source);
+    case Dimension::kDetail:
+      return span.detail.value;
+    case Dimension::kDevice:
+      return span.device;
+    case Dimension::kVmmEvent:
+      return span.vmm_event;
+    case Dimension::kFunction:
+      return stacks.innermost(stack);
+    case Dimension::kStack:
+      return stack;
+    case Dimension::kVcpu:
+    case Dimension::kVm:
+      return static_cast<std::uint32_t>(span.thread);
+    case Dimension::kCpu:
+      return span.cpu;
+    case Dimension::kNested:
+      return static_cast<std::uint64_t>(span.nested);
+    case Dimension::kPreemptedBy:
+      return pack_largest(waits, Part::kPreempted);
+    case Dimension::kBlockedOn:
+      return pack_largest(waits, Part::kBlocked);
+    case Dimension::kKernelFunction:
+      return kernel == nullptr ? kNoName : kernel->function();
+    case Dimension::kCount:
+      break;
+  }
+  return 0;
+}
+
+std::uint64_t word_of(Dimension dimension, const FunctionCall& call, const GuestStacks& stacks) {
+  switch (dimension) {
+    case Dimension::kDevice:
+      return call.own.several_devices ? ExitKeys::kSeveralDevices : call.own.device;
+    case Dimension::kVmmEvent:
+      return call.own.vmm_event;
+    case Dimension::kFunction:
+      return stacks.innermost(call.stack);
+    case Dimension::kStack:
+      return call.stack;
+    case Dimension::kVcpu:
+    case Dimension::kVm:
+      return static_cast<std::uint32_t>(call.thread);
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 std::size_t ExitKeys::words() const {
@@ -52,125 +106,58 @@ const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestSta
   if (const GroupKey* row = halted_row(span.halt)) return *row;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
-    switch (dimension) {
-      case Dimension::kReason:
-        key_.words[at++] = pack(span.reason, span.source);
-        break;
-      case Dimension::kDetail:
-        key_.words[at++] = span.detail.value;
-        key_.words[at++] = pack_kind(span.detail);
-        break;
-      case Dimension::kDevice:
-        key_.words[at++] = span.device;
-        break;
-      case Dimension::kVmmEvent:
-        key_.words[at++] = span.vmm_event;
-        break;
-      case Dimension::kFunction:
-        key_.words[at++] = stacks.innermost(stack);
-        break;
-      case Dimension::kStack:
-        key_.words[at++] = stack;
-        break;
-      case Dimension::kVcpu:
-      case Dimension::kVm:
-        key_.words[at++] = static_cast<std::uint32_t>(span.thread);
-        break;
-      case Dimension::kCpu:
-        key_.words[at++] = span.cpu;
-        break;
-      case Dimension::kNested:
-        key_.words[at++] = static_cast<std::uint64_t>(span.nested);
-        break;
-      case Dimension::kPreemptedBy:
-        key_.words[at++] = pack_largest(waits, Part::kPreempted);
-        break;
-      case Dimension::kBlockedOn:
-        key_.words[at++] = pack_largest(waits, Part::kBlocked);
-        break;
-      case Dimension::kKernelFunction:
-        key_.words[at++] = kernel == nullptr ? kNoName : kernel->function();
-        break;
-      case Dimension::kCount:
-        break;
-    }
+    key_.words[at++] = word_of(dimension, span, stack, stacks, waits, kernel);
+    if (dimension == Dimension::kDetail) key_.words[at++] = pack_kind(span.detail);
   }
   return key_;
 }
 
 const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) {
   std::size_t at = 0;
-  for (const Dimension dimension : dimensions_) {
-    switch (dimension) {
-      case Dimension::kDevice:
-        key_.words[at++] = call.own.several_devices ? kSeveralDevices : call.own.device;
-        break;
-      case Dimension::kVmmEvent:
-        key_.words[at++] = call.own.vmm_event;
-        break;
-      case Dimension::kFunction:
-        key_.words[at++] = stacks.innermost(call.stack);
-        break;
-      case Dimension::kStack:
-        key_.words[at++] = call.stack;
-        break;
-      case Dimension::kVcpu:
-      case Dimension::kVm:
-        key_.words[at++] = static_cast<std::uint32_t>(call.thread);
-        break;
-      default:
-        break;
-    }
-  }
+  for (const Dimension dimension : dimensions_) key_.words[at++] = word_of(dimension, call, stacks);
   return key_;
 }
 
 std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
   if (key.halted && !by_reason_) return std::string(Report::kHaltedKey);
-  std::string text;
   std::size_t at = 0;
-  for (const Dimension dimension : dimensions_) {
-    if (at != 0) text += " / ";
+  const auto next = [&](Dimension dimension) -> std::string {
     const std::uint64_t word = key.words[at++];
     const ThreadId thread{static_cast<std::int32_t>(word)};
     switch (dimension) {
       case Dimension::kReason:
-        text += printable(reason_text(names.timeline.source(word & 0xff), unpack_reason(word)));
-        break;
+        return printable(reason_text(names.timeline.source(word & 0xff), unpack_reason(word)));
       case Dimension::kDetail:
-        text += detail_text(unpack_detail(word, key.words[at++]));
-        break;
+        return detail_text(unpack_detail(word, key.words[at++]));
       case Dimension::kDevice:
       case Dimension::kVmmEvent:
-        text += word == kSeveralDevices ? "[several]"
-                                        : name_or_dash(names.names, static_cast<NameId>(word));
-        break;
+        return word == kSeveralDevices ? "[several]"
+                                       : name_or_dash(names.names, static_cast<NameId>(word));
       case Dimension::kFunction:
       case Dimension::kKernelFunction:
-        text += name_or_dash(names.names, static_cast<NameId>(word));
-        break;
+        return name_or_dash(names.names, static_cast<NameId>(word));
       case Dimension::kStack:
-        text += printable(names.pipeline.stacks().text(static_cast<StackId>(word)));
-        break;
+        return printable(names.pipeline.stacks().text(static_cast<StackId>(word)));
       case Dimension::kVcpu:
-        text += names.vcpus.vcpu(thread, !has(Dimension::kVm));
-        break;
+        return names.vcpus.vcpu(thread, !has(Dimension::kVm));
       case Dimension::kVm:
-        text += names.vcpus.vm(thread);
-        break;
+        return names.vcpus.vm(thread);
       case Dimension::kCpu:
-        text += fmt::format("host CPU {}", word);
-        break;
+        return fmt::format("host CPU {}", word);
       case Dimension::kNested:
-        text += nested_text(static_cast<NestedLevel>(word));
-        break;
+        return std::string(nested_text(static_cast<NestedLevel>(word)));
       case Dimension::kPreemptedBy:
       case Dimension::kBlockedOn:
-        text += word == kNoCulprit ? "-" : names.text(unpack_culprit(word));
-        break;
+        return word == kNoCulprit ? "-" : names.text(unpack_culprit(word));
       case Dimension::kCount:
         break;
     }
+    return {};
+  };
+  std::string text;
+  for (const Dimension dimension : dimensions_) {
+    if (at != 0) text += " / ";
+    text += next(dimension);
   }
   return text;
 }

@@ -15,32 +15,29 @@ constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail",
 GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
                  const GuestStacks& stacks) {
   enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };
+  const auto word_of = [&](Dimension dimension) -> std::uint64_t {
+    switch (dimension) {
+      case Dimension::kReason:
+        return combo.words[kReason];
+      case Dimension::kDevice:
+        return combo.words[kDevice];
+      case Dimension::kVmmEvent:
+        return combo.words[kVmmEvent];
+      case Dimension::kFunction:
+        return stacks.innermost(static_cast<StackId>(combo.words[kStack]));
+      case Dimension::kVcpu:
+        return combo.words[kVcpu];
+      case Dimension::kDetail:
+        return combo.words[kDetail];
+      default:
+        return 0;
+    }
+  };
   GroupKey key;
   std::size_t at = 0;
   for (const Dimension dimension : by) {
-    switch (dimension) {
-      case Dimension::kReason:
-        key.words[at++] = combo.words[kReason];
-        break;
-      case Dimension::kDevice:
-        key.words[at++] = combo.words[kDevice];
-        break;
-      case Dimension::kVmmEvent:
-        key.words[at++] = combo.words[kVmmEvent];
-        break;
-      case Dimension::kFunction:
-        key.words[at++] = stacks.innermost(static_cast<StackId>(combo.words[kStack]));
-        break;
-      case Dimension::kVcpu:
-        key.words[at++] = combo.words[kVcpu];
-        break;
-      case Dimension::kDetail:
-        key.words[at++] = combo.words[kDetail];
-        key.words[at++] = combo.words[kDetailKind];
-        break;
-      default:
-        break;
-    }
+    key.words[at++] = word_of(dimension);
+    if (dimension == Dimension::kDetail) key.words[at++] = combo.words[kDetailKind];
   }
   return key;
 }

@@ -38,7 +38,7 @@ void print_advice(const AdviceRow& row, std::size_t rank, std::ostream& out,
 
 void print_text(const Advice& advice, std::ostream& out, const TextStyle& style) {
   for (const std::string& sentence : advice.finding)
-    print_wrapped("", sentence, out, style, {.figures = true});
+    print_wrapped(sentence, out, style, {.figures = true});
   std::size_t rank = 0;
   for (const AdviceRow& row : advice.rows) print_advice(row, ++rank, out, style);
   for (const AdviceRow& row : advice.not_validated) print_advice(row, ++rank, out, style);

@@ -32,12 +32,10 @@ void print_side(std::string_view label, const std::vector<ComparedRecording>& si
 void print_method(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
   const std::size_t before = comparison.before.size(), after = comparison.after.size();
   out << '\n';
-  print_wrapped("",
-                "-: too little on one side to tell. cost: time per second in which the guest ran.",
+  print_wrapped("-: too little on one side to tell. cost: time per second in which the guest ran.",
                 out, style);
   if (comparison.method == Method::kNone) {
     print_wrapped(
-        "",
         fmt::format("The figures differ by this between these recordings. {} before and {} after "
                     "cannot tell whether other runs differ too: runs of the same guest also do. "
                     "Record at least {} runs of each side, better {} or more, in turns (trapline "
@@ -62,7 +60,7 @@ void print_method(const Comparison& comparison, std::ostream& out, const TextSty
     text += fmt::format(", and the largest t of {} splits of the runs, which both have to agree.",
                         grouped(comparison.splits));
   }
-  print_wrapped("", text, out, style);
+  print_wrapped(text, out, style);
 }
 
 }  // namespace

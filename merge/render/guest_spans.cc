@@ -141,12 +141,11 @@ Json worst_json(const GuestSpansExplained& spans) {
 void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style) {
   const Histogram& all = spans.all;
   print_wrapped(
-      "",
       fmt::format("{} intervals of {}: p50 {}, p99 {}, max {}", grouped(all.count()), spans.spec,
                   duration_text(all.percentile(500), false),
                   duration_text(all.percentile(990), false), duration_text(all.max(), false)),
       out, style, {.figures = true});
-  for (const std::string& clock : spans.clocks) print_wrapped("", "clock of " + clock, out, style);
+  for (const std::string& clock : spans.clocks) print_wrapped("clock of " + clock, out, style);
   out << '\n';
   print_tree(spans.tree, false, out, style);
   out << fmt::format("\nThe {} longest:\n", grouped(spans.worst.size()));
@@ -154,10 +153,10 @@ void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextS
     const ExplainedSpan& span = spans.worst[i];
     out << fmt::format("\n{}. At {}\n", i + 1, time_text(span.start_ns, false));
     print_tree(span.tree, false, out, style);
-    print_wrapped("", span.sentence, out, style, {.figures = true});
+    print_wrapped(span.sentence, out, style, {.figures = true});
     if (span.advice.empty()) continue;
-    print_wrapped("", span.advice, out, style);
-    print_wrapped("", '(' + span.source + ')', out, style);
+    print_wrapped(span.advice, out, style);
+    print_wrapped('(' + span.source + ')', out, style);
   }
   print_counters(spans, out, style);
 }
@@ -195,7 +194,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
                       const TextStyle& style) {
   out << fmt::format("{} intervals of {}, {} together\n", grouped(spans.all.count()), spans.spec,
                      duration_text(spans.all.total(), false));
-  for (const std::string& clock : spans.clocks) print_wrapped("", "clock of " + clock, out, style);
+  for (const std::string& clock : spans.clocks) print_wrapped("clock of " + clock, out, style);
   const std::size_t shown = top == 0 ? spans.groups.size() : std::min(top, spans.groups.size());
   Table table = span_table(std::span(spans.groups).first(shown));
   table.left_out = spans.groups.size() - shown;

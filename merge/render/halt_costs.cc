@@ -43,8 +43,7 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   }
   if (halts + unknown == 0 || report.cycles) return;
   if (unknown > halts) {
-    print_wrapped("",
-                  fmt::format("What another halt_poll_ns would change cannot be told: of {} {} the "
+    print_wrapped(fmt::format("What another halt_poll_ns would change cannot be told: of {} {} the "
                               "wake-up is not in the recording (sched:sched_waking).",
                               grouped(unknown), unknown == 1 ? "sleep" : "sleeps"),
                   out, style);
@@ -52,7 +51,6 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   }
   print_table(replay_table(sum_of_replays(costs)), "halt_poll_ns replayed", false, out, style);
   print_wrapped(
-      "",
       fmt::format("{} took {} as recorded. The polling interval doubles from 10 µs and {}.",
                   halts == 1 ? "1 halt was replayed; its wake-up"
                              : grouped(halts) + " halts were replayed; their wake-ups",
@@ -63,7 +61,6 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
       out, style);
   if (unknown == 0) return;
   print_wrapped(
-      "",
       fmt::format("{} left out, whose wake-up is not in the recording (sched:sched_waking).",
                   unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are"),
       out, style);

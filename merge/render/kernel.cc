@@ -15,7 +15,7 @@ void print_kernel(const Report& report, std::ostream& out, const TextStyle& styl
   const KernelReport& kernel = *report.kernel;
   if (!report.knows(State::kKernel)) {
     out << '\n';
-    print_wrapped("", "The kernel's time in exits was not recorded (kvm:kvm_exit).", out, style);
+    print_wrapped("The kernel's time in exits was not recorded (kvm:kvm_exit).", out, style);
     return;
   }
   const std::string_view who = report.knows(State::kUser) ? "The kernel" : "The kernel or QEMU";
@@ -23,11 +23,11 @@ void print_kernel(const Report& report, std::ostream& out, const TextStyle& styl
   print_table(kernel_table(kernel), fmt::format("{} {}, in", who, total), report.cycles, out,
               style);
   if (kernel.total_ns == 0 || kernel.untraced_ns != kernel.total_ns) return;
-  print_wrapped("",
-                "No event was recorded in it that tells more (record kvm, irq_vectors, "
-                "irq:softirq_entry, irq:softirq_exit, timer:hrtimer_expire_entry, "
-                "timer:hrtimer_expire_exit).",
-                out, style);
+  print_wrapped(
+      "No event was recorded in it that tells more (record kvm, irq_vectors, "
+      "irq:softirq_entry, irq:softirq_exit, timer:hrtimer_expire_entry, "
+      "timer:hrtimer_expire_exit).",
+      out, style);
 }
 
 namespace {
@@ -87,7 +87,7 @@ void print_kernel_samples(const Report& report, const KernelSampleReport& sample
     out << '\n';
   }
   for (const std::string& note : kernel_sample_notes(report, samples))
-    print_wrapped("", note, out, style);
+    print_wrapped(note, out, style);
 }
 
 }  // namespace trapline

@@ -47,7 +47,7 @@ void print_phases(const Report& report, const PhaseReport& phases, std::ostream&
                   const TextStyle& style) {
   if (phases.rows.empty()) return;
   print_table(phase_table(phases.rows, report), "Phases", report.cycles, out, style);
-  for (const std::string& phase : phases.never) print_wrapped("", phase_text(phase), out, style);
+  for (const std::string& phase : phases.never) print_wrapped(phase_text(phase), out, style);
   print_shares(report, phases.rows, out, style);
 }
 

@@ -29,7 +29,6 @@ void print_sources(const Report& report, std::ostream& out, const TextStyle& sty
     const std::string resolution =
         source.resolution_ns ? fmt::format(", resolution {} ns", *source.resolution_ns) : "";
     print_wrapped(
-        "",
         fmt::format("{}: {} events{}, clock {}{}",
                     source.path == kStandardInput ? "standard input" : printable(source.path),
                     grouped(source.events), report.is_window ? " read" : "",
@@ -54,7 +53,7 @@ void print_sources(const Report& report, std::ostream& out, const TextStyle& sty
 void print_finding(const Report& report, std::ostream& out, const TextStyle& style) {
   const std::string text = finding_text(report);
   if (text.empty()) return;
-  print_wrapped("", text, out, style, {.figures = true});
+  print_wrapped(text, out, style, {.figures = true});
 }
 
 // What is printed and does not heed which vCPUs were asked for.
@@ -71,14 +70,12 @@ std::string of_all_vcpus(const Report& report) {
 // What was asked for, and what else is told all the same.
 void print_selection(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.vcpus_asked.empty()) {
-    print_wrapped("",
-                  fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
+    print_wrapped(fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
                               report.vcpus_asked.text(), of_all_vcpus(report)),
                   out, style);
   }
   if (report.exits_asked.empty() || report.rows_of != RowsOf::kExits) return;
-  print_wrapped("",
-                fmt::format("Only exits with {} are in the rows, {} of {}; the vCPUs' times are "
+  print_wrapped(fmt::format("Only exits with {} are in the rows, {} of {}; the vCPUs' times are "
                             "those of all exits.",
                             report.exits_asked.text(), grouped(report.exits_in_rows),
                             grouped(report.all_exits)),
@@ -160,7 +157,6 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
               style);
   if (report.vcpus.size() > kMostVcpuRows) {
     print_wrapped(
-        "",
         fmt::format(
             "{} vCPUs with fewer {} are not shown (--by vm sums those of each VM, --vm shows one).",
             report.vcpus.size() - kMostVcpuRows, name_of(report.rows_of)),
@@ -168,7 +164,6 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
   }
   if (calls) {
     print_wrapped(
-        "",
         "The time elsewhere is in functions that were not recorded, before the first call "
         "and after the last.",
         out, style);
@@ -305,20 +300,19 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
   if (report.irqs->empty()) {
     out << '\n';
     if (report.irq_events.empty()) {
-      print_wrapped("",
-                    "No interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, "
-                    "kvm_apic_accept_irq, kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq).",
-                    out, style);
+      print_wrapped(
+          "No interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, "
+          "kvm_apic_accept_irq, kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq).",
+          out, style);
     } else {
       print_wrapped(
-          "",
           fmt::format("No interrupt was followed to the guest. Recorded: {}.", report.irq_events),
           out, style);
     }
     return;
   }
   print_table(irq_table(report), "Interrupts", report.cycles, out, style);
-  print_wrapped("", report.irq_stages, out, style);
+  print_wrapped(report.irq_stages, out, style);
   if (report.irqs_coalesced != 0) {
     out << fmt::format("{} interrupt{} raised again while {} pending.\n",
                        grouped(report.irqs_coalesced),

@@ -84,6 +84,10 @@ struct Emphasis {
 // Breaks the text at blanks; further lines begin under its first word.
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
                    const TextStyle& style, const Emphasis& emphasis = {});
+inline void print_wrapped(const std::string& text, std::ostream& out, const TextStyle& style,
+                          const Emphasis& emphasis = {}) {
+  print_wrapped({}, text, out, style, emphasis);
+}
 
 // Below a table: how many rows --top left out of it; nothing where it left none out.
 void print_left_out(std::size_t rows, std::ostream& out);

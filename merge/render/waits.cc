@@ -23,16 +23,15 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
                                          vcpu_text(row.vcpu), row.tid);
     out << '\n';
     if (!report.model.sched_switch) {
-      print_wrapped("", name + ": what was stolen from it was not recorded (sched:sched_switch).",
-                    out, style);
+      print_wrapped(name + ": what was stolen from it was not recorded (sched:sched_switch).", out,
+                    style);
       continue;
     }
     if (row.by.rows.empty()) {
-      print_wrapped("", name + ": nothing was stolen from it, as far as was recorded.", out, style);
+      print_wrapped(name + ": nothing was stolen from it, as far as was recorded.", out, style);
       continue;
     }
     print_wrapped(
-        "",
         fmt::format("{}: for {} of {} ({}), in {} waits, it was runnable and did not run.", name,
                     duration_text(row.by.total_ns, report.cycles),
                     duration_text(report.end_ns - report.start_ns, report.cycles),
@@ -51,12 +50,11 @@ void print_waits(const Report& report, std::ostream& out, const TextStyle& style
     if (!report.knows(State::kPreempted)) {
       out << '\n';
       print_wrapped(
-          "", "Whether a vCPU was preempted or blocked was not recorded (sched:sched_switch).", out,
+          "Whether a vCPU was preempted or blocked was not recorded (sched:sched_switch).", out,
           style);
     } else if (waits.preempted.rows.empty() && waits.blocked.rows.empty()) {
       out << '\n';
-      print_wrapped("",
-                    "No vCPU was preempted or blocked inside its exits, as far as was recorded.",
+      print_wrapped("No vCPU was preempted or blocked inside its exits, as far as was recorded.",
                     out, style);
     }
     const auto print = [&](std::string_view title, const WaitRows& rows) {

@@ -180,6 +180,13 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= text.size(); at += parts.back().size() + 1)
+    parts.push_back(text.substr(at, text.find(separator, at) - at));
+  return parts;
+}
+
 std::string_view take_word(std::string_view& line) {
   const std::size_t start = std::min(line.find_first_not_of(" \t"), line.size());
   line.remove_prefix(start);

@@ -62,6 +62,9 @@ inline std::string_view take_line(std::string_view& text) {
   return line;
 }
 
+// What stands between the separators; one empty part of an empty text.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
 // What comes after the last slash of a path.
 [[nodiscard]] constexpr std::string_view basename_of(std::string_view path) {
   return path.substr(path.rfind('/') + 1);

@@ -3,13 +3,10 @@
 // reads it); with COMMAND OPTION WORDS... the values that only this machine, or a recording among
 // the words, can tell.
 #include <fmt/format.h>
-#include <pwd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <set>
 
 #include "backend_ftrace/base/text.h"
@@ -40,14 +37,8 @@ Values lines_of(const std::string& path) {
 
 // Of "reason, detail, …".
 Values values_of(std::string_view list) {
-  Values values(1);
-  for (const char c : list) {
-    if (c == ',') {
-      values.emplace_back();
-    } else if (c != ' ') {
-      values.back() += c;
-    }
-  }
+  Values values;
+  for (const std::string_view value : split(list, ',')) values.emplace_back(trimmed(value));
   return values;
 }
 
@@ -82,18 +73,12 @@ Values fixed_values(const std::string& command, const std::string& option,
     if (one.option == option && (one.command.empty() || one.command == command))
       return values_of(one.values);
   }
-  Values values;
-  for (std::size_t from = 0; argument.find('|') != std::string::npos && from <= argument.size();) {
-    const std::size_t to = std::min(argument.find('|', from), argument.size());
-    values.push_back(argument.substr(from, to - from));
-    from = to + 1;
-  }
-  return values;
+  const auto values = split(argument, '|');
+  return values.size() == 1 ? Values() : Values(values.begin(), values.end());
 }
 
 InputOptions recordings_among(const Values& words) {
   InputOptions input;
-  std::error_code error;
   for (const std::string& word : words) {
     if (!word.starts_with('-') && kind_of_source(word)) input.paths.push_back(word);
   }
@@ -155,16 +140,10 @@ Values request_starts(const Values& words) {
 
 Values clocks(const Values&) {
   Values values;
-  for (const std::string& line : lines_of(std::string(kTracing) + "/trace_clock")) {
-    std::string word;
-    for (const char c : line + ' ') {
-      if (c == '[' || c == ']') continue;
-      if (c != ' ') {
-        word += c;
-      } else if (!word.empty()) {
-        values.push_back(std::exchange(word, ""));
-      }
-    }
+  for (std::string& line : lines_of(std::string(kTracing) + "/trace_clock")) {
+    std::erase_if(line, [](char c) { return c == '[' || c == ']'; });
+    for (const std::string_view word : split(line, ' '))
+      if (!word.empty()) values.emplace_back(word);
   }
   return values;
 }
@@ -281,10 +260,9 @@ void add_complete(CLI::App& app, int&) {
     if (words->size() < 2) return print_table(app);
     const Asked* one = asked((*words)[0], (*words)[1]);
     if (one == nullptr) return;
-    Values values = one->values(Values(words->begin() + 2, words->end()));
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    for (const std::string& value : values) fmt::print("{}\n", printable(value));
+    const Values values = one->values(Values(words->begin() + 2, words->end()));
+    for (const std::string& value : std::set(values.begin(), values.end()))
+      fmt::print("{}\n", printable(value));
   });
 }
 

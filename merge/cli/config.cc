@@ -65,16 +65,6 @@ std::string place(const std::string& file, const toml::source_region& at) {
   return fmt::format("{}:{}", file, at.begin.line);
 }
 
-std::vector<std::string> parts(const std::string& text, char separator) {
-  std::vector<std::string> found;
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t to = std::min(text.find(separator, from), text.size());
-    if (to > from) found.push_back(text.substr(from, to - from));
-    from = to + 1;
-  }
-  return found;
-}
-
 Result<std::vector<std::string>> values_of(const Setting& setting, const toml::node& node,
                                            const std::string& at) {
   const auto wrong = [&](std::string_view example) {
@@ -136,7 +126,12 @@ void read_environment(Config& config) {
   for (Setting& setting : config.settings) {
     const std::string text = environment(std::string(setting.variable).c_str());
     if (text.empty()) continue;
-    setting.values = setting.kind == SettingKind::kList ? parts(text, ':') : std::vector{text};
+    setting.values = {text};
+    if (setting.kind == SettingKind::kList) {
+      const auto parts = split(text, ':');
+      setting.values.assign(parts.begin(), parts.end());
+      std::erase(setting.values, "");
+    }
     setting.origin = setting.variable;
   }
   // NO_COLOR is the environment's word as well, unless it has the more exact one.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/compare/compare_sink.h"
 #include "merge/pass/distinct_runs.h"
 
@@ -163,16 +164,9 @@ Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& rec
 }  // namespace
 
 std::vector<std::string> files_of(const std::string& recording) {
-  std::vector<std::string> files;
-  std::string_view rest = recording;
-  while (!is_there(recording)) {
-    const auto comma = rest.find(',');
-    if (comma == std::string_view::npos) break;
-    files.emplace_back(rest.substr(0, comma));
-    rest.remove_prefix(comma + 1);
-  }
-  files.emplace_back(rest);
-  return files;
+  if (is_there(recording)) return {recording};
+  const auto files = split(recording, ',');
+  return {files.begin(), files.end()};
 }
 
 namespace {

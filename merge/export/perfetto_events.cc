@@ -11,12 +11,8 @@ using perfetto::Annotation;
 
 // "Linux NAME RELEASE VERSION… MACHINE" as trace-cmd writes it.
 std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const auto blank = std::min(text.find(' '), text.size());
-    if (blank != 0) words.push_back(text.substr(0, blank));
-    text.remove_prefix(std::min(blank + 1, text.size()));
-  }
+  std::vector<std::string_view> words = split(text, ' ');
+  std::erase(words, std::string_view());
   return words;
 }
 

@@ -153,8 +153,7 @@ void SessionFeed::look_at_threads(std::span<const ThreadId>) {
   if (auto text = folder ? folder->read("raw/cmdlines") : tl::unexpected(folder.error())) {
     cmdlines_ = std::move(*text);
     for (std::string_view rest = cmdlines_; !rest.empty();) {
-      const auto line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      const auto line = take_line(rest);
       const auto blank = line.find(' ');
       const auto tid = parse_number(line.substr(0, blank));
       if (!tid || blank == std::string_view::npos) continue;

@@ -12,25 +12,6 @@ namespace {
 
 constexpr std::string_view kV1 = "cpu:";
 
-template <typename Take>
-void each_line(std::string_view text, Take&& take) {
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    take(line);
-  }
-}
-
-std::vector<std::string_view> split(std::string_view text, char by) {
-  std::vector<std::string_view> words;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(by, at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return words;
-}
-
 bool has_cpu(std::string_view controllers) {
   const auto names = split(controllers, ',');
   return std::find(names.begin(), names.end(), "cpu") != names.end();
@@ -40,15 +21,16 @@ bool has_cpu(std::string_view controllers) {
 
 std::optional<Throttled> parse_cpu_stat(std::string_view text) {
   std::optional<std::uint64_t> times, ns;
-  each_line(text, [&](std::string_view line) {
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
     const std::size_t blank = line.find(' ');
-    if (blank == std::string_view::npos) return;
+    if (blank == std::string_view::npos) continue;
     const auto value = parse_number(line.substr(blank + 1));
     const std::string_view key = line.substr(0, blank);
     if (key == "nr_throttled") times = value;
     if (key == "throttled_time") ns = value;
     if (key == "throttled_usec" && value) ns = *value * 1000;
-  });
+  }
   if (!times || !ns) return std::nullopt;
   return Throttled{*times, *ns};
 }
@@ -56,14 +38,15 @@ std::optional<Throttled> parse_cpu_stat(std::string_view text) {
 // "4:cpu,cpuacct:/a" of v1; "0::/a" of v2, which has the controller where no v1 line does.
 std::string cpu_cgroup_of(std::string_view proc_cgroup) {
   std::string v1, v2;
-  each_line(proc_cgroup, [&](std::string_view line) {
+  while (!proc_cgroup.empty()) {
+    const std::string_view line = take_line(proc_cgroup);
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string_view::npos || second == std::string_view::npos) return;
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const std::string path(line.substr(second + 1));
     if (controllers.empty()) v2 = path;
     if (has_cpu(controllers)) v1 = std::string(kV1) + path;
-  });
+  }
   const std::string& found = v1.empty() ? v2 : v1;
   if (found.ends_with('/')) return {};
   const bool outside = found.find("/..") != std::string::npos;  // of this cgroup namespace
@@ -73,13 +56,13 @@ std::string cpu_cgroup_of(std::string_view proc_cgroup) {
 // "36 25 0:31 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct": whole hierarchies
 // only, not a part that is mounted elsewhere.
 Cgroups::Cgroups(std::string_view mountinfo) {
-  each_line(mountinfo, [this](std::string_view line) {
-    const auto words = split(line, ' ');
+  while (!mountinfo.empty()) {
+    const auto words = split(take_line(mountinfo), ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
-    if (words.size() < 5 || words.end() - dash < 4 || words[3] != "/") return;
+    if (words.size() < 5 || words.end() - dash < 4 || words[3] != "/") continue;
     if (dash[1] == "cgroup2" && v2_.empty()) v2_ = words[4];
     if (dash[1] == "cgroup" && has_cpu(dash[3]) && v1_.empty()) v1_ = words[4];
-  });
+  }
 }
 
 Cgroups::Cgroups() : Cgroups(read_text("/proc/self/mountinfo").value_or("")) {}

@@ -24,6 +24,7 @@ extern "C" {  // glibc 2.36's header has none
 #include "backend_ftrace/base/descriptors.h"
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/inherited.h"
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
 
 namespace trapline::record {
@@ -148,11 +149,9 @@ Result<std::string> find_program(const std::string& word) {
   }
   const char* variable = std::getenv("PATH");
   const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
-  for (std::size_t from = 0; from <= path.size();) {
-    const std::size_t end = std::min(path.find(':', from), path.size());
-    const std::string file = path.substr(from, end - from) + "/" + word;
+  for (const std::string_view folder : split(path, ':')) {
+    const std::string file = std::string(folder) + "/" + word;
     if (usable(file)) return file;
-    from = end + 1;
   }
   return fail(ErrorKind::kNoSuchProgram, "{}: there is no such program in PATH", word);
 }

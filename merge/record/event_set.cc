@@ -178,8 +178,7 @@ std::span<const char* const> stall_events() { return kStallEvents; }
 std::vector<EventName> enabled_events(std::string_view text) {
   std::vector<EventName> events;
   while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto line = take_line(text);
     const auto colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     events.push_back({std::string(line.substr(0, colon)), std::string(line.substr(colon + 1))});

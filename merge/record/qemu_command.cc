@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -170,14 +171,12 @@ std::vector<std::string> parts_of(const std::string& value) {
 std::optional<NamedPlugin> named_plugin(const std::vector<std::string>& words) {
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     if (!is_option(words[i], "-plugin")) continue;
-    std::string_view value = words[i + 1];
-    std::string_view file = value.substr(0, value.find(','));
+    const auto parts = split(words[i + 1], ',');
+    std::string_view file = parts.front();
     if (file.starts_with("file=")) file.remove_prefix(5);
     if (!file.ends_with("libtrapline_plugin.so")) continue;
     NamedPlugin named{i + 1};
-    while (value.find(',') != std::string_view::npos) {
-      value.remove_prefix(value.find(',') + 1);
-      const std::string_view part = value.substr(0, value.find(','));
+    for (const std::string_view part : std::span(parts).subspan(1)) {
       named.has_out |= part.starts_with("out=");
       named.has_instance |= part.starts_with("instance=");
       if (!part.starts_with("output=")) continue;

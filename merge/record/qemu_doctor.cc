@@ -20,10 +20,7 @@ constexpr std::size_t kBlock = 1 << 20;
 
 std::string first_in_path(const std::string& prefix) {
   const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
     std::error_code error;
     std::string first;
     for (const auto& entry : fs::directory_iterator(fs::path(folder), error)) {

@@ -115,10 +115,8 @@ std::string in_quotes(std::string_view text) {
 
 // "a" of "x,id=a,y".
 std::string part_of(std::string_view value, std::string_view key) {
-  while (!value.empty()) {
-    const auto part = value.substr(0, value.find(','));
+  for (const std::string_view part : split(value, ',')) {
     if (part.starts_with(key)) return std::string(part.substr(key.size()));
-    value.remove_prefix(std::min(part.size() + 1, value.size()));
   }
   return {};
 }

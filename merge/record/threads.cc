@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "backend_ftrace/base/text.h"
@@ -94,8 +93,7 @@ bool ThreadTable::update() {
 
 void ThreadTable::add_names(std::string_view saved_cmdlines) {
   while (!saved_cmdlines.empty()) {
-    const auto line = saved_cmdlines.substr(0, saved_cmdlines.find('\n'));
-    saved_cmdlines.remove_prefix(std::min(saved_cmdlines.size(), line.size() + 1));
+    const auto line = take_line(saved_cmdlines);
     const auto blank = line.find(' ');
     const auto tid = parse_number(line.substr(0, blank));
     if (!tid || blank == std::string_view::npos || line.substr(blank + 1) == "<...>") continue;

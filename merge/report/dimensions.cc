@@ -65,17 +65,15 @@ std::string dimension_names() {
 
 Result<std::vector<Dimension>> parse_dimensions(std::string_view text, std::string_view alone) {
   std::vector<Dimension> dimensions;
-  while (true) {
-    const auto comma = text.find(',');
-    auto dimension = parse_dimension(trimmed(text.substr(0, comma)), alone);
+  for (const std::string_view name : split(text, ',')) {
+    auto dimension = parse_dimension(trimmed(name), alone);
     if (!dimension) return tl::unexpected(std::move(dimension).error());
     if (std::find(dimensions.begin(), dimensions.end(), *dimension) != dimensions.end()) {
-      return fail(ErrorKind::kUsage, "--by: '{}' is named twice", text.substr(0, comma));
+      return fail(ErrorKind::kUsage, "--by: '{}' is named twice", name);
     }
     dimensions.push_back(*dimension);
-    if (comma == std::string_view::npos) return dimensions;
-    text.remove_prefix(comma + 1);
   }
+  return dimensions;
 }
 
 }  // namespace trapline

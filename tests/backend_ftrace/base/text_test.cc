@@ -42,6 +42,14 @@ TEST(Nearest, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(nearest("xyz", kNames), "");
 }
 
+TEST(Split, EmptyPartsStay) {
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(split("a,bc,,d", ','), (Parts{"a", "bc", "", "d"}));
+  EXPECT_EQ(split("a,", ','), (Parts{"a", ""}));
+  EXPECT_EQ(split("a", ','), Parts{"a"});
+  EXPECT_EQ(split("", ','), Parts{""});
+}
+
 TEST(ShellText, AWordThatAShellWouldChangeIsQuoted) {
   EXPECT_EQ(shell_text({"trapline", "report", "run.1/a_b"}), "trapline report run.1/a_b");
   EXPECT_EQ(shell_text({"a b", "", "it's", "$x"}), "'a b' '' 'it'\\''s' '$x'");

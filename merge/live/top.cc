@@ -80,12 +80,11 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
     // Live, a VM may start later; of a recording its end tells.
     if (watching->live() == nullptr || told) return;
     const auto known = watching->engine().check_names();
-    if (!known && !std::exchange(told, true) && options.say) options.say(known.error().message);
+    if (!known && !std::exchange(told, true)) options.say(known.error().message);
   });
   if (!watch) return tl::unexpected(std::move(watch).error());
   watching = watch->get();
-  for (const std::string& sentence : watching->engine().input().missing)
-    if (options.say) options.say(sentence);
+  for (const std::string& sentence : watching->engine().input().missing) options.say(sentence);
   if (auto taken = signals.opened(); !taken) return taken;
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
@@ -94,11 +93,9 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
       running = wait(signals.fd(), *watching, false, *more ? 0 : kTickMs);
   }
   const Engine& engine = watching->engine();
-  if (engine.pipeline().exits().lacks_entries() && options.say)
-    options.say(no_entries(engine.timeline()).message);
-  if (watching->has_ended() && watching->live() != nullptr && options.say) {
+  if (engine.pipeline().exits().lacks_entries()) options.say(no_entries(engine.timeline()).message);
+  if (watching->has_ended() && watching->live() != nullptr)
     options.say(watching->live()->feed().last_words());
-  }
   return written;
 }
 

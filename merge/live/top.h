@@ -23,7 +23,8 @@ struct TopOptions {
   std::uint64_t count = 0;  // intervals of --batch and --prometheus; 0: until it ends
   std::uint64_t save_ns = 60'000'000'000;  // of the last that the screen's w saves
   std::size_t ring_bytes = 8u << 20;
-  std::function<void(const std::string&)> say;  // a line for the user
+  // A line for the user.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 // Until the user or a signal ends it, or there is nothing more. Nothing of it stays in tracefs.

@@ -57,9 +57,7 @@ class FlightRecorder {
   [[nodiscard]] Result<std::string> write_snapshot(const std::string& asked_by,
                                                    const std::string& why);
   void say_snapshot(const std::string& path, const Session& session) const;
-  void say(const std::string& line) const {
-    if (options_.say) options_.say(line);
-  }
+  void say(const std::string& line) const { options_.say(line); }
 
   const RecordOptions& options_;
   std::optional<FlightStore> store_;

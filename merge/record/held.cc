@@ -38,9 +38,7 @@ class Held {
   }
   void describe();
   void tell(std::uint64_t written) const;
-  void say(const std::string& line) const {
-    if (options_.say) options_.say(line);
-  }
+  void say(const std::string& line) const { options_.say(line); }
 
   const RecordOptions& options_;
   Instance instance_;

@@ -83,8 +83,9 @@ struct RecordOptions {
   std::optional<FlightWish> flight;
   bool follow = false;  // others read it while it grows: pages go to disk ten times a second
   std::string trapline_version;
-  std::shared_ptr<QemuMonitor> monitor;         // of process `pid`, a QEMU: for its events
-  std::function<void(const std::string&)> say;  // a line for the user
+  std::shared_ptr<QemuMonitor> monitor;  // of process `pid`, a QEMU: for its events
+  // A line for the user.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 // Records; the exit status is the command's, or 1 where the recording itself was cut short. An

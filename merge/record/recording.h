@@ -56,9 +56,7 @@ class Recording {
   void look_at_instance();
   [[nodiscard]] std::map<std::string, std::string> texts();
 
-  void say(const std::string& line) const {
-    if (options_.say) options_.say(line);
-  }
+  void say(const std::string& line) const { options_.say(line); }
 
   static constexpr unsigned kSyncs = 2;         // in a second: pages go to the disk
   static constexpr unsigned kFollowTicks = 10;  // in a second, where others read the session

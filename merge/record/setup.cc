@@ -126,9 +126,7 @@ Result<unsigned> count_cpus(const Instance& instance) {
 Result<ReadyInstance> make_instance(const RecordOptions& options) {
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  for (const std::string& line : remove_leftovers(*root)) {
-    if (options.say) options.say(line);
-  }
+  for (const std::string& line : remove_leftovers(*root)) options.say(line);
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // one that is off has no buffer
   const auto cpus = static_cast<std::uint64_t>(std::max(online, 1L));
   if (auto checked = check_buffer_size(options.buffer_kb, cpus, available_memory_kb()); !checked) {

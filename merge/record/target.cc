@@ -155,14 +155,10 @@ void copy_companions(const Folder& session, const RecordOptions& options, const 
     }
   };
   const auto say = [&](const Result<void>& done, const std::string& file) {
-    if (!done && options.say) {
-      options.say(fmt::format("{}: not copied: {}", file, done.error().message));
-    }
+    if (!done) options.say(fmt::format("{}: not copied: {}", file, done.error().message));
   };
   if (!target.symbols.empty()) {
-    if (auto made = session.make_folder("symbols"); !made && options.say) {
-      options.say(made.error().message);
-    }
+    if (auto made = session.make_folder("symbols"); !made) options.say(made.error().message);
   }
   for (const std::string& file : target.symbols) {
     say(copy(file, "symbols/" + fs::path(file).filename().string()), file);

@@ -33,8 +33,7 @@ volatile int running_pipe = -1;
 // NOLINTEND(*-avoid-non-const-global-variables)
 
 void wait_for(pid_t pid) {
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  (void)uninterrupted([pid] { return ::waitpid(pid, nullptr, 0); });
 }
 
 // The pager has the terminal until the user leaves it.

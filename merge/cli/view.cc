@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/cli/common.h"
 #include "merge/render/page/page_data.h"
@@ -35,12 +35,8 @@ Result<std::string> write_temporary(const std::string& text) {
   if (file.get() < 0) {
     return fail("{}: cannot create a file there: {}; name one with -o", path, std::strerror(errno));
   }
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail("{}: cannot be written: {}", path, std::strerror(errno));
-    done += static_cast<std::size_t>(n);
-  }
+  auto written = write_all(file.get(), text, path + ": cannot be written");
+  if (!written) return tl::unexpected(std::move(written).error());
   return path;
 }
 

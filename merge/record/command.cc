@@ -25,6 +25,7 @@ extern "C" {  // glibc 2.36's header has none
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/inherited.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/uninterrupted.h"
 #include "backend_ftrace/clock.h"
 
 namespace trapline::record {
@@ -179,10 +180,8 @@ Result<void> Command::start() {
   gate_.reset();
   child_.let_go();  // from here on it is its own master
   Verdict told{};
-  ssize_t size = 0;
-  do {
-    size = ::read(child_.output().get(), &told, sizeof told);
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size =
+      uninterrupted([&] { return ::read(child_.output().get(), &told, sizeof told); });
   child_.output().reset();
   if (size != static_cast<ssize_t>(sizeof told)) return {};
   told.step[sizeof told.step - 1] = '\0';

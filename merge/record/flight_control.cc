@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/uninterrupted.h"
 #include "merge/session/session_folder.h"
 
 namespace trapline::record {
@@ -32,11 +33,7 @@ sockaddr_un address_in(int folder) {
 
 bool wait_for(int fd, int timeout_ms) {
   pollfd polled{fd, POLLIN, 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&polled, 1, timeout_ms);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0;
+  return uninterrupted([&] { return ::poll(&polled, 1, timeout_ms); }) > 0;
 }
 
 bool asks(int client) {

@@ -122,18 +122,6 @@ Result<int> FlightRecorder::run() {
   return 0;
 }
 
-int FlightRecorder::wait_ms() const {
-  std::uint64_t next = ~std::uint64_t{0};
-  for (const std::uint64_t time : {deadline_, due_}) {
-    if (time != 0) next = std::min(next, time);
-  }
-  const std::uint64_t now = read_clock(ClockId::kMono);
-  if (next == ~std::uint64_t{0}) return -1;
-  return now >= next
-             ? 0
-             : static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
-}
-
 Result<void> FlightRecorder::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kControl, kStreams };
   std::vector<pollfd> polled(kStreams + pages_->size());
@@ -145,7 +133,8 @@ Result<void> FlightRecorder::loop() {
     polled[kStreams + i] = {pages_->fd(i), POLLIN, 0};
   }
   while (running_) {
-    if (::poll(polled.data(), polled.size(), wait_ms()) < 0 && errno != EINTR) break;
+    const int wait = wait_ms({deadline_, due_});
+    if (::poll(polled.data(), polled.size(), wait) < 0 && errno != EINTR) break;
     const auto is_ready = [](const pollfd& file) { return file.revents != 0; };
     if (std::any_of(polled.begin() + kStreams, polled.end(), is_ready)) {
       if (auto read = pages_->read(); !read) return tl::unexpected(read.error());

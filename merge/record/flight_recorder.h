@@ -50,7 +50,6 @@ class FlightRecorder {
   void on_signal();
   void look_at_names();
   void look_for_hit();
-  [[nodiscard]] int wait_ms() const;
 
   // The path of the snapshot's session.
   [[nodiscard]] Result<std::string> snapshot(const std::string& asked_by, const std::string& why);

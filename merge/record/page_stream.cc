@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/descriptors.h"
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/uninterrupted.h"
 
 namespace trapline::record {
 
@@ -104,10 +105,8 @@ Result<void> PageStream::flush(const PagePipe& pipe, bool all) {
 }
 
 Result<bool> PageStream::read_page(std::span<std::byte> page) {
-  ssize_t size = 0;
-  do {
-    size = ::read(source_.get(), page.data(), page.size());
-  } while (size < 0 && errno == EINTR);
+  const ssize_t size =
+      uninterrupted([&] { return ::read(source_.get(), page.data(), page.size()); });
   if (size == 0 || (size < 0 && errno == EAGAIN)) return false;
   if (size < 0) return fail("{}: {}", source_path_, std::strerror(errno));
   // A short read leaves out the page's unused end.

@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
+#include "merge/record/setup.h"
 #include "merge/record/summary.h"
 #include "merge/session/finish.h"
 
@@ -190,15 +191,6 @@ void Recording::look_early() {
   next_look_ = age < kSecond ? now + std::max(age, kFirstLook) : 0;
 }
 
-int Recording::wait_ms() const {
-  std::uint64_t next = deadline_ == 0 ? next_look_ : deadline_;
-  if (next_look_ != 0) next = std::min(next, next_look_);
-  if (next == 0) return -1;
-  const std::uint64_t now = read_clock(ClockId::kMono);
-  if (now >= next) return 0;
-  return static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
-}
-
 void Recording::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
   std::vector<pollfd> polled(kStreams + streams_->size());
@@ -209,7 +201,8 @@ void Recording::loop() {
     for (std::size_t i = 0; i < streams_->size(); ++i) {
       polled[kStreams + i] = {tracing_ ? streams_->fd(i) : -1, POLLIN, 0};
     }
-    if (::poll(polled.data(), polled.size(), wait_ms()) < 0 && errno != EINTR) break;
+    const int wait = wait_ms({deadline_, next_look_});
+    if (::poll(polled.data(), polled.size(), wait) < 0 && errno != EINTR) break;
     for (std::size_t i = 0; i < streams_->size(); ++i) {
       if (polled[kStreams + i].revents != 0) drain(i);
     }

@@ -45,7 +45,6 @@ class Recording {
   [[nodiscard]] bool look_at_threads();
   void close_samples();
   void look_early();
-  [[nodiscard]] int wait_ms() const;
   void drain(std::size_t cpu);
   void cut_short(const Error& error);
   void stop_tracing();

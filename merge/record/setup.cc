@@ -279,4 +279,14 @@ UniqueFd open_ticks(std::uint64_t period_ns) {
   return fd;
 }
 
+int wait_ms(std::initializer_list<std::uint64_t> times) {
+  std::uint64_t next = ~std::uint64_t{0};
+  for (const std::uint64_t time : times)
+    if (time != 0) next = std::min(next, time);
+  if (next == ~std::uint64_t{0}) return -1;
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (now >= next) return 0;
+  return static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
+}
+
 }  // namespace trapline::record

@@ -1,6 +1,7 @@
 // Small steps of a recording's start, each one thing of the kernel's.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -65,5 +66,7 @@ struct ReadyInstance {
 // SIGPIPE and SIGXFSZ (a file as large as its limit) are ignored for good.
 [[nodiscard]] Result<UniqueFd> open_signals(std::initializer_list<int> more = {});
 [[nodiscard]] UniqueFd open_ticks(std::uint64_t period_ns);  // readable once in it
+// For poll(): until the first of these times of CLOCK_MONOTONIC, of which 0 is none.
+[[nodiscard]] int wait_ms(std::initializer_list<std::uint64_t> times);
 
 }  // namespace trapline::record

@@ -57,7 +57,7 @@ struct Fixed {
 const std::vector<Fixed>& fixed() {
   static const std::vector<Fixed> kFixed = {
       {"", "--by", "span," + dimension_names()},
-      {"", "--sort", "total,count,mean,max,p99,key"},
+      {"", "--sort", fmt::format("{}", fmt::join(kSortNames, ","))},
       {"explain", "--around", "max"},
       {"timeline", "--around", "max"},
       {"export", "--rows", std::string(kRowsValues)},

@@ -33,11 +33,10 @@ Engine::Engine(Input input, EngineOptions options, OnFrame on_frame)
       timeline_(std::move(input_.sources)),
       known_(input_.processes) {
   options_.frames.requests &= input_.capabilities.markers;
-  start_pipeline(input_.capabilities);
+  start_pipeline();
 }
 
-void Engine::start_pipeline(const Capabilities& capabilities) {
-  capabilities_ = input_.capabilities = capabilities;
+void Engine::start_pipeline() {
   auto maker = std::make_unique<FrameMaker>(options_.frames);
   if (maker_) maker->take_over(*maker_);
   pipeline_.reset();
@@ -73,7 +72,7 @@ void Engine::begin_at(const Event& event) {
   };
   from_ = absolute(options_.which.from);
   to_ = absolute(options_.which.to);
-  if (from_ || to_) start_pipeline(capabilities_);
+  if (from_ || to_) start_pipeline();
   if (from_) first_ = std::max(*first_, Timestamp(from_->ns));
   maker_->start(*first_);
   frame_end_ = later(*first_, options_.interval_ns);
@@ -152,7 +151,7 @@ void Engine::close(Timestamp end) {
   frame_end_ = later(end, options_.interval_ns);
   rows_ += frame.vcpus.size() + 1;
   on_frame_(std::move(frame));
-  if (!model_is_fixed_) look_at_model();
+  look_at_model();
 }
 
 Result<void> Engine::check_names() const {
@@ -169,19 +168,12 @@ Result<void> Engine::check_names() const {
 
 // A recording was sampled before; a live source has seen something new, or has not.
 void Engine::look_at_model() {
-  Capabilities now = capabilities_;
-  for (std::size_t i = 0; i < timeline_.size(); ++i) {
-    const Capabilities seen = timeline_.source(i).capabilities();
-    if (i == 0) {
-      now = seen;
-    } else {
-      now.merge(seen);
-    }
-  }
-  const bool same =
-      now.kvm_exit == capabilities_.kvm_exit && now.run_ioctl == capabilities_.run_ioctl;
-  if (timeline_.size() != 1 || same) return;
-  start_pipeline(now);
+  if (timeline_.size() != 1) return;
+  const Capabilities now = timeline_.source(0).capabilities();
+  Capabilities& known = input_.capabilities;
+  if (now.kvm_exit == known.kvm_exit && now.run_ioctl == known.run_ioctl) return;
+  known = now;
+  start_pipeline();
   ++model_changes_;
 }
 

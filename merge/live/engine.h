@@ -66,7 +66,7 @@ class Engine {
   [[nodiscard]] Result<void> check_names() const;
 
  private:
-  void start_pipeline(const Capabilities& capabilities);
+  void start_pipeline();
   void begin_at(const Event& event);
   void close(Timestamp end);
   bool close_next(Timestamp until, bool free);
@@ -77,7 +77,6 @@ class Engine {
   EngineOptions options_;
   OnFrame on_frame_;
   Timeline timeline_;
-  Capabilities capabilities_;
   std::unique_ptr<FrameMaker> maker_;
   std::unique_ptr<Pipeline> pipeline_;
   std::optional<ExitMatcher> matcher_;  // where not all exits are asked for
@@ -85,7 +84,7 @@ class Engine {
   std::optional<Naming> naming_;
   Processes known_, processes_;  // processes_: with those of the pipeline
   Event next_;
-  bool has_next_ = false, model_is_fixed_ = false, caught_up_ = false;
+  bool has_next_ = false, caught_up_ = false;
   std::optional<Timestamp> first_;
   Timestamp frame_end_, last_;
   std::uint64_t taken_ = 0, rows_ = 0;  // events, and rows of vCPUs in all frames

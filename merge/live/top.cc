@@ -37,26 +37,16 @@ bool wait(int signals, const Watch& watch, bool keys, int milliseconds) {
 
 // Signals are taken over before an instance is made, which has to be removed. To open a recording
 // makes nothing, and may take its time: until then they end the program by themselves.
-class Signals {
- public:
-  [[nodiscard]] Result<void> begin(const TopOptions& options) {
-    return options.input.paths.empty() ? take_over() : Result<void>();
-  }
-  [[nodiscard]] Result<void> opened() { return fd_ ? Result<void>() : take_over(); }
-  [[nodiscard]] int fd() const { return fd_.get(); }
-
- private:
-  [[nodiscard]] Result<void> take_over() {
-    auto signals = record::open_signals();
-    if (!signals) return tl::unexpected(std::move(signals).error());
-    fd_ = std::move(*signals);
-    return {};
-  }
-  UniqueFd fd_;
-};
+Result<void> take_over(UniqueFd& signals) {
+  if (signals) return {};
+  auto taken = record::open_signals();
+  if (!taken) return tl::unexpected(std::move(taken).error());
+  signals = std::move(*taken);
+  return {};
+}
 
 // --batch and --prometheus: as fast as it comes.
-Result<void> run_batch(const TopOptions& options, Signals& signals) {
+Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   std::optional<PrometheusFile> prometheus;
   if (!options.prometheus.empty()) prometheus.emplace(options.prometheus);
   Watch* watching = nullptr;
@@ -85,12 +75,12 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
   if (!watch) return tl::unexpected(std::move(watch).error());
   watching = watch->get();
   for (const std::string& sentence : watching->engine().input().missing) options.say(sentence);
-  if (auto taken = signals.opened(); !taken) return taken;
+  if (auto taken = take_over(signals); !taken) return taken;
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
     if (!more) return tl::unexpected(more.error());
     if (running && !watching->has_ended())
-      running = wait(signals.fd(), *watching, false, *more ? 0 : kTickMs);
+      running = wait(signals.get(), *watching, false, *more ? 0 : kTickMs);
   }
   const Engine& engine = watching->engine();
   if (engine.pipeline().exits().lacks_entries()) options.say(no_entries(engine.timeline()).message);
@@ -101,17 +91,15 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
 
 class ScreenRun {
  public:
-  ScreenRun(const TopOptions& options, Signals& signals) : options_(options), signals_(signals) {}
+  ScreenRun(const TopOptions& options, UniqueFd& signals) : options_(options), signals_(signals) {}
 
   Result<void> run() {
     // What is wrong with the recording is told before the terminal changes.
     auto watch = Watch::open(options_, [this](Frame&& frame) { take(std::move(frame)); });
     if (!watch) return tl::unexpected(std::move(watch).error());
     watch_ = std::move(*watch);
-    if (auto taken = signals_.opened(); !taken) return taken;
-    ViewOptions how{options_.batch.by,    options_.batch.by_text, options_.batch.sort,
-                    options_.batch.scope, options_.batch.chosen,  watch_->live() != nullptr};
-    view_.emplace(watch_->engine(), std::move(how));
+    if (auto taken = take_over(signals_); !taken) return taken;
+    view_.emplace(watch_->engine(), options_.batch);
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
     const std::vector<std::string>& missing = watch_->engine().input().missing;
     if (!missing.empty()) view_->say(fmt::format("{}", fmt::join(missing, "; ")));
@@ -182,13 +170,13 @@ class ScreenRun {
         changed_ = false;
         drawn_ = now;
       }
-      if (running) running = wait(signals_.fd(), *watch_, true, *more ? 0 : kTickMs);
+      if (running) running = wait(signals_.get(), *watch_, true, *more ? 0 : kTickMs);
     }
     return {};
   }
 
   const TopOptions& options_;
-  Signals& signals_;
+  UniqueFd& signals_;
   std::unique_ptr<Watch> watch_;
   std::optional<View> view_;
   std::optional<PrometheusFile> prometheus_;
@@ -201,8 +189,9 @@ class ScreenRun {
 }  // namespace
 
 Result<void> run_top(const TopOptions& options) {
-  Signals signals;
-  if (auto begun = signals.begin(options); !begun) return begun;
+  UniqueFd signals;
+  if (auto taken = options.input.paths.empty() ? take_over(signals) : Result<void>(); !taken)
+    return taken;
   const bool no_screen = options.to_batch || !options.prometheus.empty();
   if (options.to_batch || (no_screen && ::isatty(STDOUT_FILENO) == 0)) {
     return run_batch(options, signals);

@@ -1,19 +1,12 @@
 #include "merge/live/view.h"
 
 #include <algorithm>
-#include <array>
 
 #include "backend_ftrace/base/text.h"
 
 namespace trapline::live {
-namespace {
 
-constexpr std::array kSorts{SortBy::kTotal, SortBy::kCount, SortBy::kMean,
-                            SortBy::kMax,   SortBy::kP99,   SortBy::kKey};
-
-}  // namespace
-
-View::View(const Engine& engine, ViewOptions options)
+View::View(const Engine& engine, BatchOptions options)
     : engine_(engine), options_(std::move(options)), sort_(options_.sort) {
   Place start{Level::kBy, options_.scope, "all"};
   if (options_.by.size() == 1) {
@@ -195,11 +188,9 @@ bool View::key(int key) {
       panel_ = static_cast<Panel>((static_cast<int>(panel_) + 1) % 4);
       selected_ = 0;
       break;
-    case 's': {
-      const auto now = std::find(kSorts.begin(), kSorts.end(), sort_);
-      sort_ = now == kSorts.end() || now + 1 == kSorts.end() ? kSorts.front() : *(now + 1);
+    case 's':
+      sort_ = static_cast<SortBy>((static_cast<std::size_t>(sort_) + 1) % kSortNames.size());
       break;
-    }
     case 'b':
       next_level();
       break;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "merge/live/rows.h"
+#include "merge/live/batch.h"
 
 namespace trapline::live {
 
@@ -37,20 +37,11 @@ using Line = std::vector<StyledText>;
 // Printable keys are their character.
 enum Key : int { kUp = 256, kDown, kLeft, kRight, kEnter, kBack, kTab, kEscape };
 
-struct ViewOptions {
-  std::vector<Dimension> by;  // of --by
-  std::string by_text;
-  SortBy sort = SortBy::kTotal;
-  Scope scope;
-  std::string chosen;  // "--vm web01 --reason io"; empty: all is shown
-  bool live = true;    // what is shown comes now, and can be saved
-};
-
 class View {
  public:
   static constexpr std::size_t kMostFrames = 600, kMostBytes = 6u << 20;
 
-  View(const Engine& engine, ViewOptions options);
+  View(const Engine& engine, BatchOptions options);
 
   void add(Frame&& frame);
   // A key; false: the user wants to leave.
@@ -102,7 +93,7 @@ class View {
   [[nodiscard]] Line footer() const;
 
   const Engine& engine_;
-  ViewOptions options_;
+  BatchOptions options_;
   std::deque<Frame> frames_;
   std::size_t bytes_ = 0, back_ = 0;  // how many frames before the newest is shown
   bool paused_ = false, help_ = false, typing_ = false;

@@ -19,11 +19,6 @@ constexpr std::array kPartLooks{Look::kGuest,     Look::kKernel,  Look::kUser,
 constexpr std::size_t kNarrow = 60;     // columns; less: fewer figures of the vCPUs
 constexpr std::size_t kLeastName = 24;  // a row's name has these before its figures have more
 
-std::string_view name_of(SortBy sort) {
-  constexpr std::string_view kNames[] = {"total", "count", "mean", "max", "p99", "key"};
-  return kNames[static_cast<std::size_t>(sort)];
-}
-
 // "-" of nothing, and of what is not known.
 std::string short_time(std::optional<std::uint64_t> ns) {
   return ns.value_or(0) == 0 ? "-" : duration_text(*ns, false);
@@ -127,7 +122,8 @@ Line View::path_line() const {
     const auto level = static_cast<std::size_t>(here().level);
     what = (here().level == Level::kSlow ? "" : "by ") + std::string(kLevels[level]);
   }
-  line.push_back({fmt::format("  {}, sorted by {}", what, name_of(sort_)), Look::kDim});
+  const std::string_view sort = kSortNames[static_cast<std::size_t>(sort_)];
+  line.push_back({fmt::format("  {}, sorted by {}", what, sort), Look::kDim});
   if (typing_ || !filter_.empty()) {
     line.push_back({"  /" + filter_ + (typing_ ? "_" : ""), Look::kWarning});
   }

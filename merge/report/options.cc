@@ -1,18 +1,14 @@
 #include "merge/report/options.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace trapline {
 
 Result<SortBy> parse_sort(std::string_view text) {
-  constexpr std::pair<std::string_view, SortBy> kSorts[] = {
-      {"total", SortBy::kTotal}, {"count", SortBy::kCount}, {"mean", SortBy::kMean},
-      {"max", SortBy::kMax},     {"p99", SortBy::kP99},     {"key", SortBy::kKey}};
-  for (const auto& [name, sort] : kSorts) {
-    if (name == text) return sort;
-  }
-  return fail(ErrorKind::kUsage,
-              "--sort: unknown '{}'; there are total, count, mean, max, p99, key", text);
+  const auto* const name = std::ranges::find(kSortNames, text);
+  if (name != kSortNames.end()) return static_cast<SortBy>(name - kSortNames.begin());
+  return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are {}", text,
+              fmt::join(kSortNames, ", "));
 }
 
 }  // namespace trapline

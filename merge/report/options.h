@@ -1,6 +1,7 @@
 // What a report is asked for.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,8 @@
 namespace trapline {
 
 enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
+inline constexpr std::array<std::string_view, 6> kSortNames{"total", "count", "mean",
+                                                            "max",   "p99",   "key"};
 [[nodiscard]] Result<SortBy> parse_sort(std::string_view text);
 // What rows are sorted by, the largest first; without durations their number stands for the total.
 // `total` is a row's Histogram, or what has the same figures.

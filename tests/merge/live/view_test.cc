@@ -28,7 +28,7 @@ class ViewTest : public testing::Test {
     engine_ = std::make_unique<Engine>(*open_input(input), options, [this](Frame&& frame) {
       frames_.push_back(std::move(frame));
     });
-    ViewOptions how;
+    BatchOptions how;
     how.by = {Dimension::kReason};
     how.by_text = "reason";
     view_ = std::make_unique<View>(*engine_, how);

@@ -22,6 +22,8 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"preempted-by", Dimension::kPreemptedBy},
     {"blocked-on", Dimension::kBlockedOn},
     {"kernel-function", Dimension::kKernelFunction}};
+constexpr Dimension kOfCalls[] = {Dimension::kFunction, Dimension::kStack, Dimension::kDevice,
+                                  Dimension::kVmmEvent, Dimension::kVcpu,  Dimension::kVm};
 
 Result<Dimension> parse_dimension(std::string_view name, std::string_view alone) {
   std::vector<std::string_view> names;
@@ -40,13 +42,8 @@ Result<Dimension> parse_dimension(std::string_view name, std::string_view alone)
 
 Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions) {
   for (const auto& [name, dimension] : kDimensions) {
-    const bool of_exits = dimension == Dimension::kReason || dimension == Dimension::kCpu ||
-                          dimension == Dimension::kNested || dimension == Dimension::kDetail ||
-                          dimension == Dimension::kPreemptedBy ||
-                          dimension == Dimension::kBlockedOn ||
-                          dimension == Dimension::kKernelFunction;
-    if (!of_exits || std::find(dimensions.begin(), dimensions.end(), dimension) == dimensions.end())
-      continue;
+    const bool is_asked = std::ranges::find(dimensions, dimension) != dimensions.end();
+    if (!is_asked || std::ranges::find(kOfCalls, dimension) != std::end(kOfCalls)) continue;
     return fail(ErrorKind::kUsage,
                 "--by: '{}' is of VM exits, and this recording has none; calls of guest functions "
                 "have function, stack, device, qemu-event, vcpu and vm",

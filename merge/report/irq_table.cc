@@ -12,11 +12,7 @@
 namespace trapline {
 namespace {
 
-struct StepEvents {
-  IrqStep step;
-  const char* events;
-};
-constexpr StepEvents kStepEvents[] = {
+constexpr std::pair<IrqStep, const char*> kStepEvents[] = {
     {IrqStep::kLine, "kvm_set_irq"},           {IrqStep::kMsi, "kvm_msi_set_irq"},
     {IrqStep::kAccept, "kvm_apic_accept_irq"}, {IrqStep::kPic, "kvm_pic_set_irq"},
     {IrqStep::kInject, "kvm_inj_virq"},        {IrqStep::kEoi, "kvm_eoi"},
@@ -28,10 +24,10 @@ constexpr StepEvents kStepEvents[] = {
 void report_events(Report& report, const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
   report.irq_events.clear();
-  for (const StepEvents& step : kStepEvents) {
-    if (seen(step.step) == 0) continue;
+  for (const auto& [step, events] : kStepEvents) {
+    if (seen(step) == 0) continue;
     if (!report.irq_events.empty()) report.irq_events += ", ";
-    report.irq_events += fmt::format("{} {}", seen(step.step), step.events);
+    report.irq_events += fmt::format("{} {}", seen(step), events);
   }
   if (report.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has one step
   const auto missing = [&](bool is_missing, const char* events) {

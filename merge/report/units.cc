@@ -19,25 +19,18 @@ constexpr TimeUnit kCycleUnits[] = {{"cyc", 1}, {"kcyc", 1e3}, {"Mcyc", 1e6}, {"
 
 }  // namespace
 
-std::string duration_text(std::uint64_t value, bool cycles) {
+std::string duration_text(std::optional<std::uint64_t> value, bool cycles) {
+  if (!value) return "-";
   const std::span<const TimeUnit> units = cycles ? kCycleUnits : kTimeUnits;
   std::size_t at = 0;
   // What would be rounded to 1,000 of a unit is 1.00 of the next.
-  while (at + 1 < units.size() && static_cast<double>(value) >= units[at].size * 999.5) ++at;
-  const double number = static_cast<double>(value) / units[at].size;
-  const std::string digits = at == 0          ? std::to_string(value)
+  while (at + 1 < units.size() && static_cast<double>(*value) >= units[at].size * 999.5) ++at;
+  const double number = static_cast<double>(*value) / units[at].size;
+  const std::string digits = at == 0          ? std::to_string(*value)
                              : number < 9.995 ? fmt::format("{:.2f}", number)
                              : number < 99.95 ? fmt::format("{:.1f}", number)
                                               : grouped(static_cast<std::uint64_t>(number + 0.5));
   return fmt::format("{} {}", digits, units[at].name);
-}
-
-std::string duration_text(std::optional<std::uint64_t> value, bool cycles) {
-  return value ? duration_text(*value, cycles) : "-";
-}
-
-std::string percent_text(std::optional<std::uint64_t> share, std::uint64_t whole) {
-  return share ? percent_text(*share, whole) : "-";
 }
 
 std::string grouped(std::uint64_t value) {
@@ -50,10 +43,10 @@ std::string grouped(std::uint64_t value) {
   return text;
 }
 
-std::string percent_text(std::uint64_t share, std::uint64_t whole) {
-  if (whole == 0) return "-";
-  const double percent = 100 * static_cast<double>(share) / static_cast<double>(whole);
-  if (share != 0 && percent < 0.05) return "<0.1%";
+std::string percent_text(std::optional<std::uint64_t> share, std::uint64_t whole) {
+  if (!share || whole == 0) return "-";
+  const double percent = 100 * static_cast<double>(*share) / static_cast<double>(whole);
+  if (*share != 0 && percent < 0.05) return "<0.1%";
   return fmt::format("{:.1f}%", percent);
 }
 
@@ -65,8 +58,7 @@ std::string percent_change_text(double change) {
 }
 
 std::string time_text(std::uint64_t ns, bool cycles) {
-  if (cycles) return std::to_string(ns);
-  return seconds_text(ns);
+  return cycles ? std::to_string(ns) : seconds_text(ns);
 }
 
 }  // namespace trapline

@@ -1,15 +1,14 @@
 #include "merge/report/phase_spec.h"
 
-#include <charconv>
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
 
 bool parse_address(std::string_view text, std::uint64_t& value) {
-  if (!text.starts_with("0x")) return false;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data() + 2, end, value, 16);
-  return error == std::errc() && at == end;
+  const auto number = text.starts_with("0x") ? parse_number(text) : std::nullopt;
+  value = number.value_or(0);
+  return number.has_value();
 }
 
 }  // namespace

@@ -84,29 +84,27 @@ PhaseTable::Phase& PhaseTable::phase_at(Timestamp at) {
   return *phase;
 }
 
-void PhaseTable::begin(std::size_t spec, Timestamp at) {
-  Phase phase;
-  phase.spec = &specs_[spec];
-  phase.begin = std::max(at, phases_.back().begin);
-  phases_.push_back(std::move(phase));
-  next_ = spec + 1;
+template <typename Matches>
+void PhaseTable::begin_first(PhaseSpec::Kind kind, Timestamp at, const Matches& matches) {
+  for (std::size_t i = next_; i < specs_.size(); ++i) {
+    if (specs_[i].kind != kind || !matches(specs_[i])) continue;
+    Phase phase;
+    phase.spec = &specs_[i];
+    phase.begin = std::max(at, phases_.back().begin);
+    phases_.push_back(std::move(phase));
+    next_ = i + 1;
+    return;
+  }
 }
 
 void PhaseTable::match_text(std::string_view text, Timestamp at, bool whole) {
-  for (std::size_t i = next_; i < specs_.size(); ++i) {
-    if (specs_[i].kind != PhaseSpec::Kind::kText || !matches_text(specs_[i], text, whole)) continue;
-    begin(i, at);
-    return;
-  }
+  begin_first(PhaseSpec::Kind::kText, at,
+              [&](const PhaseSpec& spec) { return matches_text(spec, text, whole); });
 }
 
 void PhaseTable::match_function(std::string_view function, Timestamp at) {
-  for (std::size_t i = next_; i < specs_.size(); ++i) {
-    if (specs_[i].kind != PhaseSpec::Kind::kFunction || !matches_name(specs_[i], function))
-      continue;
-    begin(i, at);
-    return;
-  }
+  begin_first(PhaseSpec::Kind::kFunction, at,
+              [&](const PhaseSpec& spec) { return matches_name(spec, function); });
 }
 
 void PhaseTable::event(const Event& event, const Pipeline& pipeline) {
@@ -137,13 +135,9 @@ void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const NameId function = pipeline.stacks().innermost(pipeline.stack_of(exit));
   if (next_ < specs_.size()) {
     if (function != kNoName) match_function(pipeline.names()[function], exit.start);
-    for (std::size_t i = next_; i < specs_.size(); ++i) {
-      const PhaseSpec& spec = specs_[i];
-      if (spec.kind != PhaseSpec::Kind::kAddresses) continue;
-      if (exit.rip < spec.first || exit.rip > spec.last) continue;
-      begin(i, exit.start);
-      break;
-    }
+    begin_first(PhaseSpec::Kind::kAddresses, exit.start, [&exit](const PhaseSpec& spec) {
+      return exit.rip >= spec.first && exit.rip <= spec.last;
+    });
   }
   Phase& phase = phase_at(exit.start);
   ++phase.exits;

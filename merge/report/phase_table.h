@@ -67,7 +67,9 @@ class PhaseTable {
     std::map<ThreadId, Away> away;  // of threads that may yet turn out to run a vCPU
   };
   [[nodiscard]] Phase& phase_at(Timestamp at);
-  void begin(std::size_t spec, Timestamp at);
+  // The next phase whose pattern `matches`, where one does.
+  template <typename Matches>
+  void begin_first(PhaseSpec::Kind kind, Timestamp at, const Matches& matches);
   void match_text(std::string_view text, Timestamp at, bool whole);
   void match_function(std::string_view function, Timestamp at);
   static void add(Sums& sums, NameId name, std::uint64_t ns);

@@ -94,9 +94,7 @@ std::vector<VcpuRow> vcpus_of(const Frame& frame, const Scope& scope, const Engi
     row.totals = use.totals;
     rows.push_back(std::move(row));
   }
-  std::sort(rows.begin(), rows.end(), [](const VcpuRow& a, const VcpuRow& b) {
-    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
-  });
+  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
   return rows;
 }
 

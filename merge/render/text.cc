@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,8 +21,6 @@
 
 namespace trapline {
 namespace {
-
-std::uint64_t interval_of(const Report& report) { return report.end_ns - report.start_ns; }
 
 void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
@@ -48,12 +46,6 @@ void print_sources(const Report& report, std::ostream& out, const TextStyle& sty
                           *aligned.rate_change_ppm);
     print_wrapped("  clock:", text, out, style);
   }
-}
-
-void print_finding(const Report& report, std::ostream& out, const TextStyle& style) {
-  const std::string text = finding_text(report);
-  if (text.empty()) return;
-  print_wrapped(text, out, style, {.figures = true});
 }
 
 // What is printed and does not heed which vCPUs were asked for.
@@ -94,13 +86,14 @@ void print_losses(const Report& report, std::ostream& out, const TextStyle& styl
 }
 
 void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
-  print_finding(report, out, style);
+  const std::string finding = finding_text(report);
+  if (!finding.empty()) print_wrapped(finding, out, style, {.figures = true});
   print_losses(report, out, style);
   print_sources(report, out, style);
   const bool calls = report.rows_of == RowsOf::kCalls;
   std::uint64_t exits = 0;
   for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
-  const std::string interval = duration_text(interval_of(report), report.cycles);
+  const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
   if (report.lacks_entries && !calls) {
     out << fmt::format("exits in {}: not counted (kvm_entry was not recorded)\n", interval);
   } else {
@@ -116,16 +109,11 @@ constexpr std::size_t kMostVcpuRows = 16;
 std::vector<VcpuRow> shown_vcpus(const Report& report) {
   std::vector<VcpuRow> rows = report.vcpus;
   if (rows.size() > kMostVcpuRows) {
-    std::vector<std::size_t> order(rows.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return rows[a].totals.exits > rows[b].totals.exits;
-    });
-    order.resize(kMostVcpuRows);
-    std::sort(order.begin(), order.end());
-    std::vector<VcpuRow> busiest;
-    for (const std::size_t i : order) busiest.push_back(rows[i]);
-    rows = std::move(busiest);
+    std::ranges::stable_sort(rows, std::greater(),
+                             [](const VcpuRow& row) { return row.totals.exits; });
+    rows.resize(kMostVcpuRows);
+    std::ranges::sort(rows, {},
+                      [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
   }
   if (report.vcpus.size() == 1 || report.rows_of == RowsOf::kCalls) return rows;
   VcpuRow& all = rows.emplace_back();

@@ -42,9 +42,7 @@ std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& na
     row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
     row.time_ns = totals[i].totals.time_ns();
   }
-  std::sort(rows.begin(), rows.end(), [](const HaltCostRow& a, const HaltCostRow& b) {
-    return std::tie(a.vm, a.vcpu) < std::tie(b.vm, b.vcpu);
-  });
+  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu); });
   return rows;
 }
 

@@ -16,9 +16,7 @@ void fill_halts(Report& report, const Naming& names) {
                     names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
                     state.invalid});
   }
-  std::ranges::stable_sort(rows, [](const HaltRow& a, const HaltRow& b) {
-    return std::tie(a.vm, a.vcpu) < std::tie(b.vm, b.vcpu);
-  });
+  std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu); });
 }
 
 Table halt_table(const Report& report) {

@@ -35,9 +35,7 @@ std::vector<StealRow> StealTable::rows(const Naming& names) const {
     }
     rows.push_back(std::move(row));
   }
-  std::sort(rows.begin(), rows.end(), [](const StealRow& a, const StealRow& b) {
-    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
-  });
+  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
   return rows;
 }
 

@@ -133,9 +133,8 @@ void fill_vcpus(Report& report, const Naming& names) {
                             thread.vcpu, static_cast<std::int32_t>(thread.thread),
                             names.timeline.source(totals.source).comm(thread.thread), totals});
   }
-  std::sort(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& a, const VcpuRow& b) {
-    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
-  });
+  std::ranges::sort(report.vcpus, {},
+                    [](const VcpuRow& row) { return std::tie(row.vm, row.vcpu, row.tid); });
 }
 
 Table vcpu_table(std::span<const VcpuRow> rows, const Report& report) {

@@ -22,10 +22,7 @@ std::uint64_t cell_key(std::uint32_t combo, std::uint64_t time, std::uint64_t la
 void Cells::Cell::add(const Cell& other) {
   count += other.count;
   total += other.total;
-  user += other.user;
-  preempted += other.preempted;
-  blocked += other.blocked;
-  halted += other.halted;
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
 }
 
 std::size_t Cells::slot_of(std::uint64_t key) const {
@@ -77,10 +74,7 @@ void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipel
   cell.key = key;
   ++cell.count;
   cell.total += exit.total();
-  cell.user += exit.parts[static_cast<std::size_t>(Part::kUser)];
-  cell.preempted += exit.parts[static_cast<std::size_t>(Part::kPreempted)];
-  cell.blocked += exit.parts[static_cast<std::size_t>(Part::kBlocked)];
-  cell.halted += exit.parts[static_cast<std::size_t>(Part::kHalted)];
+  for (std::size_t i = 0; i < cell.parts.size(); ++i) cell.parts[i] += exit.parts[i + 1];
 }
 
 std::vector<Cells::Cell> Cells::sorted() const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -88,7 +89,8 @@ class Cells {
 
   struct Cell {
     std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
-    std::uint64_t count = 0, total = 0, user = 0, preempted = 0, blocked = 0, halted = 0;
+    std::uint64_t count = 0, total = 0;
+    std::array<std::uint64_t, kParts - 1> parts{};  // without the first, the kernel's
     [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
     void set_combo(std::size_t combo) {
       key = (std::uint64_t{combo} + 1) << 32 | static_cast<std::uint32_t>(key);

@@ -36,10 +36,8 @@ Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTex
 
 // One cell's numbers; what is nothing, or one exit, is left out and its bit says so.
 void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
-  enum : unsigned { kCount = 1, kUser = 2, kPreempted = 4, kBlocked = 8, kHalted = 16 };
-  const unsigned given = (cell.count != 1 ? kCount : 0u) | (cell.user != 0 ? kUser : 0u) |
-                         (cell.preempted != 0 ? kPreempted : 0u) |
-                         (cell.blocked != 0 ? kBlocked : 0u) | (cell.halted != 0 ? kHalted : 0u);
+  unsigned given = cell.count != 1 ? 1 : 0;
+  for (std::size_t i = 0; i < cell.parts.size(); ++i) given |= cell.parts[i] != 0 ? 2u << i : 0;
   const std::uint64_t place = (std::uint64_t{time} * kLatencyBins + latency) * 32 + given;
   const auto add = [&text](std::uint64_t value) {
     if (!text.empty()) text += ',';
@@ -47,12 +45,10 @@ void print(std::string& text, std::uint32_t time, std::uint32_t latency, const C
     text.append(digits.data(), digits.size());
   };
   add(place);
-  if ((given & kCount) != 0) add(cell.count);
+  if (cell.count != 1) add(cell.count);
   add(cell.total);
-  if ((given & kUser) != 0) add(cell.user);
-  if ((given & kPreempted) != 0) add(cell.preempted);
-  if ((given & kBlocked) != 0) add(cell.blocked);
-  if ((given & kHalted) != 0) add(cell.halted);
+  for (const std::uint64_t ns : cell.parts)
+    if (ns != 0) add(ns);
 }
 
 std::string print_cells(const Exits& exits, const std::vector<std::size_t>& combo_of,

@@ -28,7 +28,6 @@ PageData::PageData(const Pass& pass, PageOptions options)
   if (options_.phases) phases_.emplace(*options_.phases);
   if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
 }
-PageData::~PageData() = default;
 
 ReportOptions PageData::report_options(const PageOptions& page) {
   ReportOptions options;

@@ -42,7 +42,6 @@ class PageData : public SpanSink {
 
   // Of the pass; borrows it.
   PageData(const Pass& pass, PageOptions options);
-  ~PageData() override;
 
   // Of the report that it accompanies, which has few tables, for the page has its own.
   [[nodiscard]] static ReportOptions report_options(const PageOptions& page);

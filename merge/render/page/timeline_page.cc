@@ -8,6 +8,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
 #include "merge/render/page/page_data.h"
+#include "merge/render/page/worst_json.h"
 
 namespace trapline::page {
 namespace {
@@ -30,23 +31,6 @@ void TimelinePage::add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp
     return;
   }
   spans_.push_back({vcpu, lane, begin, end, kind, text, 0});
-}
-
-std::string TimelinePage::text_of(const Event& event) const {
-  const Source& source = timeline_.source_of(event);
-  std::string text;
-  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    text = printable(event_part(marker->text));
-  } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    text = lost->count == 0 ? "events lost (count unknown)"
-                            : fmt::format("{} events lost", lost->count);
-  } else {
-    text = source.event_name(event);
-    if (const auto colon = text.find(':'); colon != std::string::npos) text.erase(0, colon + 1);
-    const std::string values = source.event_text(event);
-    if (!values.empty()) text += " " + values;
-  }
-  return clipped(std::move(text), kMostText);
 }
 
 void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
@@ -74,12 +58,10 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
                     : !of_vcpu                                      ? Lane::kOthers
                     : std::holds_alternative<Marker>(event.payload) ? Lane::kVmm
                                                                     : Lane::kKernel;
-  const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
-  const std::string whose = printable(
-      fmt::format("{}-{}", timeline_.source_of(event).comm(task), static_cast<std::int32_t>(task)));
   const bool known = vcpus_.find(event.thread) != nullptr;
   events_.push_back({known ? event.thread : ThreadId{}, known ? lane : Lane::kOthers, event.at,
-                     event.at, 0, texts_.number(text_of(event)), texts_.number(whose)});
+                     event.at, 0, texts_.number(clipped(event_text(event, timeline_), kMostText)),
+                     texts_.number(task_text(event, timeline_))});
 }
 
 void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {

@@ -63,7 +63,6 @@ class TimelinePage : public SpanSink {
                                   Json lanes) const;
   void add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp end, std::size_t kind,
                 std::size_t text);
-  [[nodiscard]] std::string text_of(const Event& event) const;
 
   const Timeline& timeline_;
   TimelinePageOptions options_;

@@ -16,17 +16,6 @@ std::size_t lane_number(std::string_view lane) {
   return static_cast<std::size_t>(std::find(std::begin(kLanes), std::end(kLanes), lane) - kLanes);
 }
 
-std::string text_of(const Event& event, const PageNames& names) {
-  const Source& source = names.naming.timeline.source_of(event);
-  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    return printable(event_part(marker->text));
-  }
-  std::string name = source.event_name(event);
-  if (const auto colon = name.find(':'); colon != std::string::npos) name.erase(0, colon + 1);
-  const std::string text = source.event_text(event);
-  return text.empty() ? name : name + " " + text;
-}
-
 std::string_view lane_of_event(const Event& event, ThreadId thread) {
   if (is_guest(event.machine)) return kLanes[0];
   if (std::holds_alternative<Marker>(event.payload)) return kLanes[2];
@@ -34,11 +23,9 @@ std::string_view lane_of_event(const Event& event, ThreadId thread) {
 }
 
 std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
-  const bool of_guest = is_guest(event.machine);
-  if (event.thread == thread && !of_guest) return names.naming.vcpus.vcpu(event.thread, true);
-  const ThreadId task = of_guest ? event.task : event.thread;
-  return printable(fmt::format("{}-{}", names.naming.timeline.source_of(event).comm(task),
-                               static_cast<std::int32_t>(task)));
+  return event.thread == thread && !is_guest(event.machine)
+             ? names.naming.vcpus.vcpu(event.thread, true)
+             : task_text(event, names.naming.timeline);
 }
 
 // kind, begin after the begin before, length; of a handler also its text.
@@ -77,7 +64,8 @@ Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, b
     const std::int64_t at = names.relative(event.at.ns());
     events.push_back(lane_number(lane_of_event(event, capture.exit.thread)));
     events.push_back(at - last);
-    events.push_back(texts.number(clipped(text_of(event, names), first ? 160 : 100)));
+    events.push_back(
+        texts.number(clipped(event_text(event, names.naming.timeline), first ? 160 : 100)));
     events.push_back(texts.number(whose(event, capture.exit.thread, names)));
     last = at;
   }
@@ -100,6 +88,24 @@ Json packed(const Json& rows, NumberedTexts& texts) {
 }
 
 }  // namespace
+
+std::string event_text(const Event& event, const Timeline& timeline) {
+  if (const auto* marker = std::get_if<Marker>(&event.payload))
+    return printable(event_part(marker->text));
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    return lost->count == 0 ? "events lost (count unknown)"
+                            : fmt::format("{} events lost", lost->count);
+  }
+  const Source& source = timeline.source_of(event);
+  const std::string name = source.event_name(event), text = source.event_text(event);
+  return name.substr(name.find(':') + 1) + (text.empty() ? "" : " ") + text;
+}
+
+std::string task_text(const Event& event, const Timeline& timeline) {
+  const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
+  return printable(
+      fmt::format("{}-{}", timeline.source_of(event).comm(task), static_cast<std::int32_t>(task)));
+}
 
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
                std::size_t neighbourhoods, NumberedTexts& texts) {

@@ -17,6 +17,10 @@ struct PageNames {
   }
 };
 
+// "virtio_blk_req_complete ...", of which program: "qemu-system-x86-4242".
+[[nodiscard]] std::string event_text(const Event& event, const Timeline& timeline);
+[[nodiscard]] std::string task_text(const Event& event, const Timeline& timeline);
+
 // The first neighbourhoods have more room than the others.
 inline constexpr std::size_t kFirst = 12;
 inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;

@@ -8,10 +8,7 @@
 namespace trapline::perfetto {
 
 Text Texts::reason(const ExitSpan& exit) {
-  const std::uint64_t key = std::uint64_t{exit.reason.reason} << 32 |
-                            (std::uint64_t{exit.reason.isa} & 0xffff) << 16 |
-                            (exit.reason.exception_class & 0xff) << 8 | (exit.source & 0xff);
-  const auto [place, is_new] = reasons_.try_emplace(key);
+  const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
   if (is_new) {
     place->second.text = reason_text(timeline_.source(exit.source), exit.reason);
     place->second.id = writer_.name(place->second.text).id;

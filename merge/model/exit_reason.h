@@ -1,6 +1,7 @@
 // Why a guest was left, and what the reason alone tells.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string_view>
 
@@ -17,8 +18,13 @@ struct ExitReason {
   std::uint32_t reason = 0;
   std::uint32_t isa = 0;
   std::uint32_t exception_class = 0;
-  friend bool operator==(const ExitReason&, const ExitReason&) = default;
+  friend auto operator<=>(const ExitReason&, const ExitReason&) = default;
 };
+// In one word, for its numbers are small. The source that names it is in the last byte.
+[[nodiscard]] constexpr std::uint64_t packed(const ExitReason& reason, std::uint16_t source) {
+  return std::uint64_t{reason.reason} << 32 | (std::uint64_t{reason.isa} & 0xffff) << 16 |
+         (reason.exception_class & 0xff) << 8 | (source & 0xff);
+}
 // HLT, idle-hlt, WFx, WFI: as far as the reason alone tells, the guest waits for an interrupt.
 [[nodiscard]] constexpr bool is_halt(const ExitReason& exit) {
   constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kSvmIdleHlt = 0xa6;

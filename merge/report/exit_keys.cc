@@ -10,11 +10,6 @@
 namespace trapline {
 namespace {
 
-// A reason in one word: its numbers are small. The source that names it is in the last byte.
-std::uint64_t pack(const ExitReason& reason, std::uint16_t source) {
-  return std::uint64_t{reason.reason} << 32 | (std::uint64_t{reason.isa} & 0xffff) << 16 |
-         (reason.exception_class & 0xff) << 8 | (source & 0xff);
-}
 ExitReason unpack_reason(std::uint64_t word) {
   return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word >> 16) & 0xffff,
           static_cast<std::uint32_t>(word) >> 8 & 0xff};
@@ -39,7 +34,7 @@ std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
                       const KernelTracker* kernel) {
   switch (dimension) {
     case Dimension::kReason:
-      return pack(span.reason, span.source);
+      return packed(span.reason, span.source);
     case Dimension::kDetail:
       return span.detail.value;
     case Dimension::kDevice:
@@ -100,7 +95,7 @@ bool ExitKeys::has(Dimension dimension) const {
 const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                              std::span<const WaitShare> waits, const KernelTracker* kernel) {
   if (only_reason_) {
-    key_.words[0] = pack(span.reason, span.source);
+    key_.words[0] = packed(span.reason, span.source);
     return key_;
   }
   if (const GroupKey* row = halted_row(span.halt)) return *row;

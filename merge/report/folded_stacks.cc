@@ -35,10 +35,8 @@ void ExitStacks::each(const Naming& names,
 }
 
 void KernelStacks::add(const ExitSpan& exit, const KernelTracker& kernel) {
-  const ExitReason& reason = exit.reason;
   for (const KernelShare& share : kernel.shares()) {
-    const Key key{exit.source, reason.reason, reason.isa, reason.exception_class,
-                  share.stack, share.work,    share.name};
+    const Key key{exit.source, exit.reason, share.stack, share.work, share.name};
     bounded(ns_, key, most_, other_) += share.ns;
   }
 }
@@ -50,13 +48,11 @@ void KernelStacks::each(const Naming& names,
     return ';' + folded_frame(kernel_work_text(work, names.names[name]));
   };
   for (const auto& [key, ns] : ns_) {
-    const auto& [source, number, isa, exception_class, stack, work, name] = key;
+    const auto& [source, reason, stack, work, name] = key;
     std::string inside = stack == 0 ? text_of(work, name) : std::string();
     for (KernelStackId at = stack; at != 0; at = kernel->frame(at).parent)
       inside.insert(0, text_of(kernel->frame(at).work, kernel->frame(at).name));
-    take(folded_frame(reason_text(names.timeline.source(source), {number, isa, exception_class})) +
-             inside,
-         ns);
+    take(folded_frame(reason_text(names.timeline.source(source), reason)) + inside, ns);
   }
   if (other_ != 0) take("[other]", other_);
 }

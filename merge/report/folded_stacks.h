@@ -60,9 +60,8 @@ class KernelStacks {
             const std::function<void(const std::string&, std::uint64_t)>& take) const;
 
  private:
-  // Source and numbers of the reason, what it was in, and what that is where it is in no stack.
-  using Key = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, KernelStackId,
-                         KernelWork, NameId>;
+  // Source and reason, what it was in, and what that is where it is in no stack.
+  using Key = std::tuple<std::uint16_t, ExitReason, KernelStackId, KernelWork, NameId>;
   std::size_t most_;
   std::map<Key, std::uint64_t> ns_;
   std::uint64_t other_ = 0;

@@ -56,8 +56,7 @@ SampledTime sampled_time(const SampleSum& part, const SampleSum& all, std::uint6
 }
 
 void KernelSampleTable::add(const ExitSpan& exit, const KernelSamples& samples) {
-  const Key key{exit.source, exit.reason.reason, exit.reason.isa, exit.reason.exception_class,
-                exit.thread};
+  const Key key{exit.source, exit.reason, exit.thread};
   Reason& reason = bounded(reasons_, key, kMostReasons, other_);
   const std::uint64_t count = samples.count(exit.thread);
   const std::uint64_t ns = exit.parts[static_cast<std::size_t>(Part::kKernel)];
@@ -96,9 +95,9 @@ std::map<std::string, KernelSampleTable::Reason> KernelSampleTable::by_name(
     for (const auto& [stack, sum] : more.stacks) reason.stacks[stack] += sum;
   };
   for (const auto& [key, reason] : reasons_) {
-    const auto& [source, number, isa, exception_class, thread] = key;
-    take(printable(reason_text(names.timeline.source(source), {number, isa, exception_class})),
-         reason, samples.count(thread));
+    const auto& [source, exit_reason, thread] = key;
+    take(printable(reason_text(names.timeline.source(source), exit_reason)), reason,
+         samples.count(thread));
   }
   if (other_.before != 0 || other_.not_sampled_ns != 0)
     take(std::string(Report::kFoldedKey), other_, other_.before);

@@ -44,7 +44,7 @@ class KernelSampleTable {
   // By name: two numbers of reasons may have one.
   [[nodiscard]] std::map<std::string, Reason> by_name(const Naming& names) const;
 
-  using Key = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, ThreadId>;
+  using Key = std::tuple<std::uint16_t, ExitReason, ThreadId>;
   std::map<Key, Reason> reasons_;
   Reason other_;
   std::size_t stacks_ = 0;

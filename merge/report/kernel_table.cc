@@ -20,9 +20,7 @@ void KernelTable::Sum::add(const Sum& other) {
 }
 
 KernelTable::Sum& KernelTable::sum_of(const ExitSpan& exit, KernelWork work, NameId name) {
-  const ExitReason& reason = exit.reason;
-  const Key key{exit.source, reason.reason, reason.isa, reason.exception_class, work, name};
-  return bounded(sums_, key, kMost, other_);
+  return bounded(sums_, Key{exit.source, exit.reason, work, name}, kMost, other_);
 }
 
 // A function that calls itself has its total once.
@@ -44,8 +42,8 @@ KernelReport KernelTable::report(const Naming& names, std::size_t top) const {
   std::map<std::pair<std::string, std::string>, Sum> rows;
   KernelReport report;
   for (const auto& [key, sum] : sums_) {
-    const auto& [source, number, isa, exception_class, work, name] = key;
-    rows[{printable(reason_text(names.timeline.source(source), {number, isa, exception_class})),
+    const auto& [source, reason, work, name] = key;
+    rows[{printable(reason_text(names.timeline.source(source), reason)),
           printable(kernel_work_text(work, names.names[name]))}]
         .add(sum);
     if (work == KernelWork::kUntraced) report.untraced_ns += sum.ns;

@@ -21,9 +21,8 @@ class KernelTable {
   [[nodiscard]] KernelReport report(const Naming& names, std::size_t top) const;
 
  private:
-  // Source and numbers of the reason, and the sub-part.
-  using Key =
-      std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, KernelWork, NameId>;
+  // Source and reason, and the sub-part.
+  using Key = std::tuple<std::uint16_t, ExitReason, KernelWork, NameId>;
   struct Sum {
     std::uint64_t ns = 0, count = 0, max_ns = 0, total_ns = 0;
     void add(const Sum& other);

@@ -7,12 +7,10 @@ import type { Model } from "./model";
 import type { Change } from "./shares";
 import { partsBar } from "./parts_bar";
 import { duration, exact, grouped, moment } from "./text";
-import type { Phase, PhaseShare } from "./types";
-
-const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halted", "halted"], ["paused", "paused"], ["offline", "offline"]] as const;
+import { kStates, type Phase, type PhaseShare } from "./types";
 
 function bar(phase: Phase): SVGSVGElement {
-  return partsBar(kStates.map(([key, state]) => [state, phase[`${key}_ns`], key === "kernel" ? kernelOf(phase) : state]));
+  return partsBar(kStates.map((state) => [state, phase[`${state}_ns`], state === "kernel" ? kernelOf(phase) : state]));
 }
 
 function most(shares: PhaseShare[]): (Node | string)[] {

@@ -47,6 +47,10 @@ function table(label: string, lines: Line[], first: string, second: string): HTM
     }))));
 }
 
+function section(id: string, title: (Node | string)[], ...children: Node[]): HTMLElement {
+  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, ...title), ...children);
+}
+
 type Block = NonNullable<RequestPath["block"]>;
 
 function blockStages(group: string, block: Block): Line[] {
@@ -91,23 +95,15 @@ function workers(data: Recording): HTMLElement[] {
       { group, what: "raised → injection", d: row.raise_to_injection },
     ];
   });
-  return [h("section", { id: "vhost", "aria-labelledby": "vhost-title" },
-    h("h2", { id: "vhost-title" }, `vhost workers took ${grouped(turns)} turns; `, name(busiest.worker), `, the busiest, ran within ${duration(busiest.woken_to_run.p50_ns)} after half of its wake-ups`),
+  return [section("vhost", [`vhost workers took ${grouped(turns)} turns; `, name(busiest.worker), `, the busiest, ran within ${duration(busiest.woken_to_run.p50_ns)} after half of its wake-ups`],
     table("vhost workers, table", lines, "worker", "stage"),
     ...vhost.map((row) => h("p", { class: "dim" }, name(row.worker), `: ${grouped(row.notified)} of ${grouped(row.turns)} turns began with a guest's notify; ${grouped(row.interrupts)} interrupts; ${duration(row.preempted_ns)} preempted.`)))];
 }
 
 function requests(data: Recording): HTMLElement {
-  const section = h("section", { id: "requests", "aria-labelledby": "requests-title" });
   const rows = data.requests.filter((row) => row.count > 0);
   const most = [...rows].sort((a, b) => b.count - a.count)[0];
-  section.append(h("h2", { id: "requests-title" }, most
-    ? `QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}${diskShare(data)}`
-    : "No requests were recorded"));
-  if (!most) {
-    section.append(h("p", { class: "empty" }, "Requests are followed through QEMU's trace events: record with the events virtio_queue_notify, virtio_notify, virtio_blk_handle_read, virtio_blk_handle_write and virtio_blk_req_complete (trapline record --qemu-events 'virtio_blk_*,virtio_*notify*')."));
-    return section;
-  }
+  if (!most) return section("requests", ["No requests were recorded"], h("p", { class: "empty" }, "Requests are followed through QEMU's trace events: record with the events virtio_queue_notify, virtio_notify, virtio_blk_handle_read, virtio_blk_handle_write and virtio_blk_req_complete (trapline record --qemu-events 'virtio_blk_*,virtio_*notify*')."));
   const lines = rows.flatMap((row): Line[] => {
     const path = data.request_paths.find((one) => one.key === row.key);
     return [
@@ -119,23 +115,16 @@ function requests(data: Recording): HTMLElement {
     ];
   });
   const { requests_open = 0, notifies_ambiguous = 0, interrupts_ambiguous = 0, bios_ambiguous = 0 } = data.counters;
-  section.append(table("Requests, table", lines, "request", "stage"),
+  return section("requests", [`QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}${diskShare(data)}`],
+    table("Requests, table", lines, "request", "stage"),
     h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one candidate: the stages that begin or end with them are not counted.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's bios may belong to more than one request, and are assigned to none.` : ""}`),
     ...eventfds(data.request_paths));
-  return section;
 }
 
 function interrupts(data: Recording): HTMLElement {
-  const section = h("section", { id: "interrupts", "aria-labelledby": "interrupts-title" });
   const rows = [...data.irqs.rows].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  section.append(h("h2", { id: "interrupts-title" }, busiest
-    ? `${grouped(rows.reduce((n, row) => n + row.injected, 0))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`
-    : "No interrupts were recorded"));
-  if (!busiest) {
-    section.append(h("p", { class: "empty" }, "Interrupts are followed through kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, kvm_inj_virq and kvm_eoi: record with -e kvm."));
-    return section;
-  }
+  if (!busiest) return section("interrupts", ["No interrupts were recorded"], h("p", { class: "empty" }, "Interrupts are followed through kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, kvm_inj_virq and kvm_eoi: record with -e kvm."));
   const lines = rows.slice(0, 12).flatMap((row): Line[] => {
     const group = `${row.vector} ${row.pin}`;
     return [
@@ -144,24 +133,17 @@ function interrupts(data: Recording): HTMLElement {
       { group, what: "injected → EOI", d: row.inject_to_eoi },
     ].filter((line) => line.d.count > 0);
   });
-  section.append(table("Interrupts, table", lines, "vector and pin", "stage"));
-  if (rows.length > 12) section.append(h("p", { class: "dim" }, `${rows.length - 12} more ways of interrupts are in trapline report --irq.`));
   const again = data.irqs.coalesced;
-  section.append(h("p", { class: "dim" }, `${grouped(again)} interrupt${again === 1 ? " was" : "s were"} raised again while ${again === 1 ? "it was" : "they were"} pending.`));
-  return section;
+  return section("interrupts", [`${grouped(rows.reduce((n, row) => n + row.injected, 0))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],
+    table("Interrupts, table", lines, "vector and pin", "stage"),
+    ...(rows.length > 12 ? [h("p", { class: "dim" }, `${rows.length - 12} more ways of interrupts are in trapline report --irq.`)] : []),
+    h("p", { class: "dim" }, `${grouped(again)} interrupt${again === 1 ? " was" : "s were"} raised again while ${again === 1 ? "it was" : "they were"} pending.`));
 }
 
 function halts(data: Recording): HTMLElement {
-  const section = h("section", { id: "halts", "aria-labelledby": "halts-title" });
   const won = data.halts.reduce((n, row) => n + row.polls_won.count, 0);
   const all = won + data.halts.reduce((n, row) => n + row.slept.count, 0);
-  section.append(h("h2", { id: "halts-title" }, all
-    ? `Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`
-    : "No halts were recorded"));
-  if (!all) {
-    section.append(h("p", { class: "empty" }, "The guest did not halt, or kvm_vcpu_wakeup is missing: record with -e kvm."));
-    return section;
-  }
+  if (!all) return section("halts", ["No halts were recorded"], h("p", { class: "empty" }, "The guest did not halt, or kvm_vcpu_wakeup is missing: record with -e kvm."));
   const lines = data.halts.flatMap((row): Line[] => {
     const group = `VM ${row.vm} vCPU ${row.vcpu ?? "?"}`;
     return [
@@ -170,8 +152,7 @@ function halts(data: Recording): HTMLElement {
       { group, what: "woken → running", d: row.wake_to_run },
     ].filter((line) => line.d.count > 0);
   });
-  section.append(table("Halts, table", lines, "vCPU", "halts"));
-  return section;
+  return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], table("Halts, table", lines, "vCPU", "halts"));
 }
 
 export function stages(data: Recording): HTMLElement[] {

@@ -3,10 +3,11 @@ import type { Choice } from "./choice";
 import { clip, h, name, replace, s } from "./dom";
 import { kernelOf, knowsDurations } from "./known";
 import { kLatencyBins, type Group, type Model } from "./model";
+import { partsBar } from "./parts_bar";
 import type { Change } from "./shares";
 import { sums } from "./strip";
 import { counted, duration, exact, grouped, percent, sig3, spoken } from "./text";
-import { kParts, type Part } from "./types";
+import { kParts } from "./types";
 
 const kShown = 25;
 const kBar = 78; // px
@@ -31,19 +32,8 @@ export const kColumns: Column[] = [
   { id: "max", head: "Max", of: (row) => row.max_ns },
 ];
 
-export function partsBar(row: Record<`${(typeof kParts)[number]}_ns`, number>, sum: number): SVGSVGElement {
-  const sign = (part: Part): string => (part === "kernel" ? kernelOf(row) : part);
-  const svg = s("svg", { class: "parts", width: kBar, height: 12, role: "img",
-    "aria-label": kParts.filter((p) => row[`${p}_ns`] > 0).map((p) => `${sign(p)} ${percent(row[`${p}_ns`] / Math.max(1, sum))}`).join(", ") || "no time" });
-  let left = 0;
-  for (const part of kParts) {
-    const width = (row[`${part}_ns`] / Math.max(1, sum)) * kBar;
-    if (width <= 0) continue;
-    svg.append(s("rect", { class: `p-${part}`, x: left, width, height: 12 },
-      s("title", {}, `${sign(part)} ${exact(row[`${part}_ns`])}`)));
-    left += width;
-  }
-  return svg;
+export function exitParts(row: Record<`${(typeof kParts)[number]}_ns`, number>, sum: number): SVGSVGElement {
+  return partsBar(kParts.map((part) => [part, row[`${part}_ns`], part === "kernel" ? kernelOf(row) : part]), kBar, sum);
 }
 
 // The distribution on one logarithmic axis for all rows.
@@ -195,7 +185,7 @@ export class Table {
         h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
           h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)),
         row.halt && h("small", {}, "halt, no overhead")),
-      ...cells, h("td", {}, known && partsBar(row, row.total_ns)),
+      ...cells, h("td", {}, known && exitParts(row, row.total_ns)),
       h("td", {}, known && sparkline(row.histogram, first, last)));
   }
 }

@@ -6,7 +6,7 @@ import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
 import { stepsPicture } from "./steps";
-import { partsBar } from "./table";
+import { exitParts } from "./table";
 import { duration, exact, moment, momentOption, quoted, without } from "./text";
 import { kParts, type Neighbourhood, type WorstExit } from "./types";
 
@@ -94,7 +94,7 @@ export class Worst {
     return h("tr", { class: chosen ? "chosen" : "", click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
       h("th", { scope: "row", class: "number" }, h("button", { type: "button", "data-exit": at, "aria-expanded": String(chosen), "aria-controls": "exit", click: choose },
         h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "▼ " : "▶ "), moment(exit.start))),
-      h("td", { class: "number", title: exact(exit.total_ns) }, duration(exit.total_ns)), h("td", {}, partsBar(exit, exit.total_ns)),
+      h("td", { class: "number", title: exact(exit.total_ns) }, duration(exit.total_ns)), h("td", {}, exitParts(exit, exit.total_ns)),
       h("td", {}, exit.vcpu), h("td", {}, name(exit.reason)), h("td", {}, name(exit.detail)), h("td", {}, name(exit.device)), this.functions && h("td", {}, name(exit.function)), h("td", {}, name(exit.preempted_by)));
   }
 

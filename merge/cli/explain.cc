@@ -13,40 +13,37 @@ struct ExplainArguments {
   std::size_t worst = 10;
 };
 
-int run_spans(ExplainArguments& options) {
+Result<void> run_spans(ExplainArguments& options) {
   auto spec = parse_guest_span(options.guest_span);
-  if (!spec) return fail_with(spec.error());
+  if (!spec) return tl::unexpected(std::move(spec).error());
   options.pass.guest_intervals = std::move(*spec);
   auto explained = run_guest_spans(options.pass, options.worst, ProgressLine().callback());
-  if (!explained) return fail_with(explained.error());
-  const auto printed = print_as(options.format, *explained, options.output);
-  return printed ? 0 : fail_with(printed.error());
+  if (!explained) return tl::unexpected(std::move(explained).error());
+  return print_as(options.format, *explained, options.output);
 }
 
-int run_explain(ExplainArguments& options) {
-  if (auto checked = check(options.output, options.pass.input.paths); !checked)
-    return fail_with(checked.error());
+Result<void> run_explain(ExplainArguments& options) {
+  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   const std::vector<std::string> choosing = options.which.vcpu_and_exit_words();
   if (!options.guest_span.empty() && !choosing.empty()) {
-    return fail_with({choosing.front() + " chooses an exit and cannot be given with --guest-span",
-                      ErrorKind::kUsage});
+    return fail(ErrorKind::kUsage, "{} chooses an exit and cannot be given with --guest-span",
+                choosing.front());
   }
-  if (auto parsed = options.which.parse(options.pass.which); !parsed)
-    return fail_with(parsed.error());
+  if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (!options.guest_span.empty()) return run_spans(options);
   if (options.format == "csv") {
-    return fail_with({"--format csv needs --guest-span; an exit is explained as text or json",
-                      ErrorKind::kUsage});
+    return fail(ErrorKind::kUsage,
+                "--format csv needs --guest-span; an exit is explained as text or json");
   }
   std::optional<TimeSpec> around;
   if (options.around != "max") {
     auto time = parse_time_spec("--around", options.around);
-    if (!time) return fail_with(time.error());
+    if (!time) return tl::unexpected(std::move(time).error());
     around = *time;
   }
   auto explained = run_explain(options.pass, around, ProgressLine().callback());
-  if (!explained) return fail_with(explained.error());
-  const auto printed = print_to(options.output, [&](std::ostream& out) {
+  if (!explained) return tl::unexpected(std::move(explained).error());
+  return print_to(options.output, [&](std::ostream& out) {
     if (options.format == "json") {
       print_json(*explained, out);
     } else {
@@ -54,7 +51,6 @@ int run_explain(ExplainArguments& options) {
                  style_of(options.output));
     }
   });
-  return printed ? 0 : fail_with(printed.error());
 }
 
 }  // namespace
@@ -84,7 +80,7 @@ void add_explain(CLI::App& app, int& status) {
                 "text or json; csv with --guest-span");
   add_output(output, options->output);
   add_terminal(output, options->output);
-  command->callback([options, &status] { status = run_explain(*options); });
+  on_run(*command, status, options, run_explain);
 }
 
 }  // namespace trapline::cli

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <cctype>
 #include <vector>
 
 namespace trapline::cli {
@@ -57,9 +56,7 @@ std::string usage(const CLI::App& app) {
   line += " [OPTIONS]";
   for (const CLI::Option* option : app.get_options(
            [](const CLI::Option* one) { return one->get_positional() && !one->nonpositional(); })) {
-    std::string word = option->get_single_name();
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    std::string word = upper(option->get_single_name());
     if (option->get_expected_max() >= CLI::detail::expected_max_vector_size) word += "...";
     // What follows -- is another program's command line.
     if (word.starts_with("COMMAND")) word = "-- " + word;
@@ -73,10 +70,7 @@ std::string positionals(const CLI::App& app) {
   std::string out;
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional() || option->get_group().empty()) continue;
-    std::string word = option->get_single_name();
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    out += entry(word, text_of(*option));
+    out += entry(upper(option->get_single_name()), text_of(*option));
   }
   return out.empty() ? out : '\n' + out;
 }
@@ -127,6 +121,12 @@ std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {
 }
 
 }  // namespace
+
+std::string upper(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
 
 std::string names_of(const CLI::Option& option) {
   std::string text;

@@ -19,6 +19,9 @@ inline constexpr std::size_t kHelpWidth = 80;
 // The examples below a command's options (examples.cc); empty: there are none.
 [[nodiscard]] std::span<const std::string_view> examples_of(std::string_view command);
 
+// As help names what is no option: "COMMAND".
+[[nodiscard]] std::string upper(std::string text);
+
 // Has `app` and its commands print their help in our form.
 void arrange_help(CLI::App& app);
 

@@ -3,8 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
-#include <optional>
 
 #include "backend_ftrace/base/size.h"
 #include "merge/cli/help.h"
@@ -23,12 +21,6 @@ struct ValueError : CLI::ParseError {
 std::string with_argument(const CLI::Option& option) {
   const std::string argument = argument_of(option);
   return argument.empty() ? option.get_name() : fmt::format("{} {}", option.get_name(), argument);
-}
-
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
 }
 
 // A fault that concerns several options, or the number of one's values; empty: none.

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <unordered_map>
 
+#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/export/exporter.h"
@@ -27,13 +27,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kFeatureArguments = 1U << 3, kFeaturePerf = 1U << 8;
 constexpr std::uint64_t kFirstAddress = 0x100000, kAddressStep = 16;
 constexpr std::string_view kBinary = "/trapline/spans";
-
-template <class Number>
-void put_number(std::string& bytes, Number value) {
-  for (std::size_t i = 0; i < sizeof(Number); ++i) {
-    bytes += static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff);
-  }
-}
 
 // A file that grows: bytes are gathered, and the first error is kept.
 class Appender {
@@ -68,8 +61,8 @@ class UftraceExporter final : public Exporter {
     reason_ = address("vmexit:" + reason_text(context_.timeline.source(exit.source), exit.reason));
     const std::string detail = detail_text(exit.detail);
     arguments_.clear();
-    put_number(arguments_, exit.rip);
-    put_number(arguments_, static_cast<std::uint16_t>(detail.size()));
+    append(arguments_, exit.rip);
+    append(arguments_, static_cast<std::uint16_t>(detail.size()));
     arguments_ += detail;
     arguments_.resize((arguments_.size() + 7) / 8 * 8);
   }
@@ -230,13 +223,13 @@ class UftraceExporter final : public Exporter {
     if (!tasks_.contains({TrackKind::kVcpu, MachineId::kHost, thread, 0})) return;
     Appender& file = perf(event.cpu);
     std::string& bytes = file.bytes();
-    put_number<std::uint32_t>(bytes, 14);
-    put_number<std::uint16_t>(
+    append<std::uint32_t>(bytes, 14);
+    append<std::uint16_t>(
         bytes, static_cast<std::uint16_t>((out ? 0x2000 : 0) | (preempted ? 0x4000 : 0)));
-    put_number<std::uint16_t>(bytes, 24);
-    put_number<std::uint32_t>(bytes, static_cast<std::uint32_t>(thread));
-    put_number<std::uint32_t>(bytes, static_cast<std::uint32_t>(thread));
-    put_number<std::uint64_t>(bytes, event.at.ns());
+    append<std::uint16_t>(bytes, 24);
+    append<std::uint32_t>(bytes, static_cast<std::uint32_t>(thread));
+    append<std::uint32_t>(bytes, static_cast<std::uint32_t>(thread));
+    append<std::uint64_t>(bytes, event.at.ns());
     keep(file.flush(kBuffer));
   }
   const ExportContext context_;

@@ -1,7 +1,6 @@
 #include "merge/live/live_source.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "backend_ftrace/clock.h"
@@ -75,12 +74,10 @@ Result<bool> LiveSource::fetch_cpu(std::size_t index) {
     }
     // The mark of a page without events is on the next one too.
     if (facts->events == 0) continue;
-    auto bytes = std::make_unique_for_overwrite<std::byte[]>(facts->used);
-    std::memcpy(bytes.get(), buffer_.data(), facts->used);
-    held_ += facts->used + sizeof(Page);
+    held_ += facts->used + sizeof(record::HeldPage);
     newest_ = std::max(newest_, facts->last);
     cpu.complete = std::max(cpu.complete, facts->last);
-    cpu.pages.push_back({std::move(bytes), *facts});
+    cpu.pages.emplace_back(buffer_, *facts);
   }
   return true;
 }
@@ -128,8 +125,8 @@ Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : Tim
 
 void LiveSource::drop_oldest(std::size_t index) {
   Cpu& cpu = cpus_[index];
-  const Page& page = cpu.pages.front();
-  held_ -= page.facts.used + sizeof(Page);
+  const record::HeldPage& page = cpu.pages.front();
+  held_ -= page.facts.used + sizeof(record::HeldPage);
   kept_from_ = std::max(kept_from_, page.facts.last + 1);
   cpu.pages.pop_front();
   --cpu.next_page;
@@ -157,7 +154,7 @@ bool LiveSource::to_next(std::size_t index) {
   for (;;) {
     if (cpu.walk.next(cpu.next)) return true;
     if (cpu.next_page == cpu.pages.size()) return false;
-    const Page& page = cpu.pages[cpu.next_page++];
+    const record::HeldPage& page = cpu.pages[cpu.next_page++];
     (void)cpu.walk.load(page.span(), record::kCommitSize);  // look_at_page() has walked it
     const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
     if (page.facts.lost == RingPage::kNoneLost) continue;
@@ -209,7 +206,7 @@ Read LiveSource::next(Event& event) {
 
 Result<void> LiveSource::for_each_page(const PageSink& sink) const {
   for (std::size_t cpu = 0; cpu < cpus_.size(); ++cpu) {
-    for (const Page& page : cpus_[cpu].pages) {
+    for (const record::HeldPage& page : cpus_[cpu].pages) {
       if (auto done = sink(cpu, page.span(), page.facts); !done) return done;
     }
   }

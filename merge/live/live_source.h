@@ -47,13 +47,8 @@ class LiveSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
 
  private:
-  struct Page {
-    std::unique_ptr<std::byte[]> bytes;
-    record::PageFacts facts;
-    [[nodiscard]] std::span<const std::byte> span() const { return {bytes.get(), facts.used}; }
-  };
   struct Cpu {
-    std::deque<Page> pages;
+    std::deque<record::HeldPage> pages;
     std::size_t next_page = 0;  // the first that was not walked
     trace_dat::RingPage walk;
     kernel_events::RecordedEvent next;

@@ -1,7 +1,6 @@
 #include "merge/record/flight_ring.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace trapline::record {
 
@@ -22,17 +21,14 @@ Result<void> FlightRing::add(unsigned index, std::span<const std::byte> bytes) {
   if (facts->events == 0) return {};
   newest_ = std::max(newest_, facts->last);
   oldest_ = std::min(oldest_, facts->first);
-  Page page{std::make_unique_for_overwrite<std::byte[]>(facts->used), *facts};
-  std::memcpy(page.bytes.get(), bytes.data(), facts->used);
-  held_ += size_of(page);
-  cpu.pages.push_back(std::move(page));
+  held_ += size_of(cpu.pages.emplace_back(bytes, *facts));
   while (!cpu.pages.empty() && cpu.pages.front().facts.last < span_begin()) drop_front(cpu);
   make_room();
   return {};
 }
 
 void FlightRing::drop_front(Cpu& cpu) {
-  const Page& page = cpu.pages.front();
+  const HeldPage& page = cpu.pages.front();
   dropped_to_ = std::max(dropped_to_, page.facts.last);
   held_ -= size_of(page);
   cpu.pages.pop_front();
@@ -63,9 +59,9 @@ Result<FlightPart> FlightRing::write(unsigned index, std::uint64_t from, std::ui
                                      const Sink& sink) const {
   FlightPart part;
   std::vector<std::byte> out(options_.page_size);
-  for (const Page& page : cpus_[index].pages) {
+  for (const HeldPage& page : cpus_[index].pages) {
     if (page.facts.last < from || page.facts.first > to) continue;
-    const CutPage piece = cut_page({page.bytes.get(), page.facts.used}, from, to, out);
+    const CutPage piece = cut_page(page.span(), from, to, out);
     if (piece.events == 0) continue;
     part.events += piece.events;
     if (piece.skipped == 0 && page.facts.lost != RingPage::kNoneLost) {

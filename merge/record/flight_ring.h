@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -61,19 +60,15 @@ class FlightRing {
                                          const Sink& sink) const;
 
  private:
-  struct Page {
-    std::unique_ptr<std::byte[]> bytes;
-    PageFacts facts;
-  };
   struct Cpu {
-    std::deque<Page> pages;
+    std::deque<HeldPage> pages;
     std::int64_t lost = 0;  // that a page without events told of; it counts for the next
   };
   [[nodiscard]] std::uint64_t span_begin() const {
     return newest_ > options_.span_ns ? newest_ - options_.span_ns : 0;
   }
-  [[nodiscard]] static std::size_t size_of(const Page& page) {
-    return page.facts.used + sizeof(Page) + 16;  // the allocator's
+  [[nodiscard]] static std::size_t size_of(const HeldPage& page) {
+    return page.facts.used + sizeof(HeldPage) + 16;  // the allocator's
   }
   void drop_front(Cpu& cpu);
   void make_room();

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -20,6 +22,16 @@ struct PageFacts {
   std::uint32_t events = 0;
   std::size_t used = 0;   // bytes of head and events
   std::int64_t lost = 0;  // before the page, as RingPage::lost()
+};
+// A page in memory, no more of it than its events: one that was read while it filled is short.
+struct HeldPage {
+  HeldPage(std::span<const std::byte> page, const PageFacts& of)
+      : bytes(std::make_unique_for_overwrite<std::byte[]>(of.used)), facts(of) {
+    std::memcpy(bytes.get(), page.data(), of.used);
+  }
+  std::unique_ptr<std::byte[]> bytes;
+  PageFacts facts;
+  [[nodiscard]] std::span<const std::byte> span() const { return {bytes.get(), facts.used}; }
 };
 // Nothing where it is no ring-buffer page.
 [[nodiscard]] std::optional<PageFacts> look_at_page(std::span<const std::byte> page);

@@ -32,7 +32,7 @@ Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive a
   // A quarter of the ring is for the pages of one round, so that they push no older ones out of it
   // before those of the same time on other CPUs were read.
   const std::size_t of_all =
-      std::max<std::size_t>(options.cpus, 1) * (options.page_size + sizeof(Page));
+      std::max<std::size_t>(options.cpus, 1) * (options.page_size + sizeof(HeldPage));
   options_.ring_bytes = std::max(options.ring_bytes, kLeastOfACpu * of_all);
   round_pages_ = static_cast<unsigned>(
       std::clamp<std::size_t>(options_.ring_bytes / 4 / of_all, 1, kMostPerRound));
@@ -53,11 +53,8 @@ Result<void> Snapshot::add(unsigned cpu, std::span<const std::byte> page) {
   newest_ = std::max(newest_, facts->last);
   oldest_ = std::min(oldest_, facts->first);
   state.complete = std::max(state.complete, facts->last);
-  // No more than its events: pages that were read while they filled are short.
-  auto bytes = std::make_unique_for_overwrite<std::byte[]>(facts->used);
-  std::memcpy(bytes.get(), page.data(), facts->used);
-  held_ += facts->used + sizeof(Page);
-  state.pages.push_back({std::move(bytes), *facts});
+  held_ += facts->used + sizeof(HeldPage);
+  state.pages.emplace_back(page, *facts);
   if (held_ > options_.ring_bytes) make_room(options_.ring_bytes);
   return {};
 }
@@ -85,7 +82,7 @@ bool Snapshot::to_next_wanted(unsigned index) {
       if (cpu.next.size >= 2 && watch_.wants(load<std::uint16_t>(cpu.next.data))) return true;
     }
     if (cpu.next_page == cpu.pages.size()) return false;
-    const Page& page = cpu.pages[cpu.next_page++];
+    const HeldPage& page = cpu.pages[cpu.next_page++];
     (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has walked it
     const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
     if (page.facts.lost == RingPage::kNoneLost) continue;
@@ -164,7 +161,7 @@ Result<void> Snapshot::end_round() {
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.around_ns));
   make_room(options_.ring_bytes -
-            round_pages_ * options_.cpus * (options_.page_size + sizeof(Page)));
+            round_pages_ * options_.cpus * (options_.page_size + sizeof(HeldPage)));
   return result();
 }
 
@@ -221,10 +218,10 @@ void Snapshot::decide(std::uint64_t before) {
 
 void Snapshot::release_front(unsigned index) {
   Cpu& cpu = cpus_[index];
-  const Page page = std::move(cpu.pages.front());
+  const HeldPage page = std::move(cpu.pages.front());
   cpu.pages.pop_front();
   if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
-  held_ -= page.facts.used + sizeof(Page);
+  held_ -= page.facts.used + sizeof(HeldPage);
   write(index, page);
 }
 
@@ -271,7 +268,7 @@ void Snapshot::sink(unsigned cpu, std::span<const std::byte> page, std::uint32_t
   if (events != 0) ++cpus_[cpu].unwritten;
 }
 
-void Snapshot::write(unsigned index, const Page& page) {
+void Snapshot::write(unsigned index, const HeldPage& page) {
   Cpu& cpu = cpus_[index];
   write_edges(index, minus(page.facts.first, 1));
   std::int64_t lost = page.facts.lost;  // before the page's first event

@@ -21,7 +21,6 @@
 
 #include <deque>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -81,13 +80,8 @@ class Snapshot {
 
  private:
   static constexpr std::uint64_t kNoWindow = ~std::uint64_t{0};
-  struct Page {
-    std::unique_ptr<std::byte[]> bytes;
-    PageFacts facts;
-    [[nodiscard]] std::span<const std::byte> span() const { return {bytes.get(), facts.used}; }
-  };
   struct Cpu {
-    std::deque<Page> pages;
+    std::deque<HeldPage> pages;
     std::size_t next_page = 0;          // the first one that the watch has not seen
     trace_dat::RingPage walk;           // of the page before it
     kernel_events::RecordedEvent next;  // the next event that the watch wants
@@ -109,7 +103,7 @@ class Snapshot {
   void keep_certain(std::uint64_t complete);
   void decide(std::uint64_t before);
   void release_front(unsigned cpu);
-  void write(unsigned cpu, const Page& page);
+  void write(unsigned cpu, const HeldPage& page);
   void write_edges(unsigned cpu, std::uint64_t to);
   void write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost);
   void sink(unsigned cpu, std::span<const std::byte> page, std::uint32_t events);

@@ -233,15 +233,13 @@ void print_table(const CLI::App& app) {
       const std::string argument = argument_of(*option),
                         long_name = "--" + option->get_single_name();
       const Values values = fixed_values(name, long_name, argument);
-      std::string all;
-      for (const std::string& value : values) all += (all.empty() ? "" : " ") + value;
       const char* how = argument.empty()                    ? "none"
                         : !values.empty()                   ? "list"
                         : asked(name, long_name) != nullptr ? "ask"
                         : names_a_file(argument)            ? "files"
                                                             : "any";
-      fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", name, names_of(*option), argument, how, all,
-                 option->get_description());
+      fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", name, names_of(*option), argument, how,
+                 fmt::join(values, " "), option->get_description());
     }
   };
   print_options(app, "");

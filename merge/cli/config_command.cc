@@ -17,9 +17,7 @@ struct ConfigArguments {
 
 std::string value_of(const Setting& setting) {
   if (setting.values.empty()) return setting.built_in.empty() ? "-" : setting.built_in;
-  std::string text;
-  for (const std::string& value : setting.values) text += (text.empty() ? "" : " ") + value;
-  return printable(text);
+  return printable(fmt::format("{}", fmt::join(setting.values, " ")));
 }
 
 int print_configuration(const ConfigArguments& options) {

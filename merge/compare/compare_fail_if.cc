@@ -8,19 +8,11 @@
 namespace trapline {
 namespace {
 
-std::string all_metrics() {
-  std::string all;
-  for (const std::string_view name : kMetricNames) {
-    all += (all.empty() ? "" : ", ") + std::string(name);
-  }
-  return all;
-}
-
 tl::unexpected<Error> no_condition(std::string_view text) {
   return fail(ErrorKind::kUsage,
               "--fail-if: '{}' is not a condition; write METRIC(ROW) > +N% or METRIC(ROW) < -N%, "
               "with a METRIC of {} and a ROW of --by, or *",
-              text, all_metrics());
+              text, fmt::join(kMetricNames, ", "));
 }
 
 // A row that a condition is about.

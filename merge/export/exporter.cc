@@ -18,15 +18,13 @@ const std::vector<ExportFormat>& export_formats() {
 
 Result<const ExportFormat*> find_export_format(std::string_view name) {
   std::vector<std::string_view> names;
-  std::string all;
   for (const ExportFormat& format : export_formats()) {
     if (format.name == name) return &format;
     names.push_back(format.name);
-    all += (all.empty() ? "" : ", ") + std::string(format.name);
   }
   const std::string_view near = nearest(name, names);
   return fail(ErrorKind::kUsage, "--format: unknown format '{}'; {}there are {}", name,
-              near.empty() ? "" : fmt::format("did you mean '{}'? ", near), all);
+              near.empty() ? "" : fmt::format("did you mean '{}'? ", near), fmt::join(names, ", "));
 }
 
 Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,

@@ -8,7 +8,6 @@ namespace trapline {
 
 RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::string_view>& columns)
     : form_(form), output_(std::move(output)), nothing_(form == RowForm::kJsonl ? "null" : "") {
-  std::string header;
   for (const std::string_view column : columns) {
     assert(column.size() <= kMostName);
     std::string text = keys_.empty() ? "" : ",";
@@ -17,9 +16,8 @@ RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::str
     Key key{{}, text.size()};
     text.copy(key.text, Key::kSize);
     keys_.push_back(key);
-    header += (header.empty() ? "" : ",") + std::string(column);
   }
-  if (form == RowForm::kCsv) output_.write(header + "\n");
+  if (form == RowForm::kCsv) output_.write(fmt::format("{}\n", fmt::join(columns, ",")));
   key_ = keys_.data();
   grow(2 * kPiece);
 }

@@ -1,9 +1,6 @@
 #include "merge/record/qemu_command.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -79,12 +76,8 @@ std::string escaped(const std::string& value) {
 }
 
 void add(QemuAdditions& result, std::initializer_list<std::string> words) {
-  std::string shown;
-  for (const std::string& word : words) {
-    result.words.push_back(word);
-    shown += (shown.empty() ? "" : " ") + word;
-  }
-  result.added.push_back(shown);
+  result.words.insert(result.words.end(), words);
+  result.added.push_back(fmt::format("{}", fmt::join(words, " ")));
 }
 
 // vCPU threads are then called CPU 0/KVM, CPU 0/TCG, …

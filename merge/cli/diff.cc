@@ -1,5 +1,4 @@
 // trapline diff: what changed between the runs of two sides, and what of it is proven.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <limits>
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/common.h"

@@ -1,8 +1,6 @@
 // trapline help: a command's help, or a text about a concept.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"

@@ -1,7 +1,5 @@
 #include "merge/cli/selection.h"
 
-#include <fmt/format.h>
-
 #include "merge/cli/help.h"
 
 namespace trapline::cli {

@@ -1,7 +1,6 @@
 // trapline sync: run inside a guest, relates its clocks to the host's. The work is done by the C
 // file that also builds alone, docs/examples/sync/trapline-sync.c.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>

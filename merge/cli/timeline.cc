@@ -1,5 +1,4 @@
 // trapline timeline: kernel, QEMU and derived spans in order of time.
-#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -1,5 +1,4 @@
 // trapline top: live figures of this host's virtual machines.
-#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <string_view>
-
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/uninterrupted.h"
 #include "merge/record/session.h"

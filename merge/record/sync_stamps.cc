@@ -1,7 +1,6 @@
 #include "merge/record/sync_stamps.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "merge/record/page_files.h"
 #include "merge/record/snapshot/page_cut.h"

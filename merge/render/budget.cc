@@ -1,7 +1,5 @@
 #include "merge/render/budget.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"

@@ -1,7 +1,5 @@
 #include "merge/render/page/shares.h"
 
-#include <algorithm>
-
 namespace trapline::page {
 
 void Shares::add(ThreadId thread, State state, Timestamp begin, Timestamp end,

@@ -20,31 +20,14 @@ namespace {
 
 std::vector<Setting> all_settings() {
   using enum SettingKind;
-  return {{"clock", "TRAPLINE_CLOCK", kText, "the clock of trapline record", "mono", {}},
-          {"buffer-size",
-           "TRAPLINE_BUFFER_SIZE",
-           kText,
-           "the size of its buffer for each CPU",
-           "8M",
-           {}},
-          {"symbols",
-           "TRAPLINE_SYMBOLS",
-           kList,
-           "guest symbols for recordings that contain none",
-           "",
-           {}},
-          {"trace-events",
-           "TRAPLINE_TRACE_EVENTS",
-           kText,
-           "QEMU's trace-events-all, for recordings that contain none",
-           tracetool::kInstalledTraceEvents,
-           {}},
-          {"color",
-           "TRAPLINE_COLOR",
-           kText,
-           "colours on the terminal: auto, always or never",
-           "auto",
-           {}}};
+  return {
+      {"clock", "TRAPLINE_CLOCK", kText, "the clock of trapline record", "mono"},
+      {"buffer-size", "TRAPLINE_BUFFER_SIZE", kText, "the size of its buffer for each CPU", "8M"},
+      {"symbols", "TRAPLINE_SYMBOLS", kList, "guest symbols for recordings that contain none", ""},
+      {"trace-events", "TRAPLINE_TRACE_EVENTS", kText,
+       "QEMU's trace-events-all, for recordings that contain none",
+       tracetool::kInstalledTraceEvents},
+      {"color", "TRAPLINE_COLOR", kText, "colours on the terminal: auto, always or never", "auto"}};
 }
 
 std::string environment(const char* name) {

@@ -20,10 +20,10 @@ enum class SettingKind : std::uint8_t { kText, kList };
 struct Setting {
   std::string_view name, variable;
   SettingKind kind;
-  std::string_view what;            // a line for `trapline config`
-  std::string built_in;             // empty: nothing
-  std::vector<std::string> values;  // of the environment or the file; empty: what is built in
-  std::string origin = "built in";  // "TRAPLINE_CLOCK", "/home/me/.config/trapline/config.toml:3"
+  std::string_view what;              // a line for `trapline config`
+  std::string built_in;               // empty: nothing
+  std::vector<std::string> values{};  // of the environment or the file; empty: what is built in
+  std::string origin = "built in";    // "TRAPLINE_CLOCK", "/home/me/.config/trapline/config.toml:3"
 };
 
 struct Config {

@@ -126,7 +126,7 @@ void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) 
   writes_ = exit.detail.access == Access::kWrite;
   annotations_.clear();
   const auto text = [this](std::uint64_t key, perfetto::Text value) {
-    annotations_.push_back({key, Annotation::Kind::kText, 0, value});
+    annotations_.push_back({key, value});
   };
   if (exit.detail.kind != DetailKind::kNone) text(words_.detail, texts_.detail(exit));
   if (exit.device != kNoName) text(words_.device, texts_.value(exit.device, pipeline));
@@ -140,9 +140,8 @@ void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) 
     text(words_.user_space, texts_.userspace_reason(exit));
   if (exit.preempted_by != ThreadId{})
     text(words_.preempted_by, texts_.thread(exit.source, exit.preempted_by));
-  if (exit.rip != 0) annotations_.push_back({words_.rip, Annotation::Kind::kPointer, exit.rip});
-  if (exit.injected != kNoVector)
-    annotations_.push_back({words_.injected, Annotation::Kind::kPointer, exit.injected});
+  if (exit.rip != 0) annotations_.push_back({words_.rip, {}, exit.rip});
+  if (exit.injected != kNoVector) annotations_.push_back({words_.injected, {}, exit.injected});
 }
 
 void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
@@ -222,8 +221,7 @@ void PerfettoExporter::begin_exit(std::uint64_t track, const Span& span) {
 void PerfettoExporter::begin_handler(std::uint64_t track, const Span& span,
                                      const Pipeline& pipeline) {
   const NameId shown = span.region != kNoName ? span.region : span.name;
-  const Annotation event{words_.event, Annotation::Kind::kText, 0,
-                         texts_.value(span.name, pipeline)};
+  const Annotation event{words_.event, texts_.value(span.name, pipeline)};
   const std::uint64_t flow = flow_of(span.parent, FlowKind::kServedBy);
   Slice slice{texts_.name(shown, pipeline), words_.of_handler, {&event, 1}, {}, {}};
   if (span.id == served_) slice.ending_flows = {&flow, 1};

@@ -87,12 +87,12 @@ void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipel
   const std::string on = number_of == kNoVcpu
                              ? fmt::format("tid {}", perfetto::number(interval.thread))
                              : fmt::format("vCPU {}", number_of);
-  const Annotation where{words_.vcpu, Annotation::Kind::kText, 0, writer_.value(on)};
+  const Annotation where{words_.vcpu, writer_.value(on)};
   writer_.begin(track, interval.begin.ns(),
                 {writer_.name(name), words_.of_guest_span, {&where, 1}, {}, {}});
   for (const VcpuPiece& piece : interval.pieces) {
-    const Annotation who{words_.culprit, Annotation::Kind::kText, 0,
-                         piece.has_culprit() ? writer_.value(culprits_.of(piece.culprit, pipeline))
+    const Annotation who{words_.culprit, piece.has_culprit()
+                                             ? writer_.value(culprits_.of(piece.culprit, pipeline))
                                              : perfetto::Text{}};
     Slice slice{piece.part ? words_.parts[static_cast<std::size_t>(*piece.part)] : words_.guest,
                 words_.of_guest_span_part};

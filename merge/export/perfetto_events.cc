@@ -33,7 +33,7 @@ void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) 
     facts.emplace_back("clock error bound", error ? fmt::format("{} ns", *error) : "not known");
     std::vector<Annotation> annotations;
     for (const auto& [name, text] : facts) {
-      annotations.push_back({writer_.key(name), Annotation::Kind::kText, 0, {0, text}});
+      annotations.push_back({writer_.key(name), {0, text}});
       if (name != "host" || i != 0) continue;
       const auto words = words_of(text);
       if (words.size() < 4) continue;
@@ -41,7 +41,7 @@ void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) 
       const auto after = text.find(release) + release.size();
       const auto end = text.rfind(machine);
       writer_.add_system(
-          0, words[0], release,
+          words[0], release,
           trimmed(std::string_view(text).substr(after, end > after ? end - after : 0)), machine);
     }
     writer_.instant(about_track_, at, {writer_.name(info.path), words_.of_trapline, annotations});
@@ -112,7 +112,7 @@ void PerfettoExporter::add_thread_names(const Naming& names) {
     threads.push_back(
         {perfetto::number(thread), perfetto::number(process), texts_.host_comm(thread)});
   }
-  if (!threads.empty()) writer_.add_threads(0, threads);
+  if (!threads.empty()) writer_.add_threads(threads);
 }
 
 Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext& context,

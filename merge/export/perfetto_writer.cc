@@ -104,10 +104,8 @@ std::uint64_t Writer::add_counter(std::uint64_t parent, std::string_view name,
 void Writer::annotate(const Annotation& annotation) {
   const std::size_t inner = out_.begin(4);
   out_.add(1, annotation.key);
-  if (annotation.kind == Annotation::Kind::kNumber) {
-    out_.add(3, annotation.number);
-  } else if (annotation.kind == Annotation::Kind::kPointer) {
-    out_.add(7, annotation.number);
+  if (annotation.pointer) {
+    out_.add(7, *annotation.pointer);
   } else if (annotation.text.id != 0) {
     out_.add(17, annotation.text.id);
   } else {
@@ -223,8 +221,8 @@ void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t
   events.end(event);
 }
 
-void Writer::add_threads(std::uint32_t machine, const std::vector<Thread>& threads) {
-  const std::size_t packet = begin_packet(machine);
+void Writer::add_threads(const std::vector<Thread>& threads) {
+  const std::size_t packet = begin_packet();
   const std::size_t tree = out_.begin(kProcessTree);
   for (const Thread& thread : threads) {
     if (thread.tid == thread.process) {
@@ -243,9 +241,9 @@ void Writer::add_threads(std::uint32_t machine, const std::vector<Thread>& threa
   end_packet(packet);
 }
 
-void Writer::add_system(std::uint32_t machine, std::string_view sysname, std::string_view release,
+void Writer::add_system(std::string_view sysname, std::string_view release,
                         std::string_view version, std::string_view hardware) {
-  const std::size_t packet = begin_packet(machine);
+  const std::size_t packet = begin_packet();
   const std::size_t info = out_.begin(kSystemInfo), names = out_.begin(1);
   out_.add(1, printable(sysname));
   out_.add(2, printable(version));

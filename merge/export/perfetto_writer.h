@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,11 +26,9 @@ struct Text {
 };
 
 struct Annotation {
-  enum class Kind : std::uint8_t { kNumber, kText, kPointer };
   std::uint64_t key = 0;  // Writer::key()
-  Kind kind = Kind::kNumber;
-  std::uint64_t number = 0;
   Text text = {};
+  std::optional<std::uint64_t> pointer = {};  // in the text's place
 };
 
 // What is said of a slice's begin.
@@ -78,9 +77,9 @@ class Writer {
     std::int32_t tid = 0, process = 0;
     std::string name;
   };
-  void add_threads(std::uint32_t machine, const std::vector<Thread>& threads);
-  void add_system(std::uint32_t machine, std::string_view sysname, std::string_view release,
-                  std::string_view version, std::string_view hardware);
+  void add_threads(const std::vector<Thread>& threads);
+  void add_system(std::string_view sysname, std::string_view release, std::string_view version,
+                  std::string_view hardware);
 
   [[nodiscard]] bool failed() const { return output_.failed(); }
   [[nodiscard]] Result<void> finish();

@@ -1,10 +1,16 @@
-// The logarithmic axis of latencies, under a picture.
+// The axes of pictures.
 import { s } from "./dom";
 import { duration } from "./text";
 
 const kLabel = 52; // px
 
-// `x` takes a latency bin, of which `first` and `last` are the ends. Labels that would touch are left out.
+// The next larger 1, 2 or 5 of its power of ten: from tick to tick.
+export function roundStep(least: number): number {
+  const size = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  return [1, 2, 5, 10].map((n) => n * size).find((n) => n >= least) ?? least;
+}
+
+// The logarithmic axis of latencies, under a picture. `x` takes a latency bin, of which `first` and `last` are the ends. Labels that would touch are left out.
 export function logAxis(svg: SVGSVGElement, first: number, last: number, x: (bin: number) => number, y: number): void {
   let free = -Infinity;
   const near = x(4 * Math.log2(3)) - x(0) < kLabel;

@@ -1,7 +1,7 @@
 // Two sides on one page: what changed, with its interval, over all of their runs; the vCPUs' time and the
 // distributions of the first run of each.
 import { logAxis } from "./axis";
-import { changeLook, clip, currentLook, h, name, replace, s, widthOf } from "./dom";
+import { changeLook, clip, currentLook, h, name, number, replace, s, scroll, widthOf } from "./dom";
 import { Drawing } from "./drawing";
 import { foot, head } from "./head";
 import { kernelOf } from "./known";
@@ -84,11 +84,11 @@ class Changes {
     this.element.append(h("h2", { id: "changes-title" }, ...this.heading()),
       ...data.warnings.map((text) => h("p", { class: "alert", role: "note" }, text)),
       h("div", { class: "controls noprint" }, h("label", { for: "metric" }, "Figure"), this.metric),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Changes, table" }, h("table", {},
+      scroll("Changes, table",
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, data.by.replace(/,/g, " / ")),
           ...["Exits before", "after", "Before", "After", "Change", `${confidence} interval`].map((text) => h("th", { scope: "col", class: "number" }, text)),
           h("th", { scope: "col" }, "Interval", h("small", {}, "line: no change")), h("th", { scope: "col" }, this.data.method === "none" ? "" : "Is it proven"))),
-        this.body)),
+        this.body),
       h("p", { class: "dim" }, `${this.method()} ` +
         (data.rows_left_out ? `${grouped(data.rows_left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
   }
@@ -124,7 +124,6 @@ class Changes {
     const metric = row[view.metric];
     const chosen = view.row === row.key;
     const choose = (): void => this.choose({ row: row.key });
-    const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
     return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
       h("th", { scope: "row" }, h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
         h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)), row.halts && h("small", {}, "halt, no overhead")),

@@ -1,5 +1,5 @@
 // Tables that come with a description of their columns, those of the report's text: no view of their own.
-import { h, name } from "./dom";
+import { h, name, scroll } from "./dom";
 import { duration, exact, grouped, percent } from "./text";
 import type { DescribedTable, Recording } from "./types";
 
@@ -16,10 +16,10 @@ function cell(unit: string, value: string | number | null): HTMLElement {
 function tableOf(label: string, table: DescribedTable, option: string): HTMLElement {
   const { columns, rows } = table;
   const left = Math.max(0, rows.length - kShown) + table.rows_left_out;
-  return h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
+  return h("div", {}, scroll(label,
     h("thead", {}, h("tr", {}, ...columns.map(({ title, unit }) => h("th", { scope: "col", class: unit === "text" ? "" : "number" }, title)))),
     h("tbody", {}, ...rows.slice(0, kShown).map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name(String(first))),
-      ...cells.map((value, i) => cell(columns[i + 1]?.unit ?? "text", value))))))),
+      ...cells.map((value, i) => cell(columns[i + 1]?.unit ?? "text", value)))))),
     left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report ${option} prints them.`));
 }
 

@@ -40,6 +40,13 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+// A table that is moved by itself where it is too wide.
+export function scroll(label: string, ...children: Child[]): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {}, ...children));
+}
+
+export const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
+
 // A name from a recording, kept apart from the direction of the text around it.
 export function name(text: string): HTMLElement {
   // A long one breaks where its words end.

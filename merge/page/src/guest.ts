@@ -1,5 +1,5 @@
 // The guest functions' own time, without callees: a flame graph by call stack, and a table.
-import { clip, currentLook, h, name, replace, s } from "./dom";
+import { clip, currentLook, h, name, replace, s, scroll } from "./dom";
 import { kernelOf } from "./known";
 import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
 import { duration, exact, grouped, percent } from "./text";
@@ -61,7 +61,7 @@ export class Guest {
     const head = ["Calls", "Exits", "Own time", "guest", kernel, "user", "preempted", "blocked", "halted"];
     const most = Math.max(1, ...rows.map((row) => row.own_ns));
     return h("div", {}, h("h3", {}, "Guest functions by their own time, without callees"),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Guest functions, table" }, h("table", {},
+      scroll("Guest functions, table",
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "function"), ...head.map((text) => h("th", { scope: "col", class: "number" }, text)), h("th", { scope: "col" }, "Own time"))),
         h("tbody", {}, ...rows.slice(0, kShown).map((row) => {
           const bar = s("svg", { width: 160, height: 12, role: "img", "aria-label": percent(row.own_ns / most) });
@@ -74,6 +74,6 @@ export class Guest {
           const cell = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
           return h("tr", {}, h("th", { scope: "row" }, name(row.name)), cell(grouped(row.calls)), cell(grouped(row.exits)), cell(duration(row.own_ns), exact(row.own_ns)),
             ...kOwn.map((part) => cell(duration(row[`${part}_ns`]), exact(row[`${part}_ns`]))), h("td", {}, bar));
-        })))));
+        }))));
   }
 }

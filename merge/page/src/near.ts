@@ -1,4 +1,5 @@
 // A zoomable timeline of guest, kernel and QEMU on lanes, with the texts of the events in sight.
+import { roundStep } from "./axis";
 import { clip, h, name, replace, s, widthOf } from "./dom";
 import { duration, exact, grouped, moment } from "./text";
 import type { Neighbourhood } from "./types";
@@ -110,9 +111,7 @@ export class NearView {
     const [from, to] = this.view;
     const origin = this.focus?.start ?? this.near.from;
     const labels = this.labels;
-    const raw = (to - from) / Math.max(2, Math.floor((width - labels) / 120));
-    const size = 10 ** Math.floor(Math.log10(Math.max(1, raw)));
-    const step = [1, 2, 5, 10].map((n) => n * size).find((n) => n >= raw) ?? raw;
+    const step = roundStep((to - from) / Math.max(2, Math.floor((width - labels) / 120)));
     for (let at = Math.ceil((from - origin) / step) * step; at <= to - origin; at += step) {
       const left = x(at + origin);
       inside.append(s("path", { class: "tick", d: `M${left.toFixed(1)} ${y}v4` }),

@@ -1,7 +1,7 @@
 // The boot by phases: how long each lasted, and what its time went to. A phase can be chosen as the
 // interval.
 import type { Choice } from "./choice";
-import { clip, h, name, replace } from "./dom";
+import { clip, h, name, replace, scroll } from "./dom";
 import { kernelOf } from "./known";
 import type { Model } from "./model";
 import type { Change } from "./shares";
@@ -32,11 +32,11 @@ export class Phases {
     const heads = ["Took", "Exits"];
     this.element = h("section", { id: "phases", "aria-labelledby": "phases-title" },
       h("h2", { id: "phases-title" }, ...(longest ? ["The longest phase, ", name(clip(longest.name, 50)), `, took ${duration(longest.ns)} of ${duration(model.data.duration_ns)}`] : ["No phase began"])),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Phases, table" }, h("table", {},
+      scroll("Phases, table",
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Phase"), h("th", { scope: "col", class: "number" }, "Began"),
           ...heads.map((text) => h("th", { scope: "col", class: "number" }, text)),
           h("th", { scope: "col" }, "vCPUs' time"), h("th", { scope: "col" }, "Most exit time, by device"), h("th", { scope: "col" }, "by guest function"))),
-        this.body)),
+        this.body),
       h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval, rounded to time bins, in the other views.",
         ...(phases.never.length ? [` These did not begin: ${phases.never.join("; ")}.`] : [])));
   }

@@ -1,5 +1,6 @@
 // Where the time went, per vCPU, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
+import { roundStep } from "./axis";
 import { currentLook, h, replace, s, widthOf } from "./dom";
 import { kernelOf, knowsDurations, knowsGuest } from "./known";
 import type { Model, Selection } from "./model";
@@ -169,9 +170,7 @@ export class Shares {
     const width = this.plotWidth();
     const svg = s("svg", { class: "axis", width, height: 20, "aria-hidden": "true" });
     const most = Math.max(2, Math.floor(width / 110));
-    const raw = data.duration_ns / most;
-    const size = 10 ** Math.floor(Math.log10(Math.max(1, raw)));
-    const step = [1, 2, 5, 10].map((n) => n * size).find((n) => n >= raw) ?? raw;
+    const step = roundStep(data.duration_ns / most);
     for (let at = 0; at <= data.duration_ns; at += step) {
       const left = (at / Math.max(1, data.duration_ns)) * width;
       const end = left > width - 30;

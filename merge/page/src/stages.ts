@@ -1,7 +1,7 @@
 // Requests and interrupts as stages, halts and polling: what is not one exit but goes across them. Then
 // what the kernel did in them.
 import { kernelTable, sampleTable } from "./described";
-import { h, name, s } from "./dom";
+import { h, name, s, scroll } from "./dom";
 import { duration, exact, grouped, percent } from "./text";
 import type { Distribution, Recording, RequestPath } from "./types";
 
@@ -33,7 +33,7 @@ function table(label: string, lines: Line[], first: string, second: string): HTM
   const number = (ns: number | null, count: number): HTMLElement =>
     h("td", { class: "number", title: count ? exact(ns) : "" }, count ? duration(ns) : "–");
   let last = "";
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
+  return scroll(label,
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), h("th", { scope: "col" }, second), h("th", { scope: "col", class: "number" }, "Count"),
       ...["p50", "p90", "p99", "Max"].map((text) => h("th", { scope: "col", class: "number" }, text)),
       h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, ${duration(1000)} to ${duration(most)}; bar: p50 to p99, or to the maximum`)))),
@@ -44,7 +44,7 @@ function table(label: string, lines: Line[], first: string, second: string): HTM
         h("td", {}, line.what), h("td", { class: "number" }, grouped(line.d.count)),
         number(line.d.p50_ns, line.d.count), number(line.d.p90_ns, line.d.count), number(line.d.p99_ns, line.d.count), number(line.d.max_ns, line.d.count),
         h("td", {}, line.d.count ? range(line.d, most) : h("span", { class: "dim" }, "not known of any")));
-    }))));
+    })));
 }
 
 function section(id: string, title: (Node | string)[], ...children: Node[]): HTMLElement {

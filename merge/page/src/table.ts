@@ -1,6 +1,6 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
 import type { Choice } from "./choice";
-import { clip, h, name, replace, s } from "./dom";
+import { clip, h, name, number, replace, s, scroll } from "./dom";
 import { kernelOf, knowsDurations } from "./known";
 import { kLatencyBins, type Group, type Model } from "./model";
 import { partsBar } from "./parts_bar";
@@ -73,8 +73,7 @@ export class Table {
     this.element.append(this.title,
       h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), this.by,
         h("label", { for: "find" }, "with the words"), this.find),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Exits, table" },
-        h("table", {}, this.head, this.body)),
+      scroll("Exits, table", this.head, this.body),
       this.under, this.more);
   }
 
@@ -166,7 +165,6 @@ export class Table {
     const choose = (): void =>
       this.change({ rows: chosen ? others : [...others, { by: choice.by, key: row.key }] });
     const about = row.approximate ? "≈\u202f" : "";
-    const number = (text: string, title: string): HTMLElement => h("td", { class: "number", title }, text);
     const known = knowsDurations(this.model.data);
     const time = (ns: number | null): number | null => (known ? ns : null);
     const cells = [

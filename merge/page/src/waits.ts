@@ -1,6 +1,6 @@
 // Who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
-import { clip, h, name, replace, s } from "./dom";
+import { clip, h, name, number, replace, s } from "./dom";
 import type { Model } from "./model";
 import { duration, exact, grouped, moment, percent } from "./text";
 import type { WaitRow, WaitTable } from "./types";
@@ -62,7 +62,6 @@ export class Waits {
   private table(part: "preempted" | "blocked", head: string, rows: [WaitRow, number][], sum: number, table: WaitTable): HTMLElement {
     const shown = this.all ? rows : rows.slice(0, kShown);
     const chosen = this.choice?.time;
-    const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
     const left = rows.slice(shown.length).reduce((n, [, ns]) => n + ns, 0);
     return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${head}, table` }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), head),

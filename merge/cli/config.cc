@@ -86,8 +86,7 @@ Result<void> read_file(Config& config) {
   for (const auto& [key, node] : parsed.table()) {
     const std::string at = place(config.file, key.source());
     const std::string_view name = key.str();
-    const auto setting = std::find_if(config.settings.begin(), config.settings.end(),
-                                      [name](const Setting& one) { return one.name == name; });
+    const auto setting = std::ranges::find(config.settings, name, &Setting::name);
     if (setting == config.settings.end()) {
       std::vector<std::string_view> names;
       for (const Setting& one : config.settings) names.push_back(one.name);
@@ -164,8 +163,7 @@ void complete_input(CLI::App& command, const Config& config) {
 }  // namespace
 
 const Setting& Config::operator[](std::string_view name) const {
-  return *std::find_if(settings.begin(), settings.end(),
-                       [&](const Setting& one) { return one.name == name; });
+  return *std::ranges::find(settings, name, &Setting::name);
 }
 
 Result<Config> load_config() {

@@ -59,8 +59,7 @@ void print_text(const std::vector<Finding>& findings, std::ostream& out, const T
     out << looking(look, level, style) << text.substr(level.size());
   }
   const auto count = [&](Level level) {
-    return std::count_if(findings.begin(), findings.end(),
-                         [&](const Finding& finding) { return finding.level == level; });
+    return std::ranges::count(findings, level, &Finding::level);
   };
   out << fmt::format("{} ok, {} limited, {} missing\n", count(Level::kOk), count(Level::kLimited),
                      count(Level::kMissing));

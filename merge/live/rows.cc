@@ -111,8 +111,7 @@ std::vector<SlowExit> slow_of(const Frame& frame, const Scope& scope, const Engi
   for (const Cell& cell : frame.cells) {
     if (!cell.slowest.halt || scope.reason) add(cell.slowest);
   }
-  std::stable_sort(slow.begin(), slow.end(),
-                   [](const SlowExit& a, const SlowExit& b) { return a.total > b.total; });
+  std::ranges::stable_sort(slow, std::greater(), &SlowExit::total);
   return slow;
 }
 

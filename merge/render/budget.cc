@@ -41,8 +41,7 @@ std::string text_of(const Json& json) {
 
 std::vector<VcpuRow> busiest(const Report& report) {
   std::vector<VcpuRow> rows = report.vcpus;
-  std::ranges::stable_sort(
-      rows, [](const VcpuRow& a, const VcpuRow& b) { return a.totals.exits > b.totals.exits; });
+  std::ranges::stable_sort(rows, std::greater(), [](const auto& row) { return row.totals.exits; });
   if (rows.size() > kMostVcpus) rows.resize(kMostVcpus);
   return rows;
 }

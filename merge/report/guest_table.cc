@@ -15,9 +15,8 @@ void fill_guest_functions(Report& report, const Pipeline& pipeline, std::size_t 
     if (times.calls != 0 || times.exits != 0)
       rows.push_back({printable(pipeline.names()[name]), times});
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.times.own_ns() > b.times.own_ns();
-  });
+  std::ranges::stable_sort(rows, std::greater(),
+                           [](const auto& row) { return row.times.own_ns(); });
   report.guest_functions_left_out = keep_first(rows, top);
 }
 

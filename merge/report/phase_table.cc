@@ -168,8 +168,7 @@ std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names)
   std::vector<PhaseShare> rows;
   for (const auto& [name, sum] : sums)
     rows.push_back({name_or_dash(names, name), sum.exits, sum.ns});
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const PhaseShare& a, const PhaseShare& b) { return a.ns > b.ns; });
+  std::ranges::stable_sort(rows, std::greater(), &PhaseShare::ns);
   return rows;
 }
 

@@ -56,11 +56,9 @@ void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
 // The longest of the shares, in order of time.
 std::vector<WaitShare> longest_of(std::span<const WaitShare> shares) {
   std::vector<WaitShare> kept(shares.begin(), shares.end());
-  std::stable_sort(kept.begin(), kept.end(),
-                   [](const WaitShare& a, const WaitShare& b) { return a.length() > b.length(); });
+  std::ranges::stable_sort(kept, std::greater(), &WaitShare::length);
   if (kept.size() > WorstExits::kMostWaits) kept.resize(WorstExits::kMostWaits);
-  std::stable_sort(kept.begin(), kept.end(),
-                   [](const WaitShare& a, const WaitShare& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(kept, {}, &WaitShare::begin);
   return kept;
 }
 
@@ -148,8 +146,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   for (const Near& span : thread.spans) {
     if (span.end > made->from) made->spans.push_back(span);
   }
-  std::stable_sort(made->spans.begin(), made->spans.end(),
-                   [](const Near& a, const Near& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(made->spans, {}, &Near::begin);
   std::uint64_t inside = 0;
   for (const Kept& kept : thread.ring.events) {
     if (kept.event.at < made->from) continue;
@@ -166,8 +163,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
       copy(made->events.emplace_back(), kept.event, 0);
     }
   }
-  std::stable_sort(made->events.begin(), made->events.end(),
-                   [](const Kept& a, const Kept& b) { return a.event.at < b.event.at; });
+  std::ranges::stable_sort(made->events, {}, [](const Kept& kept) { return kept.event.at; });
   return made;
 }
 

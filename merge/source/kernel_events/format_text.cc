@@ -51,7 +51,7 @@ char front(std::string_view& text) {
 }
 
 // A number as C writes it, with a sign, in brackets: 12, 0x400, (0x24), (((0x24UL))), -1.
-std::optional<std::uint64_t> take_number(std::string_view& text) {
+std::optional<std::uint64_t> take_c_number(std::string_view& text) {
   bool negative = false;
   while (front(text) == '(' || front(text) == '-') {
     negative ^= text.front() == '-';
@@ -73,14 +73,14 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
 
 // Numbers joined by one kind of operator: "0x040 + 14", "1 << 3", "1 | 4".
 std::optional<std::uint64_t> take_key(std::string_view& text) {
-  auto value = take_number(text);
+  auto value = take_c_number(text);
   std::string_view known;
   while (value && front(text) != ',' && !text.empty()) {
     const std::string_view op = text.starts_with("<<") ? "<<" : text.substr(0, 1);
     if (!known.empty() && op != known) return std::nullopt;
     known = op;
     text.remove_prefix(op.size());
-    const auto other = take_number(text);
+    const auto other = take_c_number(text);
     if (!other) return std::nullopt;
     if (op == "+") {
       *value += *other;

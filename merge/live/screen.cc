@@ -23,7 +23,7 @@ bool start_colours() {
   ::start_color();
   ::use_default_colors();
   const bool rich = COLORS >= 256;
-  for (short i = 0; i < 5; ++i) {
+  for (short i = 0; i < std::ssize(kRich); ++i) {
     const short ground = rich ? kRich[i] : kPoor[i];
     const short ink = rich && i == 1 ? COLOR_WHITE : COLOR_BLACK;
     ::init_pair(static_cast<short>(i + 1), ink, ground);

@@ -54,8 +54,9 @@ std::vector<std::uint64_t> points_of(const std::string& path) {
   const auto file = File::open(path);
   const auto layout = file ? read_layout(*file) : Result<Layout>(fail("no file"));
   if (!layout) return points;
-  for (const Extent& extent : {layout->kallsyms, layout->printk, layout->cmdlines}) {
-    points.push_back(extent.offset - 16);  // version 7: its section header
+  for (const Extent& extent : {layout->kallsyms, layout->cmdlines}) {
+    points.push_back(extent.offset - 16);           // version 7: its section header
+    points.push_back(extent.offset + extent.size);  // after kallsyms, printk
   }
   for (const Buffer& buffer : layout->buffers) {
     for (const CpuPages& cpu : buffer.cpus) {

@@ -95,7 +95,7 @@ END
   run "$trapline" diff "$work/trace.txt" "$work/trace.txt" --format json
   tr -d ' \n' <"$work/stdout" >"$work/one-line"
   expect_contains "$work/one-line" '"kernel":{"unit":"ns","before":null,"after":null'
-  expect_contains "$work/one-line" '"halted":{"unit":"ns","before":500,"after":500'
+  expect_contains "$work/one-line" '"halted":{"unit":"ns","before":500.0,"after":500.0'
 }
 
 "$1"

@@ -65,11 +65,14 @@ void SharedExits::compare(const Event& event) {
   if (event.at == last->at && event.source != last->source && event.cpu == last->cpu &&
       exit.reason == last->reason && exit.rip == last->rip) {
     if (!std::exchange(last->shared, true)) ++last->row;
+    last->other = event.source;
     if (last->row == kRow) found_.emplace(last->source, event.source);
     return;
   }
   const unsigned row = last->shared ? last->row : 0;
-  *last = {event.at, exit.rip, event.cpu, exit.reason, event.source, false, row};
+  // A third recording, whose thread has the same number, breaks no row.
+  if (row != 0 && event.source != last->source && event.source != last->other) return;
+  *last = {event.at, exit.rip, event.cpu, exit.reason, event.source, last->other, false, row};
 }
 
 Result<void> SharedExits::check() const {

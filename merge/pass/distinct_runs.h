@@ -48,9 +48,9 @@ class SharedExits {
     Timestamp at;
     std::uint64_t rip = 0;
     std::uint32_t cpu = 0, reason = 0;
-    std::uint16_t source = 0;
-    bool shared = false;  // another source has it, too
-    unsigned row = 0;     // so many in a row are
+    std::uint16_t source = 0, other = 0;  // other: that had one of the row, too
+    bool shared = false;                  // it has this one
+    unsigned row = 0;                     // so many in a row are
   };
   void compare(const Event& event);
 

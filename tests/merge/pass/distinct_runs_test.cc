@@ -64,11 +64,10 @@ class SharedExitsTest : public testing::Test {
     }
     return source;
   }
-  static Result<void> check(std::unique_ptr<MemorySource> one,
-                            std::unique_ptr<MemorySource> other) {
+  template <typename... Recordings>
+  static Result<void> check(Recordings... recordings) {
     std::vector<std::unique_ptr<Source>> sources;
-    sources.push_back(std::move(one));
-    sources.push_back(std::move(other));
+    (sources.push_back(std::move(recordings)), ...);
     Timeline timeline(std::move(sources));
     SharedExits shared(timeline);
     Event event;
@@ -88,6 +87,13 @@ TEST_F(SharedExitsTest, ARecordingBesideAPartOfItOrOneThatOverlapsIsRefused) {
     EXPECT_EQ(checked.error().message,
               "whole.dat and part.dat hold the same run; give each run once");
   }
+}
+
+TEST_F(SharedExitsTest, AThirdRecordingHidesNothing) {
+  const auto checked = check(recording("a.dat", 0, kAll), recording("other.dat", 0, kAll, 3),
+                             recording("b.dat", 0, kAll));
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().message, "a.dat and b.dat hold the same run; give each run once");
 }
 
 TEST_F(SharedExitsTest, RunsOneAfterTheOtherAndThoseOfTwoHostsAreDistinct) {

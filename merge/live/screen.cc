@@ -11,8 +11,8 @@
 namespace trapline::live {
 namespace {
 
-// Of guest, kernel, user, preempted, blocked: the colours of reports, in the 256 of a terminal and
-// in its first 8. The letters of the bars say the same without any.
+// Of guest, kernel, user, preempted, blocked, halted: the colours of reports, in the 256 of a
+// terminal and in its first 8. The letters of the bars say the same without any.
 constexpr short kRich[] = {36, 25, 172, 166, 175, 250};
 constexpr short kPoor[] = {COLOR_GREEN, COLOR_BLUE,    COLOR_YELLOW,
                            COLOR_RED,   COLOR_MAGENTA, COLOR_WHITE};

@@ -5,7 +5,6 @@ import type { Recording, Stall } from "./types";
 
 const kCauses = 3; // of a stall
 
-
 function causesOf(stall: Stall): (Node | string)[] {
   const shown = stall.causes.slice(0, kCauses).filter((cause, i) => i === 0 || cause.ns * 20 >= stall.ns);
   return shown.flatMap(({ cause, culprit, phase, ns }, i) =>

@@ -231,7 +231,8 @@ class Flight:
             self.set.trapline, "record", "--flight", "60s", "-o", self.folder, "--no-kvm", "--events", EVENT])
         self.asked = None
         until = time.monotonic() + self.set.longest
-        while "writes nothing until asked" not in run.text() and run.process.poll() is None:
+        begun = ("writes nothing until asked", "snapshots: at most")  # the fault may be that of either line
+        while not any(line in run.text() for line in begun) and run.process.poll() is None:
             assert time.monotonic() < until, f"it did not begin: {run.text()}"
             time.sleep(0.01)
         if run.process.poll() is None:

@@ -5,6 +5,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "merge/model/event.h"
+
 namespace trapline::trace_text {
 namespace {
 
@@ -261,22 +263,21 @@ constexpr ReasonName kOtherSvm[] = {
 using Numbers = std::unordered_map<std::string, NumberedReason>;
 
 Numbers x86_numbers() {
-  constexpr std::uint32_t kVmxIsa = 1, kSvmIsa = 2;
   Numbers numbers;
   const auto add = [&numbers](std::span<const ReasonName> names, std::uint32_t isa) {
     for (const ReasonName& one : names) numbers.emplace(one.name, NumberedReason{isa, one.number});
   };
-  add(kVmx, kVmxIsa);
-  add(kOtherVmx, kVmxIsa);
-  add(kSvm, kSvmIsa);
+  add(kVmx, kIsaVmx);
+  add(kOtherVmx, kIsaVmx);
+  add(kSvm, kIsaSvm);
   for (const ReasonName& one : kSvm) {
     // As the plugin has it.
     std::string capitals = "EXIT_";
     for (const char c : one.name)
       capitals += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    numbers.emplace(std::move(capitals), NumberedReason{kSvmIsa, one.number});
+    numbers.emplace(std::move(capitals), NumberedReason{kIsaSvm, one.number});
   }
-  add(kOtherSvm, kSvmIsa);
+  add(kOtherSvm, kIsaSvm);
   return numbers;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/event.h"
 #include "merge/source/trace_text/reason_numbers.h"
 
 namespace trapline::trace_text {
@@ -574,7 +575,7 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
 
 // "EPT_VIOLATION", "EPT_VIOLATION FAILED_VMENTRY", "EXIT_NPF", "PF excp", "0x4f", "UNKNOWN (79)"
 bool TextFields::read_x86_exit(std::string_view name, TextValues& values) {
-  constexpr std::uint32_t kFailedEntry = 1U << 31, kVmx = 1, kSvm = 2;
+  constexpr std::uint32_t kFailedEntry = 1U << 31;
   constexpr std::uint32_t kFirstNamed = 0x8000, kMostNamed = 256;
   constexpr std::string_view kFailed = " FAILED_VMENTRY", kUnknown = "UNKNOWN (";
   const bool failed = name.ends_with(kFailed);
@@ -590,8 +591,8 @@ bool TextFields::read_x86_exit(std::string_view name, TextValues& values) {
   } else {
     // A kernel's newer name, of which no table has the number.
     if (name.empty() || name.size() > 64) return false;
-    isa_ = name.front() >= 'a' && name.front() <= 'z' ? kSvm : kVmx;
-    auto& names = isa_ == kVmx ? reasons_.vmx : reasons_.svm;
+    isa_ = name.front() >= 'a' && name.front() <= 'z' ? kIsaSvm : kIsaVmx;
+    auto& names = isa_ == kIsaVmx ? reasons_.vmx : reasons_.svm;
     const std::string text = printable(name);
     const auto found =
         std::ranges::find_if(names, [&](const auto& one) { return one.second == text; });

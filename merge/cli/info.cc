@@ -57,7 +57,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
                  : is_perf         ? "nothing that perf tells"
                                    : "nothing");
   } else if (counters.gaps != 0) {
-    lost(losses_text(counters.lost_events, counters.gaps, counters.gaps_uncounted));
+    lost(losses_text(counters));
   }
   if (counters.left_out_pieces != 0) {
     fact("left out",

@@ -238,8 +238,7 @@ int run_report(ReportArguments& options) {
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0 && run->report.missing.empty()) return 0;
-  if (counters.gaps != 0)
-    say(losses_note(counters.lost_events, counters.gaps, counters.gaps_uncounted));
+  if (counters.gaps != 0) say(losses_note(counters));
   for (const std::string& sentence : run->report.missing) say(sentence);
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }

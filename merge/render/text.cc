@@ -77,7 +77,7 @@ void print_selection(const Report& report, std::ostream& out, const TextStyle& s
 void print_losses(const Report& report, std::ostream& out, const TextStyle& style) {
   const ReportCounters& counters = report.counters;
   if (counters.gaps == 0) return;
-  std::string text = losses_text(counters.lost_events, counters.gaps, counters.gaps_uncounted);
+  std::string text = losses_text(counters);
   const std::uint64_t left_out = counters.exits.closed_by_loss;
   if (left_out != 0)
     text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),

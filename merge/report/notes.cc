@@ -227,29 +227,32 @@ bool costs_at_least(const ExitTracker& exits) {
 std::string losses_note(const Timeline& timeline) {
   LossCounts all;
   for (std::size_t i = 0; i < timeline.size(); ++i) all.add(timeline.source(i).counters());
-  return all.gaps == 0 ? "" : losses_note(all.lost_events, all.gaps, all.gaps_uncounted);
+  return all.gaps == 0 ? "" : losses_note(all);
 }
 
 namespace {
 
-std::string lost_events_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
-  if (events == 0 && uncounted == gaps) return "an unknown number of events";
-  return fmt::format("{} event{}", grouped(events), events == 1 ? "" : "s");
+bool has_no_count(const LossCounts& losses) {
+  return losses.lost_events == 0 && losses.gaps_uncounted == losses.gaps;
 }
 
-std::string in_losses_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted,
-                           std::string_view of_them) {
-  std::string text = fmt::format("in {} {}", grouped(gaps), gaps == 1 ? "loss" : "losses");
-  if (uncounted != 0 && (events != 0 || uncounted != gaps))
-    text += fmt::format(" ({} {}without a count)", grouped(uncounted), of_them);
+std::string lost_events_text(const LossCounts& losses) {
+  if (has_no_count(losses)) return "an unknown number of events";
+  return fmt::format("{} event{}", grouped(losses.lost_events), losses.lost_events == 1 ? "" : "s");
+}
+
+std::string in_losses_text(const LossCounts& losses, std::string_view of_them) {
+  std::string text =
+      fmt::format("in {} {}", grouped(losses.gaps), losses.gaps == 1 ? "loss" : "losses");
+  if (losses.gaps_uncounted != 0 && !has_no_count(losses))
+    text += fmt::format(" ({} {}without a count)", grouped(losses.gaps_uncounted), of_them);
   return text;
 }
 
 }  // namespace
 
-std::string losses_text(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
-  return lost_events_text(events, gaps, uncounted) + ' ' +
-         in_losses_text(events, gaps, uncounted, "of them ");
+std::string losses_text(const LossCounts& losses) {
+  return lost_events_text(losses) + ' ' + in_losses_text(losses, "of them ");
 }
 
 std::string unplaced_text(std::uint64_t events) {
@@ -257,10 +260,10 @@ std::string unplaced_text(std::uint64_t events) {
                      events == 1 ? "" : "s");
 }
 
-std::string losses_note(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
+std::string losses_note(const LossCounts& losses) {
   return fmt::format("{} {} lost {}: exits that a loss may have cut are left out",
-                     lost_events_text(events, gaps, uncounted), events == 1 ? "was" : "were",
-                     in_losses_text(events, gaps, uncounted, ""));
+                     lost_events_text(losses), losses.lost_events == 1 ? "was" : "were",
+                     in_losses_text(losses, ""));
 }
 
 }  // namespace trapline

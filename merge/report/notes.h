@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "merge/model/capabilities.h"
+#include "merge/model/loss_counts.h"
 #include "merge/pass/pass.h"
 #include "merge/report/report.h"
 
@@ -36,14 +37,11 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 
 // losses_note() of all sources of the timeline, as far as they were read; empty: nothing was lost.
 [[nodiscard]] std::string losses_note(const Timeline& timeline);
-// What losses do to the exits: for messages and notes. `gaps` are their number, not 0; `uncounted`
-// how many of them have no count, where that is said.
-[[nodiscard]] std::string losses_note(std::uint64_t events, std::uint64_t gaps,
-                                      std::uint64_t uncounted = 0);
+// What losses, one or more, do to the exits: for messages and notes.
+[[nodiscard]] std::string losses_note(const LossCounts& losses);
 // Of SourceCounters::lost_unplaced.
 [[nodiscard]] std::string unplaced_text(std::uint64_t events);
 // "34 events in 2 losses (1 of them without a count)", "an unknown number of events in 1 loss".
-[[nodiscard]] std::string losses_text(std::uint64_t events, std::uint64_t gaps,
-                                      std::uint64_t uncounted);
+[[nodiscard]] std::string losses_text(const LossCounts& losses);
 
 }  // namespace trapline

@@ -1,6 +1,5 @@
 #include "merge/source/marker_calls.h"
 
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
@@ -83,8 +82,7 @@ void MarkerCalls::on(Event& event, SourceCounters& counters) {
   const auto& marker = std::get<Marker>(event.payload);
   if (!marker.text.starts_with(kPrefix)) return;
   if (const auto loss = parse_marker_loss(marker.text)) {
-    counters.lost_events = saturated_sum(counters.lost_events, loss->calls);
-    ++counters.gaps;
+    counters.add({loss->calls, 1, 0});
     return;
   }
   const auto call = parse_marker_call(marker.text);

@@ -54,7 +54,6 @@ SharedExits::SharedExits(const Timeline& timeline) : timeline_(timeline) {
     const SourceInfo& info = timeline.source(i).info();
     compared_.push_back(info.role == Role::kHostKernel && tells_nanoseconds(info));
   }
-  if (std::ranges::count(compared_, true) < 2) compared_.clear();
 }
 
 void SharedExits::compare(const Event& event) {

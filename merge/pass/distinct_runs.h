@@ -1,6 +1,7 @@
 // A run counts once: given twice, it would look like two that agree, or like twice the work.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,8 +37,10 @@ class SharedExits {
   // Compares the recordings of hosts' kernels whose clocks tell nanoseconds apart; `timeline` is
   // borrowed.
   explicit SharedExits(const Timeline& timeline);
+  // Whether there are two to compare; else it need not see an event.
+  [[nodiscard]] bool compares() const { return std::ranges::count(compared_, true) > 1; }
   void on(const Event& event) {
-    if (!compared_.empty() && std::holds_alternative<KvmExit>(event.payload)) compare(event);
+    if (std::holds_alternative<KvmExit>(event.payload)) compare(event);
   }
   // An Error names two recordings that hold the same run.
   [[nodiscard]] Result<void> check() const;
@@ -55,7 +58,7 @@ class SharedExits {
   void compare(const Event& event);
 
   const Timeline& timeline_;
-  std::vector<bool> compared_;  // by source; empty: fewer than two are
+  std::vector<bool> compared_;  // by source
   ThreadTable<LastExit> threads_;
   std::optional<std::pair<std::size_t, std::size_t>> found_;
 };

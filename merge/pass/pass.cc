@@ -217,8 +217,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   state.pipeline =
       make_pipeline(std::move(how), state.matcher ? &*state.matcher : nullptr, std::move(sinks));
   SharedExits shared(state.timeline);
-  feed(state.timeline, *state.pipeline, progress, stop,
-       state.timeline.size() > 1 ? &shared : nullptr);
+  feed(state.timeline, *state.pipeline, progress, stop, shared.compares() ? &shared : nullptr);
   if (auto distinct = check_distinct(state.timeline); !distinct) return distinct;
   if (auto distinct = shared.check(); !distinct) return distinct;
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;

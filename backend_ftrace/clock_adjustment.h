@@ -3,12 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 
@@ -42,9 +43,7 @@ struct ClockAdjustment {
 [[nodiscard]] inline std::optional<ClockAdjustment> parse_adjustment(std::string_view text) {
   std::int64_t values[6];
   for (std::int64_t& value : values) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{}) return std::nullopt;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (!take_number(text, value)) return std::nullopt;
     if (&value == &values[5]) break;
     if (!text.starts_with(':')) return std::nullopt;
     text.remove_prefix(1);

@@ -3,9 +3,10 @@
 // Only for their readers.
 #pragma once
 
-#include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline::sync_words {
 
@@ -19,9 +20,7 @@ inline std::string_view next_word(std::string_view& text, char separator = ' ') 
 // The whole word is a decimal number that T holds.
 template <typename T>
 bool number(std::string_view word, T& value) {
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, value);
-  return error == std::errc{} && stop == end && !word.empty();
+  return take_number(word, value) && word.empty();
 }
 
 // Fills the record's series, index, before and after. take(part, key, value) gets what stands

@@ -28,9 +28,9 @@ template <std::integral Number>
 
 // The same for one that `end` follows, which is removed too.
 template <std::integral Number>
-[[nodiscard]] bool take_number_to(std::string_view& text, Number& value, char end) {
+[[nodiscard]] bool take_number_to(std::string_view& text, Number& value, char end, int base = 10) {
   std::string_view rest = text;
-  if (!take_number(rest, value) || !rest.starts_with(end)) return false;
+  if (!take_number(rest, value, base) || !rest.starts_with(end)) return false;
   text = rest.substr(1);
   return true;
 }

@@ -1,10 +1,10 @@
 #include "plugin/format/info.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
@@ -43,10 +43,8 @@ std::vector<std::uint32_t> parse_tids(std::string_view text) {
   std::vector<std::uint32_t> tids;
   while (!text.empty()) {
     std::uint32_t tid = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tid);
-    if (error != std::errc{}) break;
+    if (!take_number(text, tid)) break;
     tids.push_back(tid);
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     if (!text.empty()) text.remove_prefix(1);
   }
   return tids;
@@ -67,7 +65,7 @@ void parse_line(std::string_view line, UftraceInfo& info) {
   else if (take("cpuinfo:desc="))
     info.cpu_description = line;
   else if (take("cpuinfo:nr_cpus="))
-    std::from_chars(line.data(), line.data() + line.size(), info.cpus);
+    (void)take_number(line, info.cpus);
   else if (take("osinfo:kernel="))
     info.kernel = line;
   else if (take("osinfo:hostname="))

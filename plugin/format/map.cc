@@ -1,24 +1,8 @@
 #include "plugin/format/map.h"
 
-#include <charconv>
-#include <optional>
-
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
-namespace {
-
-std::optional<std::uint64_t> take_hex(std::string_view& text, char until) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc{} || end == text.data() + text.size() || *end != until)
-    return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
-  return value;
-}
-
-}  // namespace
-
 std::string format_map(const std::vector<MapLine>& lines) {
   std::string out;
   for (const MapLine& line : lines)
@@ -38,15 +22,12 @@ Result<std::vector<MapLine>> parse_map(std::string_view file, const std::string&
     // Comments: QEMU's own plugin and its uftrace_symbols.py write some.
     if (trimmed(text).empty() || text.front() == '#') continue;
     MapLine line;
-    const auto start = take_hex(text, '-');
-    const auto stop = start ? take_hex(text, ' ') : std::nullopt;
-    if (!stop || *stop < *start)
+    if (!take_number_to(text, line.start, '-', 16) || !take_number_to(text, line.end, ' ', 16) ||
+        line.end < line.start)
       return fail(ErrorKind::kDamaged, "{}:{}: not a line of a memory map", path, number);
-    line.start = *start;
-    line.end = *stop;
     line.protection = take_word(text);
-    const std::string_view offset = take_word(text);
-    std::from_chars(offset.data(), offset.data() + offset.size(), line.offset, 16);
+    std::string_view offset = take_word(text);
+    (void)take_number(offset, line.offset, 16);
     for (int skipped = 0; skipped < 2; ++skipped) take_word(text);  // device, inode
     text = trimmed(text);
     if (const std::size_t id = text.find(" build-id:"); id != text.npos) {

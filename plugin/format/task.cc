@@ -1,7 +1,8 @@
 #include "plugin/format/task.h"
 
-#include <charconv>
 #include <optional>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
@@ -34,8 +35,7 @@ std::optional<T> number(std::optional<std::string_view> text, int base = 10) {
   T value{};
   if (!text) return std::nullopt;
   if (base == 16 && text->starts_with("0x")) text->remove_prefix(2);
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value, base);
-  if (error != std::errc{} || end != text->data() + text->size()) return std::nullopt;
+  if (!take_number(*text, value, base) || !text->empty()) return std::nullopt;
   return value;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "backend_ftrace/base/text_file.h"
+#include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {
@@ -157,7 +158,7 @@ class RootsFolderTest : public FolderTest {
  protected:
   static constexpr uid_t kUser = 54321;
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    TRAPLINE_REQUIRE(::geteuid() == 0, "needs root");
     ASSERT_EQ(::chmod(temporary_.path().c_str(), 0755), 0);
     ASSERT_EQ(::chown((temporary_ / "in").c_str(), kUser, kUser), 0);
     ASSERT_EQ(::chown((temporary_ / "in/raw").c_str(), kUser, kUser), 0);

@@ -12,6 +12,7 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/events/client.h"
+#include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
 #include "trace-control.h"
 
@@ -148,7 +149,7 @@ TEST_F(ControlTest, ASocketThatSomebodyListensOnStaysHoweverBusyHeIs) {
 }
 
 TEST_F(ControlTest, NoLinkOfSomebodyElseLeadsRootsMonitorAstray) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  TRAPLINE_REQUIRE(::geteuid() == 0, "needs root");
   const std::string his = path("his"), victim = path("victim");
   for (const std::string& made : {his, his + "/below", victim}) {
     ASSERT_EQ(::mkdir(made.c_str(), 0755), 0);

@@ -13,6 +13,7 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/events/client.h"
+#include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
 #include "trace-control.h"
 
@@ -187,7 +188,7 @@ TEST(LogTest, IsAFileOrADeviceAndIsNotWaitedFor) {
 }
 
 TEST(LogTest, RootsIsMadeWhereNobodyElseLeadsIt) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  TRAPLINE_REQUIRE(::geteuid() == 0, "needs root");
   test::TemporaryFolder folder;
   const std::string his = folder / "his", roots = folder / "roots";
   std::filesystem::create_directory(his);

@@ -18,6 +18,7 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "backend_ftrace/simpletrace/reader.h"
+#include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
 #include "trace-simple_events.h"
 
@@ -271,7 +272,7 @@ TEST_F(WriterTest, ALinkAndAPipeAreRefusedAndWhatTheLinkNamesStays) {
 }
 
 TEST_F(WriterTest, RootsFileIsMadeWhereNobodyElseLeadsIt) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  TRAPLINE_REQUIRE(::geteuid() == 0, "needs root");
   const std::string his = path_ + ".his", roots = path_ + ".roots";
   std::filesystem::create_directory(his);
   std::filesystem::create_directory(roots);

@@ -14,6 +14,7 @@
 #include "plugin/format/directory_writer.h"
 #include "plugin/record_buffer.h"
 #include "tests/plugin/qemu_run.h"
+#include "tests/support/require.h"
 
 namespace trapline::test {
 namespace {
@@ -157,7 +158,7 @@ TEST_F(DirectoryTest, ALinkToARecordingStaysALink) {
 // Root's, in a folder whose user changes meanwhile what the name leads to.
 TEST_F(DirectoryTest, ALinkThatIsPutInItsPlaceLeadsNowhere) {
   constexpr uid_t kUser = 54321;
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  TRAPLINE_REQUIRE(::geteuid() == 0, "needs root");
   namespace fs = std::filesystem;
   const std::string victim = folder_ / "victim", his = folder_ / "his", link = his + "/link";
   fs::create_directory(victim);

@@ -1,58 +1,31 @@
 #include "merge/analyze/guest_stacks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace trapline {
-std::size_t GuestStacks::slot_of(StackId caller, NameId function) const {
-  const std::uint64_t key = (std::uint64_t{caller} << 32 | function) * 0x9e3779b97f4a7c15;
-  const std::size_t mask = children_.size() - 1;
-  std::size_t slot = static_cast<std::size_t>(key >> 32) & mask;
-  while (children_[slot] != kNoStack && (nodes_[children_[slot]].caller != caller ||
-                                         nodes_[children_[slot]].function != function)) {
-    slot = (slot + 1) & mask;
+
+// Adds the time since the last mark to the innermost function: the guest's, which runs there.
+void GuestStacks::account(Thread& thread, Timestamp at) {
+  Frames& frames = frames_of(thread);
+  std::uint64_t ns = 0;
+  if (runs_ == GuestRuns::kOnThread) {
+    const auto guest = thread.time.take_guest(at);
+    if (!guest) return account_thread(thread, at);
+    ns = *guest;
+    if (!frames.empty()) thread.totals.guest_ns += ns;
+  } else {
+    if (thread.in_guest) ns = elapsed(thread.mark, at);
+    thread.mark = std::max(thread.mark, at);
   }
-  return slot;
+  if (frames.empty()) return;
+  frames.back().own.guest_ns += ns;
+  times(innermost(frames.back().stack)).guest_ns += ns;
 }
 
-StackId GuestStacks::child(StackId caller, NameId function) {
-  const std::size_t slot = slot_of(caller, function);
-  if (children_[slot] != kNoStack) return children_[slot];
-  if (nodes_.size() >= kMostNodes) return caller;
-  const auto id = static_cast<StackId>(nodes_.size());
-  nodes_.push_back({caller, function});
-  children_[slot] = id;
-  if (nodes_.size() * 2 > children_.size()) {
-    children_.assign(children_.size() * 2, kNoStack);
-    for (StackId node = 1; node < nodes_.size(); ++node) {
-      children_[slot_of(nodes_[node].caller, nodes_[node].function)] = node;
-    }
-  }
-  return id;
-}
-
-GuestFunctionTimes& GuestStacks::times(NameId function) {
-  if (function >= functions_.size()) functions_.resize(function + 1);
-  return functions_[function];
-}
-
-const GuestStacks::Frames& GuestStacks::frames_of(const Thread& thread) const {
-  if (thread.task == 0) return thread.frames;
-  return tasks_.find(thread.task)->second;
-}
-
-// The same where the thread itself tells: to the innermost call as well, and to the thread.
+// The same where the thread itself tells what it did.
 void GuestStacks::account_thread(Thread& thread, Timestamp at) {
-  Frames& frames = thread.task == 0 ? thread.frames : tasks_.find(thread.task)->second;
-  if (const auto guest = thread.time.take_guest(at)) {
-    if (frames.empty()) return;
-    frames.back().own.guest_ns += *guest;
-    times(innermost(frames.back().stack)).guest_ns += *guest;
-    thread.totals.guest_ns += *guest;
-    return;
-  }
   const OwnTime own = thread.time.take(at);
+  Frames& frames = frames_of(thread);
   if (frames.empty()) return;
   frames.back().own.add(own);
   GuestFunctionTimes& function = times(innermost(frames.back().stack));
@@ -64,18 +37,6 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
     function.parts[i] += own.parts[i];
     thread.totals.parts[i] += own.parts[i];
   }
-}
-
-// Adds the guest's time since the last mark to the innermost function.
-void GuestStacks::account(Thread& thread, Timestamp at) {
-  if (runs_ == GuestRuns::kOnThread) return account_thread(thread, at);
-  Frames& frames = thread.task == 0 ? thread.frames : tasks_.find(thread.task)->second;
-  if (thread.in_guest && !frames.empty() && at > thread.mark) {
-    const std::uint64_t ns = elapsed(thread.mark, at);
-    times(innermost(frames.back().stack)).guest_ns += ns;
-    frames.back().own.guest_ns += ns;
-  }
-  thread.mark = std::max(thread.mark, at);
 }
 
 // Ends the calls at `depth` and above. Only that at `depth` itself can have returned.
@@ -94,6 +55,14 @@ void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, s
   }
 }
 
+// The thread runs the task now; false where there are too many.
+bool GuestStacks::give_to(Thread& thread, std::uint64_t task) {
+  if (tasks_.size() >= kMostThreads && !tasks_.contains(task)) return false;
+  thread.task = task;
+  thread.task_frames = &tasks_[task];
+  return true;
+}
+
 void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   ++records_;
   Thread* thread = threads_.get(event.thread, kMostThreads);
@@ -105,49 +74,44 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   totals.vcpu = totals.exits == 0 || totals.vcpu == call.vcpu ? call.vcpu : kNoVcpu;
   totals.source = event.source;
   if (call.task != 0) {
-    const std::uint64_t task =
+    const std::uint64_t id =
         std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
     if (call.off_cpu && call.entry) {  // it may have moved already
-      if (thread->task == task) thread->task = 0;
+      if (thread->task == id) thread->task = 0;
       return;
     }
-    if (tasks_.size() >= kMostThreads && !tasks_.contains(task)) return;
-    tasks_.try_emplace(task);
-    thread->task = task;
+    if (thread->task != id && !give_to(*thread, id)) return;
     if (call.off_cpu) return;
   }
-  Frames& frames = call.task == 0 ? thread->frames : tasks_.find(thread->task)->second;
+  Frames& frames = call.task == 0 ? thread->frames : *thread->task_frames;
   const std::uint32_t depth = std::min<std::uint32_t>(call.depth, kMostDepth);
-  cut(frames, depth, event, call.task == 0 ? 0 : thread->task, !call.entry);
+  const std::uint64_t task = call.task == 0 ? 0 : thread->task;
+  if (!frames.empty() && frames.back().depth >= depth) cut(frames, depth, event, task, !call.entry);
   if (!call.entry) return;
-  const NameId function =
-      call.name.empty() ? names_->id(fmt::format("{:#x}", call.function)) : names_->id(call.name);
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
   // Frames whose calls were not seen are taken to be their caller's.
   const std::uint32_t next = frames.empty() ? 0 : frames.back().depth + 1;
   if (next < depth && (frames.empty() || frames.back().seen)) {
     frames.push_back({caller, next, false, {}, losses_, {}});
   }
-  frames.push_back({child(caller, function), depth, true, event.at, losses_, {}});
+  const auto [stack, function] = stacks_.call(caller, call.function, call.name);
+  frames.push_back({stack, depth, true, event.at, losses_, {}});
+  ++times(function).calls;
   ++totals.exits;
   ++counters_.calls;
-  if (keep_calls_) {
-    begun_ = {event.thread,
-              event.machine,
-              call.task == 0 ? 0 : thread->task,
-              frames.back().stack,
-              depth,
-              event.at,
-              event.at,
-              false,
-              {}};
-  }
-  ++times(function).calls;
+  begun_ = {&frames.back(), event.thread, event.machine, task};
+}
+
+std::optional<FunctionCall> GuestStacks::begun() const {
+  if (begun_.frame == nullptr || !keep_calls_) return std::nullopt;
+  const Frame& frame = *begun_.frame;
+  return FunctionCall{begun_.thread, begun_.machine, begun_.task, frame.stack, frame.depth,
+                      frame.begin,   frame.begin,    false,       {}};
 }
 
 void GuestStacks::finish(Timestamp at) {
   ended_.clear();
-  begun_.reset();
+  begun_.frame = nullptr;
   Event event;
   event.at = at;
   for (auto& entry : threads_.entries()) {
@@ -175,7 +139,7 @@ void GuestStacks::finish(Timestamp at) {
 
 void GuestStacks::on(const Event& event) {
   ended_.clear();
-  begun_.reset();
+  begun_.frame = nullptr;
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
   if (std::holds_alternative<KvmExit>(event.payload)) {
     Thread* thread = threads_.find(event.thread);
@@ -244,7 +208,7 @@ void GuestStacks::on_span(const ExitSpan& span, StackId stack) {
   for (std::size_t i = 0; i < kParts; ++i) function.parts[i] += span.parts[i];
   Thread* thread = keep_calls_ ? threads_.find(span.thread) : nullptr;
   if (thread == nullptr) return;
-  Frames& frames = thread->task == 0 ? thread->frames : tasks_.find(thread->task)->second;
+  Frames& frames = frames_of(*thread);
   if (frames.empty()) return;
   for (std::size_t i = 0; i < kParts; ++i) frames.back().own.parts[i] += span.parts[i];
 }
@@ -254,32 +218,6 @@ StackId GuestStacks::stack_of(ThreadId thread) const {
   if (state == nullptr) return kNoStack;
   const Frames& frames = frames_of(*state);
   return frames.empty() ? kNoStack : frames.back().stack;
-}
-
-StackId GuestStacks::with_innermost(StackId stack, NameId function) {
-  for (StackId node = stack; node != kNoStack; node = nodes_[node].caller) {
-    if (nodes_[node].function == function) return node;
-  }
-  return child(stack, function);
-}
-
-std::string GuestStacks::text(StackId stack) const {
-  if (stack == kNoStack) return "-";
-  // Each frame of a recursion is a stack of its own: their texts together would be as long as the
-  // square of its depth.
-  constexpr std::size_t kMostText = 8192;
-  std::vector<NameId> functions;
-  StackId node = stack;
-  for (std::size_t size = 0; node != kNoStack && size < kMostText; node = nodes_[node].caller) {
-    functions.push_back(nodes_[node].function);
-    size += (*names_)[functions.back()].size() + 1;
-  }
-  std::string text = node == kNoStack ? "" : "[...]";
-  for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
-    if (!text.empty()) text += ';';
-    text += std::string_view((*names_)[*function]).substr(0, kMostText);
-  }
-  return text;
 }
 
 }  // namespace trapline

@@ -10,9 +10,7 @@
 // Where a guest's tasks take turns on a vCPU (GuestCall::task), each has a stack of its own: the
 // one that counts is that of the task whose records came last, none while that is off the CPU.
 //
-// A stack is a node of a tree of (caller's node, function): a span holds a number. Records that do
-// not fit (a return without its call) resynchronise by depth. Bounded: after kMostNodes different
-// stacks new ones are their caller's.
+// Records that do not fit (a return without its call) resynchronise by depth.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +21,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/function_call.h"
+#include "merge/analyze/stack_tree.h"
 #include "merge/analyze/vcpu_time.h"
 #include "merge/model/capabilities.h"
 #include "merge/model/exit_span.h"
@@ -44,17 +43,13 @@ enum class GuestRuns : std::uint8_t {
 
 class GuestStacks {
  public:
-  static constexpr std::size_t kMostNodes = 1u << 16, kMostThreads = 1u << 16;
+  static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::uint32_t kMostDepth = 1024;
 
   // `keep_calls`: ended() tells the calls that an event ended.
   explicit GuestStacks(Names& names, bool keep_calls = false,
                        GuestRuns runs = GuestRuns::kBetweenExits)
-      : names_(&names),
-        nodes_{{}},
-        children_(256, kNoStack),
-        keep_calls_(keep_calls),
-        runs_(runs) {}
+      : stacks_(names), keep_calls_(keep_calls), runs_(runs) {}
 
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
   void on(const Event& event);
@@ -64,7 +59,7 @@ class GuestStacks {
   // The calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
   // The call that the last event began; its `end` is not known yet. Nothing for other events.
-  [[nodiscard]] const std::optional<FunctionCall>& begun() const { return begun_; }
+  [[nodiscard]] std::optional<FunctionCall> begun() const;
   // After the last event: what is open ends there, not complete.
   void finish(Timestamp at);
   // The exit that a KvmEntry ended: its parts belong to the function it interrupted.
@@ -72,13 +67,12 @@ class GuestStacks {
 
   // The stack of the vCPU's thread now, kNoStack where no record covers it.
   [[nodiscard]] StackId stack_of(ThreadId thread) const;
-  // The stack with `function` innermost: the same where it is that already, its caller's part where
-  // it is one of the frames, else with the function added as called by it.
-  [[nodiscard]] StackId with_innermost(StackId stack, NameId function);
-
-  [[nodiscard]] NameId innermost(StackId stack) const { return nodes_[stack].function; }
-  // "main;f;g", the innermost last; "-" of kNoStack.
-  [[nodiscard]] std::string text(StackId stack) const;
+  // As StackTree has them.
+  [[nodiscard]] StackId with_innermost(StackId stack, NameId function) {
+    return stacks_.with_innermost(stack, function);
+  }
+  [[nodiscard]] NameId innermost(StackId stack) const { return stacks_.innermost(stack); }
+  [[nodiscard]] std::string text(StackId stack) const { return stacks_.text(stack); }
   // Indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
@@ -87,10 +81,6 @@ class GuestStacks {
   [[nodiscard]] const CallCounters& counters() const { return counters_; }
 
  private:
-  struct Node {
-    StackId caller = kNoStack;
-    NameId function = kNoName;
-  };
   struct Frame {
     StackId stack = kNoStack;
     std::uint32_t depth = 0;
@@ -101,10 +91,11 @@ class GuestStacks {
   };
   using Frames = std::vector<Frame>;  // by depth
   struct Thread {
-    Frames frames;           // of the thread itself
-    std::uint64_t task = 0;  // of the task that runs, in tasks_; 0: none
-    bool in_guest = false;   // since `mark`, as far as the recording shows
-    bool held = false;       // among held_
+    Frames frames;                  // of the thread itself
+    std::uint64_t task = 0;         // that runs; 0: none
+    Frames* task_frames = nullptr;  // its, in tasks_
+    bool in_guest = false;          // since `mark`, as far as the recording shows
+    bool held = false;              // among held_
     Timestamp mark;
     MachineId machine = MachineId::kHost;  // of the records
     VcpuTime time;                         // GuestRuns::kOnThread
@@ -116,14 +107,18 @@ class GuestStacks {
   void account(Thread& thread, Timestamp at);
   void account_thread(Thread& thread, Timestamp at);
   void on_lost(const Event& event);
-  [[nodiscard]] const Frames& frames_of(const Thread& thread) const;
-  [[nodiscard]] StackId child(StackId caller, NameId function);
-  [[nodiscard]] std::size_t slot_of(StackId caller, NameId function) const;
-  GuestFunctionTimes& times(NameId function);
+  template <typename ThisThread>  // const or not
+  [[nodiscard]] static auto& frames_of(ThisThread& thread) {
+    return thread.task == 0 ? thread.frames : *thread.task_frames;
+  }
+  [[nodiscard]] bool give_to(Thread& thread, std::uint64_t task);
+  GuestFunctionTimes& times(NameId function) {
+    if (function >= functions_.size()) [[unlikely]]
+      functions_.resize(function + 1);
+    return functions_[function];
+  }
 
-  Names* names_;
-  std::vector<Node> nodes_;        // [0] is kNoStack
-  std::vector<StackId> children_;  // open addressing by (caller, function), at most half full
+  StackTree stacks_;
   std::vector<GuestFunctionTimes> functions_;
   ThreadTable<Thread> threads_;
   HeldStates<Thread> held_;                          // that something told of since the last loss
@@ -133,7 +128,14 @@ class GuestStacks {
   GuestRuns runs_;
   CallCounters counters_;
   std::vector<FunctionCall> ended_;
-  std::optional<FunctionCall> begun_;
+  // begun(): a frame of that thread and task.
+  struct Begun {
+    const Frame* frame = nullptr;
+    ThreadId thread{};
+    MachineId machine = MachineId::kHost;
+    std::uint64_t task = 0;
+  };
+  Begun begun_;
 };
 
 }  // namespace trapline

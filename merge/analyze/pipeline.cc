@@ -152,6 +152,11 @@ bool Pipeline::push(const Event& event) {
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   if (!plain) {
+    if (has_guest_ && std::holds_alternative<GuestCall>(event.payload)) {
+      stacks_.on(event);
+      on_guest(event);
+      return true;
+    }
     if (!exits_only_ || !std::holds_alternative<Other>(event.payload)) return push_carefully(event);
     end_ = std::max(end_, event.at);
     tracker_.pass();
@@ -239,12 +244,12 @@ void Pipeline::tell_calls() {
 void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
   if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
-  tell_calls();
+  if (!stacks_.ended().empty()) tell_calls();
   if (builder_) {
     if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
-    if (stacks_.begun()) builder_->on_call(*stacks_.begun());
+    if (const auto call = stacks_.begun()) builder_->on_call(*call);
   }
-  tell(event);
+  if (!event_sinks_.empty() || guest_intervals_) tell(event);
 }
 
 void Pipeline::tell_states() {

@@ -1,5 +1,7 @@
 #include "merge/session/guest_function_source.h"
 
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "merge/session/wrapped_source.h"
@@ -40,15 +42,20 @@ class CallsOfThreads final : public WrappedSource {
     const Read read = source_->next(event);
     auto* call = read == Read::kEvent ? std::get_if<GuestCall>(&event.payload) : nullptr;
     if (call == nullptr) return read;
-    const auto thread = threads_.find(call->vcpu);
-    if (thread == threads_.end()) return read;
+    if (call->vcpu != vcpu_) [[unlikely]] {
+      vcpu_ = call->vcpu;
+      thread_ = threads_.find(call->vcpu);
+    }
+    if (thread_ == threads_.end()) return read;
     call->task = static_cast<std::int32_t>(event.thread);
-    event.thread = thread->second;
+    event.thread = thread_->second;
     return read;
   }
 
  private:
-  std::map<std::int32_t, ThreadId> threads_;
+  const std::map<std::int32_t, ThreadId> threads_;
+  std::optional<std::int32_t> vcpu_;  // of the last call, and its thread
+  std::map<std::int32_t, ThreadId>::const_iterator thread_;
 };
 
 }  // namespace

@@ -23,12 +23,6 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-std::uint64_t load(const char* at) {
-  std::uint64_t value = 0;
-  for (unsigned i = 8; i-- > 0;) value = value << 8 | static_cast<unsigned char>(at[i]);
-  return value;
-}
-
 }  // namespace
 
 Result<RecordReader> RecordReader::open(const std::string& path, std::size_t buffer) {
@@ -63,7 +57,7 @@ Result<bool> RecordReader::ends_payload(const Record& record) {
   auto more = fill(2 * sizeof(Record));
   if (!more) return more;
   if (!*more || record.has_payload()) return true;  // nothing after it, or another payload
-  const Record next(load(buffer_.data() + at_ + 16), load(buffer_.data() + at_ + 24));
+  const Record next = record_at(at_ + sizeof(Record));
   return next.valid() && (next.time() >= record.time() || next.type() == RecordType::kLost);
 }
 
@@ -85,10 +79,7 @@ Result<void> RecordReader::skip_measured() {
   const auto bytes = std::as_bytes(std::span(buffer_)).subspan(at_, filled_ - at_);
   const std::size_t size = measure_(last_, bytes.first(std::min(bytes.size(), kMeasured)));
   if (size == 0 || size > bytes.size()) return {};
-  if (bytes.size() - size >= sizeof(Record)) {
-    const char* next = buffer_.data() + at_ + size;
-    if (!Record(load(next), load(next + 8)).valid()) return {};
-  }
+  if (bytes.size() - size >= sizeof(Record) && !record_at(at_ + size).valid()) return {};
   skip(size);
   in_payload_ = false;
   return {};
@@ -108,7 +99,7 @@ Result<std::optional<Record>> RecordReader::next() {
         return std::optional<Record>();
       }
     }
-    const Record record(load(buffer_.data() + at_), load(buffer_.data() + at_ + 8));
+    const Record record = record_at(at_);
     // LOST records of uftrace carry time 0.
     const bool in_order = record.time() >= last_time_ || record.type() == RecordType::kLost;
     bool is_record = record.valid() && in_order;

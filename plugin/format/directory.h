@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "plugin/format/info.h"
@@ -39,6 +40,17 @@ class RecordReader {
 
   // The next record; nothing at the end; an Error when reading itself fails.
   [[nodiscard]] Result<std::optional<Record>> next();
+  // The same where it is in the buffer, and nothing but records around it, as nearly always; else
+  // false: next() tells.
+  [[nodiscard]] bool next_in_buffer(Record& record) {
+    if (in_payload_ || !payload_.empty() || filled_ - at_ < sizeof(Record)) return false;
+    const Record found = record_at(at_);
+    if (!found.valid() || found.has_payload() || found.time() < last_time_) return false;
+    at_ += sizeof(Record);
+    last_time_ = found.time();
+    record = found;
+    return true;
+  }
 
   // How long the payload of a record is that `bytes` begin with, 0: not known. At most kMeasured
   // bytes are shown, and only a length that a record or the file's end follows is believed.
@@ -55,6 +67,11 @@ class RecordReader {
   RecordReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   static constexpr std::size_t kLongestPayload = 256 * 1024;
 
+  // As it stands in the buffer, which has it.
+  [[nodiscard]] Record record_at(std::size_t at) const {
+    const std::byte* from = std::as_bytes(std::span(buffer_)).data() + at;
+    return {load<std::uint64_t>(from), load<std::uint64_t>(from + 8)};
+  }
   [[nodiscard]] Result<bool> fill(std::size_t size = sizeof(Record));
   [[nodiscard]] Result<bool> ends_payload(const Record& record);
   // Passes over bytes that are no record.

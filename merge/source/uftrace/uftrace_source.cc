@@ -213,10 +213,13 @@ class UftraceSource final : public Source {
   }
   static GuestCall call_of(const Lane& lane, bool entry, std::uint32_t depth,
                            std::uint64_t function, const Symbol* symbol) {
-    GuestCall call{entry, lane.vcpu, depth, function, {}};
-    if (symbol != nullptr) call.name = symbol->name;
-    call.cpu = lane.cpu;
-    return call;
+    const std::string_view name = symbol == nullptr ? std::string_view() : symbol->name;
+    return {.entry = entry,
+            .vcpu = lane.vcpu,
+            .depth = depth,
+            .function = function,
+            .name = name,
+            .cpu = lane.cpu};
   }
   static void begin(Event& event, std::uint64_t at, const Lane& lane, std::uint16_t type) {
     event = {};
@@ -244,7 +247,7 @@ class UftraceSource final : public Source {
       const Symbol* symbol = lane.symbol;
       if (!std::exchange(lane.counted, true)) lane.depth = record.depth() + (entry ? 0 : 1);
       if (!entry && lane.depth != 0) --lane.depth;
-      event.payload = call_of(lane, entry, lane.depth, record.address(), symbol);
+      event.payload.emplace<GuestCall>(call_of(lane, entry, lane.depth, record.address(), symbol));
       if (entry) ++lane.depth;
     }
     lane.last = event.at.ns();
@@ -298,13 +301,20 @@ class UftraceSource final : public Source {
   }
   // One that comes before all others need not go through the heap.
   void put(std::size_t lane, std::uint64_t time) {
-    if (reading_ && heap_.is_before_top(lane, time)) {
+    if (reading_ && heap_.is_before_top(lane, time)) [[likely]] {
       first_ = lane;
     } else {
       heap_.push(lane, time);
     }
   }
   bool fetch(std::size_t i) {
+    Lane& lane = lanes_[i];
+    if (!lane.reader.next_in_buffer(lane.ahead)) [[unlikely]]
+      return fetch_carefully(i);
+    put(i, std::max(lane.ahead.time(), lane.last));
+    return true;
+  }
+  bool fetch_carefully(std::size_t i) {
     Lane& lane = lanes_[i];
     const std::uint64_t dropped = lane.reader.dropped_bytes();
     auto record = lane.reader.next();

@@ -150,7 +150,7 @@ TEST_F(GuestStacksTest, MoreStacksThanAreKeptBecomeTheirCaller) {
     for (int j = 0; j < 300; ++j)
       kept.insert(stacks_.with_innermost(caller, names_.id("g" + std::to_string(j))));
   }
-  EXPECT_EQ(kept.size(), GuestStacks::kMostNodes - 1);  // kNoStack is one of them
+  EXPECT_EQ(kept.size(), StackTree::kMost - 1);  // kNoStack is one of them
   // Those that are known keep their number; a new one is its caller.
   EXPECT_EQ(stacks_.with_innermost(main, names_.id("first")), first);
   EXPECT_EQ(stacks_.text(first), "main;first");

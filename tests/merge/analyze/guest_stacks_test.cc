@@ -125,6 +125,16 @@ TEST_F(GuestStacksTest, OwnTimeIsGuestTimeAndThePartsOfItsExits) {
   EXPECT_EQ(times("main").calls, 1u);
 }
 
+TEST_F(GuestStacksTest, AnAddressIsWhatItIsCalledNow) {
+  for (const std::string_view name : {"a", "", "b", "", "", "a", "a"}) {
+    play({call(10, 0, name)});
+    EXPECT_EQ(now(), name.empty() ? "0x1000" : name);
+  }
+  EXPECT_EQ(times("a").calls, 3u);
+  EXPECT_EQ(times("0x1000").calls, 3u);
+  EXPECT_EQ(times("b").calls, 1u);
+}
+
 TEST_F(GuestStacksTest, TimeInAHoleIsNobodys) {
   play({entry(0), call(10, 0, "main"), lost(0, 20, 500), leave(600, 0)});
   EXPECT_EQ(times("main").guest_ns, 0u);

@@ -8,7 +8,8 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::uint64_t kBlockFloorPages = 16;
+// Of a compressed block: what is larger is damage. The files of many CPUs have small ones.
+constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
 constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
 
 }  // namespace
@@ -39,7 +40,7 @@ PageReader::PageReader(const File& file, const Extent& extent, std::uint32_t pag
       at_(extent.offset),
       end_(extent.offset + extent.size),
       buffer_size_(std::max<std::size_t>(buffer_size / page_size, 1) * page_size),
-      largest_block_(std::max<std::uint64_t>(4 * std::uint64_t{buffer_size},
+      largest_block_(std::max<std::uint64_t>(std::min(kBuffersOfBlock * buffer_size, kMostOfBlock),
                                              kBlockFloorPages * std::uint64_t{page_size})) {}
 
 Result<std::span<const std::byte>> PageReader::next() {

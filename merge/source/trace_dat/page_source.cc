@@ -12,7 +12,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::size_t kReadAhead = 16u << 20;  // all CPUs together
+constexpr std::size_t kReadAhead = 2u << 20;  // all CPUs together: about what a cache holds
 constexpr std::size_t kLargestBuffer = 256u << 10;
 
 }  // namespace

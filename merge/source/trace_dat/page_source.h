@@ -1,5 +1,6 @@
 // Reads the per-CPU pages and merges them by time; ties go to the lower CPU.
-// Memory: the read-ahead buffers, 16 MiB in all, whatever the file's size.
+// Memory: the read-ahead buffers, 2 MiB in all (a page for each CPU at least), whatever the file's
+// size.
 #pragma once
 
 #include "merge/source/merge_heap.h"

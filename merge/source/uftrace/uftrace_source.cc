@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kYear2001 = 1'000'000'000'000'000'000;
-constexpr std::size_t kReadAhead = 16U << 20;  // all tasks together
+constexpr std::size_t kReadAhead = 2U << 20;  // all tasks together
 constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
 
 class UftraceSource final : public Source {

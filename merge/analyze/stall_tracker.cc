@@ -270,7 +270,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     ++dirty_log_.exits;
     dirty_log_.kernel_ns += exit->parts[static_cast<std::size_t>(Part::kKernel)];
   }
-  Chain unit;
+  Chain& unit = unit_;
   const auto end_unit = [&] {
     if (!unit.any) return;
     unit.exits = 1;
@@ -282,7 +282,8 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
         unit.fault = Fault{exit->detail.value, exit->rip};
       if (unit.fault || is_interrupt(exit->reason)) unit.rip = exit->rip;
     }
-    join(thread, std::exchange(unit, {}));
+    join(thread, unit);
+    unit.clear();
   };
   for (const Piece& piece : thread.pieces) {
     if (piece.begin != thread.until) {
@@ -299,7 +300,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
       divide(thread, piece, page, unit.last);
     } else {
       // Before a halt's sleep the vCPU is on its way to it.
-      if (piece.state == State::kHalted) unit = {};
+      if (piece.state == State::kHalted) unit.clear();
       end_unit();
       close(thread);
     }
@@ -338,7 +339,8 @@ bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
   return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;
 }
 
-void StallTracker::join(Thread& thread, Chain&& unit) {
+// Takes the unit, or what is needed of it.
+void StallTracker::join(Thread& thread, Chain& unit) {
   Chain& chain = thread.chain;
   unit.same = unit.fault ? 1 : 0;
   unit.last_begin = unit.begin;
@@ -354,7 +356,7 @@ void StallTracker::join(Thread& thread, Chain&& unit) {
       chain.shares.add(chain.last);
       chain.shares.add(thread.between);
       chain.last_begin = unit.last_begin;
-      chain.last = std::move(unit.last);
+      std::swap(chain.last, unit.last);
       chain.last_fault = unit.fault.has_value();
       chain.awake = unit.awake;
       chain.exits += thread.between_exits + 1;
@@ -382,7 +384,7 @@ void StallTracker::join(Thread& thread, Chain&& unit) {
     }
   }
   close(thread);
-  chain = std::move(unit);
+  std::swap(chain, unit);
 }
 
 void StallTracker::close(Thread& thread) {
@@ -391,7 +393,7 @@ void StallTracker::close(Thread& thread) {
   if (!thread.chain.any) return;
   const Chain& chain = thread.chain;
   if (chain.wanted && chain.length() >= at_least_ns_) hand_out(thread.id, chain);
-  thread.chain = {};
+  thread.chain.clear();
 }
 
 void StallTracker::hand_out(ThreadId id, const Chain& chain) {

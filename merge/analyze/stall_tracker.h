@@ -103,6 +103,15 @@ class StallTracker {
     Fault most;                  // that came most often
     std::uint64_t most_times = 0;
     [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+    // As new, but for the room of its sums: each exit has some.
+    void clear() {
+      StallShares kept = std::move(shares), kept_of_last = std::move(last);
+      *this = {};
+      kept.clear();
+      kept_of_last.clear();
+      shares = std::move(kept);
+      last = std::move(kept_of_last);
+    }
   };
   struct Piece {
     State state = State::kNotSeen;
@@ -166,7 +175,7 @@ class StallTracker {
               StallShares& into) const;
   [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
   [[nodiscard]] static bool is_at_the_fault(const Chain& chain, const Chain& unit);
-  void join(Thread& thread, Chain&& unit);
+  void join(Thread& thread, Chain& unit);
   void close(Thread& thread);
   void hand_out(ThreadId id, const Chain& chain);
 
@@ -186,6 +195,7 @@ class StallTracker {
   MemoryUnmaps unmaps_;
   DirtyLog dirty_log_;
   ThreadTable<Thread> threads_;
+  Chain unit_;                     // settle()'s, as new between its calls
   HeldStates<Thread> held_;        // known, or in work for memory
   std::size_t pieces_ = 0;         // of all threads
   std::map<ThreadId, Vm> vms_;     // by process

@@ -31,12 +31,8 @@ class ThreadTable {
   }
   // Finds or makes the thread's state; nullptr when `most` threads are there already.
   [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
-    if (State* known = find(thread)) [[likely]]
-      return known;
-    if (entries_.size() >= most) return nullptr;
-    entries_.push_back({thread, State{}});
-    index_.add(hash(thread));
-    return recent_of(thread).state = &entries_.back().state;
+    State* known = find(thread);
+    return known != nullptr ? known : add(thread, most);
   }
 
   // Forgets all of them; costs what came since the last time.
@@ -67,6 +63,12 @@ class ThreadTable {
   void look_up(ThreadId thread, Recent& recent) {
     const std::uint32_t index = index_of(thread);
     recent = {thread, true, index == FlatIndex::kNone ? nullptr : &entries_[index].state};
+  }
+  [[gnu::noinline]] State* add(ThreadId thread, std::size_t most) {
+    if (entries_.size() >= most) return nullptr;
+    entries_.push_back({thread, State{}});
+    index_.add(hash(thread));
+    return recent_of(thread).state = &entries_.back().state;
   }
   // The factor is odd: no two threads have the same hash.
   [[nodiscard]] static std::uint32_t hash(ThreadId thread) {

@@ -43,10 +43,9 @@ struct ClockAdjustment {
 [[nodiscard]] inline std::optional<ClockAdjustment> parse_adjustment(std::string_view text) {
   std::int64_t values[6];
   for (std::int64_t& value : values) {
-    if (!take_number(text, value)) return std::nullopt;
-    if (&value == &values[5]) break;
-    if (!text.starts_with(':')) return std::nullopt;
-    text.remove_prefix(1);
+    const bool is_last = &value == &values[5];
+    if (!(is_last ? take_number(text, value) : take_number_to(text, value, ':')))
+      return std::nullopt;
   }
   if (!text.empty()) return std::nullopt;
   return ClockAdjustment{values[0], values[1], values[2], values[3], values[4], values[5]};

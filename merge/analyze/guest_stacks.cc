@@ -73,20 +73,19 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   VcpuTotals& totals = thread->totals;
   totals.vcpu = totals.exits == 0 || totals.vcpu == call.vcpu ? call.vcpu : kNoVcpu;
   totals.source = event.source;
+  std::uint64_t task = 0;
   if (call.task != 0) {
-    const std::uint64_t id =
-        std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
+    task = std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
     if (call.off_cpu && call.entry) {  // it may have moved already
-      if (thread->task == id) thread->task = 0;
+      if (thread->task == task) thread->task = 0;
       return;
     }
-    if (thread->task != id && !give_to(*thread, id)) return;
+    if (thread->task != task && !give_to(*thread, task)) return;
     if (call.off_cpu) return;
   }
-  Frames& frames = call.task == 0 ? thread->frames : *thread->task_frames;
+  Frames& frames = task == 0 ? thread->frames : *thread->task_frames;
   const std::uint32_t depth = std::min<std::uint32_t>(call.depth, kMostDepth);
-  const std::uint64_t task = call.task == 0 ? 0 : thread->task;
-  if (!frames.empty() && frames.back().depth >= depth) cut(frames, depth, event, task, !call.entry);
+  cut(frames, depth, event, task, !call.entry);
   if (!call.entry) return;
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
   // Frames whose calls were not seen are taken to be their caller's.

@@ -239,16 +239,14 @@ void Pipeline::tell_calls() {
     if (!counts(call.thread)) continue;
     for (SpanSink* sink : call_sinks_) sink->call(call, *this);
   }
+  if (builder_) builder_->on_calls(stacks_.ended());
 }
 
 void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
   if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
   if (!stacks_.ended().empty()) tell_calls();
-  if (builder_) {
-    if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
-    if (const auto call = stacks_.begun()) builder_->on_call(*call);
-  }
+  if (const auto call = builder_ ? stacks_.begun() : std::nullopt) builder_->on_call(*call);
   if (!event_sinks_.empty() || guest_intervals_) tell(event);
 }
 
@@ -424,7 +422,6 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   }
   stacks_.finish(end_);
   tell_calls();
-  if (builder_) builder_->on_calls(stacks_.ended());
   if (stalls_) stalls_->finish(std::max(end.value_or(end_), end_), *this);
   tell_stalls();
   if (guest_intervals_) {

@@ -8,7 +8,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-// Of a compressed block: what is larger is damage. The files of many CPUs have small ones.
+// A larger compressed block is damage: all CPUs together hold 64 MiB of them at most.
 constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
 constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
 

@@ -2,7 +2,7 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 # QEMU itself built with our generator and with its own. Takes long, so it runs only when asked for:
 #
-#   ctest --test-dir build/release -C qemu-build -L qemu-build --verbose
+#   ctest --test-dir build/release -R qemu_build_test --verbose
 #
 #   TRAPLINE_QEMU_VERSION     10 (default) or 11
 #   TRAPLINE_QEMU_SOURCE      a source tree of QEMU instead of Debian's package

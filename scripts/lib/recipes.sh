@@ -34,8 +34,8 @@ recipe_list() {
   trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
   speedscope      speedscope as released: its script has the importers; for a test
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
-  clickhouse      ClickHouse's server and client: bin/clickhouse-{server,client}; for scripts/fleet
-  duckdb          DuckDB for Node: node_modules/; for scripts/fleet
+  clickhouse      ClickHouse's server and client: bin/clickhouse-{server,client}; for docs/examples/fleet
+  duckdb          DuckDB for Node: node_modules/; for docs/examples/fleet
   uftrace-forky   a newer uftrace (forky): bin/uftrace; for a test
 END
 }

@@ -45,7 +45,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/install_demo.cmake)
 
 # libtrapline-ftrace-dev: beside what backend_ftrace installs
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
-  DESTINATION ${doc_dir}/libtrapline-ftrace-dev COMPONENT dev)
+  DESTINATION ${doc_dir}/libtrapline-ftrace-dev COMPONENT dev PATTERN "fleet" EXCLUDE)
 
 # trapline-doc: laid out as in the tree, with the recordings, so that the links and examples of the documents hold
 set(trapline_doc_dir ${doc_dir}/trapline-doc)

@@ -5,7 +5,7 @@
                                             FOLDER/NAME.dat;
                                             quota/trace, quota-tasks/trace, realtime/trace, own/trace: of a session
 
-scripts/box/record-planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
+tests/data/record/planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
 /proc/TID/schedstat of that moment. Who kept a vCPU waiting is computed here from trace-cmd's text, from
 the scheduler's events alone, or from what the planted threads tell by their own clock readings: at least 95 %
 of the planted time is charged to what was planted, at most 1 % to somebody else.

@@ -3,7 +3,7 @@
 
   planted_stalls.py TRAPLINE FOLDER NAME    NAME: of CHECKS, below; quiet: all quiet-*.dat
 
-scripts/box/record-planted made the recordings. When each stall began and ended is taken from what the plant wrote down
+tests/data/record/planted made the recordings. When each stall began and ended is taken from what the plant wrote down
 itself, or from trace-cmd's text, as in planted_oracle.py: at least 95 % of that time is told as the stall's cause. The threshold of quiet
 recordings was fixed before they were made.
 """

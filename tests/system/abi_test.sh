@@ -7,15 +7,15 @@ command -v abidiff >/dev/null || skip "abidiff is missing: apt-get install abiga
 library=$TRAPLINE_BINARY_DIR/backend_ftrace/libtrapline_ftrace.so
 
 the_api_of_the_release_is_there() {
-  run "$scripts/abi-check" --build "$TRAPLINE_BINARY_DIR"
-  [ "$status" = 0 ] || { cat "$work/stdout"; fail "scripts/abi-check"; }
+  run "$scripts/dist" --abi --build "$TRAPLINE_BINARY_DIR"
+  [ "$status" = 0 ] || { cat "$work/stdout"; fail "scripts/dist --abi"; }
 }
 
 a_function_that_is_gone_is_seen() {
   mkdir -p "$work/build/backend_ftrace"
   # The name as if it had been renamed; its length stays, so the file stays whole.
   sed 's/trapline_events_apply/trapline_events_appli/g' "$library" >"$work/build/backend_ftrace/libtrapline_ftrace.so"
-  run "$scripts/abi-check" --build "$work/build"
+  run "$scripts/dist" --abi --build "$work/build"
   expect_equal "exit status" 1 "$status"
   expect_contains "$work/stderr" "relies on"
 }

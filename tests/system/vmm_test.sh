@@ -34,7 +34,7 @@ its_devices_are_in_the_report_as_its_guest_used_them() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   build_example
   run "$scripts/kvm-box" --out "$work/out" --timeout 400 --file "$work/vmm/vmm" \
-    --file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" --env "EVENTS=-e kvm" "$scripts/box/record-vmm"
+    --file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" --env "EVENTS=-e kvm" "$TRAPLINE_SOURCE_DIR/tests/data/record/vmm"
   expect_equal "exit status of the box" 0 "$status"
   expect_contains "$work/out/guest.txt" "half way"
   "$TRAPLINE_BINARY_DIR/merge/trapline" report "$work/out/vmm.dat" --by device --format csv \

@@ -3,7 +3,7 @@
 
   bench_fleet.py --trapline PATH [--hosts 1000] [--rows 50000000] [RECORDING...]
 
-Two shards on the loopback (scripts/fleet serve) get files of rows, one for each host, by scripts/fleet load. The rows
+Two shards on the loopback (docs/examples/fleet/fleet) get files of rows, one for each host, by its load. The rows
 are those of the RECORDINGS (two of tests/data), again and again; each host has its name and one of seven days, and
 every hundredth is five times slower in QEMU's devices. Files are made for twenty hosts at a time, in --folder: only
 loading counts. clickhouse-client inserts such files, for comparison.
@@ -24,7 +24,7 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-FLEET = ROOT / "scripts" / "fleet"
+FLEET = ROOT / "docs/examples/fleet/fleet"
 LOADER = importlib.machinery.SourceFileLoader("fleet", str(FLEET))
 fleet = importlib.util.module_from_spec(importlib.util.spec_from_loader("fleet", LOADER))
 LOADER.exec_module(fleet)
@@ -75,7 +75,7 @@ class Hosts:
 
 
 class Servers:
-    """Two shards of scripts/fleet serve."""
+    """Two shards of fleet serve."""
 
     def __init__(self, folder, memory):
         self.process = subprocess.Popen([FLEET, "serve", folder, "--port", str(PORT), "--memory", str(memory)],

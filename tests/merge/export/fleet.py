@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fleet.py TRAPLINE CLICKHOUSE_FOLDER RECORDING...: a cluster of two shards on the loopback, as scripts/fleet makes it,
+"""fleet.py TRAPLINE CLICKHOUSE_FOLDER RECORDING...: a cluster of two shards on the loopback, as docs/examples/fleet makes it,
 returns through its Distributed tables what the reports of the recordings have, summed; a shard that is killed while
 rows are loaded costs none and doubles none; DuckDB answers the same questions alike on the files."""
 import argparse
@@ -19,7 +19,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-FLEET = pathlib.Path(os.environ["TRAPLINE_SOURCE_DIR"]) / "scripts" / "fleet"
+FLEET = pathlib.Path(os.environ["TRAPLINE_SOURCE_DIR"]) / "docs/examples/fleet/fleet"
 LOADER = importlib.machinery.SourceFileLoader("fleet", str(FLEET))
 PROGRAM = importlib.util.module_from_spec(importlib.util.spec_from_loader("fleet", LOADER))
 LOADER.exec_module(PROGRAM)

@@ -944,7 +944,7 @@ const cases = {
   },
 
   // docs/images: each view as it is now, and in views.json a digest of what it holds, which has to be the present one.
-  // scripts/pictures sets TRAPLINE_PICTURES=write.
+  // The script pictures beside this sets TRAPLINE_PICTURES=write.
   async the_pictures_of_the_documents_are_of_this_page() {
     const images = "docs/images", digests = join(images, "views.json");
     const pages = {
@@ -972,7 +972,7 @@ const cases = {
     }
     if (process.env.TRAPLINE_PICTURES === "write") writeFileSync(digests, `${JSON.stringify(now, null, 2)}\n`);
     assert.deepEqual(readdirSync(images).filter((file) => file.endsWith(".png")).sort(), Object.keys(now).sort());
-    assert.deepEqual(JSON.parse(readFileSync(digests, "utf8")), now, "docs/images show an older page: run scripts/pictures");
+    assert.deepEqual(JSON.parse(readFileSync(digests, "utf8")), now, "docs/images show an older page: run tests/merge/page/pictures");
   },
 
   // Test outputs: five views, both themes, and a phone.

@@ -1,5 +1,5 @@
--- The fleet's tables, on every shard (scripts/fleet schema). Columns are those of docs/formats/rows.md,
--- with the batch and the day that scripts/fleet load adds. {cluster} is the cluster in the servers'
+-- The fleet's tables, on every shard (fleet schema). Columns are those of docs/formats/rows.md,
+-- with the batch and the day that fleet load adds. {cluster} is the cluster in the servers'
 -- configuration. A host's rows are all on one shard: that of halfMD5(host).
 
 CREATE DATABASE IF NOT EXISTS trapline;

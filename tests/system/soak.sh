@@ -2,13 +2,13 @@
 # shellcheck source-path=SCRIPTDIR
 # Does anything grow that should not? docs/testing.md, "Every night".
 set -euo pipefail
-here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
-# shellcheck source=lib/common.sh
-source "$here/lib/common.sh"
+scripts=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../../scripts
+# shellcheck source=../../scripts/lib/common.sh
+source "$scripts/lib/common.sh"
 
 show_help() {
   cat <<'END'
-usage: scripts/soak [--build FOLDER] [MINUTES]
+usage: tests/system/soak.sh [--build FOLDER] [MINUTES]
 
 For MINUTES (10), one cycle after the other: records a small guest for 2 s, reports it, exports it, draws its timeline, takes
 a snapshot of a flight recorder and removes what was written. The flight recorder and `trapline top` run all the
@@ -39,7 +39,7 @@ if ! [ -x "$trapline" ] || ! [ -e "$guest_file" ]; then die "$build has no trapl
 instances=/sys/kernel/tracing/instances
 [ -d "$instances" ] || die "needs tracefs at /sys/kernel/tracing"
 
-qemu=$("$here/fetch" qemu10)/bin/qemu-system-x86_64
+qemu=$("$scripts/fetch" qemu10)/bin/qemu-system-x86_64
 work=$(mktemp -d)
 pids=()
 stop() {

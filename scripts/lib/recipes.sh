@@ -7,7 +7,7 @@
 readonly kRecipes=2
 # The same for one of them.
 # shellcheck disable=SC2034
-readonly -A kRevisions=([clean-root]=1)
+readonly -A kRevisions=([clean-root]=1 [qemu10]=1 [qemu11]=1)
 
 recipe_list() {
   cat <<'END'

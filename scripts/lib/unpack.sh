@@ -17,7 +17,10 @@ loader_of() {  # loader_of ROOT
 }
 
 # Writes FOLDER/bin/qemu-system-* wrappers that start the QEMU below FOLDER/root with its own loader,
-# libraries and firmware. Without -L it would silently use this machine's firmware.
+# libraries, modules and firmware.
+#
+# QEMU looks for modules and firmware in the folder qemu-bundle beside the program that runs, which is the loader
+# here. Without that folder it looks in this machine's, where modules of another QEMU may lie: loading one aborts.
 write_qemu_wrappers() {  # write_qemu_wrappers FOLDER
   local root=$1/root triplet=x86_64-linux-gnu loader program libraries='' dir
   loader=$(loader_of "$root")
@@ -25,6 +28,8 @@ write_qemu_wrappers() {  # write_qemu_wrappers FOLDER
   while read -r dir; do
     libraries+="\$here/root/$dir:"
   done < <(library_folders "$root" "$triplet")
+  mkdir "$root/${loader%/*}/qemu-bundle"
+  ln --symbolic --relative -- "$root/usr" "$root/${loader%/*}/qemu-bundle/usr"
   mkdir -p "$1/bin"
   for program in "$root"/usr/bin/qemu-system-*; do
     program=$(basename -- "$program")
@@ -32,9 +37,7 @@ write_qemu_wrappers() {  # write_qemu_wrappers FOLDER
 #!/bin/sh
 # Written by scripts/fetch: starts the QEMU unpacked beside this with its own libraries.
 here=\$(dirname -- "\$(dirname -- "\$(readlink -f -- "\$0")")")
-export QEMU_MODULE_DIR="\$here/root/usr/lib/$triplet/qemu"
-exec "\$here/root/$loader" --library-path "${libraries%:}" "\$here/root/usr/bin/$program" \\
-  -L "\$here/root/usr/share/qemu" -L "\$here/root/usr/share/seabios" "\$@"
+exec "\$here/root/$loader" --library-path "${libraries%:}" "\$here/root/usr/bin/$program" "\$@"
 END
     chmod 755 "$1/bin/$program"
   done

@@ -99,6 +99,74 @@ qemu_with_ftrace_says_what_is_wrong_with_its_arguments() {
   [ ! -e "$work/out" ] || fail "a refused call left a folder"
 }
 
+# A QEMU that loads a module of another build ends with status 134. Such modules lie where the machine's QEMU has its own.
+modules_of_another_build() {  # modules_of_another_build FOLDER
+  local name
+  mkdir "$1"
+  cat >"$work/module.c" <<'END'
+void register_dso_module_init(void (*)(void), int);
+static void init(void) {}
+static void __attribute__((constructor)) start(void) { register_dso_module_init(init, 0); }
+END
+  for name in ui-opengl audio-pa hw-display-virtio-gpu-pci-gl; do
+    cc -shared -fPIC -o "$1/$name.so" "$work/module.c"
+  done
+}
+
+# Runs a function of this script where the machine has those modules.
+beside_another_qemu() {  # beside_another_qemu FUNCTION
+  local modules=/usr/lib/x86_64-linux-gnu/qemu made=
+  [ "$(id -u)" -eq 0 ] || skip "needs root"
+  modules_of_another_build "$work/modules"
+  [ -d $modules ] || { mkdir -p $modules; made=yes; }
+  # shellcheck disable=SC2016 # the inner shell expands them
+  run unshare --mount --propagation private bash -c 'mount --bind "$1" "$2" && shift 2 && exec "$@"' bash \
+    "$work/modules" $modules "$0" "$1"
+  [ -z "$made" ] || rmdir $modules
+  expect_equal "exit status" 0 "$status"
+}
+
+# starts QEMU [MACHINE...]: until it answers its monitor
+starts() {
+  printf '%s\n' '{"execute":"qmp_capabilities"}' '{"execute":"quit"}' |
+    (run "$@" -S -qmp stdio && expect_equal "exit status" 0 "$status")
+  expect_contains "$work/stdout" '{"return": {}}'
+  expect_no_module
+}
+
+expect_no_module() { if grep -i module "$work/stderr"; then fail "it looked for a module"; fi; }
+
+each_qemu_starts() {
+  local folder qemu machine
+  for folder in "$(fetched qemu10)" "$(fetched qemu11)"; do
+    # The same QEMU with a loader elsewhere finds the machine's modules: they do end it.
+    cp "$(sed -n "s|^exec \"\$here\(/[^\"]*\)\".*|$folder\1|p" "$folder/bin/qemu-system-x86_64")" "$work/ld.so"
+    sed "s|^here=.*|here=$folder|; s|^exec \"[^\"]*\"|exec $work/ld.so|" "$folder/bin/qemu-system-x86_64" >"$work/qemu"
+    run sh "$work/qemu" -M none -device help
+    expect_equal "exit status with the machine's modules" 134 "$status"
+    for qemu in "$folder/bin/qemu-system-"{x86_64,aarch64,riscv64}; do
+      machine=()
+      [[ $qemu == *x86_64 ]] || machine=(-M virt)  # they have no default
+      starts "$qemu" -M none
+      starts "$qemu" "${machine[@]}"
+      run "$qemu" "${machine[@]}" -device help
+      expect_equal "exit status" 0 "$status"
+      expect_no_module
+    done
+  done
+}
+
+the_qemus_start_beside_another_qemu() { beside_another_qemu each_qemu_starts; }
+
+a_box_boots() {
+  printf '#!/bin/sh\n' >"$work/script"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 400 "$work/script"
+  expect_equal "exit status" 0 "$status"
+  expect_no_module
+}
+
+the_box_boots_beside_another_qemu() { beside_another_qemu a_box_boots; }
+
 unknown_names_are_refused() {
   run "$scripts/fetch" nonsense
   expect_equal "exit status" 2 "$status"

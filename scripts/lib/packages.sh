@@ -24,7 +24,7 @@ packages_missing() {  # packages_missing [SECTION...]
 
 # Installs what is missing as root; for anybody else prints the one command to run, and ends.
 packages_install() {  # packages_install [SECTION...]
-  local missing
+  local missing log
   command -v apt-get >/dev/null || die "apt-get is missing: this needs Debian 12 or a relative of it"
   mapfile -t missing < <(packages_missing "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -33,10 +33,13 @@ packages_install() {  # packages_install [SECTION...]
     printf '  sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
     exit 1
   fi
-  note "installing ${missing[*]}"
+  note "installing ${#missing[@]} packages"
   export DEBIAN_FRONTEND=noninteractive
+  log=$(mktemp)
   # An old package list names files that a mirror no longer has: update once, then install.
-  apt-get -q update >&2 || note "apt-get update failed; trying with the package lists at hand"
-  apt-get -q install -y --no-install-recommends "${missing[@]}" >&2 ||
-    die "apt-get install failed (see above): check the network and /etc/apt, then start again"
+  apt-get -q update >"$log" 2>&1 || note "apt-get update failed; trying with the package lists at hand"
+  apt-get -q install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 ||
+    { tail -n 20 -- "$log" >&2
+      die "apt-get install failed (all it printed: $log): check the network and /etc/apt, then start again"; }
+  rm -f -- "$log"
 }

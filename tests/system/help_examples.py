@@ -158,7 +158,7 @@ def main() -> None:
         with subprocess.Popen(["sleep", "1000"]) as alive, contextlib.ExitStack() as ending:
             ending.callback(alive.kill)
             if what == "documents":
-                for name in ("slow", "home"):
+                for name in ("slow", "home", "demo.trapline"):
                     shutil.copytree(folder / "before", folder / name)
                 for name in ("demo", "quiet"):
                     shutil.copytree(folder / "before", folder / f"home/{name}.trapline")

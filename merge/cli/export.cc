@@ -76,12 +76,6 @@ Result<void> complete_export(ExportArguments& options) {
                   "--window 0: the length of a window must be above 0; use 1s or 60s");
     options.how.window_ns = *window;
   }
-  if (options.how.kernel && options.how.kernel_samples)
-    return fail(ErrorKind::kUsage, "--kernel and --kernel-samples: give one of them");
-  if (options.how.kernel_samples &&
-      (options.how.format != "folded" || options.how.weight != "time")) {
-    return fail(ErrorKind::kUsage, "--kernel-samples needs --format folded, and takes no --weight");
-  }
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time")) {
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
   }
@@ -154,8 +148,6 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
   rest.rare().flag("--kernel", options.how.kernel,
                    "With --format folded, only the kernel's time in exits: reason, its functions "
                    "and handlers one in the other, untraced");
-  rest.rare().flag("--kernel-samples", options.how.kernel_samples,
-                   "With --format folded, the same as perf's samples estimate it");
   rest.add("--host", options.how.host, "NAME",
            "Name of the host in the rows (default: that of the recorded host)");
   rest.add("--session", options.how.session, "NAME",

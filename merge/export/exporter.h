@@ -29,7 +29,6 @@ struct ExportOptions {
   std::uint64_t window_ns = 60'000'000'000;  // of rows "summary"
   std::string weight = "time";               // of folded stacks
   bool kernel = false;                       // folded stacks of the kernel's time alone
-  bool kernel_samples = false;               // the same, by perf's samples
   std::string host, session;                 // labels
   bool events = false;                       // the kernel's events as well
   std::string output;

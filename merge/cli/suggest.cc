@@ -37,6 +37,7 @@ struct Removed {
 // Commands and options of earlier versions.
 constexpr Removed kRemoved[] = {
     {"--kernel-samples", "run `perf record -a -g` beside the recording"},
+    {"--window", "group the rows of --rows exits where you load them"},
 };
 
 // Nothing for a name that never was.

@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "merge/analyze/kernel_samples.h"
 #include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/stall_tracker.h"
 #include "merge/analyze/vhost_tracker.h"
@@ -29,10 +28,9 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all =
-      has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                        SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls |
-                        SpanClass::kKernelParts | SpanClass::kKernelSamples);
+  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
+                                     SpanClass::kWaits | SpanClass::kGuestIntervals |
+                                     SpanClass::kStalls | SpanClass::kKernelParts);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -90,8 +88,6 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, SpanClass::kKernelParts))
     kernel_ =
         std::make_unique<KernelTracker>(names_, options_.event_name, options_.kernel_function);
-  if (has(selected_, SpanClass::kKernelSamples))
-    samples_ = std::make_unique<KernelSamples>(names_, options_.kernel_symbol);
   if (options_.guest_intervals && !interval_sinks_.empty()) {
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
   }
@@ -103,7 +99,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
                     kernel_ || stalls_ || guest_intervals_;
   exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
                 !placement_.checks();
-  hands_out_exits_ = exits_only_ && !samples_ && !options_.threads && !options_.wants;
+  hands_out_exits_ = exits_only_ && !options_.threads && !options_.wants;
 }
 
 Pipeline::~Pipeline() = default;
@@ -147,7 +143,7 @@ bool Pipeline::is_of_guest(const Event& event) const {
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
   // Nearly all events: of a tracker's interest, of the host, inside the window.
-  const bool plain = !is_any_of<Other, Lost, GuestCall, NewThread, KernelSample>(event.payload) &&
+  const bool plain = !is_any_of<Other, Lost, GuestCall, NewThread, CodeSample>(event.payload) &&
                      !is_guest(event.machine);
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
@@ -183,7 +179,7 @@ bool Pipeline::push(const Event& event) {
 
 bool Pipeline::push_carefully(const Event& event) {
   // A sample is no part of what was recorded: it tells of it.
-  const bool is_event = !is_any_of<Lost, KernelSample>(event.payload);
+  const bool is_event = !is_any_of<Lost, CodeSample>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
   if (!is_in_window(event, is_event)) {
     end_window();
@@ -200,17 +196,9 @@ bool Pipeline::push_carefully(const Event& event) {
     tell(event);
     return true;
   }
-  if (const auto* sample = std::get_if<KernelSample>(&event.payload)) {
-    const bool counts_here = samples_ && !is_guest(event.machine);
-    if (!in_window) {
-      if (counts_here) samples_->on_before(event.thread, event.at);
-      return true;
-    }
+  if (std::holds_alternative<CodeSample>(event.payload)) {
+    if (!in_window) return true;
     tracker_.pass();
-    if (counts_here) {
-      const bool is_vcpu = counts(event.thread) && tracker_.state(event.thread).has_value();
-      samples_->on(event, *sample, is_vcpu);
-    }
     tell(event);
     return true;
   }
@@ -322,7 +310,6 @@ void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
   if (kernel_) kernel_->on_exit(exit);
-  if (samples_) samples_->on_exit(exit);
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)
     for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);

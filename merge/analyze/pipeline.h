@@ -35,7 +35,6 @@
 
 namespace trapline {
 
-class KernelSamples;
 class KernelTracker;
 class Pipeline;
 class StallTracker;
@@ -55,8 +54,6 @@ struct PipelineOptions {
   GuestIntervals::TextOf event_name, event_text;
   // Of HostStep::kFunctionBegin.
   std::function<std::string(const Event&)> kernel_function;
-  // Around an address of the host's kernel.
-  std::function<std::string(std::uint64_t)> kernel_symbol;
   // Stalls that last at least so long are handed out, where a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
@@ -104,7 +101,6 @@ class Pipeline {
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
   [[nodiscard]] const KernelTracker* kernel() const { return kernel_.get(); }
-  [[nodiscard]] const KernelSamples* samples() const { return samples_.get(); }
   [[nodiscard]] const StallTracker* stalls() const { return stalls_.get(); }
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
     return guest_intervals_ ? &*guest_intervals_ : nullptr;
@@ -202,7 +198,6 @@ class Pipeline {
   std::optional<GuestIntervals> guest_intervals_;
   std::unique_ptr<StallTracker> stalls_;
   std::unique_ptr<KernelTracker> kernel_;
-  std::unique_ptr<KernelSamples> samples_;
   PlacementCheck placement_;
   bool has_guest_ = false;
   bool follows_events_ = false;   // follow() has something to do

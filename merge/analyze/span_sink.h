@@ -42,9 +42,7 @@ enum class SpanClass : std::uint32_t {
   kGuestIntervals = 16384,
   kStalls = 32768,       // stall(); implies kWaits
   kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
-  // exit() has its samples: Pipeline::samples(); implies kIntervals
-  kKernelSamples = 131072,
-  kTexts = 262144,  // with kEvents: event() asks the event's source for its text
+  kTexts = 131072,       // with kEvents: event() asks the event's source for its text
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

@@ -37,7 +37,6 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   add(record::check_events(host));
   add(record::check_stall_events(host));
   add(record::check_kernel_functions(host));
-  add(record::check_kernel_samples(host));
   add(record::check_clocks(host));
   add(record::check_buffer(host));
   add(record::check_disk(record::measure_disk("."), record::bytes_per_exit(host)));

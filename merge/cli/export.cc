@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "backend_ftrace/base/duration.h"
 #include "merge/cli/common.h"
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
@@ -19,7 +18,6 @@ struct ExportArguments {
   PassOptions pass;
   SelectionOptions which;
   ExportOptions how;
-  std::string window;
   bool list = false;
 };
 
@@ -68,28 +66,12 @@ Result<void> complete_export(ExportArguments& options) {
     return checked;
   }
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
-  if (!options.window.empty()) {
-    auto window = parse_duration("--window", options.window);
-    if (!window) return tl::unexpected(std::move(window).error());
-    if (*window == 0)
-      return fail(ErrorKind::kUsage,
-                  "--window 0: the length of a window must be above 0; use 1s or 60s");
-    options.how.window_ns = *window;
-  }
-  if (options.how.kernel && options.how.kernel_samples)
-    return fail(ErrorKind::kUsage, "--kernel and --kernel-samples: give one of them");
-  if (options.how.kernel_samples &&
-      (options.how.format != "folded" || options.how.weight != "time")) {
-    return fail(ErrorKind::kUsage, "--kernel-samples needs --format folded, and takes no --weight");
-  }
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time")) {
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
   }
   const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
-  const bool takes = options.how.format == "perfetto" || options.how.format == "chrome";
-  if (rows && options.how.rows != "exits" && options.how.rows != "summary" &&
-      !options.which.exits.empty()) {
+  if (rows && options.how.rows != "exits" && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "--rows {} with {}: these rows are no exits; give one of them",
                 options.how.rows, options.which.exits.text());
   }
@@ -99,10 +81,9 @@ Result<void> complete_export(ExportArguments& options) {
                 "--rows guest-spans needs the intervals, for example --guest-span "
                 "irq_handler_entry:irq..irq_handler_exit:irq");
   }
-  if (!guest_rows && !takes) {
+  if (!guest_rows && options.how.format != "perfetto") {
     return fail(ErrorKind::kUsage,
-                "--guest-span needs --format perfetto, chrome, or jsonl or csv with --rows "
-                "guest-spans");
+                "--guest-span needs --format perfetto, or jsonl or csv with --rows guest-spans");
   }
   auto spec = parse_guest_span(options.how.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
@@ -146,16 +127,12 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
       .add("--guest-span", options.how.guest_span, "SPEC",
            "Export these intervals of the guest as well, with what the host did in each: "
            "START:FIELD..END:FIELD, function:NAME or marker:TEXT, as for report");
-  rest.add("--window", options.window, "TIME",
-           "With --rows summary: a row for each group and window of this length (default: 60s)");
   rest.add("--weight", options.how.weight, "WEIGHT",
            fmt::format("With --format folded, what the numbers are: {}", kWeightValues))
       ->capture_default_str();
   rest.rare().flag("--kernel", options.how.kernel,
                    "With --format folded, only the kernel's time in exits: reason, its functions "
                    "and handlers one in the other, untraced");
-  rest.rare().flag("--kernel-samples", options.how.kernel_samples,
-                   "With --format folded, the same as perf's samples estimate it");
   rest.add("--host", options.how.host, "NAME",
            "Name of the host in the rows (default: that of the recorded host)");
   rest.add("--session", options.how.session, "NAME",

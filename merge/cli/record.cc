@@ -12,7 +12,6 @@
 #include "merge/cli/finding_text.h"
 #include "merge/record/doctor.h"
 #include "merge/record/flight_store.h"
-#include "merge/record/kernel_sampler.h"
 #include "merge/record/recorder.h"
 #include "merge/record/running_qemu.h"
 #include "merge/session/finish.h"
@@ -89,8 +88,6 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
                 size_text(wish.budget_mb * kMib), size_text((wish.ring_mb + 16) * kMib),
                 size_text(2 * wish.ring_mb * kMib));
   }
-  if (options.record.kernel_samples != 0)
-    return fail(ErrorKind::kUsage, "--flight holds no samples; give one without the other");
   if (!options.record.command.empty()) {
     return fail(ErrorKind::kUsage,
                 "--flight records the whole host, or --pid PID, and starts no COMMAND; start it "
@@ -215,10 +212,6 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,
               "Functions of KVM's modules (Linux 6.11+; costs time)");
-  events.rare()
-      .add("--kernel-samples", options.kernel_samples, "HZ",
-           "perf's samples of the kernel, so many a second in each thread")
-      ->transform(in_range(1, static_cast<int>(record::kMostSamplesHz)));
   events
       .add("--events", choice.patterns, "PATTERN",
            "More kernel events: SYSTEM or SYSTEM:NAME, with *")

@@ -133,10 +133,10 @@ std::string command_for_all(const ReportArguments& options) {
   std::string command = fmt::format("trapline report {}{} --by {}", words.recording, words.interval,
                                     options.report.by_text);
   const std::pair<bool, std::string_view> kTablesAsked[] = {
-      {options.report.irq, " --irq"},       {options.report.halt, " --halt"},
-      {options.with_phases, " --phases"},   {options.report.guest, " --guest"},
-      {options.report.waits, " --waits"},   {options.report.steal, " --steal"},
-      {options.report.kernel, " --kernel"}, {options.report.kernel_samples, " --kernel-samples"}};
+      {options.report.irq, " --irq"},      {options.report.halt, " --halt"},
+      {options.with_phases, " --phases"},  {options.report.guest, " --guest"},
+      {options.report.waits, " --waits"},  {options.report.steal, " --steal"},
+      {options.report.kernel, " --kernel"}};
   for (const auto& [asked, option] : kTablesAsked)
     if (asked) command += option;
   if (!options.slower_than.empty()) command += " --slower-than " + options.slower_than;
@@ -178,7 +178,7 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   const ReportOptions& report = options.report;
   if (options.with_phases || !options.phases.empty() || !options.spans.empty() ||
       !options.slower_than.empty() || !options.which.empty() || report.irq || report.halt ||
-      report.guest || report.waits || report.steal || report.kernel || report.kernel_samples) {
+      report.guest || report.waits || report.steal || report.kernel) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");
@@ -211,8 +211,6 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
   if (options.phases.empty() && about.phases) about.command.push_back("--phases");
   about.kernel = options.report.kernel;
   if (about.kernel) about.command.push_back("--kernel");
-  about.kernel_samples = options.report.kernel_samples;
-  if (about.kernel_samples) about.command.push_back("--kernel-samples");
   for (const std::string& phase : options.phases) {
     about.command.insert(about.command.end(), {"--phase", phase});
   }
@@ -259,8 +257,6 @@ void add_tables(const OptionGroup& tables, ReportArguments& options) {
   tables.flag("--steal", options.report.steal,
               "Who ran while vCPUs were runnable, in exits or not");
   tables.flag("--kernel", options.report.kernel, "The kernel's time in exits, by its events");
-  tables.rare().flag("--kernel-samples", options.report.kernel_samples,
-                     "The kernel's time in exits, by perf's samples");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@ const std::vector<ExportFormat>& export_formats() {
   static const std::vector<ExportFormat> kFormats = {
       {"perfetto", "protobuf for ui.perfetto.dev and the trace processor", make_perfetto},
       {"uftrace", "a folder that uftrace replays, reports and graphs", make_uftrace},
-      {"chrome", "JSON for chrome://tracing, Perfetto and speedscope", make_chrome},
       {"folded", "stacks with weights, for flame graph tools", make_folded},
       {"jsonl", "a JSON object for each exit, request, interrupt, function, …", make_jsonl},
       {"csv", "the same rows, separated by commas", make_csv},
@@ -17,6 +16,8 @@ const std::vector<ExportFormat>& export_formats() {
 }
 
 Result<const ExportFormat*> find_export_format(std::string_view name) {
+  if (name == "chrome")
+    return fail(ErrorKind::kUsage, "--format chrome was removed; use --format perfetto");
   std::vector<std::string_view> names;
   for (const ExportFormat& format : export_formats()) {
     if (format.name == name) return &format;

@@ -18,20 +18,18 @@
 namespace trapline {
 
 // The values of ExportOptions::rows and of weight, as help and messages list them.
-inline constexpr std::string_view
-    kRowsValues = "exits, requests, vhost, interrupts, functions, guest-spans, summary",
-    kWeightValues = "time, count, kernel, user, preempted, blocked";
+inline constexpr std::string_view kRowsValues =
+                                      "exits, requests, vhost, interrupts, functions, guest-spans",
+                                  kWeightValues = "time, count, kernel, user, preempted, blocked";
 
 struct ExportOptions {
-  std::string format;                        // a name of export_formats()
-  std::string rows = "exits";                // rows of jsonl and csv
-  std::string guest_span;                    // which intervals of the guest; empty: none
-  std::uint64_t window_ns = 60'000'000'000;  // of rows "summary"
-  std::string weight = "time";               // of folded stacks
-  bool kernel = false;                       // folded stacks of the kernel's time alone
-  bool kernel_samples = false;               // the same, by perf's samples
-  std::string host, session;                 // labels
-  bool events = false;                       // the kernel's events as well
+  std::string format;           // a name of export_formats()
+  std::string rows = "exits";   // rows of jsonl and csv
+  std::string guest_span;       // which intervals of the guest; empty: none
+  std::string weight = "time";  // of folded stacks
+  bool kernel = false;          // folded stacks of the kernel's time alone
+  std::string host, session;    // labels
+  bool events = false;          // the kernel's events as well
   std::string output;
   bool force = false;
 };
@@ -72,8 +70,6 @@ struct ExportFormat {
                                                               const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext&,
                                                              const ExportOptions&);
-[[nodiscard]] Result<std::unique_ptr<Exporter>> make_chrome(const ExportContext&,
-                                                            const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&,
                                                             const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext&,

@@ -4,7 +4,6 @@
 
 #include "merge/export/exporter.h"
 #include "merge/report/folded_stacks.h"
-#include "merge/report/kernel_sample_table.h"
 
 namespace trapline {
 namespace {
@@ -14,20 +13,14 @@ constexpr std::string_view kWeights[] = {"time", "count", "kernel", "user", "pre
 class FoldedExporter final : public Exporter {
  public:
   FoldedExporter(const ExportOptions& options, std::size_t weight, OutputFile output)
-      : kernel_(options.kernel),
-        kernel_samples_(options.kernel_samples),
-        weight_(weight),
-        output_(std::move(output)) {}
+      : kernel_(options.kernel), weight_(weight), output_(std::move(output)) {}
 
   [[nodiscard]] SpanClass selects() const override {
-    if (kernel_) return SpanClass::kExits | SpanClass::kKernelParts;
-    return kernel_samples_ ? SpanClass::kExits | SpanClass::kKernelSamples : SpanClass::kExits;
+    return kernel_ ? SpanClass::kExits | SpanClass::kKernelParts : SpanClass::kExits;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     if (kernel_) {
       kernel_stacks_.add(exit, *pipeline.kernel());
-    } else if (kernel_samples_) {
-      samples_.add(exit, *pipeline.samples());
     } else {
       stacks_.add(exit, weight_of(exit), pipeline);
     }
@@ -44,14 +37,6 @@ class FoldedExporter final : public Exporter {
                     "--kernel: the kernel's time in exits was not recorded; record kvm:kvm_exit");
       }
       kernel_stacks_.each(names, write);
-    } else if (kernel_samples_) {
-      if (names.pipeline.samples()->counters().kernel == 0) {
-        return fail(
-            ErrorKind::kUsage,
-            "--kernel-samples: no exit has a sample in its kernel part; record with trapline "
-            "record --kernel-samples HZ");
-      }
-      samples_.each_stack(names, write);
     } else {
       stacks_.each(names, [&write](const std::string& stack, std::uint64_t weight) {
         if (weight != 0) write(stack, weight);
@@ -67,12 +52,11 @@ class FoldedExporter final : public Exporter {
     return weight_ == 1 ? 1 : exit.parts[weight_ - 2];
   }
 
-  bool kernel_, kernel_samples_;
+  bool kernel_;
   std::size_t weight_;
   OutputFile output_;
   ExitStacks stacks_{std::size_t{1} << 18};
   KernelStacks kernel_stacks_{std::size_t{1} << 18};
-  KernelSampleTable samples_;
 };
 
 }  // namespace

@@ -69,10 +69,6 @@ class RowWriter {
   void end();
 
   [[nodiscard]] std::string quote(std::string_view text) const;
-  // A list of numbers, from "1,2".
-  [[nodiscard]] std::string list(const std::string& numbers) const {
-    return form_ == RowForm::kJsonl ? "[" + numbers + "]" : "\"[" + numbers + "]\"";
-  }
   [[nodiscard]] std::string cell(std::size_t column, std::string_view value) const;
   [[nodiscard]] std::string_view nothing_text() const { return nothing_; }
   [[nodiscard]] std::uint64_t rows() const { return rows_; }

@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/export/side_rows.h"
-#include "merge/export/summary_rows.h"
 #include "merge/pass/exit_text.h"
 
 namespace trapline {
@@ -227,15 +226,15 @@ namespace {
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                                             const ExportOptions& options, RowForm form) {
   const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
-  const bool is_summary = options.rows == kSummaryRows, is_vhost = options.rows == kVhostRows,
-             is_guest_spans = options.rows == kGuestSpanRows;
-  if (kind == std::end(kRowKinds) && !is_summary && !is_vhost && !is_guest_spans) {
+  const bool is_vhost = options.rows == kVhostRows, is_guest_spans = options.rows == kGuestSpanRows;
+  if (options.rows == "summary")
+    return fail(ErrorKind::kUsage,
+                "--rows summary was removed; use --rows exits and group them where you load them");
+  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans) {
     return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  if (is_summary)
-    return std::make_unique<SummaryExporter>(context, options, form, std::move(*output));
   if (is_vhost)
     return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
   if (is_guest_spans)

@@ -1,6 +1,5 @@
 // One row for each exit, request, interrupt or guest function call, as JSON lines or CSV, for
-// engines that hold a fleet; or a row for each group of exits and window of time (summary_rows.h).
-// docs/formats/rows.md has the columns.
+// engines that hold a fleet. docs/formats/rows.md has the columns.
 #pragma once
 
 #include <array>

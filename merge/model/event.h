@@ -143,7 +143,7 @@ struct Other {};
 using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail,
                              KvmTscOffset, KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq,
                              SchedSwitch, SchedWakeup, IoctlEnter, NewThread, Marker, Lost,
-                             GuestCall, HostEvent, BlockIo, KvmWfx, KernelSample>;
+                             GuestCall, HostEvent, BlockIo, KvmWfx, CodeSample>;
 
 template <typename T, std::size_t kIndex = 0>
 constexpr std::uint32_t payload_bit() {

@@ -57,16 +57,11 @@ struct BlockIo {
   InterruptLevel level = InterruptLevel::kNone;
 };
 
-// What a thread executed when perf took a sample of it.
-struct KernelSample {
+// The instruction that a thread executed when perf took a sample.
+struct CodeSample {
   enum class Mode : std::uint8_t { kKernel, kGuest, kOther };
   Mode mode;
-  bool by_timer;          // of a timer's interrupt, which waits until interrupts are on again
-  std::uint64_t address;  // of the instruction
-  // perf's call chain: u64 each, the innermost first, from 0xfff…000 on marks and no addresses.
-  // Empty where it was not recorded.
-  std::span<const std::byte> chain;
-  std::uint64_t period = 1;  // how much of its event it stands for: cycles, nanoseconds
+  std::uint64_t address;
 };
 
 }  // namespace trapline

@@ -25,42 +25,12 @@ EventClass events_for(SpanClass selected, Role role) {
   if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
                         SpanClass::kGuestIntervals | SpanClass::kStalls))
     events = events | EventClass::kHalts;
-  if (has(selected, SpanClass::kKernelSamples)) events = events | EventClass::kSamples;
   return events;
 }
 
 // Whether sinks that select these ask for the texts of events while those come.
 bool asks_for_texts(SpanClass selected) {
   return has(selected, SpanClass::kTexts | SpanClass::kGuestIntervals);
-}
-
-// The host's recordings know its functions; samples are of another one.
-std::string kernel_symbol(const Timeline& timeline, std::uint64_t address) {
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    if (timeline.source(i).info().role != Role::kHostKernel) continue;
-    std::string symbol = timeline.source(i).kernel_symbol(address);
-    if (!symbol.empty()) return symbol;
-  }
-  return {};
-}
-
-// A cycle and a nanosecond cannot be added.
-Result<void> check_samples(const Timeline& timeline) {
-  std::optional<Description> first;
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    if (timeline.source(i).info().role == Role::kGuest) continue;
-    const Description is = timeline.source(i).describe();
-    if (is.sampled_by.empty()) continue;
-    if (first && first->sampled_by != is.sampled_by) {
-      return fail(
-          ErrorKind::kUsage,
-          "{} has samples by {}, {} by {}: they do not stand for the same time; give one of "
-          "the two",
-          first->path, first->sampled_by, is.path, is.sampled_by);
-    }
-    first = is;
-  }
-  return {};
 }
 
 }  // namespace
@@ -83,9 +53,6 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
     const auto* call = std::get_if<HostEvent>(&event.payload);
     return call == nullptr ? std::string()
                            : timeline.source_of(event).kernel_function(call->address);
-  };
-  options.kernel_symbol = [&timeline](std::uint64_t address) {
-    return kernel_symbol(timeline, address);
   };
   std::vector<std::optional<std::uint64_t>> errors(timeline.size());
   bool related = false;
@@ -193,9 +160,6 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   State& state = *state_;
   SpanClass selected = SpanClass::kNone;
   for (const SpanSink* sink : sinks) selected = selected | sink->selects();
-  if (has(selected, SpanClass::kKernelSamples)) {
-    if (auto checked = check_samples(state.timeline); !checked) return checked;
-  }
   // Relative times count from the first event of all.
   if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
   std::size_t ahead = 0;

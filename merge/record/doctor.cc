@@ -105,7 +105,6 @@ Host look_at_host(const std::string& root) {
     const UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
     return fd ? 0 : errno;
   };
-  host.try_event = try_event;
   return host;
 }
 

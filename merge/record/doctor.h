@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/record/sample_event.h"
 
 namespace trapline::record {
 
@@ -37,7 +36,6 @@ struct Host {
   std::uint64_t buffer_kb = 8192;  // as `trapline record --buffer-size`
   // 0, or the errno with which the file cannot be opened.
   std::function<int(const std::string& path, int flags)> open_error;
-  TryEvent try_event;  // of perf
 };
 // The host whose files are below `root`; "" is this machine.
 [[nodiscard]] Host look_at_host(const std::string& root);
@@ -55,8 +53,6 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_stall_events(const Host& host);
 // Those of `record --kernel-functions`.
 [[nodiscard]] std::vector<Finding> check_kernel_functions(const Host& host);
-// That of `record --kernel-samples`: tried, and what it costs.
-[[nodiscard]] std::vector<Finding> check_kernel_samples(const Host& host);
 [[nodiscard]] std::vector<Finding> check_clocks(const Host& host);
 [[nodiscard]] std::vector<Finding> check_buffer(const Host& host);
 // MemAvailable of /proc/meminfo, in KiB; 0: not known.

@@ -274,31 +274,6 @@ std::vector<Finding> check_kernel_functions(const Host& host) {
   return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded"}};
 }
 
-std::vector<Finding> check_kernel_samples(const Host& host) {
-  constexpr const char* kCheck = "kernel samples";
-  constexpr const char* kCost = "trapline record --kernel-samples is refused";
-  const auto number = [&host](const char* name) {
-    return read_text(fmt::format("{}/proc/sys/kernel/{}", host.root, name));
-  };
-  const auto paranoid = number("perf_event_paranoid");
-  if (!paranoid) {
-    return {{kCheck, Level::kLimited, "this kernel lacks perf's events", kCost, "",
-             "a kernel with CONFIG_PERF_EVENTS=y has them"}};
-  }
-  if (!host.superuser && std::atoi(paranoid->c_str()) > 1) {
-    return {{kCheck, Level::kLimited, "perf may not sample the kernel", kCost,
-             "sysctl kernel.perf_event_paranoid=1"}};
-  }
-  const auto event = SampleEvent::choose(1, "mono", core_counters(host.root), host.try_event);
-  if (!event) return {{kCheck, Level::kLimited, event.error().message, kCost}};
-  const auto rate = parse_number(trimmed(number("perf_event_max_sample_rate").value_or("")));
-  const std::uint64_t most = std::min<std::uint64_t>(rate.value_or(kMostSamplesHz), kMostSamplesHz);
-  const std::string taker = event->by_timer()
-                                ? fmt::format("a timer: {}; {}", event->timer_since, event->advice)
-                                : "a counter of cycles, which stops where a guest runs";
-  return {{kCheck, Level::kOk, fmt::format("{} a second at most, taken by {}", most, taker)}};
-}
-
 std::uint64_t bytes_per_exit(const Host& host) {
   if (host.tracefs.empty() || event_bytes(host, "kvm/kvm_exit") == 0) return 0;
   std::uint64_t bytes = 0;

@@ -28,11 +28,6 @@ Result<void> Recording::prepare() {
   auto target = look_at_target(options_);
   if (!target) return tl::unexpected(std::move(target).error());
   target_ = std::move(*target);
-  if (options_.kernel_samples != 0) {
-    auto sampler = KernelSampler::make(options_.kernel_samples, options_.clock);
-    if (!sampler) return tl::unexpected(std::move(sampler).error());
-    sampler_.emplace(std::move(*sampler));
-  }
   auto ready = make_instance(options_);
   if (!ready) return tl::unexpected(std::move(ready).error());
   instance_.emplace(std::move(ready->instance));
@@ -71,7 +66,6 @@ Result<void> Recording::open_session() {
   session_.plugin_calls = additions_.functions;
   session_.out_in_session = additions_.out_in_session;
   session_.buffer_kb = options_.buffer_kb;
-  session_.kernel_samples = sampler_.has_value();
   if (options_.snapshot) {
     session_.snapshot_on = options_.snapshot->trigger.text;
     session_.around_ns = options_.snapshot->around_ns;
@@ -82,9 +76,6 @@ Result<void> Recording::open_session() {
   copy_companions(*folder_, options_, target_);
   if (additions_.out_in_session) {
     if (auto output = make_output(); !output) return output;
-  }
-  if (sampler_) {
-    if (auto opened = sampler_->open(*folder_); !opened) return opened;
   }
   return open_streams();
 }
@@ -182,11 +173,6 @@ Result<void> Recording::start() {
   if (options_.duration_ns) deadline_ = started_ + *options_.duration_ns;
   for (const std::string& added : additions_.added) say("added to QEMU's command: " + added);
   for (const std::string& warning : additions_.warnings) say("warning: " + warning);
-  if (sampler_) {
-    if (const std::string notice = sampler_->notice(); !notice.empty()) say(notice);
-    if (options_.snapshot)
-      say("--kernel-samples: perf.data holds all of the run, not only what is around the hits");
-  }
   if (in_directory(additions_.functions) && options_.snapshot) {
     say("--functions: uftrace.data holds all of the run, not only what is around the hits");
   }

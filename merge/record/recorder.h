@@ -74,7 +74,6 @@ struct RecordOptions {
   static constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
   Functions functions = Functions::kNone;
   bool kernel_functions = false;  // those of KVM's modules, by function_graph
-  unsigned kernel_samples = 0;    // in a second, of each thread; 0: none
   std::string instance;           // the name of the ftrace instance; empty: one of our own
   std::optional<std::string> from_instance;  // record nothing: take what this one holds
   std::vector<std::string> symbols;          // copied into the session; for the plugin as well

@@ -108,9 +108,6 @@ void Recording::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
-  if (sampler_) {
-    if (auto drained = sampler_->drain(); !drained) return cut_short(drained.error());
-  }
   if (++ticks_ % ticks_a_second() != 0) {
     if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
     if (ticks_ % (ticks_a_second() / kSyncs) == 0) sync({});
@@ -177,7 +174,6 @@ bool Recording::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
   if (saved) threads_.add_names(*saved);
   const bool new_threads = threads_.update();
-  if (sampler_ && running_) sampler_->follow(threads_.threads());
   cgroups_.update(threads_.threads());
   return vm_names_.update(threads_.threads()) || new_threads;
 }
@@ -214,21 +210,6 @@ void Recording::loop() {
   }
 }
 
-// What is missing of the samples is told.
-void Recording::close_samples() {
-  if (!sampler_) return;
-  if (auto closed = sampler_->close(); !closed) {
-    session_.warnings.push_back(closed.error().message);
-    say(closed.error().message);
-  }
-  if (const std::string warning = sampler_->warning(); !warning.empty()) {
-    session_.warnings.push_back(warning);
-    say("warning: " + warning);
-  }
-  say(fmt::format("{} samples of the kernel", sampler_->samples()));
-  sampler_.reset();
-}
-
 // The last sync records, the last pages, the counts.
 void Recording::stop_tracing() {
   if (!tracing_) return;
@@ -241,17 +222,9 @@ void Recording::stop_tracing() {
   if (qemu_events_) {
     for (const std::string& left : qemu_events_->stop()) say("warning: " + left);
   }
-  // Their events use up descriptors.
-  if (sampler_) {
-    if (auto stopped = sampler_->stop(); !stopped && !broken_) {
-      session_.warnings.push_back(stopped.error().message);
-      say(stopped.error().message);
-    }
-  }
   (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
   ended_ = read_clock(ClockId::kMono);
-  close_samples();
   (void)look_at_threads();
   if (broken_) {
     streams_->settle();

@@ -10,7 +10,6 @@
 #include "merge/record/command.h"
 #include "merge/record/disk_sync.h"
 #include "merge/record/instance.h"
-#include "merge/record/kernel_sampler.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/recorder.h"
 #include "merge/record/running_qemu.h"
@@ -43,7 +42,6 @@ class Recording {
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
   [[nodiscard]] bool look_at_threads();
-  void close_samples();
   void look_early();
   void drain(std::size_t cpu);
   void cut_short(const Error& error);
@@ -75,7 +73,6 @@ class Recording {
   std::optional<Command> command_;
   std::optional<QemuEvents> qemu_events_;  // of one that runs already
   QemuAdditions additions_;
-  std::optional<KernelSampler> sampler_;
   ThreadTable threads_;
   VmNames vm_names_;
   Cgroups cgroups_;

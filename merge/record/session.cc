@@ -38,7 +38,6 @@ SessionSnapshot snapshot_of(const Session& session) {
   snapshot.unwritten_events = facts.unwritten_events;
   snapshot.cannot_hit = facts.cannot_hit;
   if (session.out_in_session) snapshot.whole_run.emplace_back("uftrace.data");
-  if (session.kernel_samples) snapshot.whole_run.emplace_back("perf.data");
   if (facts.hits != 0) snapshot.longest = facts_of(facts.longest);
   for (const Hit& hit : facts.first_hits) snapshot.first_hits.push_back(facts_of(hit));
   snapshot.windows = facts.windows;
@@ -55,7 +54,6 @@ SessionJson facts_of(const Session& session) {
   facts.host = host_facts();
   facts.clocks.emplace_back("trace.dat", session.clock);
   if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
-  if (session.kernel_samples) facts.clocks.emplace_back("perf.data", session.clock);
   if (session.plugin_calls != Functions::kNone) facts.functions = name_of(session.plugin_calls);
   facts.recorder_pid = ::getpid();
   if (!session.snapshot_on.empty()) facts.snapshot = snapshot_of(session);

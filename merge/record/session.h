@@ -27,7 +27,6 @@ struct Session : SessionJson {
   std::string snapshot_on;                    // the expression; empty: everything is kept
   std::uint64_t around_ns = 0;
   SnapshotFacts snapshot_facts;  // of snapshot_on
-  bool kernel_samples = false;   // perf.data
   bool out_in_session = false;   // it writes uftrace.data
 };
 

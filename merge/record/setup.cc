@@ -248,7 +248,7 @@ Result<PageFiles> make_page_files(const Instance& instance, const Folder& sessio
   // A new instance takes the top level's options over.
   const bool has_stacks =
       trimmed(instance.control().get("options/stacktrace").value_or("1")) != "0";
-  const bool all = held || options.kernel_functions || options.kernel_samples != 0 || has_stacks;
+  const bool all = held || options.kernel_functions || has_stacks;
   const auto head = trace_dat_head(instance.tracefs(), events, facts.page_size,
                                    all ? TextSymbols::kAll : TextSymbols::kPrinted);
   if (!head) return tl::unexpected(head.error());

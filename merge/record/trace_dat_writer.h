@@ -32,7 +32,7 @@ struct EventName {
 
 // Reading all of /proc/kallsyms takes most of a short recording's CPU time.
 enum class TextSymbols : std::uint8_t {
-  kAll,  // where functions, stacks or samples are recorded
+  kAll,  // where functions or stacks are recorded
   // All where the format of one of the events prints a symbol (%ps), else up to the function that
   // markers name: readers then print addresses after it as numbers.
   kPrinted,

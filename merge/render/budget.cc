@@ -32,8 +32,7 @@ constexpr std::array kLists = {"/groups/rows",
                                "/steal",
                                "/guest_functions",
                                "/phases/rows",
-                               "/kernel/rows",
-                               "/kernel_samples/rows"};
+                               "/kernel/rows"};
 
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -44,7 +44,6 @@ void print_csv(const Report& report, std::ostream& out) {
   print_waits_csv(report, out);
   if (report.halt_costs) print_replays_csv(*report.halt_costs, out);
   if (report.kernel) print_csv(kernel_table(*report.kernel), out << '\n');
-  if (report.kernel_samples) print_csv(kernel_sample_table(*report.kernel_samples), out << '\n');
   if (report.phases) print_phases_csv(report, report.phases->rows, out);
 }
 

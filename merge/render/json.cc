@@ -31,26 +31,6 @@ Json kernel_json(const Report& report, const KernelReport& kernel) {
   return json;
 }
 
-Json kernel_samples_json(const Report& report, const KernelSampleReport& samples) {
-  const SampleCounters& at = samples.counters;
-  const auto told_ns = told(report.known_states(), State::kKernel, samples.total_ns);
-  Json json = {{"total_ns", value_or_null(told_ns)},
-               {"not_sampled_ns", samples.not_sampled_ns},
-               {"samples", samples.samples},
-               {"all_samples", at.all()},
-               {"in_exits", {{"kernel", at.kernel}, {"other_parts", at.elsewhere}}},
-               {"outside_exits", at.outside},
-               {"guest", at.guest},
-               {"other_threads", at.others},
-               {"no_room", at.no_room},
-               {"lost", samples.lost},
-               {"throttled", samples.throttled},
-               {"by_timer", samples.by_timer},
-               {"rows", rows_json(kernel_sample_table(samples))}};
-  if (samples.rows_left_out != 0) json["rows_left_out"] = samples.rows_left_out;
-  return json;
-}
-
 }  // namespace
 
 Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
@@ -137,8 +117,6 @@ Json report_json(const Report& report) {
         {"halted", wait_rows_json(report.waits->halted, told && report.knows(State::kHalted))}};
   }
   if (report.kernel) json["kernel"] = kernel_json(report, *report.kernel);
-  if (report.kernel_samples)
-    json["kernel_samples"] = kernel_samples_json(report, *report.kernel_samples);
   if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = rows_json(guest_function_table(report));
   if (report.guest_functions_left_out != 0)

@@ -15,11 +15,6 @@ namespace trapline {
 void print_counters(std::span<const CounterRow> rows, std::ostream& out, const TextStyle& style);
 // kernel.cc: --kernel
 void print_kernel(const Report& report, std::ostream& out, const TextStyle& style);
-// kernel.cc: --kernel-samples. What is said below its table, or in its place.
-[[nodiscard]] std::vector<std::string> kernel_sample_notes(const Report& report,
-                                                           const KernelSampleReport& samples);
-void print_kernel_samples(const Report& report, const KernelSampleReport& samples,
-                          std::ostream& out, const TextStyle& style);
 // waits.cc: --waits, --steal
 void print_waits(const Report& report, std::ostream& out, const TextStyle& style);
 // phases.cc: --phases

@@ -360,7 +360,6 @@ void print_text(const Report& report, const RecordingWords& words, std::ostream&
   if (report.halt_costs) print_halt_costs(report, *report.halt_costs, out, style);
   if (report.phases) print_phases(report, *report.phases, out, style);
   print_kernel(report, out, style);
-  if (report.kernel_samples) print_kernel_samples(report, *report.kernel_samples, out, style);
   print_waits(report, out, style);
   print_guest_functions(report, out, style);
   print_counters(counter_rows(report), out, style);

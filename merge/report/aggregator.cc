@@ -23,7 +23,7 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
       needs_stack_(keys_.needs_stack()),
       needs_waits_(options.waits || options.steal || keys_.needs_waits()),
       rows_only_(!needs_stack_ && !needs_waits_ && !options.requests && !options.slower_than &&
-                 !options.phases && !options.kernel && !options.kernel_samples),
+                 !options.phases && !options.kernel),
       groups_(keys_.words()),
       subjects_(options.by),
       slow_exits_(options.slower_than, options.top) {
@@ -32,8 +32,8 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
 
 SpanClass Aggregator::selects() const {
   // A report of requests alone needs no exits.
-  const bool exits = !options_.requests || options_.slower_than || needs_waits_ || phases_ ||
-                     options_.kernel || options_.kernel_samples;
+  const bool exits =
+      !options_.requests || options_.slower_than || needs_waits_ || phases_ || options_.kernel;
   SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
@@ -41,7 +41,6 @@ SpanClass Aggregator::selects() const {
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
   if (options_.kernel || keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
-  if (options_.kernel_samples) selected = selected | SpanClass::kKernelSamples;
   if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
   if (phases_)
     selected = selected | SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kStateRuns;
@@ -84,7 +83,6 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
         exit);
   if (phases_) phases_->exit(exit, pipeline);
   if (options_.kernel) kernel_.add(exit, *pipeline.kernel());
-  if (options_.kernel_samples) kernel_samples_.add(exit, *pipeline.samples());
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -133,7 +131,6 @@ Report Aggregator::snapshot(const Naming& names) const {
   if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
   if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
   if (options_.kernel) report.kernel = kernel_.report(names, options_.top);
-  if (options_.kernel_samples) report.kernel_samples = kernel_samples_.report(names, options_.top);
   if (needs_waits_) report_waits(report, names);
   if (options_.guest || report.rows_of == RowsOf::kCalls)
     fill_guest_functions(report, pipeline, options_.top);

@@ -10,7 +10,6 @@
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
-#include "merge/report/kernel_sample_table.h"
 #include "merge/report/kernel_table.h"
 #include "merge/report/options.h"
 #include "merge/report/phase_table.h"
@@ -65,7 +64,6 @@ class Aggregator : public SpanSink {
   StealTable steal_;
   HaltCosts halt_costs_;
   KernelTable kernel_;
-  KernelSampleTable kernel_samples_;
   std::optional<PhaseTable> phases_;
 };
 

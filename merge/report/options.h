@@ -60,7 +60,7 @@ struct ReportOptions {
   bool requests = false;  // --by span: requests instead of exits
   bool irq = false, halt = false, guest = false, waits = false, steal = false;
   bool halt_costs = false;  // beside `halt`
-  bool kernel = false, kernel_samples = false;
+  bool kernel = false;
   std::optional<std::vector<PhaseSpec>> phases;
   bool page = false;  // the report is that of a page, which has other tables beside it
 };

@@ -20,7 +20,6 @@
 #include "merge/pass/selection.h"
 #include "merge/report/halt_cost_report.h"
 #include "merge/report/kernel_report.h"
-#include "merge/report/kernel_sample_report.h"
 #include "merge/report/phase_report.h"
 #include "merge/report/request_report.h"
 #include "merge/report/wait_report.h"
@@ -202,7 +201,6 @@ struct Report {
   std::optional<std::vector<HaltCostRow>> halt_costs;  // in order of VM and vCPU
   std::optional<PhaseReport> phases;
   std::optional<KernelReport> kernel;
-  std::optional<KernelSampleReport> kernel_samples;
   std::optional<WaitReport> waits;
   std::optional<WaitCounters> wait_counters;  // where waits were followed
   std::optional<std::vector<StealRow>> steal;

@@ -26,8 +26,7 @@ Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_f
       {options.irq, "--irq"},
       {options.waits, "--waits"},
       {options.steal, "--steal"},
-      {options.kernel, "--kernel"},
-      {options.kernel_samples, "--kernel-samples"}};
+      {options.kernel, "--kernel"}};
   for (const auto& [asked, name] : of_exits) {
     if (!asked) continue;
     return fail(ErrorKind::kUsage,

@@ -92,8 +92,6 @@ struct ReplayRow {
 
 // kernel_table.cc
 [[nodiscard]] Table kernel_table(const KernelReport& kernel);
-// kernel_sample_table.cc
-[[nodiscard]] Table kernel_sample_table(const KernelSampleReport& samples);
 
 // phase_table.cc
 [[nodiscard]] Table phase_table(std::span<const PhaseRow> rows, const Report& report);

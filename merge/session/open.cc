@@ -103,18 +103,14 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt")) {
     return SourceKind::kUftrace;
   }
-  // A recorder that was killed before its first page may have left samples and no more.
-  const bool is_recorded =
-      is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json");
   for (const char* part : kParts) {
-    const bool alone = is_recorded && std::string_view(part) == "perf.data";
-    if (!alone && is_there(fs::path(path) / part)) return SourceKind::kSession;
+    if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
   // Of perf record --threads.
   const std::string data = (fs::path(path) / "data").string();
   if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
   if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
-  if (is_recorded) {
+  if (is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json")) {
     return fail(ErrorKind::kDamaged,
                 "{}: nothing is recorded yet, or the recorder was killed before it recorded "
                 "anything; record again",

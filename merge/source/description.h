@@ -44,7 +44,6 @@ struct Description {
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<RecordedGuest> guests;
-  std::string sampled_by;  // of perf's samples of code: "cpu-clock", "cycles"; empty: none
 };
 
 }  // namespace trapline

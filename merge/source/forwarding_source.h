@@ -46,9 +46,6 @@ class ForwardingSource : public Source {
   [[nodiscard]] std::string kernel_function(std::uint64_t address) const override {
     return source_->kernel_function(address);
   }
-  [[nodiscard]] std::string kernel_symbol(std::uint64_t address) const override {
-    return source_->kernel_symbol(address);
-  }
   [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
     return source_->userspace_reason(reason);
   }

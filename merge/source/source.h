@@ -56,8 +56,7 @@ enum class EventClass : std::uint8_t {
   kHalts = 4,       // halt polling
   kOthers = 8,      // everything else
   kRequests = 16,   // the host's block devices
-  kSamples = 32,    // KernelSample
-  kAll = 63,
+  kAll = 31,
 };
 [[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
   return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
@@ -131,8 +130,6 @@ class Source {
   }
   // The kernel's function that begins at an address of HostStep::kFunctionBegin.
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
-  // The kernel's function that an address lies in.
-  [[nodiscard]] virtual std::string kernel_symbol(std::uint64_t) const { return {}; }
   [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
 };
 

@@ -5,7 +5,7 @@
 
 Of each FILE:
 - `perf report -D`: the number of samples, and the time of each to the nanosecond, in order
-- `perf script`: the number of each event; it leaves out samples whose registers are the guest's
+- `perf script`: the number of each event, samples of code among them; it leaves out samples whose registers are the guest's
   (its cpumode), which are counted apart
 - `perf kvm stat report`: count, minimum, maximum and sum of each exit reason, where no event was lost
 
@@ -24,6 +24,7 @@ import sys
 DUMPED = re.compile(r"^(?:\d+ )?(\d+) 0x[0-9a-f]+(?:@\S+)? \[0x[0-9a-f]+\]: PERF_RECORD_SAMPLE\(IP, (0x[0-9a-f]+)\)")
 GUEST_MODES = (4, 5)  # PERF_RECORD_MISC_GUEST_KERNEL, _USER
 US = 1000
+CODE = "cpu-clock:k"  # the event whose samples are of code
 
 
 def run(*command, status=(0,)):
@@ -64,8 +65,8 @@ class File:
         self.expect("times", sorted(time for time, _ in dumped), times)
         ours = self.our_counts()
         self.expect("samples", len(dumped), sum(ours.values()))
-        script = collections.Counter(re.findall(
-            r"\d+\.\d{9}: +(\w+:\w+):", run("perf", "script", "--ns", "-F", "time,event", "-i", self.path)))
+        script = collections.Counter("sample" if name == CODE else name for name in re.findall(
+            r"\d+\.\d{9}: +([\w-]+:\w+):", run("perf", "script", "--ns", "-F", "time,event", "-i", self.path)))
         in_guest = sum(mode in GUEST_MODES for _, mode in dumped)
         self.expect("events that perf script prints", len(dumped) - in_guest, sum(script.values()))
         for name in sorted(set(script) | set(ours)):
@@ -74,6 +75,8 @@ class File:
         return f"{len(dumped)} events, {in_guest} of them not in perf script"
 
     def exits(self):
+        if "kvm:kvm_exit" not in self.our_counts():
+            return "no exits"
         if "lost         nothing" not in run(self.trapline, "info", self.path):
             return "events were lost"
         rows = list(csv.DictReader(run(self.trapline, "report", self.path, "--format", "csv").splitlines()))

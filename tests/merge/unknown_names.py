@@ -71,7 +71,7 @@ def check(trapline: str, recording: str) -> None:
         failed.append(f"{recording}: the report says [unknown]")
     check_json(trapline, "explain", recording)
     check_json(trapline, "diff", recording, recording, "--by", "device")
-    for rows in ("exits", "requests", "calls", "summary"):
+    for rows in ("exits", "requests", "calls"):
         check_rows(trapline, "export", recording, "--rows", rows)
     for line in output(trapline, "top", "--batch", "--by", "device,function", recording).splitlines():
         walk(json.loads(line), "", f"top {recording}")

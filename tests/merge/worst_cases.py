@@ -50,11 +50,10 @@ TOP = ["top", "--batch", "{}"]
 INFO = ["info", "{}"]
 PHASES = ["report", "--phase", "a=*x*x*x*x*x*x*x*x*y", "--phase", "b=zz", "{}"]
 EXPORTS = [["export", "--format", to, "--force", "-o", "{out}", "{}"]
-           for to in ("perfetto", "uftrace", "chrome", "folded", "jsonl", "csv")]
-EVENTS = [["export", "--format", to, "--events", "--force", "-o", "{out}", "{}"]
-          for to in ("perfetto", "chrome")]
+           for to in ("perfetto", "uftrace", "folded", "jsonl", "csv")]
+EVENTS = ["export", "--format", "perfetto", "--events", "--force", "-o", "{out}", "{}"]
 ALL = [REPORT, BY, SIDES, CALLS, REQUESTS, HTML, TIMELINE, AROUND, PICTURE, EXPLAIN, DIFF, TOP, INFO,
-       PHASES, *EXPORTS, *EVENTS]
+       PHASES, *EXPORTS, EVENTS]
 
 
 def case(*commands, also=True):

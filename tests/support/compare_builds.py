@@ -25,7 +25,7 @@ TABLES = [[], ["--irq", "--halt", "--guest", "--waits", "--steal", "--kernel", "
 SPANS = ["sched_waking:pid..sched_switch:next_pid", "irq_handler_entry:irq..irq_handler_exit:irq",
          "marker:took", "function:main"]
 FORMS = ["text", "json", "csv"]
-ROWS = ["exits", "requests", "vhost", "interrupts", "functions", "summary"]
+ROWS = ["exits", "requests", "vhost", "interrupts", "functions"]
 
 
 def inputs():
@@ -58,8 +58,8 @@ def commands(paths):
                   ["--around", "+1s"], ["--around", "max", "--vcpu", "0", "--reason", "io"], ["--from", "+1h"],
                   ["--from", "+100ms", "--to", "+105ms", "--format", "html"], ["--around", "max", "--format", "html"]):
         yield ["timeline", *paths, *words]
-    for words in (["perfetto"], ["perfetto", "--events"], ["chrome"], ["folded"], ["folded", "--weight", "user"],
-                  ["chrome", "--from", "+100ms", "--to", "+200ms", "--vcpu", "0"], ["uftrace"],
+    for words in (["perfetto"], ["perfetto", "--events"], ["folded"], ["folded", "--weight", "user"],
+                  ["perfetto", "--from", "+100ms", "--to", "+200ms", "--vcpu", "0"], ["uftrace"],
                   *(["csv", "--rows", rows] for rows in ROWS), ["jsonl"]):
         yield ["export", *paths, "--format", *words, "-o", "OUT"]
     if len(paths) > 1:
@@ -69,7 +69,7 @@ def commands(paths):
             for form in FORMS:
                 yield ["report", *paths, "--by", "guest-span", "--guest-span", span, "--format", form]
             yield [*page, "--guest-span", span]
-            for words in (["perfetto"], ["chrome"], ["csv", "--rows", "guest-spans"]):
+            for words in (["perfetto"], ["csv", "--rows", "guest-spans"]):
                 yield ["export", *paths, "--guest-span", span, "--format", *words, "-o", "OUT"]
     for other in (ROOT + "/tests/data/svm-linux-2vcpu.dat", ROOT + "/tests/data/box/demo-ioctl.dat"):
         for words in (["--by", "reason,device"], ["--by", "span"], ["--rows", "functions"], ["--rows", "interrupts"],

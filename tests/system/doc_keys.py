@@ -32,7 +32,7 @@ CASES = [
     ("advise", ["advise", "tests/data/svm-linux-2vcpu.dat", "--format", "json"]),
     ("top", ["top", LINUX, "--batch"]),
 ]
-ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG), ("summary", LINUX),
+ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG),
         ("vhost", "tests/merge/requests/vhost-net.dat")]
 # The report's tables, and what explain says of intervals, stand in the page as they are.
 DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff"],

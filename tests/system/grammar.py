@@ -24,7 +24,6 @@ WORDS = {"report": [RECORDING], "timeline": [RECORDING], "explain": [RECORDING],
          "export": ["--format", "csv", "-o", "-", RECORDING], "record": [], "sync": [], "bench": []}
 NEEDED = {("record", "--around"): ["--snapshot-on", "exit > 1ms"], ("record", "--spacing"): ["--flight", "60s"],
           ("record", "--disk-budget"): ["--flight", "60s"], ("timeline", "--context"): ["--around", "max"],
-          ("export", "--window"): ["--rows", "summary"],
           ("record", "--duration"): ["--flight", "0s"]}  # which is refused: nothing is recorded
 READERS = ["report", "timeline", "explain", "stalls", "advise", "export", "info", "top"]
 SELECTION = {"--vm", "--vcpu", "--reason", "--device", "--detail", "--function", "--from", "--to"}

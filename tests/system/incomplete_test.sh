@@ -58,7 +58,7 @@ what_a_whole_halt_costs_is_not_zero() {
   done >>"$work/trace.txt"
   local command words
   for command in "report --slower-than 0 --format json" "top --batch --reason HLT" "explain --reason HLT --format json" \
-    "export --format jsonl -o -" "export --format jsonl --rows summary -o -"; do
+    "export --format jsonl -o -"; do
     read -ra words <<<"$command"
     run "$trapline" "${words[@]}" "$work/trace.txt"
     expect_equal "status of $command" 0 "$status"

@@ -130,7 +130,7 @@ links_at_outputs_lead_nowhere() {
   as_process "ln -s '$victim/f3' diff.html" diff "$recording" "$recording" --format html --force -o diff.html
   as_process "ln -s '$victim/f4' view.html" view "$recording" --no-open --force -o view.html
   as_process "ln -s '$victim/f5' doctor" doctor --force -o doctor
-  for form in chrome perfetto folded csv; do
+  for form in perfetto folded csv; do
     as_process "ln -s '$victim/f6' $form.\$pid.part" export --format "$form" "$recording" -o "$form"
     as_process "ln -sf '$victim/f7' $form" export --format "$form" --force "$recording" -o "$form"
   done
@@ -140,7 +140,7 @@ links_at_outputs_lead_nowhere() {
   as_process "ln -s '$roots' away" symbols -o away/deep --no-lines /proc/kallsyms
   victims_are_untouched
   expect_equal "files in root's folder" "" "$(ls -A "$roots")"
-  for file in page.html lanes.html view.html chrome perfetto uf/info; do
+  for file in page.html lanes.html view.html perfetto uf/info; do
     if [ -L "$file" ] || [ ! -s "$file" ]; then fail "$file was not written"; fi
   done
 }
@@ -217,7 +217,7 @@ root_goes_nowhere_by_name() {
     [ -n "$(find "flight$sudo" -name session.json)" ] || fail "no snapshot was written"
     audit "$sudo" top --batch --count 1 --interval 200ms --prometheus "$home/prom$sudo"
     audit "$sudo" bench -o "bench$sudo" -n 1 --warm-up 0 --a 0.1 --b 0.2 -- sleep {}
-    for form in chrome perfetto folded csv uftrace; do
+    for form in perfetto folded csv uftrace; do
       for _ in 1 2; do audit "$sudo" export --format "$form" --force "$session" -o "$form$sudo"; done
     done
     audit "$sudo" report "$recording" --format html -o "page$sudo.html"

@@ -73,11 +73,11 @@ guest=("$qemu" -accel kvm -cpu "host,-arch-capabilities" -display none -nodefaul
 cycle() {  # each step only after the one before it
   "$trapline" record --sched --duration 2 -o "$work/run" -- "${guest[@]}" &&
     "$trapline" report "$work/run" >"$work/report.txt" &&
-    "$trapline" export --format chrome -o "$work/run.json" "$work/run" &&
+    "$trapline" export --format perfetto -o "$work/run.pftrace" "$work/run" &&
     "$trapline" timeline "$work/run" >"$work/timeline.txt" &&
     snapshot=$("$trapline" snapshot "$work/flight") &&
     "$trapline" info "$snapshot" >"$work/info.txt" &&
-    rm -r -- "$work/run" "$snapshot" "$work"/{run.json,timeline.txt,report.txt,info.txt}
+    rm -r -- "$work/run" "$snapshot" "$work"/{run.pftrace,timeline.txt,report.txt,info.txt}
 }
 
 printf '%6s %12s %6s %12s %6s %10s %10s %9s\n' cycle flight/KiB files top/KiB files instances processes disk/KiB

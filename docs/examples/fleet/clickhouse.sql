@@ -37,14 +37,3 @@ SELECT start_ns, total_ns, vm, vcpu, tid, cpu, reason, detail, device, preempted
 FROM trapline.exits WHERE host = '{host}' AND session = '{session}'
   AND start_ns + total_ns >= {start_ns} - {ns} AND start_ns <= {start_ns} + {ns}
 ORDER BY start_ns, tid LIMIT {limit};
-
--- name: summary
--- The same as time, from the rows of --rows summary: percentiles come from the summed histograms.
-SELECT reason, served_by, exits, ns, p50_ns, if(exits < 100, NULL, p99) AS p99_ns FROM (
-  SELECT ifNull(reason, '-') AS reason, ifNull(device, '-') AS served_by, sum(total_ns) AS ns, sum(count) AS exits
-  FROM trapline.summary GROUP BY reason, served_by
-) ANY INNER JOIN (
-  SELECT ifNull(reason, '-') AS reason, ifNull(device, '-') AS served_by,
-    quantileExactWeighted(0.5)(value, times) AS p50_ns, quantileExactWeighted(0.99)(value, times) AS p99
-  FROM trapline.summary ARRAY JOIN values AS value, counts AS times GROUP BY reason, served_by
-) USING reason, served_by ORDER BY ns DESC, reason, served_by LIMIT {limit};

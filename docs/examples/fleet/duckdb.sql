@@ -1,5 +1,5 @@
--- The questions of clickhouse.sql for DuckDB, on the files that trapline export wrote: `exits` and
--- `summary` are views of them.
+-- The questions of clickhouse.sql for DuckDB, on the files that trapline export wrote: `exits` is a
+-- view of them.
 
 -- name: time
 SELECT reason, coalesce(device, '-') AS served_by, count(*) AS exits, sum(total_ns)::UBIGINT AS ns,
@@ -32,20 +32,3 @@ SELECT start_ns, total_ns, vm, vcpu, tid, cpu, reason, detail, device, preempted
 FROM exits WHERE host = '{host}' AND session = '{session}'
   AND start_ns + total_ns >= {start_ns} - {ns} AND start_ns <= {start_ns} + {ns}
 ORDER BY start_ns, tid LIMIT {limit};
-
--- name: summary
-WITH flat AS (
-  SELECT coalesce(reason, '-') AS reason, coalesce(device, '-') AS served_by, unnest("values") AS value,
-    unnest(counts) AS times FROM summary
-), groups AS (
-  SELECT coalesce(reason, '-') AS reason, coalesce(device, '-') AS served_by, sum(total_ns)::UBIGINT AS ns,
-    sum("count")::UBIGINT AS exits FROM summary GROUP BY 1, 2
-), sums AS (
-  SELECT reason, served_by, value,
-    sum(sum(times)) OVER (PARTITION BY reason, served_by ORDER BY value) AS upto,
-    sum(sum(times)) OVER (PARTITION BY reason, served_by) AS whole
-  FROM flat GROUP BY reason, served_by, value
-)
-SELECT reason, served_by, exits, ns, min(value) FILTER (upto >= ceil(0.5 * whole)) AS p50_ns,
-  min(value) FILTER (upto >= ceil(0.99 * whole) AND whole >= 100) AS p99_ns
-FROM sums JOIN groups USING (reason, served_by) GROUP BY ALL ORDER BY ns DESC, reason, served_by LIMIT {limit};

@@ -16,14 +16,3 @@ CREATE TABLE IF NOT EXISTS trapline.exits_local (
 
 CREATE TABLE IF NOT EXISTS trapline.exits AS trapline.exits_local
 ENGINE = Distributed({cluster}, trapline, exits_local, halfMD5(host));
-
-CREATE TABLE IF NOT EXISTS trapline.summary_local (
-  batch UInt32, day Date, rows_version UInt8, host String, session String, vm Nullable(Int32),
-  start_ns UInt64, window_ns UInt64, reason Nullable(String), device Nullable(String), count UInt64,
-  total_ns Nullable(UInt64), kernel_ns Nullable(UInt64), user_ns Nullable(UInt64), preempted_ns Nullable(UInt64), blocked_ns Nullable(UInt64), halted_ns Nullable(UInt64),
-  min_ns Nullable(UInt64), max_ns Nullable(UInt64), values Array(UInt64), counts Array(UInt64),
-  wall_ns Nullable(UInt64), boot Nullable(String)
-) ENGINE = MergeTree PARTITION BY day ORDER BY (host, session, batch, start_ns);
-
-CREATE TABLE IF NOT EXISTS trapline.summary AS trapline.summary_local
-ENGINE = Distributed({cluster}, trapline, summary_local, halfMD5(host));

@@ -4,7 +4,6 @@ import { duration, exact, grouped, percent } from "./text";
 import type { DescribedTable, Recording } from "./types";
 
 const kShown = 25;
-const kSampledNs = 2; // after the name and how many samples
 
 function cell(unit: string, value: string | number | null): HTMLElement {
   if (typeof value === "string") return h("td", {}, name(value));
@@ -34,20 +33,4 @@ export function kernelTable(data: Recording): HTMLElement[] {
       ? [name(String(most[0])), ` took ${percent(Number(most[1]) / Math.max(1, total_ns))} of ${whose} ${duration(total_ns)} in exits`]
       : [total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits"])),
     ...(most ? [tableOf("The kernel's time in exits, table", data.kernel, "--kernel")] : []))];
-}
-
-// The same by perf's samples: report --kernel-samples.
-export function sampleTable(data: Recording): HTMLElement[] {
-  if (!data.kernel_samples) return [];
-  const { total_ns, whose, rows, samples, notes } = data.kernel_samples;
-  const [most] = rows.filter(([of]) => !String(of).endsWith(": not sampled"));
-  const id = "sample-table";
-  const sampled = samples > 0 && most && total_ns !== null;
-  const share = most && total_ns !== null ? percent(Number(most[kSampledNs]) / Math.max(1, total_ns)) : "";
-  return [h("section", { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, ...(sampled
-      ? [name(String(most[0])), ` took about ${share} of ${whose} ${duration(total_ns)} in exits, by ${grouped(samples)} samples`]
-      : ["No sample tells of the kernel's time in exits"])),
-    ...(sampled ? [tableOf("The kernel's time in exits by samples, table", data.kernel_samples, "--kernel-samples")] : []),
-    ...notes.map((note) => h("p", { class: sampled ? "dim" : "empty" }, note)))];
 }

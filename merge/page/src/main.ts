@@ -6,7 +6,7 @@ import { Drawing } from "./drawing";
 import { Flame } from "./flame";
 import { guestSpans } from "./guest_spans";
 import { foot, head } from "./head";
-import { kernelFlame, sampleFlame } from "./kernel_flame";
+import { KernelFlame } from "./kernel_flame";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
@@ -147,8 +147,7 @@ function start(): void {
   const table = new Table(model, change);
   const latency = new Latency(model, change);
   const flame = new Flame(model);
-  const kernel = data.kernel_stacks && data.kernel?.total_ns ? kernelFlame(data.kernel_stacks, data.kernel) : null;
-  const samples = data.sample_stacks && data.kernel_samples?.total_ns && data.kernel_samples.samples ? sampleFlame(data.sample_stacks, data.kernel_samples) : null;
+  const kernel = data.kernel_stacks && data.kernel?.total_ns ? new KernelFlame(data.kernel_stacks, data.kernel) : null;
   const worst = new Worst(model, change);
   const waits = new Waits(model);
   const chips = h("div", { class: "chips", role: "group", "aria-label": "What is chosen" });
@@ -192,7 +191,6 @@ function start(): void {
     { element: latency.element, draw: () => latency.render(choice, selection!) },
     { element: flame.element, draw: () => flame.render(selection!) },
     ...(kernel ? [{ element: kernel.element, draw: () => kernel.render() }] : []),
-    ...(samples ? [{ element: samples.element, draw: () => samples.render() }] : []),
     { element: worst.element, draw: () => worst.render(choice) },
     { element: waits.element, draw: () => waits.render(choice) },
   ], () => {
@@ -212,7 +210,7 @@ function start(): void {
         h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
         h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"), themeButton(lookAgain), said)),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, ...(kernel ? [kernel.element] : []), ...(samples ? [samples.element] : []), worst.element, waits.element, ...stalls(data), ...guestSpans(data), ...stages(data), foot(data),
+    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, ...(kernel ? [kernel.element] : []), worst.element, waits.element, ...stalls(data), ...guestSpans(data), ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);

@@ -27,8 +27,8 @@ export function child(of: Frame, text: string, kind: Frame["kind"]): Frame {
   return found;
 }
 
-// The frame with the most time that none of its children has, of those that `counts`.
-export function busiest(root: Frame, counts: (one: Frame) => boolean = () => true): { frame: Frame; own: number } {
+// The frame with the most time that none of its children has.
+export function busiest(root: Frame): { frame: Frame; own: number } {
   let most = { frame: root, own: -1 };
   const look = (one: Frame): void => {
     let own = one.total;
@@ -36,7 +36,7 @@ export function busiest(root: Frame, counts: (one: Frame) => boolean = () => tru
       own -= next.total;
       look(next);
     }
-    if (one !== root && own > most.own && counts(one)) most = { frame: one, own };
+    if (one !== root && own > most.own) most = { frame: one, own };
   };
   look(root);
   return most;

@@ -263,13 +263,7 @@ export interface KernelTable extends DescribedTable {
   whose: string;
 }
 
-// report --kernel-samples.
-export interface KernelSampleTable extends KernelTable {
-  samples: number;
-  notes: string[];
-}
-
-// What the kernel's time in exits went to: "reason;function();callee()"; by samples "reason;function;callee".
+// What the kernel's time in exits went to: "reason;function();callee()".
 export interface KernelStack {
   stack: string;
   ns: number;
@@ -307,12 +301,10 @@ export interface Recording {
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
   kernel?: KernelTable; // with --kernel
-  kernel_samples?: KernelSampleTable; // with --kernel-samples
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];
   kernel_stacks?: KernelStack[]; // with --kernel
-  sample_stacks?: KernelStack[]; // with --kernel-samples
   phases?: { rows: Phase[]; never: string[] };
   guest_spans?: GuestSpans;
   stalls?: { min_ns: number; count: number; total_ns: number; rows: Stall[] };
@@ -327,13 +319,12 @@ export interface PackedRows {
   rows: unknown[][];
 }
 type PackedNeighbourhood = [from: number, length: number, left_out: number, spans: number[], events: number[]];
-export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits" | "guest_stacks" | "kernel_stacks" | "sample_stacks"> {
+export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits" | "guest_stacks" | "kernel_stacks"> {
   texts: string[];
   sets: (PackedRows & { by: string; rows_left_out: number })[];
   worst: PackedRows;
   guest_stacks?: PackedRows; // since version 2
   kernel_stacks?: PackedRows;
-  sample_stacks?: PackedRows;
   neighbourhoods: PackedNeighbourhood[];
   waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
 }

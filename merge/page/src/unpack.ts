@@ -86,7 +86,7 @@ function withCulprits(near: Neighbourhood, exit: WorstExit | undefined): Neighbo
 export function unpack(packed: PackedRecording): Recording {
   const { texts } = packed;
   const worst = worstOf(packed);
-  const { kernel_stacks, sample_stacks, ...rest } = packed;
+  const { kernel_stacks, ...rest } = packed;
   return {
     ...rest,
     waits: { preempted: waitsOf(packed.waits.preempted), blocked: waitsOf(packed.waits.blocked) },
@@ -94,7 +94,6 @@ export function unpack(packed: PackedRecording): Recording {
     values: Object.fromEntries(kDimensions.map((d) => [d, packed.values[d] ?? []])) as Recording["values"],
     sets: packed.sets.map((set) => ({ by: set.by, rows_left_out: set.rows_left_out, rows: objects(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) })),
     worst,
-    ...(sample_stacks ? { sample_stacks: objects(sample_stacks) as unknown as KernelStack[] } : {}),
     ...(kernel_stacks ? { kernel_stacks: objects(kernel_stacks) as unknown as KernelStack[] } : {}),
     guest_stacks: objects(packed.guest_stacks ?? { columns: [], rows: [] }) as unknown as GuestStack[],
     neighbourhoods: packed.neighbourhoods.map(([from, length, left_out, spans, events], i): Neighbourhood => withCulprits({

@@ -9,9 +9,10 @@
 #include "merge/report/report.h"
 
 namespace trapline::page {
-namespace {
 
-Json rows_json(FoldedTimes times) {
+Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names) {
+  FoldedTimes times;
+  stacks.each(names, [&times](const std::string& stack, std::uint64_t ns) { times[stack] += ns; });
   std::uint64_t rest = 0;
   if (const auto other = times.extract(std::string(Report::kFoldedKey))) rest = other.mapped();
   using Row = std::pair<std::string, std::uint64_t>;
@@ -30,21 +31,6 @@ Json rows_json(FoldedTimes times) {
   table.add({"stack"}, &Row::first);
   table.add({"ns"}, &Row::second);
   return packed_json(table);
-}
-
-}  // namespace
-
-Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names) {
-  FoldedTimes times;
-  stacks.each(names, [&times](const std::string& stack, std::uint64_t ns) { times[stack] += ns; });
-  return rows_json(std::move(times));
-}
-
-Json kernel_stacks_json(const KernelSampleTable& samples, const Naming& names) {
-  FoldedTimes times;
-  samples.each_stack(names,
-                     [&times](const std::string& stack, std::uint64_t ns) { times[stack] += ns; });
-  return rows_json(std::move(times));
 }
 
 }  // namespace trapline::page

@@ -5,7 +5,6 @@
 
 #include "merge/render/report_json.h"
 #include "merge/report/folded_stacks.h"
-#include "merge/report/kernel_sample_table.h"
 
 namespace trapline::page {
 
@@ -15,6 +14,5 @@ inline constexpr std::size_t kMostKernelStacks = std::size_t{1} << 14, kMostKern
 // {"columns": …, "rows": …}, the stacks with the most time first; what is beyond those
 // bounds is in "[other]", the last row. docs/formats/page.md.
 [[nodiscard]] Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names);
-[[nodiscard]] Json kernel_stacks_json(const KernelSampleTable& samples, const Naming& names);
 
 }  // namespace trapline::page

@@ -24,7 +24,6 @@ PageData::PageData(const Pass& pass, PageOptions options)
       asked_requests_(options_of_requests()),
       requests_(pass.input(), asked_requests_) {
   if (options_.kernel) kernel_.emplace(page::kMostKernelStacks);
-  if (options_.kernel_samples) samples_.emplace();
   if (options_.phases) phases_.emplace(*options_.phases);
   if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
 }
@@ -34,7 +33,6 @@ ReportOptions PageData::report_options(const PageOptions& page) {
   options.by_default = options.page = true;
   options.irq = options.halt = options.guest = true;
   options.kernel = page.kernel;
-  options.kernel_samples = page.kernel_samples;
   return options;
 }
 

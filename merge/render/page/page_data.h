@@ -8,8 +8,7 @@
 //                                  ├─> Shares: vCPU time, by state and time bin
 //                                  ├─> Waits: who kept the vCPUs waiting
 //                                  ├─> WorstExits: the longest, with what was around
-//                                  └─> GuestTimes: the guest's own time; PhaseTable; KernelStacks,
-//                                     KernelSampleTable
+//                                  └─> GuestTimes: the guest's own time; PhaseTable; KernelStacks
 //
 // Memory does not grow with the recording.
 #pragma once
@@ -29,7 +28,6 @@
 #include "merge/render/page/waits.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/report/aggregator.h"
-#include "merge/report/kernel_sample_table.h"
 #include "merge/report/phase_table.h"
 #include "merge/report/run.h"
 
@@ -54,9 +52,8 @@ class PageData : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     const SpanClass kernel = kernel_ ? SpanClass::kKernelParts : SpanClass::kNone;
-    const SpanClass samples = samples_ ? SpanClass::kKernelSamples : SpanClass::kNone;
     return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kExits | SpanClass::kWaits |
-           SpanClass::kStateRuns | SpanClass::kLosses | kernel | samples;
+           SpanClass::kStateRuns | SpanClass::kLosses | kernel;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
@@ -72,7 +69,6 @@ class PageData : public SpanSink {
     guest_.exit(exit, pipeline);
     if (phases_) phases_->exit(exit, pipeline);
     if (kernel_) kernel_->add(exit, *pipeline.kernel());
-    if (samples_) samples_->add(exit, *pipeline.samples());
   }
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
     shares_.states(runs, pipeline);
@@ -100,7 +96,6 @@ class PageData : public SpanSink {
   LongestStalls stalls_;
   std::optional<PhaseTable> phases_;
   std::optional<KernelStacks> kernel_;
-  std::optional<KernelSampleTable> samples_;
   std::optional<GuestSpans> guest_spans_;
   std::optional<GuestSpansExplained> guest_spans_explained_;
   std::vector<Loss> losses_;

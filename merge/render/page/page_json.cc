@@ -168,23 +168,11 @@ struct PageData::Writer {
     return report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's";
   }
 
-  Json kernel_samples() const {
-    const KernelSampleReport& samples = *report.kernel_samples;
-    Json json = described_json(kernel_sample_table(samples), "reason: function", kMostRows);
-    json["total_ns"] = value_or_null(told(report.known_states(), State::kKernel, samples.total_ns));
-    json["whose"] = whose_kernel();
-    json["samples"] = samples.samples;
-    json["notes"] = kernel_sample_notes(report, samples);
-    return json;
-  }
-
   void add_kernel(Json& json) const {
     if (report.kernel) json["kernel"] = kernel();
-    if (report.kernel_samples) json["kernel_samples"] = kernel_samples();
   }
   void add_kernel_stacks(Json& json) const {
     if (data.kernel_) json["kernel_stacks"] = page::kernel_stacks_json(*data.kernel_, names);
-    if (data.samples_) json["sample_stacks"] = page::kernel_stacks_json(*data.samples_, names);
   }
 
   Json guest_spans() const {

@@ -20,7 +20,6 @@ struct PageOptions {
   std::string tool;                  // "trapline 0.1.0"
   std::optional<std::vector<PhaseSpec>> phases;  // nothing: none are asked for
   bool kernel = false;                           // what the kernel's time in exits went to
-  bool kernel_samples = false;                   // the same by perf's samples
 };
 
 // JSON that can stand in a script element: what would end one, or begin a comment in one, is

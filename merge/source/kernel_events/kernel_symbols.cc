@@ -24,30 +24,13 @@ KernelSymbols::KernelSymbols(std::string text) : text_(std::move(text)) {
 }
 
 std::string_view KernelSymbols::function_at(std::uint64_t address) const {
-  return function_from(address, kMostBefore);
-}
-
-std::string_view KernelSymbols::function_around(std::uint64_t address) const {
-  // It keeps those up to what markers name, and the next one, which says where that ends.
-  const std::size_t size = symbols_.size();
-  if (size >= 2 && name_of(symbols_[size - 2]).starts_with("tracing_mark_write") &&
-      address >= symbols_.back().address)
-    return {};
-  return function_from(address, kLongest);
-}
-
-std::string_view KernelSymbols::name_of(const Symbol& symbol) const {
-  return std::string_view(text_).substr(symbol.at, symbol.size);
-}
-
-std::string_view KernelSymbols::function_from(std::uint64_t address, std::uint64_t most) const {
   auto after = std::ranges::upper_bound(symbols_, address, {}, &Symbol::address);
   if (after == symbols_.begin()) return {};
   const std::uint64_t start = (after - 1)->address;
-  if (address - start > most) return {};
+  if (address - start > kMostBefore) return {};
   // Of several names the first.
   const auto symbol = std::ranges::lower_bound(symbols_, start, {}, &Symbol::address);
-  return name_of(*symbol);
+  return std::string_view(text_).substr(symbol->at, symbol->size);
 }
 
 }  // namespace trapline::kernel_events

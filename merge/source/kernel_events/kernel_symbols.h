@@ -17,19 +17,12 @@ class KernelSymbols {
   // kMostBefore bytes before, where the tracer is called. Empty: none.
   [[nodiscard]] std::string_view function_at(std::uint64_t address) const;
 
-  // The function that an address lies in: the last one that begins there or before, of several
-  // names the first. Empty: none within kLongest bytes, or trapline record left out all after it.
-  [[nodiscard]] std::string_view function_around(std::uint64_t address) const;
-
  private:
   static constexpr std::uint64_t kMostBefore = 32;
-  static constexpr std::uint64_t kLongest = 1u << 20;
   struct Symbol {
     std::uint64_t address;
     std::uint32_t at, size;  // its name, in text_
   };
-  [[nodiscard]] std::string_view name_of(const Symbol& symbol) const;
-  [[nodiscard]] std::string_view function_from(std::uint64_t address, std::uint64_t most) const;
   std::string text_;
   std::vector<Symbol> symbols_;  // by address
 };

@@ -4,14 +4,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/source/perf_data/clocks.h"
 #include "merge/source/perf_data/record_reader.h"
 
 namespace trapline::perf_data {
@@ -32,6 +33,17 @@ enum Feature : std::uint64_t {
   kCompressedFeature = 27,
   kClockData = 29,
 };
+
+// The clocks that perf can be asked for, by the kernel's numbers.
+struct PerfClock {
+  std::string_view name;  // as trace_clock has it, but for "real"
+  std::int32_t id;
+};
+constexpr std::array<PerfClock, 5> kPerfClocks = {{{"real", CLOCK_REALTIME},
+                                                   {"mono", CLOCK_MONOTONIC},
+                                                   {"mono_raw", CLOCK_MONOTONIC_RAW},
+                                                   {"boot", CLOCK_BOOTTIME},
+                                                   {"tai", CLOCK_TAI}}};
 
 struct Section {
   std::uint64_t offset = 0, size = 0;
@@ -82,7 +94,7 @@ class LayoutReader {
   [[nodiscard]] Result<void> read_records();
   [[nodiscard]] Result<void> read_formats(const Section& section);
   void on_feature(std::uint64_t feature, std::span<const std::byte> body);
-  void choose_time();
+  void choose_code();
   [[nodiscard]] Result<void> check_attrs();
 
   const File& file_;
@@ -262,28 +274,22 @@ Result<void> LayoutReader::read_records() {
   return {};
 }
 
-// Samples of one counter tell time, of the first; it is several attrs where there are several kinds
-// of cores.
-void LayoutReader::choose_time() {
+// An attr's samples of code are read where records tell their attr, and have a thread, a time and a
+// CPU.
+void LayoutReader::choose_code() {
   const bool told_apart =
       layout_.attrs.size() == 1 || std::ranges::all_of(layout_.attrs, [](const Attr& attr) {
         return (attr.sample_type & (kId | kIdentifier)) != 0;
       });
-  std::optional<std::uint32_t> first;
-  for (std::size_t i = 0; i < layout_.attrs.size(); ++i) {
-    Attr& attr = layout_.attrs[i];
-    const bool is_weighed = attr.by_timer || !attr.frequency || (attr.sample_type & kPeriod) != 0;
-    attr.is_time = attr.is_time && is_weighed && told_apart && layout_.shapes[i].has_code() &&
-                   attr.counter == first.value_or(attr.counter);
-    if (attr.is_time) first = attr.counter;
-  }
+  for (std::size_t i = 0; i < layout_.attrs.size(); ++i)
+    layout_.attrs[i].samples_code &= told_apart && layout_.shapes[i].has_code();
 }
 
 Result<void> LayoutReader::check_attrs() {
   const std::string& path = file_.path();
   layout_.has_tracepoints = std::ranges::any_of(layout_.attrs, &Attr::tracepoint);
-  choose_time();
-  if (!layout_.has_tracepoints && std::ranges::none_of(layout_.attrs, &Attr::is_time)) {
+  choose_code();
+  if (!layout_.has_tracepoints && std::ranges::none_of(layout_.attrs, &Attr::samples_code)) {
     return fail(
         "{}: holds no tracepoints, and no samples of cycles or a clock with their time and CPU; "
         "record with perf kvm stat record, with perf record -a -e 'kvm:*', or samples with perf "

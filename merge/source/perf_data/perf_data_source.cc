@@ -45,10 +45,10 @@ Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
   return sample.raw.empty() ? Look::kOther : Look::kSample;
 }
 
-KernelSample::Mode mode_of(std::uint16_t misc) {
+CodeSample::Mode mode_of(std::uint16_t misc) {
   constexpr std::uint16_t kKernel = 1, kGuestKernel = 4, kGuestUser = 5;
-  if (misc == kGuestKernel || misc == kGuestUser) return KernelSample::Mode::kGuest;
-  return misc == kKernel ? KernelSample::Mode::kKernel : KernelSample::Mode::kOther;
+  if (misc == kGuestKernel || misc == kGuestUser) return CodeSample::Mode::kGuest;
+  return misc == kKernel ? CodeSample::Mode::kKernel : CodeSample::Mode::kOther;
 }
 
 RecordedEvent recorded_of(std::uint64_t time, const std::byte* data, std::size_t size) {
@@ -69,7 +69,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
 
   void select(EventClass events) override {
     KernelEventSource::select(events);
-    wants_samples_ = has(events, EventClass::kSamples);
+    wants_samples_ = has(events, EventClass::kOthers);
   }
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override {
@@ -163,9 +163,6 @@ Description PerfDataSource::describe() const {
   is.machine.cpus = layout_.cpu_count;
   if (layout_.has_tracepoints) is.witness = Witness::kKernel;
   is.has = capabilities_;
-  if (const auto time = std::ranges::find_if(layout_.attrs, &Attr::is_time);
-      time != layout_.attrs.end())
-    is.sampled_by = time->counter_name();
   return is;
 }
 
@@ -212,8 +209,8 @@ void PerfDataSource::on_sample(const Record& record) {
 // Samples of code wait for their turn as whole records.
 void PerfDataSource::on_code(const Record& record) {
   const std::uint16_t attr = attr_of(layout_, record);
-  CodeSample sample;
-  if (attr == AttrsById::kNone || !layout_.attrs[attr].is_time) return;
+  CodeRecord sample;
+  if (attr == AttrsById::kNone || !layout_.attrs[attr].samples_code) return;
   if (!layout_.shapes[attr].code_sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus ||
       sample.time < order_.limit()) {
     ++counters_.damaged_events;
@@ -366,7 +363,7 @@ bool PerfDataSource::give_out(const Item& item, Event& event) {
 bool PerfDataSource::give_out_code(const Item& item, Event& event) {
   const Record record{RecordType::kSample, 0, {item.data, item.size}, nullptr};
   const std::uint16_t attr = attr_of(layout_, record);
-  CodeSample sample;
+  CodeRecord sample;
   if (!layout_.shapes[attr].code_sample(record.bytes, sample)) return false;
   const Timestamp at(item.time);
   counters_.add_event(at);
@@ -377,10 +374,7 @@ bool PerfDataSource::give_out_code(const Item& item, Event& event) {
   event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
   event.type = 0;
   event.raw = record.bytes;
-  const std::uint64_t period =
-      sample.period != 0 ? sample.period : layout_.attrs[attr].period_of_sample();
-  event.payload = KernelSample{mode_of(sample.mode), layout_.attrs[attr].by_timer, sample.address,
-                               sample.chain, std::max<std::uint64_t>(period, 1)};
+  event.payload = CodeSample{mode_of(sample.mode), sample.address};
   return true;
 }
 

@@ -28,12 +28,6 @@ std::optional<std::uint64_t> read_values_size(std::uint64_t format,
 
 }  // namespace
 
-std::string_view Attr::counter_name() const {
-  const auto number = static_cast<std::uint16_t>(counter);
-  if (by_timer) return number == kCpuClock ? "cpu-clock" : "task-clock";
-  return number == kCycles ? "cycles" : "ref-cycles";
-}
-
 std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
   constexpr std::uint64_t kWithoutKernel = 1u << 5, kFrequency = 1u << 10, kSampleIdAll = 1u << 18,
@@ -44,17 +38,15 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   const auto type = load<std::uint32_t>(bytes.data());
   attr.tracepoint = type == kTracepoint;
   const std::uint64_t config = u64(8);
-  attr.by_timer = type == kSoftware && (config == kCpuClock || config == kTaskClock);
+  const std::uint64_t flags = u64(40);
+  const bool is_clock = type == kSoftware && (config == kCpuClock || config == kTaskClock);
   // Above 32 bits a hardware event's config says which kind of cores.
   const auto number = static_cast<std::uint32_t>(config);
-  attr.is_time =
-      attr.by_timer || (type == kHardware && (number == kCycles || number == kReferenceCycles));
-  attr.counter = type << 16 | number;
+  const bool is_cycles = type == kHardware && (number == kCycles || number == kReferenceCycles);
+  attr.samples_code = (is_clock || is_cycles) && (flags & kWithoutKernel) == 0;
   attr.period = u64(16);
   attr.sample_type = u64(24);
   attr.read_format = u64(32);
-  const std::uint64_t flags = u64(40);
-  attr.is_time = attr.is_time && (flags & kWithoutKernel) == 0;
   attr.frequency = (flags & kFrequency) != 0;
   attr.sample_id_all = (flags & kSampleIdAll) != 0;
   attr.backward = (flags & kBackward) != 0;
@@ -81,8 +73,7 @@ RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
 }
 
 // From `at`, after the period, to the end of the call chain.
-bool RecordShape::find_chain(std::span<const std::byte> record, std::uint64_t& at,
-                             std::span<const std::byte>& chain) const {
+bool RecordShape::skip_chain(std::span<const std::byte> record, std::uint64_t& at) const {
   if ((sample_type_ & kRead) != 0) {
     const auto size = read_values_size(read_format_, record.subspan(at));
     if (!size || *size > record.size() - at) return false;
@@ -93,7 +84,6 @@ bool RecordShape::find_chain(std::span<const std::byte> record, std::uint64_t& a
     const auto frames = load<std::uint64_t>(record.data() + at);
     at += 8;
     if (frames > (record.size() - at) / 8) return false;
-    chain = record.subspan(at, 8 * frames);
     at += 8 * frames;
   }
   return true;
@@ -104,8 +94,7 @@ bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) cons
   sample.time = load<std::uint64_t>(record.data() + time_);
   sample.cpu = load<std::uint32_t>(record.data() + cpu_);
   std::uint64_t at = rest_;
-  std::span<const std::byte> chain;
-  if (!find_chain(record, at, chain) || record.size() - at < 4) return false;
+  if (!skip_chain(record, at) || record.size() - at < 4) return false;
   const auto size = load<std::uint32_t>(record.data() + at);
   at += 4;
   if (size > record.size() - at) return false;
@@ -113,7 +102,7 @@ bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) cons
   return true;
 }
 
-bool RecordShape::code_sample(std::span<const std::byte> record, CodeSample& sample) const {
+bool RecordShape::code_sample(std::span<const std::byte> record, CodeRecord& sample) const {
   constexpr std::uint16_t kModeBits = 7;
   if (!has_code() || record.size() < rest_) return false;
   // The address and the thread are right before the time.
@@ -122,11 +111,8 @@ bool RecordShape::code_sample(std::span<const std::byte> record, CodeSample& sam
   sample.time = load<std::uint64_t>(record.data() + time_);
   sample.cpu = load<std::uint32_t>(record.data() + cpu_);
   sample.mode = load<std::uint16_t>(record.data() + 4) & kModeBits;
-  sample.period =
-      (sample_type_ & kPeriod) != 0 ? load<std::uint64_t>(record.data() + rest_ - 8) : 0;
-  sample.chain = {};
   std::uint64_t at = rest_;
-  return find_chain(record, at, sample.chain);
+  return skip_chain(record, at);
 }
 
 std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) const {

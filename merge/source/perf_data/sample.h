@@ -10,16 +10,13 @@
 // More than 150 lines: what one record tells stands together.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "backend_ftrace/base/bytes.h"
-#include "backend_ftrace/base/duration.h"
 
 namespace trapline::perf_data {
 
@@ -60,21 +57,13 @@ enum SampleBit : std::uint64_t {
 // perf_event_attr, as far as a reader of tracepoints needs it.
 struct Attr {
   bool tracepoint = false;
-  bool by_timer = false;  // the software events cpu-clock and task-clock
-  bool is_time = false;   // these, or cycles: how often it samples code tells how long that took
-  std::uint32_t counter = 0;  // what is_time is said of: its type, and number of that
+  bool samples_code = false;  // cycles or a clock, of the kernel as well
   std::uint64_t period = 1;   // or the frequency
   std::uint64_t sample_type = 0;
   std::uint64_t read_format = 0;
   bool frequency = false, sample_id_all = false, backward = false;
   std::optional<std::int32_t> clock;  // clockid_t, where -k chose one
 
-  // Of one that is_time.
-  [[nodiscard]] std::string_view counter_name() const;
-  // What a sample that does not tell stands for; a timer's period is in ns.
-  [[nodiscard]] std::uint64_t period_of_sample() const {
-    return by_timer && frequency ? kSecond / std::max<std::uint64_t>(period, 1) : period;
-  }
   // Nothing where it is shorter than its first version.
   [[nodiscard]] static std::optional<Attr> parse(std::span<const std::byte> bytes);
 };
@@ -84,13 +73,11 @@ struct Sample {
   std::uint32_t cpu = 0;
   std::span<std::byte> raw;  // of a tracepoint the kernel's record of the event, as in ftrace
 };
-// The sample of another event: what a thread executed.
-struct CodeSample {
+// The sample of another event: the instruction that a thread executed.
+struct CodeRecord {
   std::uint64_t time = 0, address = 0;
-  std::uint64_t period = 0;  // 0: not told
   std::uint32_t cpu = 0, thread = 0;
-  std::uint16_t mode = 0;            // PERF_RECORD_MISC_CPUMODE
-  std::span<const std::byte> chain;  // u64 each
+  std::uint16_t mode = 0;  // PERF_RECORD_MISC_CPUMODE
 };
 // Whose record it is, of those that are not samples.
 struct Trailer {
@@ -119,7 +106,7 @@ class RecordShape {
     return (sample_type_ & kNeeded) == kNeeded;
   }
   // Where has_code().
-  [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeSample& sample) const;
+  [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeRecord& sample) const;
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
   // Of a sample or another record, where sample_type has it.
   [[nodiscard]] std::optional<std::uint64_t> id(std::span<const std::byte> record,
@@ -127,8 +114,7 @@ class RecordShape {
 
  private:
   [[nodiscard]] bool other_sample(std::span<std::byte> record, Sample& sample) const;
-  [[nodiscard]] bool find_chain(std::span<const std::byte> record, std::uint64_t& at,
-                                std::span<const std::byte>& chain) const;
+  [[nodiscard]] bool skip_chain(std::span<const std::byte> record, std::uint64_t& at) const;
 
   std::uint64_t sample_type_, read_format_;
   bool has_place_;  // time and CPU

@@ -156,7 +156,7 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
 }
 
 // A section that cannot be read names no function.
-const kernel_events::KernelSymbols& TraceDatSource::symbols() const {
+std::string TraceDatSource::kernel_function(std::uint64_t address) const {
   if (!symbols_) {
     std::string text;
     if (layout_.kallsyms.size != 0)
@@ -165,15 +165,7 @@ const kernel_events::KernelSymbols& TraceDatSource::symbols() const {
     if (layout_.version == 7 && text.size() >= kSize) text.erase(0, kSize);
     symbols_.emplace(std::move(text));
   }
-  return *symbols_;
-}
-
-std::string TraceDatSource::kernel_function(std::uint64_t address) const {
-  return std::string(symbols().function_at(address));
-}
-
-std::string TraceDatSource::kernel_symbol(std::uint64_t address) const {
-  return std::string(symbols().function_around(address));
+  return std::string(symbols_->function_at(address));
 }
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {

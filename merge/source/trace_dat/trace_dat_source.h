@@ -40,7 +40,6 @@ class TraceDatSource : public kernel_events::KernelEventSource {
   [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::string kernel_function(std::uint64_t address) const override;
-  [[nodiscard]] std::string kernel_symbol(std::uint64_t address) const override;
 
  protected:
   TraceDatSource(TraceFile recording, Capabilities capabilities)
@@ -67,8 +66,6 @@ class TraceDatSource : public kernel_events::KernelEventSource {
   TimeScale scale_;
 
  private:
-  [[nodiscard]] const kernel_events::KernelSymbols& symbols() const;
-
   mutable std::optional<kernel_events::KernelSymbols> symbols_;  // read when first asked for
 };
 

@@ -27,9 +27,7 @@ FORMATS = {
     "report": None,
     "jsonl": ["--format", "jsonl"],
     "csv": ["--format", "csv"],
-    "jsonl, summary": ["--format", "jsonl", "--rows", "summary"],
     "perfetto": ["--format", "perfetto"],
-    "chrome": ["--format", "chrome"],
     "folded": ["--format", "folded"],
 }
 

@@ -165,8 +165,6 @@ def questions(servers, options):
     settings = {**fleet.DEFAULTS, "at": str(FIRST_DAY_NS + 4 * DAY_NS), "host": "host-7", "session": str(7 % len(options.recordings))}
     settings["start_ns"] = shards[0].ask("SELECT max(start_ns) FROM trapline.exits WHERE host = 'host-7'").strip()
     for name, text in fleet.questions("clickhouse").items():
-        if name == "summary":
-            continue
         times = []
         for _ in range(3):
             with Cost(servers) as cost:

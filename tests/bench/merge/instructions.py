@@ -51,7 +51,7 @@ def commands_of(trapline, loop, mix, exits):
     yield "stalls", [trapline, "stalls", mix], mix
     yield "report, the page's tables", [*report, "--irq", "--halt", "--guest", "--waits", mix], mix
     yield "page", [*report, "--irq", "--halt", "--guest", "--waits", "--format", "html", *null, mix], mix
-    for form in ("chrome", "perfetto", "jsonl", "folded"):
+    for form in ("perfetto", "jsonl", "folded"):
         yield f"export {form}", [trapline, "export", mix, "--format", form, *null], mix
     if loop:
         yield "libtracecmd loop", [loop, mix], mix

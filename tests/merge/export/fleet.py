@@ -102,10 +102,10 @@ def sums_of(table):
     return {f"{row[place[0]]} / {row[place[1]]}": (int(row[place[2]]), int(row[place[3]])) for row in rows}
 
 
-def load(cluster, rows="exits", status=0, batch="500"):
+def load(cluster, status=0, batch="500"):
     """Whether a shard did not answer: then the rest is left for the next load."""
     for host, recording in zip(HOSTS, recordings):
-        arguments = ["load", *cluster.at, "--trapline", trapline, "--day", DAY, "--rows", rows, "--host", host,
+        arguments = ["load", *cluster.at, "--trapline", trapline, "--day", DAY, "--host", host,
                      "--session", recording, "--batch-rows", batch, recording]
         done = subprocess.run([FLEET, *arguments], capture_output=True, text=True, timeout=200, check=False)
         if done.returncode != 0:
@@ -308,35 +308,30 @@ def main():
                 assert int(cluster.ask(shard, "SELECT count() FROM trapline.exits_local")) > 0, f"shard {shard} has no rows"
             found = sums_of(cluster.query("time", "--set", "limit=10000"))
             assert found == reports, f"time: {found}\nthe reports have {reports}"
-            assert not load(cluster, "summary")
-            summary = cluster.query("summary", "--set", "limit=10000")
-            assert sums_of(summary) == reports, f"summary: {sums_of(summary)}\nthe reports have {reports}"
-            in_files(cluster, summary, pathlib.Path(work))
+            in_files(cluster, pathlib.Path(work))
         finally:
             cluster.stop()
     print(f"{wanted} rows of {len(recordings)} recordings")
 
 
-def in_files(cluster, summary, work):
-    files = {"exits": [], "summary": []}
-    for rows, paths in files.items():
-        for host, recording in zip(HOSTS, recordings):
-            paths.append(str(work / f"{host}.{rows}.jsonl"))
-            subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", rows, "--host", host, "--session",
-                            recording, "-o", paths[-1]], check=True)
-    def of_files(question, rows, *settings):
-        lines = fleet("query", question, "--tsv", *settings, "--files", *files[rows]).stdout.splitlines()
+def in_files(cluster, work):
+    files = []
+    for host, recording in zip(HOSTS, recordings):
+        files.append(str(work / f"{host}.jsonl"))
+        subprocess.run([trapline, "export", recording, "--format", "jsonl", "--host", host, "--session", recording, "-o",
+                        files[-1]], check=True)
+    def of_files(question, *settings):
+        lines = fleet("query", question, "--tsv", *settings, "--files", *files).stdout.splitlines()
         return [line.split("\t") for line in lines]
     everything = ("--set", "limit=10000", "--set", "least=1", "--set", "factor=0")
-    assert sums_of(of_files("time", "exits", *everything)) == sums_of(cluster.query("time", *everything))
-    assert of_files("summary", "summary", *everything) == summary
+    assert sums_of(of_files("time", *everything)) == sums_of(cluster.query("time", *everything))
     for question, keys in (("outliers", ("host", "served_by", "exits")), ("around", ("start_ns", "total_ns", "tid"))):
         settings = list(everything)
         if question == "around":
-            with open(files["exits"][0], encoding="utf-8") as file:
+            with open(files[0], encoding="utf-8") as file:
                 row = json.loads(file.readline())
             settings += [f"--set={key}={row[key]}" for key in ("host", "session", "start_ns")]
-        tables = [of_files(question, "exits", *settings), cluster.query(question, *settings)]
+        tables = [of_files(question, *settings), cluster.query(question, *settings)]
         rows = [sorted(tuple(row[table[0].index(key)] for key in keys) for row in table[1:]) for table in tables]
         assert rows[0] and rows[0] == rows[1], f"{question}: {rows}"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """ways.py TRAPLINE TRACE_PROCESSOR_FOLDER RECORDING...: requests with their stages in the host's block layer, turns
-of vhost workers, and a guest's intervals, in every format that has them: what the real trace processor, chrome's
-JSON and the rows hold adds up to the report, to the nanosecond. Of a folder with host.dat and guest.dat the guest's
-intervals are those of cyclictest's marker where it has them, else those of its tasks."""
+of vhost workers, and a guest's intervals, in every format that has them: what the real trace processor and
+the rows hold adds up to the report, to the nanosecond. Of a folder with host.dat and guest.dat the guest's intervals are
+those of cyclictest's marker where it has them, else those of its tasks."""
 import collections
 import csv
 import io
@@ -84,22 +84,6 @@ class Case:
         self.expect("children without a parent", rows["orphans"], [["0"]])
         return rows
 
-    def chrome(self, *words):
-        """Sums and counts of chrome's slices by category and name; begins and ends must nest on each thread."""
-        trace = json.loads(self.run("export", "--format", "chrome", "-o", "-", *words))
-        sums, open_slices = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(list)
-        for event in trace["traceEvents"]:
-            key = (event["pid"], event["tid"])
-            if event["ph"] == "B":
-                open_slices[key].append(event)
-            elif event["ph"] == "E":
-                begin = open_slices[key].pop()
-                self.expect("chrome's end", event["name"], begin["name"])
-                of = sums[event["cat"], event["name"]]
-                of[0] += 1
-                of[1] += round((event["ts"] - begin["ts"]) * 1000)
-        return sums
-
 
 def check_requests(case):
     report = case.report("--by", "span")
@@ -111,9 +95,6 @@ def check_requests(case):
     wanted = {stage: sums for stage, sums in wanted.items() if sums[1]}
     case.expect("stages", {name: [int(total), int(count)] for name, total, count in rows["stages"]}, wanted)
     case.expect("requests and turns that their parts do not fill", rows["cut"], [["0"]])
-    chrome = case.chrome()
-    case.expect("stages in chrome", {name: [total, count] for (category, name), (count, total) in chrome.items()
-                                     if category == "request stage"}, wanted)
     requests = [row for row in case.rows("requests") if row["completed_ns"] is not None]
     case.expect("stages in rows", {"disk": [sum(row["completed_ns"] - row["issued_ns"] for row in requests),
                                             len(requests)]} if requests else {},
@@ -133,7 +114,6 @@ def check_requests(case):
     slices = {name: (int(count), int(total)) for name, count, total in rows["turns"]}
     for name, some in (("serves a notify", notified), ("turn", [row for row in turns if row not in notified])):
         case.expect(f"slices: {name}", slices.get(name, (0, 0)), (len(some), sum(row["total_ns"] for row in some)))
-        case.expect(f"chrome: {name}", tuple(chrome["vhost", name]), (len(some), sum(row["total_ns"] for row in some)))
     case.expect("turns: runs", sum(int(total) for name, total in rows["turn parts"] if name == "runs"),
                 sum(row["ran_ns"] for row in turns))
     case.expect("exits that lead to a turn", rows["notifies"], [[str(len(notified))]])
@@ -173,10 +153,6 @@ def check_guest_spans(case):
     case.expect("rows", {key: {name: total for name, total in row.items() if total} for key, row in sums.items()},
                 {key: {name: row[name] for name in ("count", "total_ns", *(part + "_ns" for part in (*PARTS, "not_recorded")))
                        if row[name]} for key, row in wanted.items()})
-    chrome = case.chrome("--guest-span", spec)
-    case.expect("chrome's intervals", {name: total for (category, name), (_, total) in chrome.items()
-                                       if category == "guest span" and name in wanted},
-                {key: row["total_ns"] for key, row in wanted.items()})
     return f"{len(spans)} intervals, {len(wanted)} kinds, {len(culprits)} culprits"
 
 

@@ -801,39 +801,6 @@ const cases = {
     }
   },
 
-  // By samples: the table has the report's rows, the flame graph the stacks of export --kernel-samples.
-  async the_kernels_samples_are_the_reports() {
-    const words = ["samples.dat", "samples.perf.data"].map((file) => join("tests/merge/kernel-samples", file)), html = join(folder, "samples.html");
-    run("report", ...words, "--kernel", "--kernel-samples", "--format", "html", "-o", html, "--force");
-    const folded = run("export", ...words, "--format", "folded", "--kernel-samples", "-o", "-").trim().split("\n").map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]);
-    const { kernel_samples: samples } = json(words, "--kernel-samples");
-    const first = samples.rows.find((row) => row.function !== "not sampled");
-    assert.ok(samples.rows.some((row) => row.function === "not sampled") && first.ns > 0);
-    await with_page(html, {}, async (page) => {
-      const data = await dataOf(page);
-      const shown = data.sample_stacks.rows.filter(([stack]) => stack !== "[other]"), of = new Map(folded);
-      assert.equal(data.sample_stacks.rows.reduce((n, [, ns]) => n + ns, 0), samples.total_ns);
-      assert.ok(shown.length > 100 && shown.every(([stack, ns]) => of.get(stack) === ns));
-      await settled(page);
-      assert.match(await page.locator("#sample-flame-title").textContent(), /^Of all stacks the one to \w+ in \w+ took most, about [\d.]+ % of the kernel's [\d.]+ m?s in exits, by [\d,]+ samples$/);
-      assert.equal(await page.locator('#sample-flame [data-frame="reason:io"] rect').count(), 1);
-      const titles = data.kernel_samples.columns.map(({ title }) => title);
-      assert.deepEqual(titles.slice(0, 6), ["reason: function", "samples", "time", "share", "low", "high"]);
-      const figures = ({ reason, function: of, samples: number, ns, low_ns: low, high_ns: high }) => [`${reason}: ${of}`, number, ns, low, high];
-      assert.deepEqual(data.kernel_samples.rows.map(([name, number, ns, , low, high]) => [name, number, ns, low, high]), samples.rows.slice(0, 200).map(figures));
-      assert.ok((await page.locator("#sample-table h2").textContent()).startsWith(`${first.reason}: ${first.function} took about `));
-      assert.match(await page.locator("#sample-table").textContent(), /A timer took the samples/);
-      assert.match(await page.locator("#command").textContent(), /--kernel --kernel-samples/);
-      await fits(page);
-    });
-    // A recording without samples says so.
-    run("report", words[0], "--kernel-samples", "--format", "html", "-o", html, "--force");
-    await with_page(html, {}, async (page) => {
-      assert.match(await page.locator("#sample-table").textContent(), /No samples were recorded/);
-      assert.equal(await page.locator("#sample-flame, #kernel-flame").count(), 0);
-    });
-  },
-
   // Requests with their stages in the host's block layer, and vhost workers: each line is the report's.
   async requests_and_workers_are_the_reports() {
     for (const [file, section] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {

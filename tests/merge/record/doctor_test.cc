@@ -29,7 +29,6 @@ class DoctorTest : public ::testing::Test {
     host_.open_error = [this](const std::string& path, int) {
       return path == refused_ ? cause_ : 0;
     };
-    host_.try_event = [](const perf_event_attr&) { return 0; };
     file("/proc/cpuinfo",
          "vendor_id\t: GenuineIntel\nflags\t\t: fpu vmx constant_tsc nonstop_tsc\n");
     file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
@@ -126,24 +125,6 @@ TEST_F(DoctorTest, KernelFunctionsNeedTheTracerAndAKernelThatHasItInInstances) {
   EXPECT_EQ(level("function_graph function nop", "5.15.0"), Level::kLimited);
   EXPECT_EQ(level("function_graph function nop", "6.11.0-rc1"), Level::kOk);
   EXPECT_EQ(level("function_graph function nop", "7.3.1"), Level::kOk);
-}
-
-TEST_F(DoctorTest, KernelSamplesNeedPermissionAndSayWhatTakesThem) {
-  const auto samples = [this] { return find(check_kernel_samples(host_), "kernel samples"); };
-  fs::remove(host_.root + "/proc/sys/kernel/perf_event_paranoid");
-  EXPECT_EQ(samples().level, Level::kLimited);
-  file("/proc/sys/kernel/perf_event_paranoid", "2\n");
-  host_.superuser = false;
-  EXPECT_EQ(samples().level, Level::kLimited);
-  EXPECT_EQ(samples().command, "sysctl kernel.perf_event_paranoid=1");
-  host_.superuser = true;
-  EXPECT_THAT(samples().found, HasSubstr("a timer: no counter of cycles here; code with"));
-  file("/sys/bus/event_source/devices/cpu/type", "4\n");
-  EXPECT_EQ(samples().level, Level::kOk);
-  EXPECT_THAT(samples().found, HasSubstr("taken by a counter of cycles"));
-  EXPECT_THAT(samples().found, Not(HasSubstr("exit")));
-  host_.try_event = [](const perf_event_attr&) { return ENOSYS; };
-  EXPECT_EQ(samples().level, Level::kLimited);
 }
 
 TEST_F(DoctorTest, ClocksWithoutMonoOrTscAreSeen) {

@@ -32,19 +32,5 @@ TEST(KernelSymbolsTest, OfSeveralNamesTheFirstIsTaken) {
   EXPECT_EQ(symbols.function_at(0xffff0010), "one");
 }
 
-TEST(KernelSymbolsTest, AnAddressLiesInTheFunctionThatBeginsBeforeIt) {
-  const KernelSymbols symbols("ffff1000 T one\nffff2000 t two\n");
-  EXPECT_EQ(symbols.function_around(0xffff1fff), "one");
-  EXPECT_EQ(symbols.function_around(0xffff2000), "two");
-  EXPECT_EQ(symbols.function_around(0xffff0fff), "");
-  EXPECT_EQ(symbols.function_around(0xffff2000 + (1u << 20) + 1), "");
-}
-
-TEST(KernelSymbolsTest, WhereTheRecorderLeftSymbolsOutAnAddressHasNoName) {
-  const KernelSymbols symbols("ffff1000 t tracing_mark_write\nffff1200 t next\n");
-  EXPECT_EQ(symbols.function_around(0xffff1100), "tracing_mark_write");
-  EXPECT_EQ(symbols.function_around(0xffff1300), "");
-}
-
 }  // namespace
 }  // namespace trapline::kernel_events

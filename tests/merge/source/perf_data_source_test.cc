@@ -240,15 +240,13 @@ TEST_F(CodeSamplesTest, ASampleSaysWhatItsThreadExecuted) {
     Event event;
     ASSERT_EQ(source->next(event), Read::kEvent);
     EXPECT_EQ(event.at.ns(), 100u);
-    EXPECT_EQ(std::get<KernelSample>(event.payload).mode, KernelSample::Mode::kGuest);
+    EXPECT_EQ(std::get<CodeSample>(event.payload).mode, CodeSample::Mode::kGuest);
     ASSERT_EQ(source->next(event), Read::kEvent);
     EXPECT_EQ(event.thread, ThreadId{42});
     EXPECT_EQ(event.cpu, 1u);
-    const auto& sample = std::get<KernelSample>(event.payload);
-    EXPECT_EQ(sample.mode, KernelSample::Mode::kKernel);
-    EXPECT_TRUE(sample.by_timer);
+    const auto& sample = std::get<CodeSample>(event.payload);
+    EXPECT_EQ(sample.mode, CodeSample::Mode::kKernel);
     EXPECT_EQ(sample.address, 0xffffffff81000000u);
-    EXPECT_EQ(sample.chain.size(), 24u);
     EXPECT_EQ(source->event_text(event), "0xffffffff81000000 of the kernel");
     EXPECT_EQ(source->next(event), Read::kEnd);
     EXPECT_TRUE(source->status());
@@ -283,7 +281,7 @@ TEST_F(CodeSamplesTest, AChainThatIsLongerThanItsRecordIsDamaged) {
   EXPECT_EQ(source->counters().damaged_events, 1u);
 }
 
-TEST_F(CodeSamplesTest, OnlyCyclesAndClocksTellTime) {
+TEST_F(CodeSamplesTest, OnlySamplesOfCyclesAndClocksAreRead) {
   constexpr std::uint64_t kPerformanceCores = std::uint64_t{4} << 32;
   const auto is_read = [this](std::uint32_t type, std::uint64_t config, std::uint64_t flags) {
     PerfDataFile file = file_;
@@ -293,32 +291,13 @@ TEST_F(CodeSamplesTest, OnlyCyclesAndClocksTellTime) {
     temporary_.write(file.code(100, 0, 42, 1, "").file());
     return open_perf_data(temporary_.path()).has_value();
   };
-  constexpr std::uint64_t kWithoutKernel = 1u << 5, kFrequency = 1u << 10;
+  constexpr std::uint64_t kWithoutKernel = 1u << 5;
   EXPECT_TRUE(is_read(0, 0, 0));
   EXPECT_TRUE(is_read(0, kPerformanceCores, 0));
   EXPECT_TRUE(is_read(1, 1, 0));                // task-clock
   EXPECT_FALSE(is_read(0, 3, 0));               // cache-misses
   EXPECT_FALSE(is_read(1, 2, 0));               // page-faults
   EXPECT_FALSE(is_read(0, 0, kWithoutKernel));  // cycles:u
-  EXPECT_FALSE(is_read(0, 0, kFrequency));      // how much each stands for is not told
-}
-
-TEST_F(CodeSamplesTest, AFixedPeriodIsTheAttrs) {
-  file_.period = 1000;
-  const auto source = open(file_.code(100, 0, 42, 1, "").file());
-  Event event;
-  ASSERT_EQ(source->next(event), Read::kEvent);
-  EXPECT_EQ(std::get<KernelSample>(event.payload).period, 1000u);
-}
-
-TEST_F(CodeSamplesTest, ATimersFrequencyIsAPeriodOfNanoseconds) {
-  file_.period = 4000;
-  file_.flags |= 1u << 10;
-  const auto source = open(file_.code(100, 0, 42, 1, "").file());
-  Event event;
-  ASSERT_EQ(source->next(event), Read::kEvent);
-  EXPECT_EQ(std::get<KernelSample>(event.payload).period, 250'000u);
-  EXPECT_EQ(source->describe().sampled_by, "cpu-clock");
 }
 
 // perf leaves IDENTIFIER out where all events have the same fields.

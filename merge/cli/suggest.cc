@@ -31,6 +31,24 @@ std::string hint(const std::string& word, const std::vector<std::string>& names)
   return name.empty() ? "" : fmt::format(", did you mean {}?", name);
 }
 
+struct Removed {
+  std::string_view name, instead;
+};
+// Commands and options of earlier versions.
+constexpr Removed kRemoved[] = {
+    {"config", "set the TRAPLINE_ variables of man trapline"},
+    {"view", "use `trapline report RECORDING --open`"},
+    {"--no-pager", "nothing is paged; for a pager add `| less -R` (and --color always)"},
+    {"--pager", "add `| less -R` (and --color always)"},
+};
+
+// Nothing for a name that never was.
+std::optional<std::string> removed(const std::string& word) {
+  const auto known = std::ranges::find(kRemoved, word, &Removed::name);
+  if (known == std::end(kRemoved)) return std::nullopt;
+  return fmt::format("{} was removed; {}", word, known->instead);
+}
+
 }  // namespace
 
 std::optional<std::string> unknown_command(const CLI::App& app,
@@ -38,6 +56,7 @@ std::optional<std::string> unknown_command(const CLI::App& app,
   if (words.empty() || words[0].starts_with('-')) return std::nullopt;
   const std::vector<std::string> names = commands_of(app);
   if (std::find(names.begin(), names.end(), words[0]) != names.end()) return std::nullopt;
+  if (auto message = removed(words[0])) return message;
   return fmt::format("'{}' is not a command{} (trapline --help lists them)", words[0],
                      hint(words[0], names));
 }
@@ -54,6 +73,7 @@ std::optional<std::string> unknown_option(CLI::App& app, const std::vector<std::
     const std::string name = word.substr(0, word.find('='));
     if (name.size() < 2 || name[0] != '-') continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (auto message = removed(name)) return message;
     const std::string where = command != nullptr ? "trapline " + words[0] : "trapline";
     return fmt::format("{}there is no option {}{} ({} --help lists them)",
                        command != nullptr ? words[0] + ": " : "", name, hint(name, names), where);

@@ -26,7 +26,7 @@ def printed(trapline, case):
         given = (top / words.pop()).read_bytes()
         words.pop()
     run = subprocess.run([trapline, *words[1:]], cwd=top, capture_output=True, input=given, timeout=200,
-                         check=False, env={**os.environ, "TRAPLINE_CONFIG": ""})
+                         check=False)
     text = run.stdout.decode()
     if run.returncode:
         text += f"exit status {run.returncode}\n"

@@ -8,7 +8,6 @@ A case is a folder with `cmd` (one line: trapline … [< FILE], run from the top
 stderr always. --update writes what is printed now: look at the difference before you commit it.
 """
 import difflib
-import os
 import pathlib
 import shlex
 import subprocess

@@ -321,7 +321,8 @@ void add_report(CLI::App& app, int& status) {
   options->format_option =
       output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},
                     "html: a page for a browser; page-data: its JSON");
-  output.flag("--open", options->open, "Open the page in a browser, without -o a temporary file");
+  output.rare().flag("--open", options->open,
+                     "Open the page in a browser, without -o a temporary file");
   output.rare().size("--budget", options->budget_kb, kKib, 1, 1 << 20,
                      "With --format json: what matters most in so many bytes, and the command "
                      "for the rest");

@@ -222,7 +222,7 @@ void add_bench(CLI::App& app, int& status) {
       .add("-o,--output", options->folder, "DIR", "The sessions' folder")
       ->capture_default_str();
   add_compare_choice(*command, options->choice, options->compare);
-  add_terminal(OptionGroup(*command, kOutput), options->terminal);
+  add_color(OptionGroup(*command, kOutput), options->terminal.color);
   rest.flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
   add_qemu_events(*command, kRest, record.qemu_events, options->no_qemu_events);
   rest.flag("--functions{uftrace}", options->functions,

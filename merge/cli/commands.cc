@@ -12,7 +12,7 @@
 
 #include "backend_ftrace/base/inherited.h"
 #include "merge/cli/commands.h"
-#include "merge/cli/config.h"
+#include "merge/cli/environment.h"
 #include "merge/cli/help.h"
 #include "merge/cli/suggest.h"
 #include "merge/cli/usage_error.h"
@@ -37,7 +37,6 @@ int run_words(int argc, char** argv) {
   add_record(app, status);
   add_report(app, status);
   add_snapshot(app, status);
-  add_view(app, status);
   add_explain(app, status);
   add_stalls(app, status);
   add_advise(app, status);
@@ -52,7 +51,6 @@ int run_words(int argc, char** argv) {
   add_events(app, status);
   add_symbols(app, status);
   add_sync(app, status);
-  add_config(app, status);
   add_help(app, status);
   add_complete(app, status);
   arrange_help(app);
@@ -64,11 +62,8 @@ int run_words(int argc, char** argv) {
   if (auto message = unknown_command(app, words)) {
     return fail_with({std::move(*message), ErrorKind::kUsage});
   }
-  const auto config = load_config();
-  const bool with_config = !needs_no_config(words);
-  if (!config && with_config) return fail_with(config.error());
   try {
-    if (with_config) apply_config(*config, app);
+    if (!needs_no_environment(words)) apply_environment(app);
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {

@@ -25,7 +25,6 @@ int run_command(int argc, char** argv);
 void add_record(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_snapshot(CLI::App& app, int& status);
-void add_view(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
 void add_stalls(CLI::App& app, int& status);
 void add_advise(CLI::App& app, int& status);

@@ -14,7 +14,6 @@
 
 #include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/cli/pager.h"
 #include "merge/export/output_file.h"
 #include "merge/render/ordered_json.h"
 
@@ -151,16 +150,6 @@ void add_color(const OptionGroup& group, std::string& color) {
                       "Colours: auto: on a terminal, without NO_COLOR");
 }
 
-void add_no_pager(const OptionGroup& group, Output& output) {
-  group.rare().flag("--no-pager", output.no_pager,
-                    "On a terminal, print what is longer than it without a pager");
-}
-
-void add_terminal(const OptionGroup& group, Output& output) {
-  add_color(group, output.color);
-  add_no_pager(group, output);
-}
-
 bool takes_colours(const std::string& color) {
   if (color != "auto") return color == "always";
   const char* terminal = std::getenv("TERM");
@@ -183,14 +172,6 @@ Result<void> check(const Output& output, std::span<const std::string> recordings
 }
 
 Result<void> print_to(const Output& output, const std::function<void(std::ostream&)>& print) {
-  const auto pager =
-      output.file.empty() && is_terminal() && !output.no_pager ? pager_command() : std::nullopt;
-  if (pager) {
-    PagedOutput paged(*pager);
-    std::ostream out(&paged);
-    print(out);
-    return paged.finish();
-  }
   if (output.file.empty()) {
     print(std::cout);
     std::cout.flush();

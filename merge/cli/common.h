@@ -30,16 +30,12 @@ struct Output {
   std::string file;
   bool force = false;
   std::string color = "auto";
-  bool no_pager = false;
 };
 // -o and --force. `rare`: --help leaves the latter to --help-all.
 void add_output(const OptionGroup& group, Output& output,
                 const std::string& text = "Write to this file", bool rare = false);
-// --color and --no-pager, of what is printed for people; the latter alone where nothing has
-// colours.
+// --color, of what is printed for people.
 void add_color(const OptionGroup& group, std::string& color);
-void add_no_pager(const OptionGroup& group, Output& output);
-void add_terminal(const OptionGroup& group, Output& output);
 // Whether colours are asked for, or are good for the terminal.
 [[nodiscard]] bool takes_colours(const std::string& color);
 // stdout's width, and whether it takes colours.
@@ -81,7 +77,7 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 // Before the recordings are read for it; an Error where it would replace one of them, or a file
 // without --force.
 [[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);
-// An Error when it cannot be written whole. A terminal gets what does not fit through a pager.
+// Returns an Error when it cannot be written whole.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
 // As "json", "csv" or text, after `heading`: by print_json(), print_csv() and print_text() of

@@ -147,7 +147,7 @@ void add_diff(CLI::App& app, int& status) {
   how.rare().add("--tsc-khz", options->sides.common.tsc_khz, "",
                  "The TSC's frequency in kHz, for x86-tsc recordings");
   add_output(OptionGroup(*command, kOutput), options->output);
-  add_terminal(OptionGroup(*command, kOutput), options->output);
+  add_color(OptionGroup(*command, kOutput), options->output.color);
   command->callback([options, &status] { status = run_diff(*options); });
 }
 

@@ -104,7 +104,7 @@ void add_doctor(CLI::App& app, int& status) {
   rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
             "Size of each CPU's buffer to judge, as in trapline record");
   add_output(output, options->output);
-  add_terminal(output, options->output);
+  add_color(output, options->output.color);
   command->callback([options, &status] {
     const std::vector<Finding> findings = examine(*options);
     const auto printed = print_to(options->output, [&](std::ostream& out) {

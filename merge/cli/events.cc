@@ -18,7 +18,6 @@ struct EventsOptions {
   std::string pattern;
   std::string state;
   std::string trace_file;
-  Output output;
 };
 
 Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
@@ -70,7 +69,7 @@ Result<void> control(const EventsOptions& options) {
   }
   auto states = (*program)->list(options.pattern.empty() ? "*" : options.pattern);
   if (!states) return tl::unexpected(states.error());
-  return print_to(options.output, [&](std::ostream& out) {
+  return print_to({}, [&](std::ostream& out) {
     for (const EventState& event : *states)
       out << fmt::format("{} : state {}\n", printable(event.name), event.on ? 1 : 0);
   });
@@ -91,7 +90,6 @@ void add_events(CLI::App& app, int& status) {
   rest.add("--trace-file", options->trace_file, "ACTION",
            "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
            "or set PATH, a new one");
-  add_no_pager(OptionGroup(*command, kOutput), options->output);
   on_run(*command, status, options, control);
 }
 

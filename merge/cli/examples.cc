@@ -20,11 +20,7 @@ constexpr Row kRows[] = {
       "trapline record --snapshot-on 'exit > 500us' --around 100ms --duration 1h"}},
     {"report",
      {"trapline report run --by reason,device --top 10",
-      "trapline report run --slower-than 500us --from +1s --to +2s",
-      "trapline report run --format html -o report.html"}},
-    {"view",
-     {"trapline view run", "trapline view run --no-open -o page.html",
-      "trapline view trace.dat --vcpu 0"}},
+      "trapline report run --slower-than 500us --from +1s --to +2s", "trapline report run --open"}},
     {"explain",
      {"trapline explain run", "trapline explain run --around +1.5s",
       "trapline explain run --vcpu 0 --format json"}},
@@ -73,8 +69,6 @@ constexpr Row kRows[] = {
      {"trapline sync --rounds 100 --interval 10ms > sync.txt &",
       "trapline sync --port 0 --ptp /dev/ptp1 --rounds 10 --interval 10ms",
       "trapline sync --rounds 1 --marker /sys/kernel/tracing/trace_marker"}},
-    {"config",
-     {"trapline config", "trapline config --example", "TRAPLINE_COLOR=never trapline config"}},
     {"help", {"trapline help", "trapline help exit-model", "trapline help record"}},
 };
 

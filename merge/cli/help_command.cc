@@ -15,9 +15,9 @@ std::string topics_text() {
          "\ntrapline help COMMAND prints the help of a command; trapline --help lists them.\n";
 }
 
-int print_help(const CLI::App& app, const std::string& name, const Output& output) {
-  const auto print = [&output](std::string_view text) {
-    const auto printed = print_to(output, [text](std::ostream& out) { out << text; });
+int print_help(const CLI::App& app, const std::string& name) {
+  const auto print = [](std::string_view text) {
+    const auto printed = print_to({}, [text](std::ostream& out) { out << text; });
     return printed ? 0 : fail_with(printed.error());
   };
   if (name.empty()) return print(topics_text());
@@ -41,14 +41,12 @@ int print_help(const CLI::App& app, const std::string& name, const Output& outpu
 
 void add_help(CLI::App& app, int& status) {
   auto name = std::make_shared<std::string>();
-  auto output = std::make_shared<Output>();
   CLI::App* command =
       app.add_subcommand("help", "Print a text about a concept: exits, clocks, losses");
   std::string all;
   for (const Topic& topic : topics()) all += (all.empty() ? "" : ", ") + std::string(topic.name);
   command->add_option("TOPIC", *name, all + ", or a command");
-  add_no_pager(OptionGroup(*command, kOutput), *output);
-  command->callback([&app, &status, name, output] { status = print_help(app, *name, *output); });
+  command->callback([&app, &status, name] { status = print_help(app, *name); });
 }
 
 }  // namespace trapline::cli

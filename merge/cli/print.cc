@@ -16,7 +16,6 @@ struct PrintOptions {
   std::string file;
   std::string events = tracetool::kInstalledTraceEvents;
   std::string format = "fields";
-  Output output;
 };
 
 std::string text_line(const simpletrace::Record& record) {
@@ -51,8 +50,8 @@ Result<void> print(const PrintOptions& options) {
   auto reader = simpletrace::Reader::open(options.file, *declarations);
   if (!reader) return tl::unexpected(reader.error());
   Result<void> read;
-  auto printed = print_to(options.output,
-                          [&](std::ostream& out) { read = print_records(*reader, options, out); });
+  auto printed =
+      print_to({}, [&](std::ostream& out) { read = print_records(*reader, options, out); });
   if (!read) return read;
   if (!printed) return printed;
   if (reader->undecoded() != 0) {
@@ -84,7 +83,6 @@ void add_print(CLI::App& app, int& status) {
   OptionGroup(*command, kOutput)
       .choice("--format", options->format, {"fields", "text"},
               "text: each event with its own format string");
-  add_no_pager(OptionGroup(*command, kOutput), options->output);
   on_run(*command, status, options, print);
 }
 

@@ -1,8 +1,11 @@
 // trapline report: where the time of the VM exits went.
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/cli/browser.h"
 #include "merge/cli/common.h"
 #include "merge/render/budget.h"
 #include "merge/render/explanation.h"
@@ -25,8 +28,8 @@ struct ReportArguments {
   std::string format = "text";
   std::optional<std::size_t> budget_kb;
   Output output;
-  bool strict = false;
-  const CLI::Option* by = nullptr;
+  bool strict = false, open = false;
+  const CLI::Option *by = nullptr, *format_option = nullptr;
 };
 
 bool wants_page(const ReportArguments& options) {
@@ -170,6 +173,26 @@ Result<void> print_report(const Report& report, const std::string& recording,
   });
 }
 
+// Writes the page to -o or to a temporary file, prints its name and has the desktop open it.
+Result<void> open_page(const std::string& recording, const ReportArguments& options) {
+  const std::string json = page_json({&recording, 1});
+  std::string path = options.output.file;
+  if (path.empty()) {
+    std::ostringstream text;
+    print_page(json, text);
+    auto written = write_temporary(text.str());
+    if (!written) return tl::unexpected(std::move(written).error());
+    path = *written;
+  } else if (auto printed =
+                 print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
+             !printed) {
+    return printed;
+  }
+  fmt::print("{}\n", path);
+  if (!open_in_browser(path)) say("there is no desktop to open it on; open this file in a browser");
+  return {};
+}
+
 // --by guest-span: intervals that the guest recorded, instead of exits.
 Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   if (options.guest_span.empty()) return no_guest_span();
@@ -218,6 +241,11 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
 }
 
 int run_report(ReportArguments& options) {
+  if (options.open) {
+    if (options.format_option->count() != 0 && options.format != "html")
+      return fail_with({"--open needs --format html", ErrorKind::kUsage});
+    options.format = "html";
+  }
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return fail_with(checked.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
@@ -231,7 +259,9 @@ int run_report(ReportArguments& options) {
     return PageRun{std::move(report->report), {}, std::move(report->status)};
   }();
   if (!run) return fail_with(run.error());
-  if (auto printed = print_report(run->report, run->recording, options); !printed)
+  if (auto printed = options.open ? open_page(run->recording, options)
+                                  : print_report(run->report, run->recording, options);
+      !printed)
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
@@ -284,13 +314,16 @@ void add_report(CLI::App& app, int& status) {
              "List the exits that took at least this long");
   add_tables(tables, *options);
   add_selection(*command, options->which);
-  output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},
-                "html: a page for a browser; page-data: its JSON");
+  options->format_option =
+      output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},
+                    "html: a page for a browser; page-data: its JSON");
+  output.rare().flag("--open", options->open,
+                     "Open the page in a browser, without -o a temporary file");
   output.rare().size("--budget", options->budget_kb, kKib, 1, 1 << 20,
                      "With --format json: what matters most in so many bytes, and the command "
                      "for the rest");
   add_output(output, options->output, "Write to this file", true);
-  add_terminal(output, options->output);
+  add_color(output, options->output.color);
   output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });
 }

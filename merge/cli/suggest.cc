@@ -38,6 +38,10 @@ struct Removed {
 constexpr Removed kRemoved[] = {
     {"--kernel-samples", "run `perf record -a -g` beside the recording"},
     {"--window", "group the rows of --rows exits where you load them"},
+    {"config", "set the TRAPLINE_ variables of man trapline"},
+    {"view", "use `trapline report RECORDING --open`"},
+    {"--no-pager", "nothing is paged; for a pager add `| less -R` (and --color always)"},
+    {"--pager", "add `| less -R` (and --color always)"},
 };
 
 // Nothing for a name that never was.
@@ -54,6 +58,7 @@ std::optional<std::string> unknown_command(const CLI::App& app,
   if (words.empty() || words[0].starts_with('-')) return std::nullopt;
   const std::vector<std::string> names = commands_of(app);
   if (std::find(names.begin(), names.end(), words[0]) != names.end()) return std::nullopt;
+  if (auto message = removed(words[0])) return message;
   return fmt::format("'{}' is not a command{} (trapline --help lists them)", words[0],
                      hint(words[0], names));
 }

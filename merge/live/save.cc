@@ -85,12 +85,12 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   auto made = make_session(path);
   if (!made) return tl::unexpected(std::move(made).error());
   auto saved = write_session(source, feed, from, to, *head, made->folder, version);
-  if (saved) {
-    (void)made->earlier.remove_older();
-  } else {
+  if (!saved) {
     (void)remove_session_folder(std::move(made->folder));
-    (void)made->earlier.put_back();
+    return saved;
   }
+  if (auto moved = made->earlier.make_way(made->folder); !moved)
+    return tl::unexpected(std::move(moved).error());
   return saved;
 }
 

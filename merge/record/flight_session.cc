@@ -48,13 +48,11 @@ Result<void> write_flight_session(const Folder& store, const std::string& name,
   auto made = make_session(store, name);
   if (!made) return tl::unexpected(made.error());
   auto wrote = write_parts(made->folder, content, cut, session);
-  if (wrote) {
-    (void)made->earlier.remove_older();
-  } else {
-    (void)store.remove_tree(name);
-    (void)made->earlier.put_back();
+  if (!wrote) {
+    (void)remove_session_folder(std::move(made->folder));
+    return wrote;
   }
-  return wrote;
+  return made->earlier.make_way(made->folder);
 }
 
 }  // namespace trapline::record

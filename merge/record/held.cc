@@ -44,7 +44,7 @@ class Held {
   Instance instance_;
   std::vector<EventName> formats_;  // of all events: it may hold some that are off by now
   std::optional<Folder> folder_;
-  EarlierSessions earlier_;
+  EarlierSession earlier_;
   Session session_;
   ThreadTable threads_;
   UniqueFd lock_;
@@ -79,7 +79,7 @@ Result<void> Held::prepare() {
   const auto cpus = count_cpus(instance_);
   if (!cpus) return tl::unexpected(cpus.error());
   allow_streams(*cpus);
-  // An earlier session does not make room for nothing.
+  // Nothing is made for an empty buffer.
   std::uint64_t entries = 0;
   for (unsigned cpu = 0; cpu < *cpus; ++cpu) entries += read_loss(cpu, stats_of(cpu)).unread;
   if (entries == 0) return fail("{}: holds no events", instance_.path(""));
@@ -166,24 +166,24 @@ Result<int> Held::take() {
   if (files) taken = take_pages(*files);
   if (!files || (!taken && files->written() == 0)) {
     if (folder_) (void)remove_session_folder(std::move(*folder_));
-    if (auto back = earlier_.put_back(); !back) say(back.error().message);
     return tl::unexpected(files ? taken.error() : files.error());
   }
   if (!taken) session_.ended_by = taken.error().message;
   if (const std::string text = earlier_.text(); !text.empty()) say(text);
-  if (auto removed = earlier_.remove_older(); !removed) say("warning: " + removed.error().message);
   const std::uint64_t written = files->written();
   auto closed = close(*files);
   if (!closed) {
     return fail("{}; the pages are in {}/raw; once there is room: trapline record --finish {}",
-                closed.error().message, options_.folder, shell_text({options_.folder}));
+                closed.error().message, folder_->path(), shell_text({folder_->path()}));
   }
+  if (auto moved = earlier_.make_way(*folder_); !moved)
+    say(fmt::format("warning: {}; the recording is {}", moved.error().message, folder_->path()));
   tell(written);
   const Outcome outcome{*folder_, written, written, taken.has_value()};
   if (const std::string next = next_command(session_, outcome); !next.empty()) say("next: " + next);
   if (taken) return 0;
   return fail("{}; what came before is in {}, and the rest is still in the instance",
-              taken.error().message, options_.folder);
+              taken.error().message, folder_->path());
 }
 
 }  // namespace

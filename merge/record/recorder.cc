@@ -41,11 +41,6 @@ Result<void> Recording::prepare() {
   auto marker = open_marker(*instance_, target_.user);
   if (!marker) return tl::unexpected(std::move(marker).error());
   marker_ = std::move(*marker);
-  const std::string path = target_.user ? fmt::format("/proc/self/fd/{}", marker_.get())
-                                        : instance_->path("trace_marker");
-  auto additions = complete_command(options_, target_, path, *instance_);
-  if (!additions) return tl::unexpected(std::move(additions).error());
-  additions_ = std::move(*additions);
   return {};
 }
 
@@ -56,6 +51,11 @@ Result<void> Recording::open_session() {
   lock_ = std::move(made->lock);
   earlier_ = std::move(made->earlier);
   if (const std::string text = earlier_.make_room(); !text.empty()) say(text);
+  const std::string marker = target_.user ? fmt::format("/proc/self/fd/{}", marker_.get())
+                                          : instance_->path("trace_marker");
+  auto additions = complete_command(options_, target_, marker, *instance_, folder_->path());
+  if (!additions) return tl::unexpected(std::move(additions).error());
+  additions_ = std::move(*additions);
   session_.command = additions_.words;
   session_.added = additions_.added;
   session_.pid = options_.pid;
@@ -187,7 +187,6 @@ Result<int> Recording::run() {
   if (!ready) {
     // Nothing was recorded: no folder that looks like a session.
     if (folder_) (void)remove_session_folder(std::move(*folder_));
-    if (auto back = earlier_.put_back(); !back) say(back.error().message);
     disk_.reset();
     streams_.reset();
     marker_.reset();

@@ -48,7 +48,7 @@ void Recording::cut_short(const Error& error) {
   if (!closed && is_there) say(closed.error().message);
   const std::string stopped =
       fmt::format("{}; recording has stopped{}", error.message,
-                  is_there ? ", what came before is in " + options_.folder : "");
+                  is_there ? ", what came before is in " + folder_->path() : "");
   if (command_ && !command_->reap()) {
     say(stopped + "; the command goes on");
   } else {
@@ -258,7 +258,6 @@ Result<void> Recording::close_session() {
   // First of all the reserve: what follows must have room on a full disk.
   (void)folder_->remove("raw/reserve");
   const auto present = check_presence(*folder_);
-  if (auto removed = earlier_.remove_older(); !removed) say("warning: " + removed.error().message);
   if (!present) return present;
   // Both are better than nothing where the disk is nearly full.
   for (const auto& [name, text] : texts()) (void)folder_->replace(name, text, 0600, Durable::kYes);
@@ -268,8 +267,10 @@ Result<void> Recording::close_session() {
   lock_.reset();
   if (!finished) {
     return fail("{}; the pages are in {}/raw; once there is room: trapline record --finish {}",
-                finished.error().message, options_.folder, shell_text({options_.folder}));
+                finished.error().message, folder_->path(), shell_text({folder_->path()}));
   }
+  if (auto moved = earlier_.make_way(*folder_); !moved)
+    say(fmt::format("warning: {}; the recording is {}", moved.error().message, folder_->path()));
   return wrote;
 }
 

@@ -65,7 +65,7 @@ class Recording {
   Session session_;
   std::optional<Folder> folder_;      // the session's
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
-  EarlierSessions earlier_;           // of its name
+  EarlierSession earlier_;            // of its name
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // until the streams have it
   std::optional<PageStreams> streams_;

@@ -116,7 +116,8 @@ Result<Target> look_at_target(const RecordOptions& options) {
 }
 
 Result<QemuAdditions> complete_command(const RecordOptions& options, const Target& target,
-                                       const std::string& marker, const Instance& instance) {
+                                       const std::string& marker, const Instance& instance,
+                                       const std::string& folder) {
   if (!target.qemu) return QemuAdditions{options.command, {}, {}};
   QemuWishes wishes;
   wishes.events = options.qemu_events;
@@ -132,7 +133,7 @@ Result<QemuAdditions> complete_command(const RecordOptions& options, const Targe
       if (!plugin) return tl::unexpected(std::move(plugin).error());
       wishes.plugin = std::move(*plugin);
     }
-    wishes.plugin_out = (fs::absolute(options.folder, error) / "uftrace.data").lexically_normal();
+    wishes.plugin_out = (fs::absolute(folder, error) / "uftrace.data").lexically_normal();
     wishes.symbols = target.symbols;
   }
   return complete_qemu(options.command, target.facts, wishes);

@@ -23,11 +23,13 @@ struct Target {
 // Errors: no such program, user, process, symbol file; options that do not go together.
 [[nodiscard]] Result<Target> look_at_target(const RecordOptions& options);
 
-// The command line to run, completed where it is a QEMU; `marker` is what -D is to name.
+// The command line to run, completed where it is a QEMU; `marker` is what -D is to name, `folder`
+// the session's.
 [[nodiscard]] Result<QemuAdditions> complete_command(const RecordOptions& options,
                                                      const Target& target,
                                                      const std::string& marker,
-                                                     const Instance& instance);
+                                                     const Instance& instance,
+                                                     const std::string& folder);
 
 // Copies what readers want beside the recording: symbols/, trace-events-all.
 void copy_companions(const Folder& session, const RecordOptions& options, const Target& target);

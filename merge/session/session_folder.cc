@@ -1,6 +1,6 @@
 #include "merge/session/session_folder.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/file.h>
@@ -14,13 +14,11 @@
 
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/session/session_json.h"
 
 namespace trapline {
 namespace {
 
 constexpr const char* kElsewhere = "choose another folder with -o";
-constexpr std::size_t kMostName = 240;  // NAME.old.4194304.99 is a name, too
 
 std::optional<std::uint32_t> number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -78,11 +76,12 @@ Result<void> check_owner(const Folder& folder) {
 }
 
 // The folder that is there, if there is one.
-Result<std::optional<Folder>> open_own(const Above& above) {
-  if (above.name != ".") {
-    const auto status = above.folder.look_at(above.name);
+Result<std::optional<Folder>> open_own(const Folder& parent, const std::string& name,
+                                       const std::optional<Identity>& owner) {
+  if (name != ".") {
+    const auto status = parent.look_at(name);
     if (!status) return std::nullopt;
-    const std::string path = above.folder.path_of(above.name);
+    const std::string path = parent.path_of(name);
     if (S_ISLNK(status->st_mode)) {
       return fail(ErrorKind::kUsage, "{} is a link; name the folder that it leads to", path);
     }
@@ -90,15 +89,15 @@ Result<std::optional<Folder>> open_own(const Above& above) {
       return fail(ErrorKind::kUsage, "{} exists but is not a folder; {}", path, kElsewhere);
     }
   }
-  auto folder = above.name == "." ? above.folder.again() : above.folder.open_folder(above.name);
+  auto folder = name == "." ? parent.again() : parent.open_folder(name);
   if (!folder) return tl::unexpected(std::move(folder).error());
-  folder->set_identity(above.owner);
+  folder->set_identity(owner);
   if (auto checked = check_owner(*folder); !checked) return tl::unexpected(checked.error());
   return std::move(*folder);
 }
 
-Result<Folder> make_own(const Above& above) {
-  auto folder = above.folder.make_folder(above.name, 0700);
+Result<Folder> make_own(const Above& above, const std::string& name) {
+  auto folder = above.folder.make_folder(name, 0700);
   if (!folder) return folder;
   const bool is_his = above.folder.identity().has_value() == above.owner.has_value();
   if (!is_his) {
@@ -112,118 +111,75 @@ Result<Folder> make_own(const Above& above) {
 
 bool is_session(const Folder& folder) { return folder.has_file("session.json"); }
 
-// A session of the same owner's beside this one.
-std::optional<Folder> session_beside(const Above& above, const std::string& name) {
-  auto again = above.folder.again();
-  if (!again) return std::nullopt;
-  auto found = open_own({std::move(*again), name, above.owner});
-  if (!found || !*found || !is_session(**found)) return std::nullopt;
-  return std::move(**found);
+// The session that is there, if there is one; an Error where something else is.
+Result<std::optional<Folder>> find_session(const Folder& parent, const std::string& name,
+                                           const std::optional<Identity>& owner) {
+  auto found = open_own(parent, name, owner);
+  if (!found || !*found || is_session(**found)) return found;
+  return fail(ErrorKind::kUsage, "{} exists but is not a Trapline session; {}", (*found)->path(),
+              kElsewhere);
 }
 
-// NAME.old.PID, then NAME.old.PID.2: in a container every recorder has the same number.
-std::string aside_name(const std::string& name, std::int64_t pid, unsigned number) {
-  const std::string first = fmt::format("{}.old.{}", name, pid);
-  return number == 1 ? first : fmt::format("{}.{}", first, number);
+// Does nothing where there is none. An Error where its writer lives.
+Result<void> check_writer(const std::optional<Folder>& session) {
+  if (!session || !session->has_folder("raw")) return {};
+  const auto lock = lock_session(*session);
+  return lock ? Result<void>() : tl::unexpected(lock.error());
 }
 
-std::string free_aside_name(const Above& above) {
-  for (unsigned number = 1;; ++number) {
-    std::string name = aside_name(above.name, ::getpid(), number);
-    if (!above.folder.has(name)) return name;
-  }
+// Removes what a recorder leaves that is killed before its session.json: raw/ alone, empty.
+void remove_begun(const Above& above, const std::string& name) {
+  const auto begun = open_own(above.folder, name, above.owner);
+  if (!begun || !*begun || !check_writer(*begun)) return;
+  if ((*begun)->names().value_or(std::vector<std::string>()) != std::vector<std::string>{"raw"})
+    return;
+  if ((*begun)->has_folder("raw") && (*begun)->remove("raw")) (void)above.folder.remove(name);
 }
 
-// The sessions that the recorder of this one, killed before its end, was to remove. Their names
-// alone would not tell them from copies that the user made. Whether it lives its lock tells: its
-// number may be another process's by now.
-void add_left_by_writer(const Above& above, const Folder& session, std::vector<std::string>& left) {
-  const auto text = session.read("session.json");
-  const auto facts = text ? parse_session_json(*text) : std::nullopt;
-  if (!facts || facts->closed || facts->recorder_pid <= 0) return;
-  if (session.has_folder("raw") && !lock_session(session)) return;
-  for (unsigned number = 1;; ++number) {
-    std::string name = aside_name(above.name, facts->recorder_pid, number);
-    if (std::find(left.begin(), left.end(), name) != left.end()) continue;
-    if (!session_beside(above, name)) return;
-    left.push_back(std::move(name));
-  }
+// Puts what a killed recorder left in NAME.new in place, or removes it if nothing is recorded in it.
+Result<void> settle_killed(const Above& above, EarlierSession& earlier) {
+  auto killed = find_session(above.folder, above.name + ".new", above.owner);
+  if (!killed) return tl::unexpected(std::move(killed).error());
+  if (!*killed) return {};
+  if (auto dead = check_writer(*killed); !dead) return dead;
+  if ((*killed)->has_file("trace.dat") || (*killed)->has_file("raw/trace.dat"))
+    return earlier.make_way(**killed);
+  return remove_session_folder(std::move(**killed));
 }
 
-// With what the recorders of those were to remove: several may have been killed one after another.
-std::vector<std::string> left_by_writers(const Above& above, const Folder& earlier,
-                                         const std::optional<Folder>& kept) {
-  std::vector<std::string> left;
-  add_left_by_writer(above, earlier, left);
-  if (kept) add_left_by_writer(above, *kept, left);
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    const auto session = session_beside(above, left[i]);
-    if (session) add_left_by_writer(above, *session, left);
-  }
-  return left;
-}
-
-// Makes room for NAME, an earlier session: it becomes NAME.old.
-Result<EarlierSessions> move_aside(const Above& above, const Folder& earlier) {
-  if (!is_session(earlier)) {
-    return fail(ErrorKind::kUsage, "{} exists but is not a Trapline session; {}", earlier.path(),
-                kElsewhere);
-  }
-  if (earlier.has_folder("raw")) {
-    if (auto lock = lock_session(earlier); !lock) return tl::unexpected(lock.error());
-  }
-  auto again = above.folder.again();
-  if (!again) return tl::unexpected(std::move(again).error());
-  Above old{std::move(*again), above.name + ".old", above.owner};
-  auto kept = open_own(old);
-  if (!kept) return tl::unexpected(std::move(kept).error());
-  if (*kept && !is_session(**kept)) {
-    return fail(ErrorKind::kUsage,
-                "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
-                "that name; {}",
-                (*kept)->path(), earlier.path(), kElsewhere);
-  }
-  std::vector<std::string> left = left_by_writers(above, earlier, *kept);
-  std::string older;
-  if (*kept) {
-    older = free_aside_name(above);
-    if (auto moved = above.folder.rename(old.name, older); !moved) {
-      return tl::unexpected(std::move(moved).error());
-    }
-  }
-  if (auto moved = above.folder.rename(above.name, old.name); !moved) {
-    if (!older.empty()) (void)above.folder.rename(older, old.name);
-    return tl::unexpected(std::move(moved).error());
-  }
-  return EarlierSessions(std::move(old.folder), above.name, std::move(older), std::move(left));
-}
-
-Result<Folder> make_session_folder(const Above& above, EarlierSessions& earlier) {
-  auto folder = open_own(above);
+// The folder for a new session: `earlier` is left as it is where there is none.
+Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) {
+  for (const char* suffix : {"", ".new"}) remove_begun(above, above.name + suffix);
+  auto folder = open_own(above.folder, above.name, above.owner);
   if (!folder) return tl::unexpected(std::move(folder).error());
-  if (*folder) {
-    const auto names = (*folder)->names();
-    if (!names) return tl::unexpected(names.error());
-    if (!names->empty()) {
-      if (auto moved = assign(earlier, move_aside(above, **folder)); !moved)
-        return tl::unexpected(std::move(moved).error());
-      folder->reset();
-    }
-  }
-  if (!*folder) {
-    auto made = make_own(above);
-    if (!made) return made;
-    folder->emplace(std::move(*made));
-  } else {
+  const auto names = *folder ? (*folder)->names() : std::vector<std::string>();
+  if (!names) return tl::unexpected(names.error());
+  if (*folder && names->empty()) {
     // Closed first: from then on nobody else puts anything into it.
     if (auto closed = (*folder)->set_mode(0700); !closed) return tl::unexpected(closed.error());
-    const auto names = (*folder)->names();
-    if (!names || !names->empty()) {
+    const auto still = (*folder)->names();
+    if (!still || !still->empty()) {
       return fail("{}: somebody else writes into it; {}", (*folder)->path(), kElsewhere);
     }
+    return std::move(**folder);
   }
-  if (auto raw = (*folder)->make_folder("raw"); !raw) return raw;
-  return std::move(**folder);
+  auto parent = above.folder.again();
+  if (!parent) return tl::unexpected(std::move(parent).error());
+  EarlierSession there(std::move(*parent), above.name, above.owner);
+  for (const char* suffix : {"", ".old"}) {
+    const auto session = find_session(above.folder, above.name + suffix, above.owner);
+    if (!session) return tl::unexpected(session.error());
+    if (auto dead = check_writer(*session); !dead) return tl::unexpected(dead.error());
+  }
+  if (above.name == ".") {
+    return fail(ErrorKind::kUsage, "{} holds an earlier session; {}", (*folder)->path(),
+                kElsewhere);
+  }
+  if (auto settled = settle_killed(above, there); !settled)
+    return tl::unexpected(std::move(settled).error());
+  if (!above.folder.has(above.name)) return make_own(above, above.name);
+  earlier = std::move(there);
+  return make_own(above, above.name + ".new");
 }
 
 // With all that is in it; what cannot be looked at does not count.
@@ -241,16 +197,13 @@ std::uint64_t size_on_disk(const Folder& folder, const std::string& name, unsign
 }
 
 Result<NewSession> make_locked(const Above& above) {
-  if (above.name.size() > kMostName) {
-    return fail(ErrorKind::kUsage, "{}: its name has {} bytes, of at most {}; {}",
-                above.folder.path_of(above.name), above.name.size(), kMostName, kElsewhere);
-  }
-  EarlierSessions earlier;
+  EarlierSession earlier;
   auto folder = make_session_folder(above, earlier);
-  auto lock = folder ? lock_session(*folder) : tl::unexpected(folder.error());
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  const auto raw = folder->make_folder("raw");
+  auto lock = raw ? lock_session(*folder) : tl::unexpected(raw.error());
   if (lock) return NewSession{std::move(*folder), std::move(*lock), std::move(earlier)};
-  if (folder) (void)remove_session_folder(std::move(*folder));
-  (void)earlier.put_back();
+  (void)remove_session_folder(std::move(*folder));
   return tl::unexpected(std::move(lock).error());
 }
 
@@ -276,67 +229,57 @@ std::string user_text(uid_t uid) {
 Result<Folder> open_own_folder(const std::string& path) {
   const auto above = open_above(path);
   if (!above) return tl::unexpected(above.error());
-  auto folder = open_own(*above);
+  auto folder = open_own(above->folder, above->name, above->owner);
   if (!folder) return tl::unexpected(std::move(folder).error());
   if (*folder) return std::move(**folder);
-  return make_own(*above);
+  return make_own(*above, above->name);
 }
 
-std::string EarlierSessions::text() const {
+std::string EarlierSession::text() const {
   if (!parent_) return {};
-  std::string text = fmt::format("the earlier {} is now {}.old{}", parent_->path_of(name_), name_,
-                                 older_.empty() ? "" : "; the one before it is removed at the end");
-  for (const std::string& left : left_) {
-    text += fmt::format("; {}, which a killed recorder left, is removed at the end", left);
-  }
-  return text;
+  return fmt::format(
+      "the earlier {} becomes {}.old when this recording, {}.new until then, is "
+      "complete",
+      parent_->path_of(name_), name_, name_);
 }
 
-Result<void> EarlierSessions::remove(const std::string& name) {
-  auto removed = parent_->remove_tree(name);
-  const auto owner = parent_->identity();
-  if (removed || !owner) return removed;
-  // The folder that --user's plugin wrote is neither root's nor the owner's.
-  parent_->set_identity(std::nullopt);
-  removed = parent_->remove_tree(name);
-  parent_->set_identity(owner);
-  return removed;
-}
-
-std::string EarlierSessions::make_room() {
-  std::vector<std::string> names = left_;
-  if (!older_.empty()) names.push_back(older_);
+std::string EarlierSession::make_room() {
   struct statvfs disk {};
-  if (!parent_ || names.empty() || ::fstatvfs(parent_->fd(), &disk) != 0) return {};
+  if (!parent_ || ::fstatvfs(parent_->fd(), &disk) != 0) return {};
   if (disk.f_blocks == 0) return {};  // a file system without a limit, or one that tells none
   const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  std::uint64_t size = 0;
-  for (const std::string& name : names) size += size_on_disk(*parent_, name);
+  const std::uint64_t size = size_on_disk(*parent_, name_ + ".old");
   if (free >= size) return {};
-  if (auto removed = remove_older(); !removed) return "warning: " + removed.error().message;
+  if (auto removed = remove_old(); !removed) return "warning: " + removed.error().message;
   return fmt::format(
-      "removed {} now and not at the end: {:.1f} MiB, on a disk with only {:.1f} free",
-      fmt::join(names, ", "), static_cast<double>(size) / kMib, static_cast<double>(free) / kMib);
+      "removed {}.old now and not at the end: {:.1f} MiB, on a disk with only {:.1f} free", name_,
+      static_cast<double>(size) / kMib, static_cast<double>(free) / kMib);
 }
 
-Result<void> EarlierSessions::remove_older() {
-  std::vector<std::string> names = std::exchange(left_, {});
-  if (!older_.empty()) names.push_back(std::exchange(older_, {}));
-  Result<void> all;
-  // The last first: of NAME.old.PID and NAME.old.PID.2 a kill leaves the one that is looked for.
-  for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    if (auto removed = remove(*name); !removed) all = std::move(removed);
-  }
-  return all;
+Result<void> EarlierSession::remove_old() {
+  auto old = find_session(*parent_, name_ + ".old", owner_);
+  if (!old) return tl::unexpected(std::move(old).error());
+  return *old ? remove_session_folder(std::move(**old)) : Result<void>();
 }
 
-Result<void> EarlierSessions::put_back() {
+Result<void> EarlierSession::make_way(Folder& session) {
   if (!parent_) return {};
-  const Folder parent = std::move(*parent_);
-  parent_.reset();
-  auto moved = parent.rename(name_ + ".old", name_);
-  if (moved && !older_.empty()) moved = parent.rename(older_, name_ + ".old");
-  return moved;
+  const std::string made = name_ + ".new";
+  const auto there = parent_->look_at(made);
+  if (!there || there->st_ino != session.status().st_ino) {
+    return fail("{} was moved while trapline recorded into it", session.path());
+  }
+  // A kill between any two of these leaves what settle_killed() can go on with.
+  if (parent_->has(name_)) {
+    if (auto removed = remove_old(); !removed) return removed;
+    if (auto moved = parent_->rename(name_, name_ + ".old"); !moved) return moved;
+  }
+  if (auto moved = parent_->rename(made, name_); !moved) return moved;
+  (void)parent_->sync();  // best effort: it may be unreadable
+  // Under its new path.
+  auto moved = open_own(*parent_, name_, owner_);
+  if (moved && *moved && (*moved)->status().st_ino == there->st_ino) session = std::move(**moved);
+  return {};
 }
 
 Result<NewSession> make_session(const std::string& path) {
@@ -364,10 +307,18 @@ Result<Folder> open_session_folder(const std::string& path) {
 }
 
 Result<void> remove_session_folder(Folder session) {
-  auto cleared = session.clear();
+  // Its session.json goes last: what a kill leaves is a session still.
+  const auto remove_all = [&session]() -> Result<void> {
+    for (const std::string& name : session.names().value_or(std::vector<std::string>())) {
+      if (name == "session.json") continue;
+      if (auto removed = session.remove_tree(name); !removed) return removed;
+    }
+    return session.clear();
+  };
+  auto cleared = remove_all();
   if (!cleared && session.identity()) {  // the folder of --user is neither root's nor the owner's
     session.set_identity(std::nullopt);
-    cleared = session.clear();
+    cleared = remove_all();
   }
   if (!cleared) return cleared;
   const auto above = open_above(session.path());

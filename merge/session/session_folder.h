@@ -25,45 +25,43 @@ namespace trapline {
 // else's, or a link.
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
 
-// The sessions that made room for a new one: NAME is now NAME.old, and what was NAME.old, the older
-// one, is NAME.old.PID (where that is taken NAME.old.PID.2, …) until remove_older(), so that all of
-// them can be put back.
-// What the killed recorders of these sessions left under such a name goes then, too.
-class EarlierSessions {
+// The earlier session of a new one's name, which stays in place until the new one is complete.
+//
+//   recording   NAME.new: the new one   NAME: the earlier one   NAME.old: the one before it
+//   complete                            NAME: the new one       NAME.old: the earlier one
+//
+// A killed recorder leaves NAME.new; the next one first puts that in place.
+class EarlierSession {
  public:
-  EarlierSessions() = default;
-  EarlierSessions(Folder parent, std::string name, std::string older, std::vector<std::string> left)
-      : parent_(std::move(parent)),
-        name_(std::move(name)),
-        older_(std::move(older)),
-        left_(std::move(left)) {}
+  EarlierSession() = default;
+  EarlierSession(Folder parent, std::string name, std::optional<Identity> owner)
+      : parent_(std::move(parent)), name_(std::move(name)), owner_(std::move(owner)) {}
 
-  // "the earlier run is now run.old; …", for the user; empty: there was none.
+  // Returns what happens to it, for the user; empty: there is none.
   [[nodiscard]] std::string text() const;
-  // Removes at once what would go at the end, where the disk has less room than that takes: the new
-  // session is as large as it, as far as anybody knows. What was done, for the user.
+  // Removes NAME.old at once where the disk has less room than that takes: the new session is as
+  // large as it, as far as anybody knows. Returns what was done, for the user.
   [[nodiscard]] std::string make_room();
-  // Does nothing where there is none.
-  [[nodiscard]] Result<void> remove_older();
-  // NAME must be gone, or an empty folder.
-  [[nodiscard]] Result<void> put_back();
+  // Puts the new session, which is complete, in place; does nothing where it was made there. After
+  // an Error each session is still under one of the three names.
+  [[nodiscard]] Result<void> make_way(Folder& session);
 
  private:
-  [[nodiscard]] Result<void> remove(const std::string& name);
+  [[nodiscard]] Result<void> remove_old();
 
   std::optional<Folder> parent_;
-  std::string name_, older_;  // older_: empty: none
-  std::vector<std::string> left_;
+  std::string name_;
+  std::optional<Identity> owner_;
 };
 
 // A new session's folder with its raw/, and the lock that its writer holds as long as it lives.
 struct NewSession {
   Folder folder;
   UniqueFd lock;
-  EarlierSessions earlier;  // whoever removes `folder` puts them back
+  EarlierSession earlier;
 };
-// An earlier session of that name becomes NAME.old. A folder that holds anything else is refused.
-// Where there is no new session all is as it was.
+// Makes it at NAME, where that is free or an empty folder, or at NAME.new beside an earlier session.
+// A folder that holds anything else is refused.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
 // The same below a folder of its owner's.
 [[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);
@@ -71,7 +69,7 @@ struct NewSession {
 // The folder of a session that is there, to write into it. Root acts as the owner of the folder.
 [[nodiscard]] Result<Folder> open_session_folder(const std::string& path);
 
-// Removes it with all that is in it: nothing was recorded.
+// Removes it with all that is in it.
 [[nodiscard]] Result<void> remove_session_folder(Folder session);
 
 // The lock of a session that is there; an Error when its writer holds it.

@@ -8,7 +8,6 @@ A case is a folder with `cmd` (one line: trapline … [< FILE], run from the top
 stderr always. --update writes what is printed now: look at the difference before you commit it.
 """
 import difflib
-import os
 import pathlib
 import shlex
 import subprocess
@@ -26,7 +25,7 @@ def printed(trapline, case):
         given = (top / words.pop()).read_bytes()
         words.pop()
     run = subprocess.run([trapline, *words[1:]], cwd=top, capture_output=True, input=given, timeout=200,
-                         check=False, env={**os.environ, "TRAPLINE_CONFIG": ""})
+                         check=False)
     text = run.stdout.decode()
     if run.returncode:
         text += f"exit status {run.returncode}\n"

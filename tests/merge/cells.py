@@ -22,7 +22,7 @@ failed = []
 
 
 def report(trapline, words, columns=None):
-    environment = {**os.environ, "TRAPLINE_CONFIG": "", **({"COLUMNS": str(columns)} if columns else {})}
+    environment = {**os.environ, **({"COLUMNS": str(columns)} if columns else {})}
     if not columns:
         environment.pop("COLUMNS", None)
     done = subprocess.run([trapline, "report", *words], capture_output=True, text=True, check=False, env=environment)
@@ -30,7 +30,7 @@ def report(trapline, words, columns=None):
 
 
 def narrow_lines(trapline, words, columns, folder):
-    environment = {**os.environ, "TRAPLINE_CONFIG": "", "COLUMNS": str(columns)}
+    environment = {**os.environ, "COLUMNS": str(columns)}
     done = subprocess.run([trapline, *words], capture_output=True, text=True, check=False, env=environment, cwd=folder)
     return done.stdout.split("\n")
 

@@ -22,7 +22,7 @@ MISSING = "no such name"
 
 def run(*words):
     return subprocess.run([TRAPLINE, *map(str, words)], capture_output=True, text=True, check=False,
-                          env={"PATH": "/usr/bin:/bin", "TRAPLINE_CONFIG": ""})
+                          env={"PATH": "/usr/bin:/bin"})
 
 
 def report(*words):

@@ -116,7 +116,7 @@ def without(recording, event, folder):
 
 def printed(trapline, command, recording):
     run = subprocess.run([trapline, command[0], recording, *command[1:]], capture_output=True, text=True,
-                         check=False, env={"TRAPLINE_CONFIG": "", "PATH": "/usr/bin:/bin"})
+                         check=False, env={"PATH": "/usr/bin:/bin"})
     return run.stdout
 
 

@@ -873,7 +873,7 @@ def run(trapline, words, folder, seconds):
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
-        os.execve(trapline, [trapline, *words], {**os.environ, "TRAPLINE_CONFIG": ""})
+        os.execve(trapline, [trapline, *words], os.environ)
     _, status, usage = os.wait4(child, 0)
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss, os.waitstatus_to_exitcode(status)
 
@@ -912,7 +912,7 @@ def cpu_of(pid):
 
 def deafness(trapline, words, seconds):
     """CPU seconds from a SIGTERM, sent after so much of them, to the end; 0 where it ended before."""
-    child = os.posix_spawn(trapline, [trapline, *words], {**os.environ, "TRAPLINE_CONFIG": ""},
+    child = os.posix_spawn(trapline, [trapline, *words], os.environ,
                            file_actions=[(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0)
                                          for fd in (1, 2)])
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

@@ -34,7 +34,7 @@ LIBRARIES = {
     "CLI11": r"CLI/|CLI11::", "nlohmann/json": r"nlohmann", "libtraceevent": r"event-parse\.h|trace-seq\.h|.*::traceevent",
     "libtracecmd": r"trace-cmd\.h|.*::tracecmd", "zlib": r"zlib\.h|ZLIB::ZLIB", "zstd": r"zstd\.h|.*::zstd", "protozero": r"protozero/",
     "libelf": r"gelf\.h|libelf\.h|.*::elf$", "libdw": r"elfutils/|dwarf\.h|.*::dw$",
-    "ncurses": r"curses\.h|.*::ncursesw", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "toml++": r"toml\+\+/", "libtracefs": r"tracefs\.h|.*::tracefs",
+    "ncurses": r"curses\.h|.*::ncursesw", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
 }
 # What is longer than the limits says why in
 # a comment: "More than 400 lines: ...", "More than 150 lines: ...", "More than 60 lines: ..." (a function).

@@ -2,6 +2,5 @@
 # The examples in the documents print what trapline prints.
 set -euo pipefail
 cd "$TRAPLINE_SOURCE_DIR"
-export TRAPLINE_CONFIG=
 exec python3 tests/system/doc_examples.py "$TRAPLINE_BINARY_DIR/merge/trapline" README.md docs/*.md \
   docs/*/*.md

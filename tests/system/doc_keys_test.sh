@@ -2,5 +2,4 @@
 # The documents of formats have every key that the commands print.
 set -euo pipefail
 cd "$TRAPLINE_SOURCE_DIR"
-export TRAPLINE_CONFIG=
 exec python3 tests/system/doc_keys.py . "$TRAPLINE_BINARY_DIR/merge/trapline"

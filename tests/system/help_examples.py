@@ -154,7 +154,7 @@ def main() -> None:
         if what == "recording":
             shutil.rmtree(folder / "run")  # record makes it
         environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
-        environment |= {"PATH": f"{folder}/bin:{Path(trapline).parent}:{os.environ['PATH']}", "TRAPLINE_CONFIG": ""}
+        environment |= {"PATH": f"{folder}/bin:{Path(trapline).parent}:{os.environ['PATH']}"}
         with subprocess.Popen(["sleep", "1000"]) as alive, contextlib.ExitStack() as ending:
             ending.callback(alive.kill)
             if what == "documents":

@@ -5,7 +5,7 @@ usage: kills.py BUILD-FOLDER [--kills N] [--seed N] [--folder DIR]
 
 Each recorder records a load, and is killed (SIGKILL) at a moment between its start and a while after the end
 of its recording; then trapline info reads the session, trapline record --finish makes a trace.dat of it, and
-info tells the same events. Of what was recorded two seconds before the kill nothing is missing, and a second
+info tells the same events. An earlier session of the name, which every second recorder finds, is still there. Of what was recorded two seconds before the kill nothing is missing, and a second
 after it no instance of the recorder records: in one of three kills, where a machine stalls. Needs root and tracefs.
 """
 import argparse
@@ -65,8 +65,11 @@ def recording_of(pid: int) -> list[Path]:
 
 def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: Counter) -> None:
     trapline, session = options.build / "merge/trapline", work / "run"
-    for old in (session, work / "run.old"):
+    for old in (session, work / "run.old", work / "run.new"):
         shutil.rmtree(old, ignore_errors=True)
+    replaces = chance.random() < 0.5
+    if replaces:
+        shutil.copytree(work / "earlier", session)
     seconds = chance.choice([1, 1, 5])  # most kills at the start and the end
     load = subprocess.Popen([options.build / "tests/bench/record/bench_record_load", "10000", str(seconds)],
                             stdout=subprocess.DEVNULL)
@@ -85,6 +88,12 @@ def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: 
         raise Late(f"{left} records a second after its recorder's death")
     counts["with an instance left"] += bool(instances_of(recorder.pid))
     load.wait()
+    if replaces:
+        [earlier] = [name for name in ("run", "run.old") if (work / name / "which").exists()]
+        assert events_of(trapline, work / earlier)[0] == 0, f"the earlier session, {earlier}, is damaged"
+        if earlier == "run" or not session.exists():
+            session = work / "run.new"
+        counts["beside an earlier session" if earlier == "run" else "in place of an earlier one"] += 1
     closed = False
     if (session / "session.json").exists():
         closed = json.loads((session / "session.json").read_text())["closed"]
@@ -134,6 +143,10 @@ def main() -> None:
     options.build = options.build.resolve()
     chance, counts = random.Random(options.seed), Counter()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        earlier = Path(name) / "earlier"
+        subprocess.run([options.build / "merge/trapline", "record", "-o", earlier, "--no-kvm", "--events", "raw_syscalls",
+                        "--", "true"], check=True, capture_output=True)
+        (earlier / "which").touch()
         for number in range(options.kills):
             try:
                 one_of_three(options, Path(name), chance, counts)

@@ -5,7 +5,6 @@
 : "${TRAPLINE_SOURCE_DIR:?}" "${TRAPLINE_BINARY_DIR:?}"
 scripts=$TRAPLINE_SOURCE_DIR/scripts
 work=$(mktemp -d)
-export TRAPLINE_CONFIG=  # the defaults of whoever runs the tests are left out
 trap 'end_jobs; rm -rf -- "$work"' EXIT
 
 # A test that fails leaves no recorder, and no load, to those after it.

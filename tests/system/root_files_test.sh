@@ -50,7 +50,7 @@ files_swapped_in_the_session_stay_roots() {
   [ -x "$python" ] || skip "needs $python"
   cp "$here/swap_race.py" "$work"
   while [ $SECONDS -lt $end ]; do
-    rm -rf "$home/run" "$home/run.old"
+    rm -rf "$home/run" "$home/run.old" "$home/run.new"
     start run
     "${attacker[@]}" "$python" "$work/swap_race.py" run "$victim" >"$work/swaps" &
     swapper=$!
@@ -128,7 +128,7 @@ links_at_outputs_lead_nowhere() {
   as_process "ln -s '$victim/f1' page.html" report "$recording" --format html --force -o page.html
   as_process "ln -s '$victim/f2' lanes.html" timeline "$recording" --around max --format html --force -o lanes.html
   as_process "ln -s '$victim/f3' diff.html" diff "$recording" "$recording" --format html --force -o diff.html
-  as_process "ln -s '$victim/f4' view.html" view "$recording" --no-open --force -o view.html
+  as_process "ln -s '$victim/f4' view.html" report "$recording" --open --force -o view.html
   as_process "ln -s '$victim/f5' doctor" doctor --force -o doctor
   for form in perfetto folded csv; do
     as_process "ln -s '$victim/f6' $form.\$pid.part" export --format "$form" "$recording" -o "$form"

@@ -119,6 +119,7 @@ TEST(SaveTest, ASaveThatFailsCostsNoEarlierSession) {
     ASSERT_TRUE(made) << made.error().message;
     ASSERT_TRUE(made->folder.replace("session.json", "{}"));
     ASSERT_TRUE(made->folder.replace("which", which));
+    ASSERT_TRUE(made->earlier.make_way(made->folder));
   }
   // Nothing was fetched: there is nothing to save.
   auto source = *LiveSource::open(

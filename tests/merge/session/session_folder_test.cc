@@ -1,12 +1,10 @@
 #include "merge/session/session_folder.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,7 +28,13 @@ class SessionFolderTest : public ::testing::Test {
     EXPECT_TRUE(made->folder.replace("which", which));
     return std::move(*made);
   }
-  void record(const std::string& which) { EXPECT_TRUE(begin(which).earlier.remove_older()); }
+  void record(const std::string& which) {
+    NewSession made = begin(which);
+    EXPECT_TRUE(made.earlier.make_way(made.folder));
+  }
+  void kill_recorder_of(const std::string& which) {
+    EXPECT_TRUE(begin(which).folder.replace("raw/trace.dat", "pages"));
+  }
 
   // "run.old: a, run: b", in this order.
   [[nodiscard]] std::string sessions() const {
@@ -48,16 +52,18 @@ class SessionFolderTest : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(SessionFolderTest, TheEarlierOneIsKeptAndTheOneBeforeGoesAtTheEnd) {
+TEST_F(SessionFolderTest, EarlierOnesStayUntilTheNewOneIsComplete) {
   record("a");
   record("b");
   EXPECT_EQ(sessions(), "run.old: a, run: b");
   NewSession third = begin("c");
-  EXPECT_NE(sessions().find(": a"), std::string::npos) << "it went before the end";
-  EXPECT_EQ(third.earlier.text(),
-            "the earlier " + run() + " is now run.old; the one before it is removed at the end");
-  ASSERT_TRUE(third.earlier.remove_older());
+  EXPECT_EQ(sessions(), "run.new: c, run.old: a, run: b");
+  EXPECT_EQ(third.earlier.text(), "the earlier " + run() +
+                                      " becomes run.old when this recording, run.new until then, "
+                                      "is complete");
+  ASSERT_TRUE(third.earlier.make_way(third.folder));
   EXPECT_EQ(sessions(), "run.old: b, run: c");
+  EXPECT_EQ(third.folder.path(), run());
 }
 
 TEST_F(SessionFolderTest, ANewOneThatComesToNothingCostsNoEarlierOne) {
@@ -65,96 +71,81 @@ TEST_F(SessionFolderTest, ANewOneThatComesToNothingCostsNoEarlierOne) {
   record("b");
   NewSession third = begin("c");
   ASSERT_TRUE(remove_session_folder(std::move(third.folder)));
-  ASSERT_TRUE(third.earlier.put_back());
   EXPECT_EQ(sessions(), "run.old: a, run: b");
-  EXPECT_EQ(third.earlier.text(), "") << "it is told as moved";
 }
 
-TEST_F(SessionFolderTest, WhatAKilledRecorderWasToRemoveGoesAtTheEndOfTheNext) {
-  const pid_t dead = ::fork();
-  if (dead == 0) ::_exit(0);
-  ASSERT_EQ(::waitpid(dead, nullptr, 0), dead);
-  const std::string left = fmt::format("run.old.{}", dead);
-  const auto killed = [&](const std::string& which, const char* closed) {
-    const NewSession session = begin(which);
-    fs::rename(fmt::format("{}.old.{}", run(), ::getpid()), folder_.path() + "/" + left);
-    EXPECT_TRUE(session.folder.replace(
-        "session.json",
-        fmt::format(R"({{"closed": {}, "recorder": {{"pid": {}}}}})", closed, dead)));
-  };
+TEST_F(SessionFolderTest, WhatAKilledRecorderLeftIsPutInPlaceByTheNext) {
   record("a");
   record("b");
-  killed("c", "false");
+  kill_recorder_of("c");
+  EXPECT_EQ(sessions(), "run.new: c, run.old: a, run: b");
   NewSession next = begin("d");
-  EXPECT_NE(sessions().find(left + ": a"), std::string::npos) << "it went before the end";
-  EXPECT_NE(next.earlier.text().find(left + ", which a killed recorder left"), std::string::npos);
-  ASSERT_TRUE(next.earlier.remove_older());
+  EXPECT_EQ(sessions(), "run.new: d, run.old: b, run: c");
+  ASSERT_TRUE(next.earlier.make_way(next.folder));
   EXPECT_EQ(sessions(), "run.old: c, run: d");
-  // Under the name of a recorder that came to its end it is somebody else's.
-  next.lock.reset();
-  killed("e", "true");
-  NewSession last = begin("f");
-  EXPECT_EQ(last.earlier.text().find(left), std::string::npos);
 }
 
-// In a container every recorder may be process 1.
-TEST_F(SessionFolderTest, AKilledRecorderOfTheSameNumberDoesNotBlockTheNext) {
-  const std::string unfinished =
-      fmt::format(R"({{"closed": false, "recorder": {{"pid": {}}}}})", ::getpid());
+TEST_F(SessionFolderTest, AKilledRecorderThatRecordedNothingCostsNoEarlierOne) {
   record("a");
   record("b");
-  for (const char* which : {"c", "d"}) {
-    const auto killed = make_session(run());
-    ASSERT_TRUE(killed) << killed.error().message;
-    EXPECT_TRUE(killed->folder.replace("session.json", unfinished));
-    EXPECT_TRUE(killed->folder.replace("which", which));
-  }
-  const std::string left = fmt::format("run.old.{}", ::getpid());
-  EXPECT_EQ(sessions(), left + ".2: b, " + left + ": a, run.old: c, run: d");
-  NewSession next = begin("e");
-  ASSERT_TRUE(next.earlier.remove_older());
-  EXPECT_EQ(sessions(), "run.old: d, run: e");
+  (void)begin("c");
+  (void)begin("d");
+  EXPECT_EQ(sessions(), "run.new: d, run.old: a, run: b");
 }
 
-TEST_F(SessionFolderTest, WhatRecordersLeaveThatAreKilledOneAfterAnotherGoesAsAWhole) {
-  record("0");
-  record("1");
-  for (const int pid : {11, 12, 13, 14}) {
-    const NewSession killed = begin(std::to_string(pid));
-    fs::rename(fmt::format("{}.old.{}", run(), ::getpid()), fmt::format("{}.old.{}", run(), pid));
-    EXPECT_TRUE(killed.folder.replace(
-        "session.json", fmt::format(R"({{"closed": false, "recorder": {{"pid": {}}}}})", pid)));
+// The steps of make_way(): NAME.old is emptied, removed, taken by NAME; NAME is taken by NAME.new.
+TEST_F(SessionFolderTest, AKillAtAnyStepOfTheMoveLosesNoSession) {
+  const std::string old = run() + ".old";
+  const std::vector<std::function<void()>> steps = {[&] { fs::remove(old + "/which"); },
+                                                    [&] { fs::remove_all(old); },
+                                                    [&] {
+                                                      fs::remove_all(old);
+                                                      fs::rename(run(), old);
+                                                    }};
+  for (const auto& kill_after : steps) {
+    record("a");
+    record("b");
+    kill_recorder_of("c");
+    kill_after();
+    const NewSession next = begin("d");
+    EXPECT_EQ(sessions(), "run.new: d, run.old: b, run: c");
   }
-  EXPECT_EQ(sessions(),
-            "run.old.11: 0, run.old.12: 1, run.old.13: 11, run.old.14: 12, run.old: 13, run: 14");
-  NewSession next = begin("15");
-  ASSERT_TRUE(next.earlier.remove_older());
-  EXPECT_EQ(sessions(), "run.old: 14, run: 15");
 }
 
-TEST_F(SessionFolderTest, ANameThatIsTooLongForAnEarlierOneIsRefusedAtOnce) {
-  EXPECT_TRUE(make_session(folder_ / std::string(240, 'x')));
-  const auto refused = make_session(folder_ / std::string(241, 'x'));
+TEST_F(SessionFolderTest, ARecorderThatIsKilledAtOnceDoesNotBlockTheNext) {
+  fs::create_directories(run() + "/raw");
+  record("a");
+  fs::create_directories(run() + ".new/raw");
+  record("b");
+  EXPECT_EQ(sessions(), "run.old: a, run: b");
+}
+
+TEST_F(SessionFolderTest, ASessionThatIsBeingWrittenIsRefused) {
+  record("a");
+  const NewSession second = begin("b");
+  const auto refused = make_session(run());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
-  EXPECT_NE(refused.error().message.find("its name has 241 bytes, of at most 240"),
-            std::string::npos);
+  EXPECT_NE(refused.error().message.find("still writing this session"), std::string::npos);
+  EXPECT_EQ(sessions(), "run.new: b, run: a");
 }
 
 TEST_F(SessionFolderTest, AFirstOneHasNoEarlierOne) {
   NewSession first = begin("a");
+  EXPECT_EQ(sessions(), "run: a");
   EXPECT_EQ(first.earlier.text(), "");
-  EXPECT_TRUE(first.earlier.remove_older());
-  EXPECT_TRUE(first.earlier.put_back());
+  EXPECT_TRUE(first.earlier.make_way(first.folder));
   EXPECT_EQ(sessions(), "run: a");
 }
 
 TEST_F(SessionFolderTest, WhatIsNoSessionIsLeftWhereItIs) {
   record("a");
-  fs::create_directory(run() + ".old");
-  fs::create_directory(run() + ".old/mine");
-  EXPECT_FALSE(make_session(run()));
-  EXPECT_EQ(sessions(), "run.old: -, run: a");
+  for (const char* name : {".old", ".new"}) {
+    fs::create_directories(run() + name + "/raw/mine");
+    EXPECT_FALSE(make_session(run())) << name;
+    EXPECT_TRUE(fs::exists(run() + name + "/raw/mine"));
+    fs::remove_all(run() + name);
+  }
+  EXPECT_EQ(sessions(), "run: a");
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// A page in the user's browser, of `trapline report --open`.
+#pragma once
+
+#include <string>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline::cli {
+
+// Writes a file of its own in TMPDIR that no other user can read, and returns its name. The file
+// stays, for the browser to read.
+[[nodiscard]] Result<std::string> write_temporary(const std::string& text);
+// Starts the desktop's own program for pages, without a shell; false where there is none.
+[[nodiscard]] bool open_in_browser(const std::string& path);
+
+}  // namespace trapline::cli

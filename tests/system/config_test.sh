@@ -21,12 +21,12 @@ option_then_environment_then_file_then_built_in() {
   expect_contains <("$trapline" config) "$file does not exist"
   printf '# mine\nbuffer-size = "1M"\n' >"$file"
   expect_setting buffer-size 1M "$file:2"
-  run "$trapline" doctor
+  run "$trapline" doctor -v
   expect_contains "$work/stdout" "buffer: 1024 KiB"
   TRAPLINE_BUFFER_SIZE=2M expect_setting buffer-size 2M TRAPLINE_BUFFER_SIZE
-  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor
+  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor -v
   expect_contains "$work/stdout" "buffer: 2048 KiB"
-  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor --buffer-size 4M
+  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor -v --buffer-size 4M
   expect_contains "$work/stdout" "buffer: 4096 KiB"
   TRAPLINE_CONFIG='' expect_setting buffer-size 8M 'built in'
   printf 'clock = "boot"\n' >"$work/other"

@@ -997,7 +997,7 @@ grep -E '^missing  (/dev/kvm|kvm events): ' before.txt
 command=$(sed -n '/^missing  kvm events/,/^[a-z]/s/^ *command:  *//p' before.txt)
 echo "the doctor's command: $command"
 $command
-./trapline doctor >after.txt || [ $? = 1 ]
+./trapline doctor -v >after.txt || [ $? = 1 ]
 grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
 ./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > $LIMIT" \
   --around 20ms -- ./vm

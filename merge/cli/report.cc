@@ -220,6 +220,8 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
 }
 
 int run_report(ReportArguments& options) {
+  if (auto named = name_recording(options.pass.input.paths); !named)
+    return fail_with(named.error());
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return fail_with(checked.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();

@@ -78,7 +78,7 @@ a_part_without_events_ends_with_2_in_every_command() {
   local command recording option
   # The end of the last is known only when it was read.
   for recording in "$recordings/two-vms.trapline" "$TRAPLINE_SOURCE_DIR"/tests/data/{box/demo-local.dat,perf/kvm-stat.perf.data}; do
-    for command in "${commands[@]}"; do
+    for command in "${commands[@]}" "top --batch" "diff $recording"; do
       case $command in
         info) continue ;;
         timeline | explain) option="--around 99999" ;;

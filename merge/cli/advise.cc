@@ -13,6 +13,7 @@ struct AdviseArguments {
 };
 
 Result<void> run_advise(AdviseArguments& options) {
+  if (auto named = name_recording(options.pass.input.paths); !named) return named;
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto advice = trapline::run_advise(options.pass, ProgressLine().callback());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,13 +10,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/message.h"
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/export/output_file.h"
+#include "merge/record/flight_store.h"
+#include "merge/record/recorder.h"
+#include "merge/record/vm_names.h"
 #include "merge/render/ordered_json.h"
+#include "merge/source/stream_copy.h"
 
 namespace trapline::cli {
 
@@ -39,11 +46,11 @@ int fail_with(const Error& error) {
 
 void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
   const OptionGroup how(command, kHow), seldom = rare ? how.rare() : how;
-  refuse_empty(*command
-                    .add_option("recording", options.paths,
-                                "trace.dat, perf.data, text, uftrace directory, QEMU log, "
-                                "simpletrace file, session folder; - is stdin")
-                    ->required());
+  refuse_empty(*command.add_option(
+      "recording", options.paths,
+      fmt::format("Session, trace.dat, perf.data, text, uftrace folder, QEMU log, simpletrace, - "
+                  "(stdin); else {}",
+                  record::kDefaultFolder)));
   how.add("--symbols", options.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", options.trace_events, "FILE",
@@ -125,6 +132,17 @@ namespace {
 
 bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
 
+// Returns the path of the flight recorder's last snapshot: their names are their times.
+std::string newest_snapshot() {
+  std::error_code none;
+  std::string newest;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(record::kDefaultFlightFolder, none)) {
+    if (entry.is_directory(none)) newest = std::max(newest, entry.path().string());
+  }
+  return newest;
+}
+
 std::size_t stdout_width() {
   constexpr std::uint64_t kLeast = 40;
   const char* columns = std::getenv("COLUMNS");
@@ -164,6 +182,41 @@ TextStyle style_of(const Output& output) {
     style.colours = takes_colours(output.color);
   }
   return style;
+}
+
+Result<void> name_recording(std::vector<std::string>& paths) {
+  if (!paths.empty()) return {};
+  // The user's own command, with the recording where it belongs.
+  const auto with = [](const std::string& recording) {
+    std::vector<std::string> words = record::command_line_of(::getpid());
+    if (words.size() < 2) return recording;
+    words.front() = "trapline";
+    words.insert(words.begin() + 2, recording);
+    return shell_text(words);
+  };
+  struct stat input {};
+  const bool stream =
+      ::fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
+  const bool is_here = is_there(record::kDefaultFolder);
+  if (stream) {
+    return fail(ErrorKind::kUsage, "no recording was given; to read stdin: {}{}",
+                with(std::string(kStandardInput)),
+                is_here ? fmt::format("; to read {}: {}", record::kDefaultFolder,
+                                      with(record::kDefaultFolder))
+                        : "");
+  }
+  if (is_here) {
+    say(fmt::format("no recording was given; reading {}", record::kDefaultFolder));
+    paths.emplace_back(record::kDefaultFolder);
+    return {};
+  }
+  std::string command =
+      is_there(record::kDefaultFlightFolder) ? "trapline snapshot" : "trapline record";
+  for (const std::string& other :
+       {newest_snapshot(), std::string("perf.data"), std::string("trace.dat")})
+    if (is_there(other)) command = with(other);
+  return fail(ErrorKind::kUsage, "no recording was given and {} does not exist here; try: {}",
+              record::kDefaultFolder, command);
 }
 
 Result<void> check(const Output& output, std::span<const std::string> recordings) {

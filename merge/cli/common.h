@@ -74,6 +74,10 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 // What a page of these recordings says of itself.
 [[nodiscard]] PageOptions page_options(const InputOptions& input, const SelectionOptions& which);
 
+// Takes record's default folder where the user named no recording, and says so. An Error (kUsage)
+// where stdin may be the recording, or where that folder does not exist: says what to type.
+[[nodiscard]] Result<void> name_recording(std::vector<std::string>& paths);
+
 // Before the recordings are read for it; an Error where it would replace one of them, or a file
 // without --force.
 [[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);

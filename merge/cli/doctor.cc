@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ostream>
 
 #include "backend_ftrace/base/quoted_text.h"
@@ -23,6 +22,7 @@ struct DoctorArguments {
   std::string qemu, format = "text";
   Output output;
   std::uint64_t buffer_kb = 8192;
+  bool verbose = false;
 };
 
 std::vector<Finding> examine(const DoctorArguments& options) {
@@ -48,8 +48,12 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   return all;
 }
 
-void print_text(const std::vector<Finding>& findings, std::ostream& out, const TextStyle& style) {
+// The verdict, then the gaps; `all`: every finding.
+void print_text(const std::vector<Finding>& findings, bool all, std::ostream& out,
+                const TextStyle& style) {
+  out << record::verdict_of(findings) << (all ? ".\n" : " (-v shows all).\n");
   for (const Finding& finding : findings) {
+    if (!all && finding.level != Level::kMissing) continue;
     const std::string text = finding_text(finding);
     const std::string_view level = record::name_of(finding.level);
     const std::string_view look = finding.level == Level::kMissing   ? kAlarm
@@ -57,11 +61,6 @@ void print_text(const std::vector<Finding>& findings, std::ostream& out, const T
                                                                      : std::string_view();
     out << looking(look, level, style) << text.substr(level.size());
   }
-  const auto count = [&](Level level) {
-    return std::ranges::count(findings, level, &Finding::level);
-  };
-  out << fmt::format("{} ok, {} limited, {} missing\n", count(Level::kOk), count(Level::kLimited),
-                     count(Level::kMissing));
 }
 
 void print_json(const std::vector<Finding>& findings, std::ostream& out) {
@@ -100,6 +99,7 @@ void add_doctor(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
   output.choice("--format", options->format, {"text", "json"}, "json is for programs");
+  rest.flag("-v,--verbose", options->verbose, "Print what is fine or only limited as well");
   rest.add("--qemu", options->qemu, "PROGRAM", "The QEMU to check (default: the first in PATH)");
   rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
             "Size of each CPU's buffer to judge, as in trapline record");
@@ -108,8 +108,9 @@ void add_doctor(CLI::App& app, int& status) {
   command->callback([options, &status] {
     const std::vector<Finding> findings = examine(*options);
     const auto printed = print_to(options->output, [&](std::ostream& out) {
-      options->format == "json" ? print_json(findings, out)
-                                : print_text(findings, out, style_of(options->output));
+      options->format == "json"
+          ? print_json(findings, out)
+          : print_text(findings, options->verbose, out, style_of(options->output));
     });
     status = !printed ? fail_with(printed.error())
                       : (record::worst_of(findings) == Level::kMissing ? 1 : 0);

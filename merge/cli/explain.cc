@@ -23,6 +23,7 @@ Result<void> run_spans(ExplainArguments& options) {
 }
 
 Result<void> run_explain(ExplainArguments& options) {
+  if (auto named = name_recording(options.pass.input.paths); !named) return named;
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   const std::vector<std::string> choosing = options.which.vcpu_and_exit_words();
   if (!options.guest_span.empty() && !choosing.empty()) {

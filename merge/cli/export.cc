@@ -92,6 +92,12 @@ Result<void> complete_export(ExportArguments& options) {
 }
 
 Result<void> run_export(ExportArguments& options) {
+  if (options.how.format.empty()) {
+    return fail(ErrorKind::kUsage,
+                "export: name a format, as in: trapline export run --format perfetto -o "
+                "run.pftrace");
+  }
+  if (auto named = name_recording(options.pass.input.paths); !named) return named;
   if (auto checked = complete_export(options); !checked) return checked;
   ProgressLine progress;
   auto pass = Pass::open(options.pass, progress.callback());
@@ -146,7 +152,6 @@ void add_export(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->pass.input, true);
-  command->get_option("recording")->required(false);
   add_selection(*command, options->which);
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
   output.add("--format", options->how.format, "FORMAT", "The format: see --list");
@@ -157,14 +162,6 @@ void add_export(CLI::App& app, int& status) {
   output.flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();
-    const bool no_recording = options->pass.input.paths.empty();
-    if (no_recording || options->how.format.empty()) {
-      status = fail_with({fmt::format("export: name {}, as in: trapline export run --format "
-                                      "perfetto -o run.pftrace",
-                                      no_recording ? "a recording and a format" : "a format"),
-                          ErrorKind::kUsage});
-      return;
-    }
     if (auto done = run_export(*options); !done) status = fail_with(done.error());
   });
 }

@@ -74,7 +74,8 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   table.print(out, style);
 }
 
-Result<void> print_info(const InfoArguments& options) {
+Result<void> print_info(InfoArguments& options) {
+  if (auto named = name_recording(options.input.paths); !named) return named;
   if (auto checked = check(options.output, options.input.paths); !checked) return checked;
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());

@@ -246,6 +246,8 @@ int run_report(ReportArguments& options) {
       return fail_with({"--open needs --format html", ErrorKind::kUsage});
     options.format = "html";
   }
+  if (auto named = name_recording(options.pass.input.paths); !named)
+    return fail_with(named.error());
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return fail_with(checked.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();

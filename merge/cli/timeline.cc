@@ -58,6 +58,17 @@ Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
   return Interval{from.value_or(TimeSpec{}), to};
 }
 
+// Says that no line was printed. An Error where the user named an interval in which no event lies:
+// a choice of vCPUs or exits may have left out those that do.
+Result<void> nothing_printed(const TimelineArguments& options, const Pass& pass, bool has_events) {
+  const bool named =
+      !options.around.empty() || options.pass.which.from.time || options.pass.which.to.time;
+  if (named && !has_events)
+    return fail(ErrorKind::kUsage, "{}", nothing_in_window(pass.timeline()));
+  say(nothing_in_window(pass.timeline()));
+  return {};
+}
+
 // The interval as a page. Exits that begin in it are drawn where they end soon after it.
 Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
@@ -75,33 +86,34 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
     ProgressLine progress;
     if (auto read = pass.run({&page}, progress.callback()); !read) return read;
   }
+  if (page.empty() && pass.status()) {
+    if (auto none = nothing_printed(options, pass, false); !none) return none;
+  }
   const std::string json = page.json(pass.pipeline());
   auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
-  if (!printed) return printed;
-  if (!pass.status()) return pass.status();
-  if (page.empty()) say(nothing_in_window(pass.timeline()));
-  return {};
+  return printed ? pass.status() : printed;
 }
 
 Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   const TimelineOptions view{interval.from, options.pass.chosen ? &pass.found().chosen : nullptr,
                              style_of(options.output)};
-  std::uint64_t lines = 0;
+  bool has_lines = false, has_events = false;
   Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
     TimelineView view_of(pass.timeline(), view, out);
     pass.look_at({}, interval.to);
     read = pass.run({&view_of}, {}, [&out] { return !out; });
-    lines = view_of.lines();
+    has_lines = view_of.lines() != 0;
+    has_events = view_of.has_events();
   });
   if (!printed) return printed;
   if (!pass.status()) return pass.status();
   if (!read) return read;
-  if (lines == 0) say(nothing_in_window(pass.timeline()));
-  return {};
+  return has_lines ? Result<void>() : nothing_printed(options, pass, has_events);
 }
 
 Result<void> print_timeline(TimelineArguments& options) {
+  if (auto named = name_recording(options.pass.input.paths); !named) return named;
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   if (options.format == "html") {
     if (!options.which.exits.empty()) {

@@ -11,12 +11,15 @@
 #include <optional>
 
 #include "backend_ftrace/clock.h"
+#include "merge/live/no_exit_notice.h"
 #include "merge/live/prometheus.h"
 #include "merge/live/save.h"
 #include "merge/live/screen.h"
 #include "merge/live/watch.h"
 #include "merge/pass/no_exits.h"
+#include "merge/record/doctor.h"
 #include "merge/record/setup.h"
+#include "merge/record/vm_names.h"
 
 namespace trapline::live {
 namespace {
@@ -45,6 +48,16 @@ Result<void> take_over(UniqueFd& signals) {
   return {};
 }
 
+// Gives the reason for an instance of our own alone: KVM's events are switched on in it.
+std::string no_exit_sentence(const TopOptions& options) {
+  constexpr std::string_view kNone = "no VM exit for two intervals", kNext = "trapline doctor";
+  if (!options.input.paths.empty() || !options.instance.empty())
+    return fmt::format("{}; {} checks this host", kNone, kNext);
+  const bool vm_seen = !record::running_vms().empty();
+  return fmt::format("{}: {}; {} checks this host", kNone,
+                     record::why_no_exit(record::look_at_host(""), vm_seen), kNext);
+}
+
 // --batch and --prometheus: as fast as it comes.
 Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   std::optional<PrometheusFile> prometheus;
@@ -53,8 +66,10 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   Result<void> written;
   std::uint64_t frames = 0;
   bool running = true, told = false;
+  NoExitNotice quiet(options.engine.interval_ns, read_clock(ClockId::kMono));
   auto watch = Watch::open(options, [&](Frame&& frame) {
     if (!running) return;
+    (void)quiet.add(frame, read_clock(ClockId::kMono));
     if (prometheus) written = prometheus->add(frame, options.batch, watching->engine());
     if (!written) running = false;
     if (options.to_batch) {
@@ -79,6 +94,8 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
     if (!more) return tl::unexpected(more.error());
+    if (watching->live() != nullptr && quiet.is_due(read_clock(ClockId::kMono)))
+      options.say(no_exit_sentence(options));
     if (running && !watching->has_ended())
       running = wait(signals.get(), *watching, false, *more ? 0 : kTickMs);
   }
@@ -91,7 +108,10 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
 
 class ScreenRun {
  public:
-  ScreenRun(const TopOptions& options, UniqueFd& signals) : options_(options), signals_(signals) {}
+  ScreenRun(const TopOptions& options, UniqueFd& signals)
+      : options_(options),
+        signals_(signals),
+        quiet_(options.engine.interval_ns, read_clock(ClockId::kMono)) {}
 
   Result<void> run() {
     // What is wrong with the recording is told before the terminal changes.
@@ -123,6 +143,7 @@ class ScreenRun {
         view_->say(written.error().message);
       }
     }
+    if (quiet_.add(frame, read_clock(ClockId::kMono))) view_->say("");
     last_ = frame.end;
     view_->add(std::move(frame));
     changed_ = true;
@@ -165,6 +186,10 @@ class ScreenRun {
       }
       // While frames come one after the other not each is drawn.
       const std::uint64_t now = read_clock(ClockId::kMono);
+      if (watch_->live() != nullptr && quiet_.is_due(now)) {
+        view_->say(no_exit_sentence(options_));
+        changed_ = true;
+      }
       if (changed_ && (!*more || now - drawn_ > kDrawEvery)) {
         screen_->draw(view_->draw(screen_->width(), screen_->height()));
         changed_ = false;
@@ -177,6 +202,7 @@ class ScreenRun {
 
   const TopOptions& options_;
   UniqueFd& signals_;
+  NoExitNotice quiet_;
   std::unique_ptr<Watch> watch_;
   std::optional<View> view_;
   std::optional<PrometheusFile> prometheus_;

@@ -102,6 +102,7 @@ struct Pass::State {
   FirstLook found;
   Selection which;
   std::optional<TimeSpec> from, to;
+  bool may_be_empty = false;
   std::vector<RequestSpec> requests;
   std::optional<GuestSpanSpec> guest_intervals;
   std::uint64_t stalls_ns;
@@ -153,6 +154,7 @@ Result<Pass> Pass::read(PassOptions options, std::vector<SpanSink*> sinks,
 void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
   state_->from = from;
   state_->to = to;
+  state_->may_be_empty = true;
 }
 
 Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
@@ -186,6 +188,9 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   if (auto distinct = shared.check(); !distinct) return distinct;
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
   finish(state.timeline, *state.pipeline);
+  const bool empty = !pipeline().begin() && pipeline().stacks().records() == 0;
+  const bool whole = status() && !(stop && stop()) && !state.may_be_empty;
+  if (whole && empty && pipeline().is_window()) return tl::unexpected(empty_window(timeline()));
   return {};
 }
 

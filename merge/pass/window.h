@@ -28,7 +28,7 @@ struct NamedTime {
 
 // Where the timeline was read and no event lies in the window.
 [[nodiscard]] Error empty_window(const Timeline& timeline);
-// The same for a command to which that is no error: its options may have left out what lies there.
+// The same as a sentence, for `timeline`: its options may have left out what lies there.
 [[nodiscard]] std::string nothing_in_window(const Timeline& timeline);
 
 }  // namespace trapline

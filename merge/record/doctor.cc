@@ -92,6 +92,43 @@ Level worst_of(const std::vector<Finding>& findings) {
   return worst;
 }
 
+std::string verdict_of(const std::vector<Finding>& findings) {
+  const auto count = [&](Level level) {
+    return std::ranges::count(findings, level, &Finding::level);
+  };
+  const auto is = [&](Level level, std::initializer_list<std::string_view> checks) {
+    return std::ranges::any_of(findings, [&](const Finding& finding) {
+      return finding.level == level && std::ranges::find(checks, finding.check) != checks.end();
+    });
+  };
+  const auto number = [](std::ptrdiff_t n, std::string_view level) {
+    return fmt::format("{} {} {}",
+                       n == 0 ? "nothing" : std::to_string(n) + (n == 1 ? " thing" : " things"),
+                       n < 2 ? "is" : "are", level);
+  };
+  const std::string_view records =
+      is(Level::kMissing, {"tracefs", "tracefs files", "trace clock", "buffer", "disk"})
+          ? "not ready to record"
+      : is(Level::kMissing, {"processor", "/dev/kvm", "kvm events"})
+          ? "no VM exits; a guest under TCG can be recorded"
+      : is(Level::kLimited, {"processor"}) ? "exits to user space only; no kvm_exit"
+                                           : "VM exits can be recorded";
+  std::string missing = number(count(Level::kMissing), "missing");
+  missing.front() = missing.front() == 'n' ? 'N' : missing.front();
+  return fmt::format("This host: {}. {}, {}", records, missing,
+                     number(count(Level::kLimited), "limited"));
+}
+
+std::string why_no_exit(const Host& host, bool vm_seen) {
+  for (const auto& findings : {check_kvm(host), check_events(host)}) {
+    const auto missing = std::ranges::find(findings, Level::kMissing, &Finding::level);
+    if (missing != findings.end()) return fmt::format("{}: {}", missing->check, missing->found);
+  }
+  if (!vm_seen) return "no VM under KVM was seen";
+  return processor_of(host) == Processor::kX86WithoutKvm ? "this host's KVM may write no kvm_exit"
+                                                         : "its VMs may have been idle";
+}
+
 Host look_at_host(const std::string& root) {
   Host host;
   host.root = root;

@@ -84,5 +84,9 @@ struct DiskFacts {
 [[nodiscard]] DiskFacts measure_disk(const std::string& folder);
 
 [[nodiscard]] Level worst_of(const std::vector<Finding>& findings);
+// One line: which exits this host can record, and how many findings are missing and limited.
+[[nodiscard]] std::string verdict_of(const std::vector<Finding>& findings);
+// Says why no kvm_exit comes, in a clause. `vm_seen`: a VM runs under KVM, or its events came.
+[[nodiscard]] std::string why_no_exit(const Host& host, bool vm_seen);
 
 }  // namespace trapline::record

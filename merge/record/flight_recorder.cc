@@ -20,6 +20,7 @@ extern "C" {  // glibc 2.36's header has none
 #include "backend_ftrace/clock.h"
 #include "merge/record/flight_session.h"
 #include "merge/record/setup.h"
+#include "merge/record/summary.h"
 
 namespace trapline::record {
 namespace {
@@ -91,6 +92,7 @@ Result<void> FlightRecorder::start() {
 
 void FlightRecorder::say_what_it_does() const {
   const FlightWish& wish = *options_.flight;
+  say(beginning(options_, count_vms(options_)));
   const double mib_per_cpu = static_cast<double>(options_.buffer_kb) / 1024;
   say(fmt::format(
       "holds the last {:g} s of events in at most {} MiB (--ring-size), beside the kernel's "

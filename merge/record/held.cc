@@ -180,7 +180,8 @@ Result<int> Held::take() {
     say(fmt::format("warning: {}; the recording is {}", moved.error().message, folder_->path()));
   tell(written);
   const Outcome outcome{*folder_, written, written, taken.has_value()};
-  if (const std::string next = next_command(session_, outcome); !next.empty()) say("next: " + next);
+  if (const std::string next = ending_of(session_, outcome).next; !next.empty())
+    say("next: " + next);
   if (taken) return 0;
   return fail("{}; what came before is in {}, and the rest is still in the instance",
               taken.error().message, folder_->path());

@@ -17,6 +17,7 @@ extern "C" {  // glibc 2.36's header has none
 #include "merge/record/held.h"
 #include "merge/record/recording.h"
 #include "merge/record/setup.h"
+#include "merge/record/summary.h"
 #include "merge/session/finish.h"
 
 namespace trapline::record {
@@ -158,6 +159,7 @@ Result<void> Recording::start() {
     session_.warnings = unseen_marker_writers(*instance_, options_.pid);
     for (const std::string& warning : session_.warnings) say("warning: " + warning);
   }
+  say(beginning(options_, count_vms(options_)));
   // A QEMU of ours is told of the instance.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   tracing_ = true;

@@ -25,6 +25,7 @@
 
 namespace trapline::record {
 
+inline constexpr const char* kDefaultFolder = "run.trapline";
 inline constexpr std::uint64_t kDefaultBufferKb = 8192;
 inline constexpr std::uint64_t kDefaultAroundNs = 1'000'000'000;
 inline constexpr std::uint64_t kDefaultRingMb = 16;
@@ -63,7 +64,7 @@ enum class Functions : std::uint8_t {
 }
 
 struct RecordOptions {
-  std::string folder = "run.trapline";
+  std::string folder = kDefaultFolder;
   std::vector<std::string> command;  // empty: the whole machine, or `pid`
   int pid = 0;
   std::optional<std::uint64_t> duration_ns;

@@ -1,10 +1,15 @@
 #include "merge/record/summary.h"
 
+#include <fmt/ranges.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/guest_stacks.h"
+#include "merge/record/doctor.h"
+#include "merge/record/vm_names.h"
 #include "merge/session/input.h"
 
 namespace trapline::record {
@@ -96,16 +101,44 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
   }
 }
 
+std::string no_exit_text(const Capabilities& has) {
+  if (has.kvm_exit) return {};
+  return fmt::format(
+      "{}: {}; trapline doctor checks this host",
+      has.kvm_userspace_exit ? "no kvm_exit came, only exits to user space" : "no VM exit came",
+      why_no_exit(look_at_host(""), has.any_kvm));
+}
+
 }  // namespace
+
+std::string beginning(const RecordOptions& options, std::optional<std::size_t> vms) {
+  std::string line =
+      options.pid != 0 ? fmt::format("recording process {}", options.pid) : "recording this host";
+  if (vms == 0u && options.command.empty()) line += ", no VM seen,";
+  if (vms > 0u) line += fmt::format(", {} VM{},", *vms, *vms == 1 ? "" : "s");
+  line += " into " + (options.flight ? "memory" : shell_text({options.folder})) + "; ";
+  std::vector<std::string> ends;
+  if (!options.command.empty()) ends.push_back("with " + printable(options.command.front()));
+  if (options.pid != 0) ends.emplace_back("with the process");
+  if (options.duration_ns)
+    ends.push_back(fmt::format("after {:g} s", static_cast<double>(*options.duration_ns) / 1e9));
+  if (ends.empty()) return line + "Ctrl-C ends";
+  return line + fmt::format("ends {}, or by Ctrl-C", fmt::join(ends, ", or "));
+}
+
+std::optional<std::size_t> count_vms(const RecordOptions& options) {
+  if (!options.events.kvm || options.pid != 0 || ::geteuid() != 0) return std::nullopt;
+  return running_vms().size();
+}
 
 // Opened as the command will open it, what it suggests works. It is read by its descriptor and with
 // its owner's rights.
-std::string next_command(const Session& session, const Outcome& outcome) {
+Ending ending_of(const Session& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
   const std::string path = shell_text({folder.path()});
   const std::string report = "trapline report " + path;
   // The functions are in a folder that --user's programs write into: root does not go there.
-  if (!session.user.empty() && session.out_in_session) return report;
+  if (!session.user.empty() && session.out_in_session) return {report, {}};
   // Without exits or guest calls nothing has to be looked for: to open a recording without exits
   // reads all of it.
   const bool may_have_exits =
@@ -113,23 +146,27 @@ std::string next_command(const Session& session, const Outcome& outcome) {
       session.enabled_events.end();
   if (!may_have_exits && session.plugin_calls == Functions::kNone && session.qemu_version.empty() &&
       outcome.written != 0) {
-    return "trapline timeline " + path;
+    return {"trapline timeline " + path, {}};
   }
   const ActAs as(folder.identity());
   InputOptions how;
   how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
   auto input = open_input(how);
-  if (!input) return "trapline info " + path;
+  if (!input) return {"trapline info " + path, {}};
+  // A snapshot has what is around the hits, and a guest under TCG has calls in place of exits.
+  const bool expects_exits =
+      may_have_exits && session.snapshot_on.empty() && session.plugin_calls == Functions::kNone;
+  const std::string no_exit = expects_exits ? no_exit_text(input->capabilities) : std::string();
   if (has_exits(input->capabilities)) {
-    return session.snapshot_facts.hits != 0 ? "trapline timeline " + path + " --around max"
-                                            : report;
+    const bool hits = session.snapshot_facts.hits != 0;
+    return {hits ? "trapline timeline " + path + " --around max" : report, no_exit};
   }
   Holds most = Holds::kNothing;
   // To look at a million events takes as long as recording them: only where calls were asked for.
   const std::uint64_t looked_at = in_markers(session.plugin_calls) ? 1u << 20 : 1u << 14;
   for (const auto& source : input->sources) most = std::max(most, holds(*source, looked_at));
-  if (most == Holds::kCalls) return report;
-  return most == Holds::kEvents ? "trapline timeline " + path : "";
+  if (most == Holds::kCalls) return {report, no_exit};
+  return {most == Holds::kEvents ? "trapline timeline " + path : "", no_exit};
 }
 
 std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
@@ -141,8 +178,10 @@ std::vector<std::string> summary(const Session& session, const Outcome& outcome)
     add_snapshot(session, outcome, seconds, lines);
   }
   add_losses(session, outcome.whole, lines);
-  if (const std::string next = next_command(session, outcome); !next.empty()) {
-    lines.push_back("next: " + next);
+  const Ending ending = ending_of(session, outcome);
+  if (!ending.no_exit.empty()) lines.push_back(ending.no_exit);
+  if (!ending.next.empty()) {
+    lines.push_back("next: " + ending.next);
   } else if (session.snapshot_on.empty()) {
     lines.emplace_back("no events were recorded");
   }

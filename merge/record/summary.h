@@ -1,4 +1,4 @@
-// What the user is told when a recording has ended.
+// What the user is told when a recording begins, and when it has ended.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,17 @@ struct Outcome {
   std::uint64_t took_ns = 0;  // by a clock that nobody sets
 };
 
-// The command that shows the session; empty where nothing is in it.
-[[nodiscard]] std::string next_command(const Session& session, const Outcome& outcome);
+// Says what is recorded, where to and how it ends. `vms` run now; nullopt: not known.
+[[nodiscard]] std::string beginning(const RecordOptions& options, std::optional<std::size_t> vms);
+// Counts the VMs of a host whose KVM events are recorded; nullopt where other users' processes
+// cannot be read.
+[[nodiscard]] std::optional<std::size_t> count_vms(const RecordOptions& options);
+
+struct Ending {
+  std::string next;     // the command that shows the session; empty where nothing is in it
+  std::string no_exit;  // a sentence where KVM's events were recorded and no kvm_exit came
+};
+[[nodiscard]] Ending ending_of(const Session& session, const Outcome& outcome);
 
 // A line each: how much, what was lost, what to type next.
 [[nodiscard]] std::vector<std::string> summary(const Session& session, const Outcome& outcome);

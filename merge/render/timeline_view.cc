@@ -242,6 +242,7 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   }
   // A loss may come before the first event.
   if (event.at < options_.from.resolve(pipeline.first().value_or(event.at))) return;
+  has_events_ = true;
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
       sched != nullptr && !is_guest(event.machine)) {
     return on_switch(event, *sched, pipeline);

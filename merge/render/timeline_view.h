@@ -39,6 +39,8 @@ class TimelineView : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
+  // Whether an event lies in the interval, printed or not.
+  [[nodiscard]] bool has_events() const { return has_events_; }
 
  private:
   // How a line of a thread is printed; of no vCPU where `is_vcpu` is false.
@@ -71,7 +73,7 @@ class TimelineView : public SpanSink {
   std::map<ThreadId, std::int32_t> met_;             // the vCPUs, so far
   VcpuNames names_;                                  // theirs
   std::uint64_t lines_ = 0;
-  bool cycles_;
+  bool has_events_ = false, cycles_;
 };
 
 }  // namespace trapline

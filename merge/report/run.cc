@@ -62,12 +62,7 @@ Result<void> read_report(Pass& pass, const ReportOptions& options, std::vector<S
                          const Progress& progress) {
   if (auto read = pass.run(std::move(sinks), progress); !read) return read;
   if (auto found = check_found(pass, options); !found) return found;
-  const Pipeline& pipeline = pass.pipeline();
-  if (auto found = pass.check_names(); !found) return found;
-  const bool empty = !pipeline.begin() && pipeline.stacks().records() == 0;
-  if (pipeline.is_window() && pass.status() && empty)
-    return tl::unexpected(empty_window(pass.timeline()));
-  return {};
+  return pass.check_names();
 }
 
 Report report_of(const Pass& pass, const Aggregator& aggregator) {

@@ -19,7 +19,8 @@ command_of() {  # command_of CHECK
 json_says_what_the_text_says() {
   local json=0 text=0
   "$trapline" doctor --format json -o doctor.json || json=$?
-  "$trapline" doctor >text.txt || text=$?
+  "$trapline" doctor -v >text.txt || text=$?
+  "$trapline" doctor >short.txt || true
   expect_equal "exit status of --json" "$text" "$json"
   python3 - <<'END'
 import json, re, sys
@@ -34,8 +35,17 @@ for one in found["findings"]:
     assert set(one) == {"check", "level", "found", "cost", "command", "note"}, one
     assert all(isinstance(value, str) for value in one.values()), one
     assert one["level"] == "ok" or one["cost"] and (one["command"] or one["note"]), one
-count = text.splitlines()[-1]
-assert count == ", ".join(f"{sum(level == name for level, _ in lines)} {name}" for name in order), count
+def number(level):
+    count = sum(one == level for one, _ in lines)
+    return "nothing is" if count == 0 else "1 thing is" if count == 1 else f"{count} things are"
+verdict = text.splitlines()[0]
+assert re.match(r"This host: [^.]+\. ", verdict), verdict
+assert f". {number('missing')} missing, {number('limited')} limited.".lower() in verdict.lower(), verdict
+# Without -v: the same verdict, and each gap as a whole.
+short = open("short.txt", encoding="utf-8").read()
+assert short.splitlines()[0] == verdict[:-1] + " (-v shows all).", short
+gaps = re.findall(r"^missing.*\n(?: .*\n)*", text, re.M)
+assert short.split("\n", 1)[1] == "".join(gaps), short
 END
   grep -q '"worst": "missing"' doctor.json && wanted=1 || wanted=0
   expect_equal "exit status" "$wanted" "$json"
@@ -57,7 +67,7 @@ the_mount_command_closes_the_gap() {
     grep -q "^missing  tracefs: not mounted" said
     grep -q "command: *$command\$" said
     eval "$command"
-    "$1" doctor >seen || true
+    "$1" doctor -v >seen || true
     grep "^ok  *tracefs: mounted at /sys/kernel/tracing" seen' bash "$trapline"
   cat "$work/stdout"
   [ "$status" = 0 ] || fail "the command of the doctor did not mount tracefs"
@@ -66,11 +76,11 @@ the_mount_command_closes_the_gap() {
 the_buffer_command_closes_the_gap() {
   need_tracing
   local command
-  run "$trapline" doctor --buffer-size 64K
+  run "$trapline" doctor -v --buffer-size 64K
   expect_contains "$work/stdout" "limited  buffer: 64 KiB"
   command=$(command_of buffer)
   [[ $command == "trapline record --buffer-size "* ]] || fail "the command is '$command'"
-  run "$trapline" doctor --buffer-size "${command##* }"
+  run "$trapline" doctor -v --buffer-size "${command##* }"
   grep -q '^ok  *buffer: ' "$work/stdout" || fail "'$command' does not close the gap"
   PATH=$(dirname "$trapline"):$PATH run bash -c "$command --no-kvm -o run -- sleep 0.1"
   expect_equal "status of '$command'" 0 "$status"
@@ -119,7 +129,7 @@ the_group_command_closes_the_gap() {
     [ -e /dev/kvm ] || { mkdir all; mount --rbind /dev all; mount -t tmpfs -o mode=755 tmpfs /dev
       for name in null zero urandom tty; do cp -a all/$name /dev; done; touch /dev/kvm; }
     mount --bind dev/kvm /dev/kvm
-    as_tester() { setpriv --reuid tester --regid tester --init-groups "$1" doctor >"$2" || [ $? = 1 ]; }
+    as_tester() { setpriv --reuid tester --regid tester --init-groups "$1" doctor -v >"$2" || [ $? = 1 ]; }
     cd /tmp
     as_tester "$1" "$2/seen"
     grep "^limited  /dev/kvm: Permission denied" "$2/seen"
@@ -150,7 +160,7 @@ the_commands_that_write_kernel_settings_close_the_gaps() {
     printf "3\n" >kernel/perf_event_paranoid
     printf "1\n" >kernel/yama/ptrace_scope
     mount --bind kernel /proc/sys/kernel
-    doctor() { setpriv --reuid 65534 --regid 65534 --clear-groups "$1" doctor >seen || [ $? = 1 ]; }
+    doctor() { setpriv --reuid 65534 --regid 65534 --clear-groups "$1" doctor -v >seen || [ $? = 1 ]; }
     touch seen
     for check in TSC perf_event_paranoid ptrace_scope; do
       doctor "$1"
@@ -184,12 +194,12 @@ the_commands_of_a_guest_close_the_gaps() {
     printf "#!/bin/sh\n[ \"\$*\" = \"start qemu-guest-agent\" ] && { %s/bin/qemu-ga 60 >/dev/null 2>&1 & until grep -q qemu-ga /proc/\$!/comm; do :; done; }\n" "$PWD" >bin/systemctl
     chmod +x bin/*
     for check in PTP_KVM "guest agent"; do
-      "$1" doctor >seen || [ $? = 1 ]
+      "$1" doctor -v >seen || [ $? = 1 ]
       grep "^limited  $check: " seen
       command=$(command_in seen "$check")
       echo "the command is: $command"
       PATH=$PWD/bin:$PATH bash -c "$command"
-      "$1" doctor >seen || [ $? = 1 ]
+      "$1" doctor -v >seen || [ $? = 1 ]
       grep "^ok  *$check: " seen
     done' bash "$trapline"
   cat "$work/stdout"
@@ -238,7 +248,7 @@ the_folder_command_records() {
 every_command_that_records_runs() {
   need_tracing
   local line command ran=0
-  run "$trapline" doctor
+  run "$trapline" doctor -v
   sed -n 's/^ *command:  *//p' "$work/stdout" >commands
   printf '%s\n' "trapline record --snapshot-on 'exit > 500us'" >>commands
   while read -r line; do
@@ -267,7 +277,7 @@ depmod
 rmmod kvm_intel kvm
 ./trapline doctor >"$OUT/before.txt" || [ $? = 1 ]
 $(sed -n '/^missing  kvm events/,/^[a-z]/s/^ *command:  *//p' "$OUT/before.txt")
-./trapline doctor >"$OUT/after.txt" || [ $? = 1 ]
+./trapline doctor -v >"$OUT/after.txt" || [ $? = 1 ]
 END
   } >inside
   chmod +x inside

@@ -39,7 +39,7 @@ grep -q '</html>' report.html || fail "the page is not whole"
 trapline help clocks | grep 'trapline sync' >/dev/null || fail "trapline help clocks"
 
 step "the doctor"
-trapline doctor >doctor.txt || [ $? = 1 ] || fail "trapline doctor"
+trapline doctor -v >doctor.txt || [ $? = 1 ] || fail "trapline doctor"
 grep '^ok  *tracefs: mounted at /sys/kernel/tracing' doctor.txt || { cat doctor.txt; fail "the doctor does not see tracefs"; }
 
 step "a recording as in a container: tracefs bound, no capability"

@@ -996,7 +996,7 @@ grep -E '^missing  (/dev/kvm|kvm events): ' before.txt
 command=$(sed -n '/^missing  kvm events/,/^[a-z]/s/^ *command:  *//p' before.txt)
 echo "the doctor's command: $command"
 $command
-./trapline doctor >after.txt || [ $? = 1 ]
+./trapline doctor -v >after.txt || [ $? = 1 ]
 grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
 ./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > $LIMIT" \
   --around 20ms -- ./vm
@@ -1018,6 +1018,24 @@ END
   python3 "$here/../merge/oracle.py" "$session/trace.dat" --left-out --compare "$trapline" --by reason
   run "$trapline" report "$session" --slower-than 1ms --format json
   expect_equal "exit status of report" 0 "$status"
+}
+
+says_what_it_records_and_that_no_exit_came() {
+  start_recorder -- sleep 0.2
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  mv "$work/stderr" "$work/said"
+  grep -qE "^trapline: recording this host(, [0-9]+ VMs?,)? into $session; ends with sleep, or by Ctrl-C\$" \
+    "$work/said" || fail "it says at its start: $(cat "$work/said")"
+  # The guest of a test beside it may be in the recording.
+  run "$trapline" info "$session"
+  local none='no VM exit came: .+; trapline doctor checks this host$'
+  if grep -qw kvm_userspace_exit "$work/stdout"; then none='no kvm_exit came, only exits to user space: '; fi
+  if grep -qw kvm_exit "$work/stdout"; then
+    if grep "exit came" "$work/said"; then fail "exits came"; fi
+  else
+    grep -qE "^trapline: $none" "$work/said" || fail "it does not say that none came: $(cat "$work/said")"
+  fi
 }
 
 says_what_is_wrong() {

@@ -298,6 +298,21 @@ END
   cmp "$work/stdout" "$work/again" || fail "diff of the folder is another comparison"
 }
 
+says_once_why_no_exit_comes() {
+  needs_tracefs
+  local why='^trapline: no VM exit for two intervals: .+; trapline doctor checks this host$'
+  "$trapline" top --batch --count 3 >"$work/lines" 2>"$work/stderr"
+  # The guest of a test beside it has exits.
+  if ! grep -qE '"exits":[1-9]' "$work/lines"; then
+    [ "$(grep -cE "$why" "$work/stderr")" = 1 ] || fail "of --batch: $(cat "$work/stderr")"
+  fi
+  # Without events there is no frame either.
+  timeout --preserve-status 4 "$trapline" top --prometheus "$work/metrics" --no-sched >"$work/lines" 2>"$work/stderr" </dev/null
+  if [ ! -e "$work/metrics" ]; then
+    [ "$(grep -cE "$why" "$work/stderr")" = 1 ] || fail "of --prometheus: $(cat "$work/stderr")"
+  fi
+}
+
 # Status 4 is for a condition that is met; of too few runs only when that is asked for.
 diff_fails_a_build() {
   local status=0 planted=$TRAPLINE_SOURCE_DIR/tests/merge/planted

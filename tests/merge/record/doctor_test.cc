@@ -67,6 +67,36 @@ TEST_F(DoctorTest, TracefsThatIsNotMountedIsMissingWithTheMountCommand) {
   EXPECT_EQ(finding.command, "mount -t tracefs nodev /sys/kernel/tracing");
 }
 
+TEST_F(DoctorTest, TheVerdictIsWhichExitsCanBeRecordedAndHowManyThingsAreNotFine) {
+  const Finding fine{"processor", Level::kOk, "arm64"}, own{"processor", Level::kLimited, ""};
+  const Finding limited{"QEMU", Level::kLimited, ""}, no_kvm{"/dev/kvm", Level::kMissing, ""};
+  EXPECT_EQ(verdict_of({fine}),
+            "This host: VM exits can be recorded. Nothing is missing, nothing is limited");
+  EXPECT_EQ(verdict_of({own, limited}),
+            "This host: exits to user space only; no kvm_exit. Nothing is missing, 2 things are "
+            "limited");
+  EXPECT_EQ(
+      verdict_of({own, no_kvm}),
+      "This host: no VM exits; a guest under TCG can be recorded. 1 thing is missing, 1 thing "
+      "is limited");
+  EXPECT_EQ(verdict_of({no_kvm, {"tracefs", Level::kMissing, "not mounted"}}),
+            "This host: not ready to record. 2 things are missing, nothing is limited");
+}
+
+TEST_F(DoctorTest, WhyNoExitComesIsTheFirstGapElseTheVmsElseTheProcessor) {
+  event("kvm/kvm_exit");
+  event("kvm/kvm_entry");
+  EXPECT_EQ(why_no_exit(host_, false), "no VM under KVM was seen");
+  EXPECT_EQ(why_no_exit(host_, true), "its VMs may have been idle");
+  file("/proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu\n");
+  EXPECT_EQ(why_no_exit(host_, true), "this host's KVM may write no kvm_exit");
+  refuse("/dev/kvm", EACCES);
+  EXPECT_EQ(why_no_exit(host_, true), "processor: x86 without VMX and without SVM");
+  file("/proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu vmx\n");
+  refuse("/dev/kvm", ENOENT);
+  EXPECT_EQ(why_no_exit(host_, true), "/dev/kvm: not there");
+}
+
 TEST_F(DoctorTest, FileThatRootMayNotOpenIsLocked) {
   EXPECT_EQ(worst_of(check_tracefs(host_)), Level::kOk);
   refuse("/sys/kernel/tracing/set_ftrace_filter", EPERM);

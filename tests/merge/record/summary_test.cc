@@ -47,5 +47,50 @@ TEST_F(SummaryTest, EventsThatAnotherProcessReadAreALoss) {
   EXPECT_THAT(told, ::testing::Contains(::testing::HasSubstr("the ftrace instance trapline-1")));
 }
 
+TEST(BeginningTest, SaysWhatIsRecordedWhereToAndHowItEnds) {
+  RecordOptions options;
+  EXPECT_EQ(beginning(options, 2), "recording this host, 2 VMs, into run.trapline; Ctrl-C ends");
+  EXPECT_EQ(beginning(options, 1), "recording this host, 1 VM, into run.trapline; Ctrl-C ends");
+  EXPECT_EQ(beginning(options, 0),
+            "recording this host, no VM seen, into run.trapline; Ctrl-C ends");
+  EXPECT_EQ(beginning(options, {}), "recording this host into run.trapline; Ctrl-C ends");
+  options.folder = "my run";
+  options.duration_ns = 1'500'000'000;
+  EXPECT_EQ(beginning(options, {}),
+            "recording this host into 'my run'; ends after 1.5 s, or by Ctrl-C");
+  options.command = {"/usr/bin/qemu", "-S"};
+  EXPECT_EQ(beginning(options, 0),
+            "recording this host into 'my run'; ends with /usr/bin/qemu, or after 1.5 s, or by "
+            "Ctrl-C");
+  options = {};
+  options.pid = 12;
+  EXPECT_EQ(beginning(options, {}),
+            "recording process 12 into run.trapline; ends with the process, or by Ctrl-C");
+  options = {};
+  options.flight.emplace();
+  EXPECT_EQ(beginning(options, {}), "recording this host into memory; Ctrl-C ends");
+}
+
+TEST_F(SummaryTest, ThatNoExitCameIsSaidWhereExitsWereRecorded) {
+  const auto told = [this](const char* recording, const Session& session) {
+    std::filesystem::create_directory(path_);
+    std::filesystem::copy_file(std::string(TRAPLINE_TEST_DATA "/box/") + recording,
+                               path_ + "/trace.dat",
+                               std::filesystem::copy_options::overwrite_existing);
+    const auto folder = Folder::open(path_);
+    return ending_of(session, {*folder, 1, 1, true, 1}).no_exit;
+  };
+  Session session;
+  EXPECT_EQ(told("no-kvm.dat", session), "");
+  session.enabled_events = {{"kvm", "kvm_exit"}};
+  EXPECT_THAT(told("no-kvm.dat", session),
+              ::testing::MatchesRegex("no VM exit came: .*; trapline doctor checks this host"));
+  EXPECT_THAT(told("demo-userspace.dat", session),
+              ::testing::StartsWith("no kvm_exit came, only exits to user space: "));
+  EXPECT_EQ(told("demo-local.dat", session), "");
+  session.snapshot_on = "exit > 10s";  // drops what is around no hit
+  EXPECT_EQ(told("no-kvm.dat", session), "");
+}
+
 }  // namespace
 }  // namespace trapline::record

@@ -1,0 +1,48 @@
+#include "merge/live/no_exit_notice.h"
+
+#include <gtest/gtest.h>
+
+namespace trapline::live {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+Frame frame_of(std::uint64_t exits) {
+  Frame frame;
+  frame.vcpus.resize(1);
+  frame.vcpus[0].totals.exits = exits;
+  return frame;
+}
+
+TEST(NoExitNotice, IsDueOnceAfterTwoIntervals) {
+  NoExitNotice notice(5 * kSecond, 100);
+  EXPECT_FALSE(notice.add(frame_of(0), 5 * kSecond));
+  EXPECT_FALSE(notice.is_due(99 + 10 * kSecond));
+  EXPECT_TRUE(notice.is_due(100 + 10 * kSecond));
+  EXPECT_FALSE(notice.is_due(60 * kSecond));
+}
+
+TEST(NoExitNotice, ExitsBeginTheTimeAnewAndTakeWhatWasToldBack) {
+  NoExitNotice notice(kSecond, 0);
+  EXPECT_FALSE(notice.add(frame_of(1), kSecond));
+  EXPECT_FALSE(notice.is_due(2 * kSecond));
+  EXPECT_TRUE(notice.is_due(3 * kSecond));
+  EXPECT_FALSE(notice.add(frame_of(0), 4 * kSecond));
+  EXPECT_TRUE(notice.add(frame_of(1), 5 * kSecond));
+  EXPECT_FALSE(notice.add(frame_of(1), 6 * kSecond));
+}
+
+// Its frames come every quarter of a second, all at once.
+TEST(NoExitNotice, AShortIntervalWaitsTwoSeconds) {
+  NoExitNotice notice(1'000'000, 0);
+  EXPECT_FALSE(notice.is_due(2 * kSecond - 1));
+  EXPECT_TRUE(notice.is_due(2 * kSecond));
+}
+
+TEST(NoExitNotice, AnEndlessIntervalIsNeverDue) {
+  NoExitNotice notice(~std::uint64_t{0}, 0);
+  EXPECT_FALSE(notice.is_due(~std::uint64_t{0} - 1));
+}
+
+}  // namespace
+}  // namespace trapline::live

@@ -8,11 +8,11 @@ data=$TRAPLINE_SOURCE_DIR/tests/data
 unset "${!TRAPLINE_@}" NO_COLOR 2>/dev/null || true
 
 an_option_comes_before_its_variable() {
-  run "$trapline" doctor
+  run "$trapline" doctor -v
   expect_contains "$work/stdout" "buffer: 8192 KiB"
-  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor
+  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor -v
   expect_contains "$work/stdout" "buffer: 2048 KiB"
-  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor --buffer-size 4M
+  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor -v --buffer-size 4M
   expect_contains "$work/stdout" "buffer: 4096 KiB"
 }
 

@@ -73,7 +73,7 @@ def check_colours() -> None:
     seen: set[str] = set()
     recordings = [str(DATA / name) for name in ("svm-linux-2vcpu.dat", "svm-mono.dat", "box/demo-userspace.dat")]
     calls = [[command, *more, path] for path in recordings
-             for command, *more in (["report", "--slower-than", "100us"], ["explain"], ["timeline"], ["info"])]
+             for command, *more in (["report", "--slower-than", "100us"], ["explain"], ["timeline", "--around", "max"], ["info"])]
     calls += [["diff", recordings[0], recordings[0]], ["doctor"]]
     for words in calls:
         status, text = run(words)

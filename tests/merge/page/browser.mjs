@@ -1,6 +1,6 @@
 // A page in the distribution's Chromium, without a display and without a network.
 import { createRequire } from "node:module";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -12,13 +12,14 @@ export const kChromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/us
 
 const kPatience = 120_000; // ms, on a machine that does other things
 
-export async function browser() {
-  return chromium.launch({ executablePath: kChromium, args: ["--no-sandbox"], timeout: kPatience });
-}
+// One browser serves all cases, started for the first page: starting one takes 0.7 s.
+let started;
+const browser = () => (started ??= chromium.launch({ executablePath: kChromium, args: ["--no-sandbox"], timeout: kPatience }));
+export const close_browser = async () => (await started)?.close();
 
-// Opens the file; `faults` collects what a page must not do: log, fail, or ask for anything.
-export async function open(chrome, file, { hash = "", theme = "light", width = 1240, height = 900 } = {}) {
-  const context = await chrome.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce" });
+// Opens the file in a context of its own; `faults` collects what a page must not do: log, fail, or ask for anything.
+export async function open(file, { hash = "", theme = "light", width = 1240, height = 900 } = {}) {
+  const context = await (await browser()).newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce" });
   context.setDefaultTimeout(kPatience);
   const page = await context.newPage();
   const faults = [];
@@ -54,9 +55,12 @@ export async function frames_of(page, action) {
   return of("ThreadControllerImpl::RunTask").filter(has).map(({ tdur }) => tdur / 1000).sort((a, b) => a - b);
 }
 
-// The data in the page, read as docs/formats/page.md says, not by the page's own code.
-export async function dataOf(page) {
-  const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).recordings[0]);
+// The JSON in the page's file.
+export const jsonOf = (file) => JSON.parse(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(file, "utf8"))[1]);
+
+// The first recording's data in the page's file, read as docs/formats/page.md says, not by the page's own code.
+export function dataOf(file) {
+  const data = jsonOf(file).recordings[0];
   const objects = ({ columns, rows }) => rows.map((row) => Object.fromEntries(row.map((value, i) => [columns[i], value])));
   const named = ["vcpu", "reason", "detail", "device", "function", "preempted_by"];
   const worst = objects(data.worst);

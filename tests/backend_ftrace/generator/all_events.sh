@@ -10,7 +10,7 @@
 # long, compiles them as C, and only every fourth part has them unless TRAPLINE_LONG is set.
 set -euo pipefail
 all=$1 tracetool=$2 make_driver=$3 library=$4 include=$5 work=$6 build=$7
-# shellcheck source=../../support/proven.sh
+# shellcheck source-path=SCRIPTDIR source=../../support/proven.sh
 source "$(dirname -- "$0")/../../support/proven.sh"
 mapfile -t headers < <(find "$include" -type f | LC_ALL=C sort)
 if proven_before "$build" all-events "$all" "$tracetool" "$make_driver" "$library" "${headers[@]}"; then exit 0; fi

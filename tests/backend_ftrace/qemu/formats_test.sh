@@ -71,7 +71,7 @@ every_type_says_what_printf_says() {
 every_event_of_qemu_compiles() {
   local version folder proof inputs
   mapfile -t inputs < <(find "$tracetool" "$here/fake" -type f | LC_ALL=C sort)
-  # shellcheck source=../../support/proven.sh
+  # shellcheck source-path=SCRIPTDIR source=../../support/proven.sh
   source "$here/../../support/proven.sh"
   for version in 10 11; do
     folder=$("$2/scripts/fetch" "qemu$version") || skip "scripts/fetch qemu$version failed"

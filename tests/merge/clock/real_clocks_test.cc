@@ -133,18 +133,16 @@ TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
   EXPECT_LT(error, most);
 }
 constexpr const char* kTraceClocks[] = {
-    "local", "global", "perf", "uptime", "mono", "mono_raw", "boot", "tai",
+    "local",   "global", "perf", "uptime", "mono", "mono_raw", "boot", "tai",
 #if defined(__x86_64__)
     "x86-tsc",
 #endif
 };
-INSTANTIATE_TEST_SUITE_P(Every, RealClock,
-                         ::testing::ValuesIn(kTraceClocks),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           if (name == "x86-tsc") name = "tsc";
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Every, RealClock, ::testing::ValuesIn(kTraceClocks), [](const auto& test) {
+  std::string name = test.param;
+  if (name == "x86-tsc") name = "tsc";
+  return name;
+});
 
 // mono, mono_raw, boot and tai are stamped with the very clock that user space reads: what the
 // records of a `local` instance say of them must agree with clock_gettime.

@@ -26,7 +26,7 @@ kill $!
 wait $!
 true
 END
-  add_to_box "$1" plugin 150 "$work/script" "${files[@]}"
+  add_to_box "$1" plugin 400 "$work/script" "${files[@]}"
 }
 
 says_that_it_sees_nothing() {

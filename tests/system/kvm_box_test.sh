@@ -55,7 +55,7 @@ shared_box() {
   as_ordinary_user
   chmod -R a+rX "$list"
   for file in "$list"/files/*; do files+=(--file "$file"); done
-  run "${user[@]}" "$box" --out "$work/out" --timeout 1500 --env "GREETING=it's \"fine\" \$HOME" "${files[@]}" \
+  run "${user[@]}" "$box" --out "$work/out" --still 120 --timeout 2600 --env "GREETING=it's \"fine\" \$HOME" "${files[@]}" \
     "$here/system/box_list"
   cp "$work/stderr" "$work/out/stderr"
   echo "$status" >"$work/out/status"

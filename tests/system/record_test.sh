@@ -1001,7 +1001,7 @@ grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
   --around 20ms -- ./vm
 demo_guest_finished "$OUT/guest.txt"
 END
-  add_to_box "$1" snapshot 200 "$work/inside" "${box_files[@]}"
+  add_to_box "$1" snapshot 400 "$work/inside" "${box_files[@]}"
 }
 
 a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {

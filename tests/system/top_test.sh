@@ -220,7 +220,7 @@ END
 
 for_box() {  # for_box LIST
   write_inside
-  add_to_box "$1" top 200 "$work/inside" "${box_files[@]}"
+  add_to_box "$1" top 400 "$work/inside" "${box_files[@]}"
 }
 
 it_gave_what_its_report_gives() {  # it_gave_what_its_report_gives FOLDER

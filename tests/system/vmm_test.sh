@@ -32,7 +32,7 @@ exits_of() {
 for_box() {  # for_box LIST
   build_example
   printf '#!/bin/sh\nEVENTS="-e kvm" exec ./record-vmm\n' >"$work/script"
-  add_to_box "$1" vmm 200 "$work/script" "$work/vmm/vmm" "$scripts/box/record-vmm" \
+  add_to_box "$1" vmm 400 "$work/script" "$work/vmm/vmm" "$scripts/box/record-vmm" \
     "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
 }
 

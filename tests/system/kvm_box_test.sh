@@ -49,7 +49,7 @@ shared_box() {
   local results=$TRAPLINE_BINARY_DIR/tests/system/box list=$work/list test files=() file
   rm -rf -- "$results"
   mkdir -p "$list/files"
-  for test in "$here"/system/{kvm_box,vmm,record,cookbook,top}_test.sh "$here/plugin/kvm.sh"; do
+  for test in "$here"/system/{kvm_box,vmm,record,cookbook}_test.sh "$here/plugin/kvm.sh"; do
     "$test" for_box "$list" || [ $? = 77 ] || fail "$test has no script for the box"
   done
   as_ordinary_user

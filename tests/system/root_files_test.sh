@@ -211,7 +211,7 @@ root_goes_nowhere_by_name() { # root_goes_nowhere_by_name PREFIX...
   command -v strace >/dev/null || skip "needs strace"
   cd "$home"
   qemu_with_plugin
-  qemu=("${qemu[@]/-calls-O2.elf/-O2.elf}") # that makes few records
+  qemu=("${qemu[@]/-calls-O2.elf/-O2.elf}" -smp 2) # a guest that makes few records
   traced "$work/writes" "$@" <<'END'
 for _ in 1 2 3; do it record -o run --duration 100ms --symbols /proc/kallsyms; done
 it record --finish run

@@ -200,9 +200,9 @@ an_open_session_is_read_as_it_grows_and_to_its_end() {
     "$(python3 -c 'import json, sys; print(sum(json.loads(line)["events"] for line in sys.stdin))' <"$work/lines")"
 }
 
-# In a box, where kvm_exit fires: what it prints while a session is recorded is what the session's report says; on its
+# In the box, where kvm_exit fires: what it prints while a session is recorded is what the session's report says; on its
 # own it sees the guest's exits as well.
-write_inside() {
+on_a_kvm_host_it_gives_what_its_report_gives() {  # … VENDOR
   demo_guest_for_box
   cat >>"$work/inside" <<'END'
 ./trapline top --batch --interval 1s >"$OUT/own" 2>"$OUT/own.err" &
@@ -216,33 +216,18 @@ kill -INT $own
 wait $own || true
 demo_guest_finished "$OUT/guest.txt"
 END
-}
-
-for_box() {  # for_box LIST
-  write_inside
-  add_to_box "$1" top 400 "$work/inside" "${box_files[@]}"
-}
-
-it_gave_what_its_report_gives() {  # it_gave_what_its_report_gives FOLDER
-  python3 "$TRAPLINE_SOURCE_DIR/tests/merge/live/top_against_report.py" "$trapline" "$1/run" --lines "$1/lines"
-  local seen
-  seen=$(python3 -c 'import json, sys
-print(sum(row["count"] for line in sys.stdin for row in json.loads(line)["rows"]))' <"$1/own")
-  [ "$seen" -gt 1000 ] || fail "on its own it saw $seen exits: $(cat "$1/own.err")"
-}
-
-on_an_amd_host_it_gives_what_its_report_gives() {
-  from_box top
-  it_gave_what_its_report_gives "$out"
-}
-
-on_an_intel_host_it_gives_what_its_report_gives() {
-  write_inside
-  run "$TRAPLINE_SOURCE_DIR/scripts/kvm-box" --vendor intel --out "$work/out" "${box_files[@]}" "$work/inside"
+  run "$TRAPLINE_SOURCE_DIR/scripts/kvm-box" --vendor "$1" --out "$work/out" "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
-  it_gave_what_its_report_gives "$work/out"
+  python3 "$TRAPLINE_SOURCE_DIR/tests/merge/live/top_against_report.py" "$trapline" "$work/out/run" \
+    --lines "$work/out/lines"
+  local seen
+  seen=$(python3 -c 'import json, sys
+print(sum(row["count"] for line in sys.stdin for row in json.loads(line)["rows"]))' <"$work/out/own")
+  [ "$seen" -gt 1000 ] || fail "on its own it saw $seen exits: $(cat "$work/out/own.err")"
 }
+on_an_amd_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_its_report_gives amd; }
+on_an_intel_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_its_report_gives intel; }
 
 what_is_saved_is_a_session() {
   needs_tracefs
@@ -336,4 +321,4 @@ diff_fails_a_build() {
   expect_equal "exit status of a run given twice" 2 "$status"
 }
 
-"$@"
+"$1"

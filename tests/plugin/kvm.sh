@@ -16,7 +16,7 @@ for_box() {  # for_box LIST
 #!/bin/sh
 mkdir lib "$OUT/data"
 mv libtrapline_plugin.so lib
-for file in plugin-*.so*; do mv "$file" "lib/${file#plugin-}"; done
+for file in plugin-*.so*; do [ ! -e "$file" ] || mv "$file" "lib/${file#plugin-}"; done
 echo earlier >"$OUT/data/info"
 LD_LIBRARY_PATH=$PWD/lib qemu-system-x86_64 -accel kvm -m 64 -display none -nodefaults -no-reboot \
   -device isa-debug-exit,iobase=0x501 -kernel plugin-guest.elf -plugin "$PWD/lib/libtrapline_plugin.so,out=$OUT/data" \

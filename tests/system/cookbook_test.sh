@@ -37,7 +37,7 @@ type_it() {
 type_until_hit() {
   tries=10
   until grep -Eq '^trapline: [0-9]+ hits? of ' said 2>/dev/null; do
-    [ $((tries -= 1)) -gt 0 ] || return 1
+    [ $((tries -= 1)) -gt 0 ] || { cat said; return 1; }
     rm -rf slow
     type_it "$1" >said 2>&1 || true
   done

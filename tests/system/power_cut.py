@@ -10,8 +10,8 @@ their order, and Linux mounts it through a loop device. Afterwards that log is r
 writes since the last flush (a disk may keep those in any order). Each time the file system is mounted
 as after a power cut, and:
 - every event that was older than 2 s at the cut is in the session, byte by byte as it was recorded. A busy machine gets
-  as much longer as it kept the recorder waiting in the 4 s before the cut: the time that its threads were ready and had
-  no CPU (/proc/PID/task/*/schedstat), and the time by which stamps came late that are written on the same disk every
+  as much longer as it kept the recorder waiting in the 4 s before the cut: the time that its threads and the disk's were
+  ready and had no CPU (/proc/PID/task/*/schedstat), and the time by which stamps came late that are written on the same disk every
   20 ms. On an idle machine that is some milliseconds; the longest is printed;
 - trapline info reads it, trapline record --finish makes a trace.dat of it, trace-cmd can read that;
 - session.json says "closed" only where trace.dat is the whole of it.
@@ -97,11 +97,12 @@ class LoggedDisk:
         fd = os.open(self.path, os.O_WRONLY | os.O_SYNC)
         before, late, waited = time.monotonic_ns(), 0, {}
         while not stop.wait(STAMPS_NS / 1e9):
-            for task in Path(f"/proc/{recorder.pid}/task").glob("*/schedstat"):
-                try:
-                    waited[task] = int(task.read_text().split()[1])
-                except OSError:
-                    pass  # it has ended
+            for pid in recorder.pid, self.daemon.pid:
+                for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                    try:
+                        waited[task] = int(task.read_text().split()[1])
+                    except OSError:
+                        pass  # it has ended
             now = time.monotonic_ns()
             late += max(0, now - before - PROMPT_NS)
             before = now
@@ -160,6 +161,7 @@ class Checker:
 
     def check(self, folder: Path, at: int, age: int, name: str) -> None:
         must_have = self.first < at - age
+        name += f", {(at - self.first) / 1e9:.2f} s after the first event ({age / 1e9:.2f} s are granted)"
         session = folder / "run"
         facts = {}
         try:

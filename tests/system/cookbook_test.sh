@@ -33,13 +33,15 @@ type_it() {
   echo "# $1"
   eval "$1"
 }
-# A busy machine may need more than the three seconds to start QEMU: then once more, ten times at most.
+# A busy machine may need more than the three seconds to start QEMU: it gets twice as long, and so on up to 48 s.
 type_until_hit() {
-  tries=10
-  until grep -Eq '^trapline: [0-9]+ hits? of ' said 2>/dev/null; do
-    [ $((tries -= 1)) -gt 0 ] || { cat said; return 1; }
+  seconds=3
+  type_it "$1" >said 2>&1 || true
+  until grep -Eq '^trapline: [0-9]+ hits? of ' said; do
+    [ $((seconds *= 2)) -le 48 ] || { cat said; return 1; }
+    echo "no hit: once more, for $seconds s"
     rm -rf slow
-    type_it "$1" >said 2>&1 || true
+    type_it "$(echo "$1" | sed "s/--duration 3s/--duration ${seconds}s/")" >said 2>&1 || true
   done
   cat said
 }

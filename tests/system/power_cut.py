@@ -10,9 +10,9 @@ their order, and Linux mounts it through a loop device. Afterwards that log is r
 writes since the last flush (a disk may keep those in any order). Each time the file system is mounted
 as after a power cut, and:
 - every event that was older than 2 s at the cut is in the session, byte by byte as it was recorded. A busy machine gets
-  as much longer as it kept the recorder waiting then and in the 2 s before: the time that its threads and the disk's were
-  ready and had no CPU (/proc/PID/task/*/schedstat), and the time between stamps, which are written on the same disk every 20 ms, where
-  it was more than 50 ms. On an idle machine that is some milliseconds; the longest is printed;
+  as much longer as it kept the recorder waiting then and in the 2 s before: the time that its threads and the disk's
+  were ready and had no CPU (/proc/PID/task/*/schedstat), and the time between stamps, which are written on the same
+  disk every 20 ms, where it was more than 50 ms. On an idle machine that is some milliseconds; the longest is printed;
 - trapline info reads it, trapline record --finish makes a trace.dat of it, trace-cmd can read that;
 - session.json says "closed" only where trace.dat is the whole of it.
 Needs root, loop devices, tracefs, mkfs of the file system and qemu-storage-daemon. Exit status 77: it cannot run.

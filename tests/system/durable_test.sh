@@ -85,8 +85,8 @@ a_disk_that_stalls_loses_nothing() {
   local try losses
   disk "$work/outer" 400 "$work/a"
   disk "$work/a/inner" 200 "$work/b"
-  # A machine that stands still itself loses events, and makes fewer: one of three recordings has to be whole.
-  for try in 1 2 3; do
+  # A machine that stands still itself loses events, and makes fewer: one recording of two may miss, and it is told.
+  for try in 1 2; do
     rm -rf "$work/b/run"
     (wait_for "recording" test -e "$work/b/run/raw/start.json" && sleep 1.5 &&
       fsfreeze -f "$work/a" && sleep 3 && fsfreeze -u "$work/a") &
@@ -97,17 +97,25 @@ a_disk_that_stalls_loses_nothing() {
     losses=$(json "$work/b/run" '[l for l in s["losses"] if l["overwritten"] or l["dropped"]]')
     echo "try $try: losses $losses, $(events "$work/b/run") events of $(cat "$work/made")"
     # It was read all the while: the load began a little before the recorder.
-    if [ "$losses" = "[]" ] && [ "$(events "$work/b/run")" -gt 300000 ]; then return; fi
+    if [ "$losses" = "[]" ] && [ "$(events "$work/b/run")" -gt 300000 ]; then
+      echo "misses: $((try - 1)) of at most 1"
+      return
+    fi
   done
   fail "each lost events while its disk stood still"
 }
 
-# A disk that promised more than it has: writes succeed, and fail when they go to the disk.
+# A disk that promised more than it has: writes succeed, and fail when they go to the disk. Linux's loop driver takes a
+# write that found room for its first page alone for a whole one, and zeros would be on the disk that said otherwise: its
+# requests are of one page here.
 a_disk_that_fails_at_a_sync_is_a_loss_that_is_told() {
   mkdir "$work/thin"
   mount -t tmpfs -o size=100m none "$work/thin" || skip "cannot mount a tmpfs"
   mounted=("$work/thin")
   disk "$work/thin/disk" 300 "$work/b" -O ^has_journal
+  local loop
+  loop=$(findmnt --noheadings --output SOURCE "$work/b")
+  echo 4 >"/sys/block/$(basename -- "$loop")/queue/max_sectors_kb"
   head -c 60M /dev/urandom >"$work/thin/filler"
   record "$work/b/run" 200000 60 # until the disk is full
   expect_equal "exit status" 1 "$status"

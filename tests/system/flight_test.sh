@@ -41,7 +41,7 @@ writes_nothing_until_asked_and_then_a_session_with_its_reason() {
   needs_tracefs
   start_flight --spacing 1h
   expect_contains "$work/stderr" "in at most 64 MiB"
-  sleep 1.5
+  sleep 1.5 # in which nothing is to happen
   expect_equal "files before" "control lock" "$(cd "$flight" && echo *)"
   "$trapline" snapshot "$flight" --why 'the "disk" stood still' >"$work/path"
   local session
@@ -196,7 +196,6 @@ the_units_are_confined_and_the_recorder_works_so() {
   # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYSLOG
   expect_equal "capabilities" 0000000400080004 "$(sed -n 's/^CapEff:\t//p' "/proc/$recorder/status")"
   expect_equal "seccomp" 2 "$(sed -n 's/^Seccomp:\t//p' "/proc/$recorder/status")"
-  sleep 1.5
   local session
   wait_for "guard" has_guard "$recorder"
   session=$(unshare -m python3 "$(dirname -- "$0")/confined.py" "$examples/trapline-snapshot.service" "" \

@@ -47,12 +47,17 @@ run() {
   "$@" >"$work/stdout" 2>"$work/stderr" || status=$?
 }
 
-# The arguments of kvm-box, in $box_files, that bring the command and its libraries; a script in the box begins with $unpack.
+# The arguments of kvm-box, in $box_files, that bring the command and its libraries; a script in the box begins with
+# $unpack. Debug information stays outside: the box unpacks all of it into its memory.
 command_for_box() {
-  local program=$TRAPLINE_BINARY_DIR/merge/trapline library
-  box_files=(--file "$program" --file "$program-worker")
+  local program library
+  box_files=()
+  for program in trapline trapline-worker; do
+    strip -o "$work/$program" "$TRAPLINE_BINARY_DIR/merge/$program"
+    box_files+=(--file "$work/$program")
+  done
   while read -r library; do box_files+=(--file "$library:lib-$(basename "$library")"); done < <(
-    ldd "$program" "$program-worker" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u)
+    ldd "$work/trapline" "$work/trapline-worker" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u)
   # shellcheck disable=SC2016,SC2034 # the box expands it; it is for the tests
   unpack='mkdir -p lib
 for file in lib-*; do mv "$file" "lib/${file#lib-}"; done
@@ -75,6 +80,30 @@ VM
 chmod +x vm
 END
   chmod +x "$work/inside"
+}
+
+# The box that tests share (kvm_box_test, shared_box): each of them adds its scripts to a list and reads their results
+# from a case of its own. In the box each script has a folder with links to all files, a mount namespace and $OUT.
+
+# add_to_box LIST NAME SECONDS SCRIPT FILE...: a script of the list, the time that it may take, and files that it needs,
+# as `kvm-box --file` has them.
+add_to_box() {
+  local list=$1 name=$2 seconds=$3 script=$4 file
+  cp -- "$script" "$list/files/$name.script"
+  chmod 755 "$list/files/$name.script"
+  echo "$name $seconds" >>"$list/files/list"
+  for file in "${@:5}"; do
+    if [ "$file" != --file ]; then cp -f -- "${file%:*}" "$list/files/$(basename -- "${file##*:}")"; fi
+  done
+}
+
+# from_box NAME: the folder of this script's results in $out. Fails if the script did.
+from_box() {
+  out=$TRAPLINE_BINARY_DIR/tests/system/box/$1
+  [ -d "${out%/*}" ] || skip "there is no box: see kvm_box_test.shared_box"
+  [ -e "$out/status" ] || fail "the box did not come to $1"
+  cat -- "$out/output.txt"
+  expect_equal "exit status of $1 in the box" 0 "$(cat "$out/status")"
 }
 
 # The process that takes a recorder's instance away when the recorder is killed.

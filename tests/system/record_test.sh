@@ -261,7 +261,7 @@ what_the_caller_ignores_neither_ends_nor_hangs_a_recording() {
   recorder=$!
   wait_for command test -e "$work/up"
   kill -HUP "$recorder"
-  sleep 0.5
+  sleep 0.5 # in which nothing is to happen
   kill -0 "$recorder" || fail "SIGHUP ended it: $(cat "$work/stderr")"
   kill -TERM "$recorder"
   end_recorder
@@ -634,8 +634,7 @@ a_low_limit_of_open_files_is_raised_and_the_command_has_it_back() {
 a_qemu_that_is_killed_ends_the_recording() {
   demo_qemu -accel tcg
   start_recorder -- "${qemu_command[@]}" -S
-  wait_for QEMU pgrep -P "$recorder" "qemu|ld-linux"
-  sleep 1
+  wait_for "QEMU's vCPU" its_qemu_handles_sigterm
   kill -KILL "$(pgrep -P "$recorder" "qemu|ld-linux")"
   end_recorder
   expect_equal "exit status" 137 "$status"
@@ -909,11 +908,11 @@ a_snapshot_without_a_hit_keeps_nothing() {
 a_killed_recorder_leaves_the_hits_that_it_had_kept() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
   demo_qemu -accel kvm -cpu host,-arch-capabilities
-  sh -c 'sleep 1; exec "$@"' sh "${qemu_command[@]}" &
+  sh -c 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"' "$session/raw/start.json" "${qemu_command[@]}" &
   local target=$!
   start_recorder --snapshot-on 'exit > 20us' --around 2ms --pid "$target"
   wait_for "hit" grep -q '"hits": [1-9]' "$session/session.json"
-  sleep 2.2
+  wait_for "exits around it on the disk" qemus_exits_on_the_disk
   kill -KILL "$recorder"
   end_recorder
   kill "$target" || true
@@ -982,8 +981,7 @@ END
   expect_equal "exit status of report" 0 "$status"
 }
 
-a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
-  for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+for_box() {  # for_box LIST
   demo_guest_for_box
   cat >>"$work/inside" <<'END'
 # Without KVM's modules the doctor names a command, which loads them again.
@@ -998,16 +996,18 @@ echo "the doctor's command: $command"
 $command
 ./trapline doctor -v >after.txt || [ $? = 1 ]
 grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
-./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > $LIMIT" \
+./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > 1ms" \
   --around 20ms -- ./vm
 demo_guest_finished "$OUT/guest.txt"
 END
-  run "$scripts/kvm-box" --out "$work/out" --timeout 400 --env LIMIT=1ms "${box_files[@]}" "$work/inside"
-  cat "$work/out/output.txt"
-  expect_equal "exit status of the box" 0 "$status"
-  expect_contains "$work/out/output.txt" "the doctor's command: modprobe kvm_amd"
-  expect_equal "checks that its command mended" 2 "$(grep -c '^ok ' "$work/out/output.txt")"
-  session=$work/out/run
+  add_to_box "$1" snapshot 400 "$work/inside" "${box_files[@]}"
+}
+
+a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
+  from_box snapshot
+  expect_contains "$out/output.txt" "the doctor's command: modprobe kvm_amd"
+  expect_equal "checks that its command mended" 2 "$(grep -c '^ok ' "$out/output.txt")"
+  session=$out/run
   expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
   expect_equal "reasons" True "$(json 'all(h["reason"] == "io" and h["ns"] > 10**6 for h in s["snapshot"]["first_hits"])')"
   expect_equal "left out" True "$(json 's["snapshot"]["left_out_events"] >= 1')"
@@ -1097,4 +1097,4 @@ says_what_is_wrong() {
   [ ! -e "$session" ] || fail "a session of nothing was left"
 }
 
-"$1"
+"$@"

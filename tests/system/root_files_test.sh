@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 here=$TRAPLINE_SOURCE_DIR/tests/system
-race_seconds=${TRAPLINE_RACE_SECONDS:-5} # scripts/nightly takes a minute
+race_seconds=1
 attacker=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 as_sudo=(env SUDO_UID=65534 SUDO_GID=65534)
 
@@ -69,6 +69,11 @@ files_swapped_in_the_session_stay_roots() {
   echo "$runs recordings, $(cat "$work/swaps") swaps in the last"
 }
 
+files_swapped_for_a_minute_stay_roots() {
+  race_seconds=60
+  files_swapped_in_the_session_stay_roots
+}
+
 a_folder_of_somebody_else_is_refused() {
   cd "$home"
   "${attacker[@]}" mkdir run
@@ -111,8 +116,9 @@ a_link_beside_an_output_leads_nowhere() {
     [ ! -e prom ] || fail "prom is there"
   done
   # An attacker's own file: its owner keeps no way to what root writes.
-  as_process "umask 0; exec 3>.trapline.\$pid.new; (sleep 1; echo attacked >&3) &" "${output[@]}"
-  sleep 1.5
+  as_process "umask 0; exec 3>.trapline.\$pid.new
+    (for _ in {1..3000}; do [ ! -e prom ] || break; sleep 0.02; done; echo attacked >&3; touch attacked) &" "${output[@]}"
+  wait_for "the attacker" test -e attacked
   expect_contains prom trapline_events_total
   if [ -L prom ] || grep attacked prom; then fail "prom is the attacker's file"; fi
   "$trapline" top --batch --count 1 --interval 200ms --prometheus "$home/prom" >"$work/stdout" 2>"$work/stderr"
@@ -185,49 +191,57 @@ the_plugin_goes_nowhere_in_any_sandbox() {
   expect_equal "files in root's folder" "" "$(ls -A "$roots")"
 }
 
-# The whole life of a session under strace: the calls that root made by name, read by audit_names.py.
-root_goes_nowhere_by_name() {
-  local sudo form recording=$TRAPLINE_SOURCE_DIR/tests/merge/two-vms.trapline
+# traced TRACE PREFIX...: runs the commands on stdin (bash; `it` is trapline) under one strace, which sees what root does by name.
+traced() {
+  local trace=$1
+  shift
+  { printf 'work=%q trapline=%q recording=%q\nqemu=(%s)\n' "$work" "$trapline" \
+      "$TRAPLINE_SOURCE_DIR/tests/merge/two-vms.trapline" "$(printf '%q ' "${qemu[@]}")"
+    printf '%s\n' 'it() { echo "\$ trapline $*"; "$trapline" "$@" || true; }'
+    cat; } >"$work/commands"
+  "$@" strace -f --seccomp-bpf -y -s 4096 -o "$trace" \
+    -e trace=%file,setfsuid,openat,openat2,unlinkat,renameat,renameat2,mkdirat,fchownat,fchmodat,linkat,symlinkat \
+    bash "$work/commands" >"$trace.output" 2>&1 || fail "the commands: $(tail -n 20 "$trace.output")"
+}
+
+# The whole life of a session under strace: the calls that root made by name, read by audit_names.py. And what each command
+# wrote is there.
+root_goes_nowhere_by_name() { # root_goes_nowhere_by_name PREFIX...
+  local file qemu
   command -v strace >/dev/null || skip "needs strace"
   cd "$home"
-  audit() { # audit SUDO COMMAND...
-    local sudo=$1 trace=${trace:-$work/trace} reads
-    shift
-    rm -f "$trace"
-    strace -f -y -s 4096 -o "$trace" \
-      -e trace=%file,setfsuid,openat,openat2,unlinkat,renameat,renameat2,mkdirat,fchownat,fchmodat,linkat,symlinkat \
-      ${sudo:+"${as_sudo[@]}"} "$trapline" "$@" >"$trace.stdout" 2>"$trace.stderr" || true
-    tail -n 2 "$trace.stderr"
-    case $1 in bench | export | report | timeline | diff) reads=--reads ;; *) reads= ;; esac
-    python3 "$here/audit_names.py" "$trace" "$home" ${reads:+"$reads"} || fail "trapline $* (sudo: ${sudo:-no})"
-  }
-  for sudo in "" yes; do
-    session=run$sudo
-    for _ in 1 2 3; do audit "$sudo" record -o "$session" --duration 300ms --symbols /proc/kallsyms; done
-    audit "$sudo" record --finish "$session"
-    audit "$sudo" record -o "$session.u" --user nobody --duration 300ms -- true
-    rm -f "$work/flight.stderr"
-    trace=$work/flight audit "$sudo" record --flight 2s -o "flight$sudo" &
-    recorder=$!
-    wait_for "flight recorder" grep -q "kill -USR1 [0-9]" "$work/flight.stderr"
-    sleep 1
-    audit "$sudo" snapshot "flight$sudo"
-    kill -TERM "$(sed -n 's/.*kill -USR1 \([0-9]*\).*/\1/p' "$work/flight.stderr")"
-    wait "$recorder" || fail "the flight recorder's audit"
-    [ -n "$(find "flight$sudo" -name session.json)" ] || fail "no snapshot was written"
-    audit "$sudo" top --batch --count 1 --interval 200ms --prometheus "$home/prom$sudo"
-    audit "$sudo" bench -o "bench$sudo" -n 1 --warm-up 0 --a 0.1 --b 0.2 -- sleep {}
-    for form in perfetto folded csv uftrace; do
-      for _ in 1 2; do audit "$sudo" export --format "$form" --force "$session" -o "$form$sudo"; done
-    done
-    audit "$sudo" report "$recording" --format html -o "page$sudo.html"
-    audit "$sudo" timeline "$recording" --around max --format html -o "lanes$sudo.html"
-    audit "$sudo" diff "$recording" "$recording" --format html -o "diff$sudo.html"
-    audit "$sudo" symbols --no-lines -o "made$sudo/deep" /proc/kallsyms
-    audit "$sudo" doctor -o "doctor$sudo"
-    qemu_with_plugin
-    for _ in 1 2; do audit "$sudo" record -o "functions$sudo" --no-kvm --functions -- "${qemu[@]}"; done
-    [ -s "functions$sudo/uftrace.data/100.dat" ] || fail "the plugin recorded nothing"
+  qemu=("$(fetched qemu10)/bin/qemu-system-x86_64" -accel tcg -m 64 -display none -nodefaults -no-reboot
+    -machine "pc,hpet=on" -debugcon null -global isa-debugcon.iobase=0x402 -device "isa-debug-exit,iobase=0x501"
+    -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf")
+  traced "$work/writes" "$@" <<'END'
+for _ in 1 2 3; do it record -o run --duration 100ms --symbols /proc/kallsyms; done
+it record --finish run
+it record -o run.u --user nobody --duration 300ms -- true
+it record --flight 2s -o flight 2>"$work/flight.stderr" &
+until grep -q "kill -USR1 [0-9]" "$work/flight.stderr"; do sleep 0.05; done
+it snapshot flight
+kill -TERM "$(sed -n 's/.*kill -USR1 \([0-9]*\).*/\1/p' "$work/flight.stderr")"
+wait
+it top --batch --count 1 --interval 200ms --prometheus "$PWD/prom"
+it symbols --no-lines -o made/deep /proc/kallsyms
+it doctor -o doctor
+for _ in 1 2; do it record -o functions --no-kvm --functions -- "${qemu[@]}"; done
+END
+  python3 "$here/audit_names.py" "$work/writes" "$home" || fail "the commands that record"
+  # They also read a recording, as they were told to.
+  traced "$work/reads" "$@" <<'END'
+it bench -o bench -n 1 --warm-up 0 --a 0.1 --b 0.2 -- sleep {}
+for form in perfetto folded csv uftrace; do
+  for _ in 1 2; do it export --format "$form" --force run -o "$form"; done
+done
+it report "$recording" --format html -o page.html
+it timeline "$recording" --around max --format html -o lanes.html
+it diff "$recording" "$recording" --format html -o diff.html
+END
+  python3 "$here/audit_names.py" "$work/reads" "$home" --reads || fail "the commands that read"
+  for file in run/trace.dat run.old/trace.dat run.u/trace.dat flight/*/session.json prom made/deep doctor \
+    functions/uftrace.data/100.dat functions.old bench perfetto folded csv uftrace/info page.html lanes.html diff.html; do
+    [ -e "$file" ] || fail "$file was not written: $(cat "$work"/*.output)"
   done
   # The audit sees what a40aedc did.
   printf '%s\n' "7 openat(AT_FDCWD<$home>, \"run/raw/cmdlines.new\", O_WRONLY|O_CREAT|O_TRUNC) = 3" \
@@ -237,6 +251,8 @@ root_goes_nowhere_by_name() {
   fi
   expect_contains "$work/stdout" "2 of root's 2"
 }
+root_of_sudo_goes_nowhere_by_name() { root_goes_nowhere_by_name "${as_sudo[@]}"; }
+root_itself_goes_nowhere_by_name() { root_goes_nowhere_by_name env; }
 
 has_events() { "${attacker[@]}" "$trapline" info "$1" >/dev/null 2>&1; }
 

@@ -23,7 +23,7 @@ until_true() {  # until_true WHAT COMMAND...: at most 60 s
   shift
   until "$@"; do
     [ "$SECONDS" -lt "$until" ] || fail "it did not happen: $what"
-    sleep 0.1
+    sleep 0.05
   done
 }
 

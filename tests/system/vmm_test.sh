@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # shellcheck source-path=SCRIPTDIR source=lib.sh
-# docs/examples/vmm: a VMM of one's own, built as its document says and recorded on a KVM host in a
-# box. One boot.
+# docs/examples/vmm: a VMM of one's own, built as its document says and recorded on the KVM host in the shared box.
 set -euo pipefail
 source "$(dirname -- "$0")/lib.sh"
 
@@ -30,22 +29,25 @@ exits_of() {
   awk -F, -v device="\"$1\"" '$1 == device { print $2 }' "$work/devices.csv"
 }
 
-its_devices_are_in_the_report_as_its_guest_used_them() {
-  for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+for_box() {  # for_box LIST
   build_example
-  run "$scripts/kvm-box" --out "$work/out" --timeout 400 --file "$work/vmm/vmm" \
-    --file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" --env "EVENTS=-e kvm" "$TRAPLINE_SOURCE_DIR/tests/data/record/vmm"
-  expect_equal "exit status of the box" 0 "$status"
-  expect_contains "$work/out/guest.txt" "half way"
-  "$TRAPLINE_BINARY_DIR/merge/trapline" report "$work/out/vmm.dat" --by device --format csv \
+  printf '#!/bin/sh\nEVENTS="-e kvm" exec ./vmm-record\n' >"$work/script"
+  add_to_box "$1" vmm 400 "$work/script" "$work/vmm/vmm" "$TRAPLINE_SOURCE_DIR/tests/data/record/vmm:vmm-record" \
+    "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
+}
+
+its_devices_are_in_the_report_as_its_guest_used_them() {
+  from_box vmm
+  expect_contains "$out/guest.txt" "half way"
+  "$TRAPLINE_BINARY_DIR/merge/trapline" report "$out/vmm.dat" --by device --format csv \
     >"$work/devices.csv" || fail "the report"
   # As tests/guest/x86_64/demo.c counts its calls; each access is one exit here, none is coalesced.
   expect_equal "exits to debugcon" 41 "$(exits_of debugcon)"
   expect_equal "exits to rtc" 800 "$(exits_of rtc)"
   expect_equal "exits to hpet" 401 "$(exits_of hpet)"
   expect_equal "exits to port 0x80" 32 "$(exits_of unassigned)"
-  "$TRAPLINE_BINARY_DIR/merge/trapline" report "$work/out/vmm.dat" >"$work/report"
+  "$TRAPLINE_BINARY_DIR/merge/trapline" report "$out/vmm.dat" >"$work/report"
   expect_contains "$work/report" "vCPU 0"
 }
 
-"$1"
+"$@"

@@ -2,14 +2,18 @@
 # All events of an installed trace-events-all through the generator: every backend at once, compiled
 # as C11 and as C++20 with warnings as errors, linked, and run against printf.
 #
-#   all_events.sh TRACE_EVENTS_ALL TRACETOOL MAKE_DRIVER LIBRARY INCLUDE WORK_DIR
+#   all_events.sh TRACE_EVENTS_ALL TRACETOOL MAKE_DRIVER LIBRARY INCLUDE WORK_DIR BUILD_DIR
 #
 # The file is cut into parts, each a group of its own, for compilers to run side by side. Nothing is
 # optimised: what is tested is that the code is accepted without a warning, links and says the right
 # thing. LTTng's macros take most of the time: GCC only checks their C++ side, clang, which takes half as
 # long, compiles them as C, and only every fourth part has them unless TRAPLINE_LONG is set.
 set -euo pipefail
-all=$1 tracetool=$2 make_driver=$3 library=$4 include=$5 work=$6
+all=$1 tracetool=$2 make_driver=$3 library=$4 include=$5 work=$6 build=$7
+# shellcheck source-path=SCRIPTDIR source=../../support/proven.sh
+source "$(dirname -- "$0")/../../support/proven.sh"
+mapfile -t headers < <(find "$include" -type f | LC_ALL=C sort)
+if proven_before "$build" all-events "$all" "$tracetool" "$make_driver" "$library" "${headers[@]}"; then exit 0; fi
 parts=12
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wformat=2 -Werror"
 rm -rf "$work"
@@ -58,4 +62,4 @@ if [ "$printed" -ne "$((total - disabled))" ]; then
   echo "$total events, $disabled of them disabled, but $printed were printed" >&2
   exit 1
 fi
-echo "$total events, $disabled disabled, $printed printed by every backend"
+echo "$total events, $disabled disabled, $printed printed by every backend" | tee "$proof"

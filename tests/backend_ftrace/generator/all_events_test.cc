@@ -75,7 +75,7 @@ TEST(AllEvents, EveryBackendCompilesWithoutAWarningLinksAndPrintsRight) {
   const std::string command =
       std::string(TRAPLINE_SOURCE_DIR) + "/tests/backend_ftrace/generator/all_events.sh " + path +
       " " TRACETOOL " " MAKE_DRIVER " " LIBRARY " " TRAPLINE_SOURCE_DIR "/backend_ftrace/include " +
-      work.path();
+      work.path() + " " TRAPLINE_BINARY_DIR;
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 

@@ -69,9 +69,17 @@ every_type_says_what_printf_says() {
 
 # QEMU 10's and 11's own events, as the packages of the distribution list them.
 every_event_of_qemu_compiles() {
-  local version folder
+  local version folder proof inputs
+  mapfile -t inputs < <(find "$tracetool" "$here/fake" -type f | LC_ALL=C sort)
+  # shellcheck source-path=SCRIPTDIR source=../../support/proven.sh
+  source "$here/../../support/proven.sh"
+  for version in 10 11; do
+    folder=$("$2/scripts/fetch" "qemu$version") || skip "scripts/fetch qemu$version failed"
+    inputs+=("$folder/root/usr/share/qemu/trace-events-all")
+  done
+  if proven_before "$build" every-event-of-qemu "${inputs[@]}"; then return; fi
   for version in "10 0" "11 1"; do
-    folder=$("$2/scripts/fetch" "qemu${version% *}") || skip "scripts/fetch qemu${version% *} failed"
+    folder=$("$2/scripts/fetch" "qemu${version% *}")
     for format in h c rs; do
       generate all ftrace,log,simple,syslog "$folder/root/usr/share/qemu/trace-events-all" $format \
         trace-all.$format
@@ -81,7 +89,8 @@ every_event_of_qemu_compiles() {
       rustc --edition=2021 -D warnings --crate-type lib --emit metadata -o all.meta trace-all.rs
     fi
     echo "QEMU ${version/ /.}: $(grep -c '^void trapline_emit_' trace-all.c) events"
-  done
+  done | tee "$work/told"
+  mv "$work/told" "$proof"
 }
 
 rust_says_what_c_says() {

@@ -63,8 +63,7 @@ def userspace_reason(event, names):
 def userspace_names(events):
     names = {}
     for event in events:
-        match = re.match(r"reason (KVM_EXIT_\w+) \((\d+)\)", event.text)
-        if event.name == "kvm_userspace_exit" and match:
+        if event.name == "kvm_userspace_exit" and (match := re.match(r"reason (KVM_EXIT_\w+) \((\d+)\)", event.text)):
             names[int(match[2])] = match[1]
     return {0: "KVM_EXIT_UNKNOWN", **names}
 
@@ -146,7 +145,11 @@ class Span:
 
     @property
     def parts(self):
-        return {part: sum(end - begin for begin, end, state in self.pieces if state == part) for part in PARTS}
+        sums = dict.fromkeys(PARTS, 0)
+        for begin, end, state in self.pieces:
+            if state in sums:
+                sums[state] += end - begin
+        return sums
 
     @property
     def awake_pieces(self):
@@ -398,7 +401,7 @@ class Model:
 
     def see(self, vcpu, event):
         """A hole of this CPU since the thread was last seen could hide how it came here."""
-        if any(h.cpu == event.cpu and h.start <= event.at and vcpu.last < h.end <= event.at for h in self.holes):
+        if self.holes and any(h.cpu == event.cpu and h.start <= event.at and vcpu.last < h.end <= event.at for h in self.holes):
             vcpu.account(vcpu.last)
             self.close_for_loss(vcpu)
         vcpu.last, vcpu.cpu = max(vcpu.last, event.at), event.cpu
@@ -461,10 +464,11 @@ class Model:
                 vcpu.off = "paused"
 
     def on_sched(self, event):
-        state = VM_STATE.match(event.fields.get("buf", "").strip())
-        if state:
-            self.on_vm_state(event, int(state[1]))
-        if event.name == "task_newtask":
+        if event.name == "print":
+            state = VM_STATE.match(event.fields["buf"].strip())
+            if state:
+                self.on_vm_state(event, int(state[1]))
+        elif event.name == "task_newtask":
             is_thread = int(event.fields["clone_flags"], 16) & CLONE_THREAD
             child = number(event.fields, "pid")
             self.process[child] = self.process_of(event.tid) if is_thread else child
@@ -602,7 +606,7 @@ class Model:
         if detail:
             span.details.append(detail)
             span.goes_offline |= event.name == "kvm_hvc_arm64" and detail[2] == PSCI_CPU_OFF
-        region = REGION.match(event.fields.get("buf", "").strip()) if span.in_user else None
+        region = REGION.match(event.fields["buf"].strip()) if span.in_user and event.name == "print" else None
         if region:
             span.regions.append((int(region[1], 16), region[2]))
 

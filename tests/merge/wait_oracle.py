@@ -332,10 +332,14 @@ def charge(spans, waits, halted=None):
     if halted:
         sums = collections.Counter()
         for span in spans:
-            for begin, end, state in span.pieces:
-                for first, last, kind, who in waits.pieces.get(span.tid, []) if state == halted else ():
-                    if kind == "blocked" and min(last, end) > max(first, begin):
+            pieces = waits.pieces.get(span.tid, [])
+            for begin, end, state in span.pieces if pieces else ():
+                at = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1]) if state == halted else len(pieces)
+                while at < len(pieces) and pieces[at][0] < end:
+                    first, last, kind, who = pieces[at]
+                    if kind == "blocked":
                         sums[who] += min(last, end) - max(first, begin)
+                    at += 1
         return sums
     sums = {"preempted": collections.Counter(), "blocked": collections.Counter()}
     for span in spans:

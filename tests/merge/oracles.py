@@ -32,8 +32,7 @@ import wait_oracle
 HERE = pathlib.Path(__file__).resolve().parent
 DATA, PLANTED = HERE.parent / "data", HERE / "planted"
 REAL_HOST = HERE.parents[2] / "shared/traces/real/host.dat"  # beside the project, where there is one
-# An AMD host, an Intel one, an arm64 one, and one whose guest's functions and markers were recorded.
-SMOKE = ("svm-2vcpu-lost", "vmx/linux-2vcpu", "arm64/kvm-arm64-mono", "box/demo-userspace")
+SMOKE = ("svm-2vcpu-lost", "vmx/linux-2vcpu", "arm64/kvm-arm64-mono")  # an AMD host, an Intel one, an arm64 one
 NO_EXITS = ("box/no-kvm",)
 HALTS = ("svm-linux-2vcpu", "svm-2vcpu-lost", "box/linux-irq", "vmx/linux-2vcpu", "arm64/kvm-arm64-linux",
          "arm64/kvm-arm64-mono")
@@ -108,19 +107,21 @@ def planted():
 
 
 def guests():
-    """Disks and networks of guests, and guests' own recordings."""
+    """Disks and networks of guests, and a guest's own recording."""
     for name, arguments in BLOCKS.items():
         yield HERE / f"requests/{name}.dat", "block", *arguments
     yield HERE / "requests/vhost-net.dat", "vhost"
-    yield HERE / "guest-clock", "guest_span"
     yield HERE / "cyclictest", "cyclictest"
 
 
 def smoke():
     for name in SMOKE:
         yield from of_data(name)
-    for name in "hog", "quota/trace":
-        yield from (job for job in planted() if job[0] == PLANTED / f"{name}.dat")
+    # A host whose guest recorded its functions, and its tasks.
+    host = HERE / "guest-clock/host.dat"
+    yield host, "report", KINDS
+    yield from ((host, name) for name in ("wait", "kernel", "stall"))
+    yield host.parent, "guest_span"
 
 
 SETS = {"smoke": smoke, "data": data, "planted": planted, "guests": guests}

@@ -159,6 +159,9 @@ def main():
             print(f"FAILED: {path}: {name}: {line}")
         if wrong[20:]:
             print(f"FAILED: {path}: {name}: and {len(wrong) - 20} more")
+    if stall_oracle.FOUND and not any(stall_oracle.FOUND):
+        failed += 1
+        print("FAILED: stall: no recording has a stall: nothing was compared")
     files = len({path for path, *_ in jobs})
     print(f"{len(jobs)} comparisons on {files} recordings, {failed} differ")
     return 1 if failed or not jobs else 0

@@ -1,7 +1,7 @@
 """A recording as `trace-cmd report` prints it: its events in order, and its holes. Every oracle reads recordings here.
 
-A recording is parsed once for all oracles of a process. With a folder in KEPT, the parsed text is kept there too, under a
-hash of the recording, of this file, of Python and of trace-cmd, so that a second run of the tests does not parse.
+A recording is parsed once for all oracles of a process. With a folder in KEPT, what was parsed is kept there too, under the
+hashes of the recording and of its parser (this file, Python and trace-cmd), so that a second run of the tests does not parse.
 """
 import collections
 import contextlib
@@ -114,25 +114,26 @@ def within_boundaries(holes, boundaries):
 # ---- parsed once
 
 @functools.cache
-def parser():
-    """What the parsed text depends on beside the recording."""
+def kept_folder():
+    """Of this parser; what others kept goes."""
     reader = os.stat(shutil.which("trace-cmd"))
-    return f"{sys.version} {reader.st_size} {reader.st_mtime_ns} ".encode() + pathlib.Path(__file__).read_bytes()
+    parser = f"{sys.version} {reader.st_size} {reader.st_mtime_ns} ".encode() + pathlib.Path(__file__).read_bytes()
+    folder = pathlib.Path(KEPT) / hashlib.sha256(parser).hexdigest()
+    if not folder.is_dir():
+        shutil.rmtree(KEPT, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def parsed(path):
     if KEPT is None:
         with readable(path) as file:
             return parse(file)
-    digest = hashlib.sha256(parser() + pathlib.Path(path).read_bytes()).hexdigest()
-    kept = pathlib.Path(KEPT) / digest
+    kept = kept_folder() / hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
     with contextlib.suppress(OSError, EOFError, ValueError, TypeError):
-        found = marshal.loads(kept.read_bytes())
-        os.utime(kept)  # in use
-        return found
+        return marshal.loads(kept.read_bytes())
     with readable(path) as file:
         found = parse(file)
-    kept.parent.mkdir(parents=True, exist_ok=True)
     # Whole or not at all: another test may read it.
     with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as new:
         new.write(marshal.dumps(found))

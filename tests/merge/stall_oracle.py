@@ -13,6 +13,7 @@ import oracle
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
+FOUND = []  # how many stalls each recording has
 CAUSES = {"page": "blocked", "signal": "paused"}
 
 
@@ -280,5 +281,6 @@ def check(trapline, path):
         elif "halted" not in chain.sums and sums_of(row) != +sums:
             wrong.append(f"{begin}: {dict(sums_of(row))}, oracle {dict(+sums)}")
     wrong += [f"{begin}: tid {tid}, {row['ns']} ns: the oracle has none" for (begin, tid), row in theirs.items()]
+    FOUND.append(len(ours))
     print(f"{path}: {len(ours)} stalls")
     return wrong

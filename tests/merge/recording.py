@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from recompress import recompressed  # noqa: E402
@@ -63,7 +64,7 @@ def readable(path):
 def parse(path):
     """(events, holes) as tuples."""
     events, holes, pending, last_on_cpu = [], [], {}, {}
-    fields_of = FIELD.findall
+    fields_of, intern = FIELD.findall, sys.intern  # what is interned is kept once
     for raw, plain in zip(report_lines(path, "-R", "-l"), report_lines(path), strict=True):
         match = LINE.match(raw)
         if not match:
@@ -71,14 +72,17 @@ def parse(path):
                 pending[int(loss[1])] = int(loss[2] or 0)
             continue
         tid, cpu, flags, at, name, rest = match.groups()
-        fields = {"buf": rest.partition(" buf=")[2]} if name == "print" else dict(fields_of(rest))
+        if name == "print":
+            fields = {"buf": rest.partition(" buf=")[2]}
+        else:
+            fields = {intern(key): intern(value) for key, value in fields_of(rest)}
         text = plain.partition(f": {name}:")[2].strip()
         at, cpu = int(at.replace(".", "")), int(cpu)
         if cpu in pending:
             before = last_on_cpu.get(cpu, 0)
             holes.append((cpu, before, at, pending.pop(cpu), before))
         last_on_cpu[cpu] = at
-        events.append((at, cpu, int(tid), sys.intern(name), fields, text, int(flags, 16)))
+        events.append((at, cpu, int(tid), intern(name), fields, text, int(flags, 16)))
     return events, within_boundaries(holes, boundary_pages(path))
 
 
@@ -120,8 +124,10 @@ def kept_folder():
     parser = f"{sys.version} {reader.st_size} {reader.st_mtime_ns} ".encode() + pathlib.Path(__file__).read_bytes()
     folder = pathlib.Path(KEPT) / hashlib.sha256(parser).hexdigest()
     if not folder.is_dir():
-        shutil.rmtree(KEPT, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
+        for other in folder.parent.iterdir():
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
     return folder
 
 
@@ -130,13 +136,13 @@ def parsed(path):
         with readable(path) as file:
             return parse(file)
     kept = kept_folder() / hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
-    with contextlib.suppress(OSError, EOFError, ValueError, TypeError):
-        return marshal.loads(kept.read_bytes())
+    with contextlib.suppress(OSError, EOFError, ValueError, TypeError, zlib.error):
+        return marshal.loads(zlib.decompress(kept.read_bytes()))
     with readable(path) as file:
         found = parse(file)
     # Whole or not at all: another test may read it.
     with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as new:
-        new.write(marshal.dumps(found))
+        new.write(zlib.compress(marshal.dumps(found), 1))
     os.replace(new.name, kept)
     return found
 

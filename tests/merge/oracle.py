@@ -299,7 +299,7 @@ class Vcpu:
                                 for begin, end, state in self.span.pieces]
             for begin, end, state in self.span.pieces:
                 self.totals[state] += end - begin
-                # It was killed while a signal had stopped it.
+                # A signal had stopped the thread when it was killed.
                 if state == "paused" and any(begin <= at < end for at in self.stopped_at):
                     self.spanless.append((begin, end, state, None))
             self.end = now
@@ -778,11 +778,12 @@ def check_status(trapline, path, holes):
 
 @functools.lru_cache(maxsize=2)
 def model_of(path):
-    """Nobody changes it."""
+    """Returns the model of a recording, shared by all oracles: they must not change it."""
     return Model(*read(path)).run()
 
 
 def check(trapline, path, kinds):
+    """Differences as sentences; `kinds` are arguments of --by."""
     model = model_of(path)
     wrong = check_status(trapline, path, model.holes)
     for by in kinds:

@@ -64,7 +64,7 @@ def readable(path):
 def parse(path):
     """(events, holes) as tuples."""
     events, holes, pending, last_on_cpu = [], [], {}, {}
-    fields_of, intern = FIELD.findall, sys.intern  # what is interned is kept once
+    fields_of, intern = FIELD.findall, sys.intern  # interned strings are kept once
     for raw, plain in zip(report_lines(path, "-R", "-l"), report_lines(path), strict=True):
         match = LINE.match(raw)
         if not match:
@@ -119,7 +119,7 @@ def within_boundaries(holes, boundaries):
 
 @functools.cache
 def kept_folder():
-    """Of this parser; what others kept goes."""
+    """Returns the folder of this parser, and removes what other parsers kept."""
     reader = os.stat(shutil.which("trace-cmd"))
     parser = f"{sys.version} {reader.st_size} {reader.st_mtime_ns} ".encode() + pathlib.Path(__file__).read_bytes()
     folder = pathlib.Path(KEPT) / hashlib.sha256(parser).hexdigest()
@@ -154,5 +154,5 @@ def events_of(path):
 
 
 def read(path):
-    """The events of a recording in order, and its holes. Nobody changes them."""
+    """The events of a recording in order, and its holes, shared by all oracles: they must not change them."""
     return events_of(str(path))

@@ -38,7 +38,7 @@ def unit(program, suites="*"):
 
 
 def oracles(names, *of):
-    """Of tests/merge/oracles.py; what it parsed of the recordings is kept for the next mutant."""
+    """Runs oracles by name; tests/merge/oracles.py keeps what it parsed for the next mutant."""
     return TRAPLINE, ["python3", "tests/merge/oracles.py", "--kept", "build/edit/tests/merge/readings", "--oracle", names,
                       f"build/edit/{TRAPLINE}", *of]
 

@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
 """The worst samples of a cyclictest in a guest, and what the host did meanwhile.
 
-  cyclictest_oracle.py TRAPLINE FOLDER    FOLDER holds host.dat, guest.dat, sync.txt and samples.txt
-
-samples.txt is what cyclictest printed, guest.dat has its markers. Each of the 20 worst samples must be
+The folder holds host.dat, guest.dat, sync.txt and samples.txt. samples.txt is what cyclictest printed, guest.dat has its markers. Each of the 20 worst samples must be
 explained: its causes add up to the latency that cyclictest measured, the parts are those that the host's
 recording gives for that time (guest_span_oracle.py's accounting of trace-cmd's text), and the planted hog is
 named where the vCPU was preempted.
@@ -12,7 +9,6 @@ import collections
 import json
 import re
 import subprocess
-import sys
 
 import guest_span_oracle
 import oracle
@@ -23,8 +19,8 @@ MARKER = re.compile(r"hit latency threshold \((\d+) > \d+\)")
 BOUND = re.compile(r": ± (\d+) ns")
 
 
-def main():
-    trapline, folder = sys.argv[1:]
+def check(trapline, folder):
+    """Differences as sentences."""
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
 
     def run(*arguments):
@@ -60,13 +56,7 @@ def main():
     bound = BOUND.search(got["clocks"][0])
     if not bound:
         wrong.append(f"no bound of the clock: {got['clocks']}")
-    for line in wrong:
-        print(f"{folder}: {line}", file=sys.stderr)
     if not wrong:
         print(f"{folder}: {WORST} worst of {len(samples)} samples, {latencies[-1]} to {latencies[0]} ns, add up; "
               f"clock ± {bound[1]} ns; {dict(parts)}; {culprits.most_common(3)}")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

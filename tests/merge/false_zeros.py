@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """No figure is 0 where the recording cannot tell it: it is null, "-", or empty.
 
-  false_zeros.py TRAPLINE PATH...    recordings, folders of them; those that are not there are left out
+  false_zeros.py TRAPLINE PATH...    recordings, sessions, folders of them; those that are not there are left out
 
 What can be told follows from the events that trace-cmd finds in the recording. Every number of the JSON of report,
 explain, diff, top, the page's data and the exports' rows that is 0 needs the events of its rule; where a vCPU's time is
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-import oracle
+from recording import readable
 
 MOST_LINES = 2000  # of rows: what can be told is the same of each
 SESSIONS = ("quota", "quota-io", "quota-tasks", "realtime", "own")
@@ -32,7 +32,7 @@ class Recorded:
     """What the events of a recording can tell."""
 
     def __init__(self, path, session):
-        with oracle.readable(path) as file:
+        with readable(path) as file:
             report = subprocess.run(["trace-cmd", "report", "-t", str(file)], capture_output=True, check=False).stdout
         names, markers, ioctl, text = collections.Counter(), 0, False, report.decode(errors="replace")
         for line in text.splitlines():
@@ -163,8 +163,9 @@ def check(trapline, path):
 
 def recordings(paths):
     for path in map(pathlib.Path, paths):
-        if path.is_file():
+        if path.is_file() or (path / "session.json").is_file():
             yield path
+            continue
         if not path.is_dir():
             continue
         for file in sorted(path.rglob("*.dat")):

@@ -1,7 +1,5 @@
-#!/usr/bin/env python3
-"""What a host did in the intervals that its guest recorded, once more from the text of trace-cmd.
-
-  guest_span_oracle.py TRAPLINE FOLDER   compares `trapline explain --guest-span` on FOLDER's recordings
+"""What a host did in the intervals that its guest recorded, once more from the text of trace-cmd: beside `trapline explain
+--guest-span` on a folder's recordings.
 
 The intervals are the times that the guest's tasks ran: sched_switch:next_pid..sched_switch:prev_pid. How
 many there are is counted from guest.dat; what the host did in the longest of them, at the times that
@@ -10,7 +8,6 @@ trapline prints, is cut out of the host's exits (oracle.py) and guest runs.
 import collections
 import json
 import subprocess
-import sys
 
 import oracle
 
@@ -22,12 +19,12 @@ PARTS = ("guest", "kernel", "user", "preempted", "blocked", "halted", "not recor
 
 def pieces_of(path):
     """(begin, end, what) of each thread that runs a vCPU."""
-    events, holes = oracle.read(path)
+    model = oracle.model_of(path)
     pieces = collections.defaultdict(list)
-    for span in oracle.Model(events, holes).run().spans:
+    for span in model.spans:
         pieces[span.tid] += span.pieces
     entered = {}
-    for event in events:
+    for event in model.events:
         if event.name == "kvm_entry":
             entered[event.tid] = event.at
         elif event.name == "kvm_exit" and event.tid in entered:
@@ -85,8 +82,8 @@ def differences(table, got, counted):
     return wrong
 
 
-def main():
-    trapline, folder = sys.argv[1:]
+def check(trapline, folder):
+    """Differences as sentences."""
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
 
     def run(*arguments):
@@ -109,12 +106,6 @@ def main():
             wrong.append(f"{tree['text']} at {begin}: trapline {mine}, oracle {want}")
     if len(got["worst"]) != min(WORST, got["count"]) or not got["clocks"]:
         wrong.append("the longest, or the clock's bound, are not there")
-    for line in wrong:
-        print(f"{folder}: {line}", file=sys.stderr)
     if not wrong:
         print(f"{folder}: {len(got['worst'])} of {got['count']} intervals agree, {got['clocks'][0]}")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

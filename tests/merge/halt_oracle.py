@@ -1,7 +1,5 @@
-#!/usr/bin/env python3
-"""What polling cost, and halts under other values of halt_poll_ns, once more from trace-cmd's text.
-
-  halt_oracle.py TRAPLINE FILE    compares `trapline report FILE --halt` with it
+"""What polling cost, and halts under other values of halt_poll_ns, once more from trace-cmd's text: beside
+`trapline report FILE --halt`.
 
 docs/formats/report.md ("Halts") is what both follow. Every halt is a row of a list here, made first;
 each setting is then played over the whole list.
@@ -9,7 +7,6 @@ each setting is then played over the whole list.
 import collections
 import json
 import subprocess
-import sys
 
 import oracle
 
@@ -145,8 +142,8 @@ def differences(row, want):
     return wrong
 
 
-def main():
-    trapline, path = sys.argv[1:]
+def check(trapline, path):
+    """Differences as sentences."""
     threads = halts_of(*oracle.read(path))
     # By anything but the reason all halts are one row.
     run = subprocess.run([trapline, "report", path, "--halt", "--by", "detail", "--format", "json"],
@@ -168,12 +165,6 @@ def main():
     halts = sum(len(thread.halts) for thread in tids.values())
     if not halts:
         wrong.append("no halts: nothing was compared")
-    for line in wrong:
-        print(f"{path}: {line}", file=sys.stderr)
     if not wrong:
         print(f"{path}: {halts} halts agree under {len(SETTINGS)} settings")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

@@ -1,7 +1,5 @@
-#!/usr/bin/env python3
-"""What the kernel's time in exits went to, once more from the text of `trace-cmd report`.
-
-  kernel_oracle.py TRAPLINE FILE...    compares `trapline report FILE --kernel`, `explain` and folded stacks with it
+"""What the kernel's time in exits went to, once more from the text of `trace-cmd report`: beside `trapline report FILE
+--kernel`, `explain` and folded stacks.
 
 The exits come from oracle.py. Here the events of an exit are walked after it has ended; docs/formats/report.md ("Inside
 the kernel") is what both follow. The rows sum to the exits' kernel time, reason by reason, to the nanosecond.
@@ -10,7 +8,6 @@ import collections
 import json
 import re
 import subprocess
-import sys
 
 import oracle
 
@@ -146,8 +143,8 @@ def shares(span, events, functions):
 
 
 def expected(path):
-    events, holes = oracle.read(path)
-    model = oracle.Model(events, holes).run()
+    model = oracle.model_of(path)
+    events, holes = model.events, model.holes
     of_exits = exits_events(events, holes)
     functions = functions_of(events, holes)
     rows = collections.defaultdict(lambda: [0, 0, 0, 0])
@@ -184,6 +181,7 @@ def folded(trapline, path):
 
 
 def check(trapline, path):
+    """Differences as sentences."""
     want, stacks, unknown = expected(path)
     got = run(trapline, "report", path, "--kernel")
     if unknown:
@@ -206,17 +204,3 @@ def check(trapline, path):
         named = sum(row["ns"] for row in table if row["part"] != UNTRACED)
         print(f"{path}: {len(table)} rows agree; {named} of {got['kernel']['total_ns']} ns named")
     return wrong
-
-
-def main():
-    trapline, *paths = sys.argv[1:]
-    failed = False
-    for path in paths:
-        for line in check(trapline, path):
-            print(f"{path}: {line}", file=sys.stderr)
-            failed = True
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

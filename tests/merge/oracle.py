@@ -4,22 +4,20 @@
   oracle.py FILE [--by reason|detail|device]     prints the rows as JSON
   oracle.py --compare TRAPLINE FILE [--by ...]   compares them with TRAPLINE report FILE, row by row
 
+oracles.py compares them for the recordings of the tests.
+
 It shares no code with trapline: every field comes from `trace-cmd report -R`, and of the binary pages only the time of
 those without events; names from `trace-cmd report`. It follows docs/formats/report.md ("Exit model"), slowly and plainly.
 """
 import argparse
 import collections
-import contextlib
+import functools
 import json
 import re
-import struct
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-from recompress import recompressed  # noqa: E402
+from recording import number, read, report_lines  # noqa: F401 (kernel_sample_oracle.py)
 
 KVM_RUN = 0xAE80
 SLEEPING = 0xFF  # of prev_state: states in which a thread waits; 0x100 is "preempted"
@@ -35,86 +33,10 @@ PARTS = ("kernel", "user", "preempted", "blocked", "halted")
 STATES = ("guest", *PARTS, "paused", "offline", "not_seen")
 STOPPED, DEAD = 0x4 | 0x8, 0x10 | 0x20  # of prev_state
 EXIT_HLT, TRY_AGAIN, PSCI_CPU_OFF = 5, -11, 0x84000002
-PAGE, COMMIT_SIZE, MISSED = 4096, 0x7FFFFFF, 1 << 31  # of a page of the ring buffer, 64 bits
 
-LINE = re.compile(r"^ *(.+)-(\d+) +\[(\d+)\] +([0-9.]+): (\S+): *(.*)$")
-LOSS = re.compile(r"^CPU:(\d+) \[(?:(\d+) )?EVENTS DROPPED\]$")
-FIELD = re.compile(r"(\w+)=\s*(\S+)")
 REGION = re.compile(r"^(?:memory_region_ops|vmm_device)_(?:read|write) .*\baddr (0x[0-9a-f]+) .*name '(.*)'$")
 VM_STATE = re.compile(r"^vm_state_notify running (\d+)")
 CLONE_THREAD = 0x10000
-# Fields that the kernel's print format writes in hexadecimal without 0x.
-BARE_HEX = {"ecx", "function", "fault_address"}
-
-Event = collections.namedtuple("Event", "at cpu tid name fields text")
-Hole = collections.namedtuple("Hole", "cpu start end count after")  # after: the time of the event before it
-
-
-def report_lines(path, *options):
-    command = ["trace-cmd", "report", "-t", "-N", *options, path]
-    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return run.stdout.decode("utf-8", "surrogateescape").split("\n")
-
-
-def number(fields, key, otherwise=None):
-    if key not in fields:
-        return otherwise
-    text = fields[key]
-    return int(text, 16) if key in BARE_HEX or text.startswith("0x") else int(text)
-
-
-def read(path):
-    """The events of a recording in order, and its holes."""
-    events, holes, pending, last_on_cpu = [], [], {}, {}
-    for raw, plain in zip(report_lines(path, "-R"), report_lines(path), strict=True):
-        loss = LOSS.match(raw)
-        if loss:
-            pending[int(loss[1])] = int(loss[2] or 0)
-            continue
-        match = LINE.match(raw)
-        if not match:
-            continue
-        name, rest = match[5], match[6]
-        if name == "print":
-            fields = {"buf": rest.partition(" buf=")[2]}
-        else:
-            fields = dict(FIELD.findall(rest))
-        text = plain.partition(f": {name}:")[2].strip()
-        at, cpu = int(match[4].replace(".", "")), int(match[3])
-        if cpu in pending:
-            before = last_on_cpu.get(cpu, 0)
-            holes.append(Hole(cpu, before, at, pending.pop(cpu), before))
-        last_on_cpu[cpu] = at
-        events.append(Event(at, cpu, int(match[2]), name, fields, text))
-    return events, within_boundaries(holes, boundary_pages(path))
-
-
-# ---- pages without events: up to their time, or from it on where they are marked, the events are complete
-
-def boundary_pages(path):
-    """(cpu, time, marked) of each; trace-cmd's text does not tell of them."""
-    run = subprocess.run(["trace-cmd", "dump", "--flyrecord", path], check=True, stdout=subprocess.PIPE,
-                         stderr=subprocess.DEVNULL)
-    extents = re.findall(r"^\s+(\d+)\s+(\d+)\s+\[offset, size of cpu (\d+)\]", run.stdout.decode(), re.M)
-    found = []
-    with open(path, "rb") as file:
-        for offset, size, cpu in (map(int, extent) for extent in extents):
-            for at in range(offset, offset + size, PAGE):
-                file.seek(at)
-                time, commit = struct.unpack("<QQ", file.read(16))
-                if commit & COMMIT_SIZE == 0 and time:
-                    found.append((cpu, time, bool(commit & MISSED)))
-    return found
-
-
-def within_boundaries(holes, boundaries):
-    narrowed = []
-    for hole in holes:
-        own = [(time, marked) for cpu, time, marked in boundaries if cpu == hole.cpu and hole.start <= time <= hole.end]
-        start = max((time for time, marked in own if not marked), default=hole.start)
-        end = max((time for time, marked in own if marked), default=hole.end)
-        narrowed.append(hole._replace(start=start, end=end))
-    return narrowed
 
 
 # ---- names
@@ -141,8 +63,7 @@ def userspace_reason(event, names):
 def userspace_names(events):
     names = {}
     for event in events:
-        match = re.match(r"reason (KVM_EXIT_\w+) \((\d+)\)", event.text)
-        if event.name == "kvm_userspace_exit" and match:
+        if event.name == "kvm_userspace_exit" and (match := re.match(r"reason (KVM_EXIT_\w+) \((\d+)\)", event.text)):
             names[int(match[2])] = match[1]
     return {0: "KVM_EXIT_UNKNOWN", **names}
 
@@ -224,7 +145,17 @@ class Span:
 
     @property
     def parts(self):
-        return {part: sum(end - begin for begin, end, state in self.pieces if state == part) for part in PARTS}
+        sums = dict.fromkeys(PARTS, 0)
+        for begin, end, state in self.pieces:
+            if state in sums:
+                sums[state] += end - begin
+        return sums
+
+    @property
+    def awake_pieces(self):
+        """As `pieces`, but a halt that nothing tells the sleep of is idle as a whole."""
+        halts = self.by_reason and self.is_halt and not any(state == "halted" for _, _, state in self.pieces)
+        return [(begin, end, "halted" if halts and state in PARTS[:4] else state) for begin, end, state in self.pieces]
 
     @property
     def stopped(self):
@@ -319,6 +250,8 @@ class Vcpu:
         self.last, self.cpu = begin, None
         self.totals = collections.Counter()
         self.open_parts = collections.Counter()
+        self.stopped_at = []     # by signals
+        self.spanless = []       # (begin, end, state, None) of the time in the guest, and in exits that became no span
 
     def state(self):
         if self.phase in ("exit", "left"):
@@ -336,11 +269,14 @@ class Vcpu:
             self.span.pieces.append((self.mark, now, self.state()))
         else:
             self.totals[self.state()] += now - self.mark
+        if self.phase == "guest":
+            self.spanless.append((self.mark, now, "guest", None))
         self.mark = now
 
     def fold(self, model):
         """The exit is no span; its time is known."""
         self.span.settle(model)
+        self.spanless += [(*piece, None) for piece in self.span.awake_pieces]
         for begin, end, state in self.span.pieces:
             self.totals[state] += end - begin
         self.span.pieces = []
@@ -363,6 +299,9 @@ class Vcpu:
                                 for begin, end, state in self.span.pieces]
             for begin, end, state in self.span.pieces:
                 self.totals[state] += end - begin
+                # A signal had stopped the thread when it was killed.
+                if state == "paused" and any(begin <= at < end for at in self.stopped_at):
+                    self.spanless.append((begin, end, state, None))
             self.end = now
         else:
             self.carry(now, model)
@@ -462,7 +401,7 @@ class Model:
 
     def see(self, vcpu, event):
         """A hole of this CPU since the thread was last seen could hide how it came here."""
-        if any(h.cpu == event.cpu and h.start <= event.at and vcpu.last < h.end <= event.at for h in self.holes):
+        if self.holes and any(h.cpu == event.cpu and h.start <= event.at and vcpu.last < h.end <= event.at for h in self.holes):
             vcpu.account(vcpu.last)
             self.close_for_loss(vcpu)
         vcpu.last, vcpu.cpu = max(vcpu.last, event.at), event.cpu
@@ -525,10 +464,11 @@ class Model:
                 vcpu.off = "paused"
 
     def on_sched(self, event):
-        state = VM_STATE.match(event.fields.get("buf", "").strip())
-        if state:
-            self.on_vm_state(event, int(state[1]))
-        if event.name == "task_newtask":
+        if event.name == "print":
+            state = VM_STATE.match(event.fields["buf"].strip())
+            if state:
+                self.on_vm_state(event, int(state[1]))
+        elif event.name == "task_newtask":
             is_thread = int(event.fields["clone_flags"], 16) & CLONE_THREAD
             child = number(event.fields, "pid")
             self.process[child] = self.process_of(event.tid) if is_thread else child
@@ -567,6 +507,8 @@ class Model:
         stopped = vcpu.vmm_stopped and state & SLEEPING and vcpu.phase in ("exit", "left") and vcpu.span.in_user
         vcpu.off = "paused" if state & STOPPED or stopped else "blocked" if state & SLEEPING else "preempted"
         vcpu.off_at = event.at
+        if state & STOPPED:
+            vcpu.stopped_at.append(event.at)
         if state & DEAD:
             vcpu.end_thread(event.at, self)
             if vcpu.phase != "ended":
@@ -664,7 +606,7 @@ class Model:
         if detail:
             span.details.append(detail)
             span.goes_offline |= event.name == "kvm_hvc_arm64" and detail[2] == PSCI_CPU_OFF
-        region = REGION.match(event.fields.get("buf", "").strip()) if span.in_user else None
+        region = REGION.match(event.fields["buf"].strip()) if span.in_user and event.name == "print" else None
         if region:
             span.regions.append((int(region[1], 16), region[2]))
 
@@ -834,23 +776,20 @@ def check_status(trapline, path, holes):
     return wrong
 
 
-@contextlib.contextmanager
-def readable(path):
-    """Debian's trace-cmd reads no zlib: it gets a copy without."""
-    with open(path, "rb") as file:
-        is_readable = b"zlib\0" not in file.read(64)
-    if is_readable:
-        yield path
-        return
-    with tempfile.NamedTemporaryFile(suffix=".dat") as copy:
-        copy.write(recompressed(path, "none"))
-        copy.flush()
-        yield copy.name
+@functools.lru_cache(maxsize=2)
+def model_of(path):
+    """Returns the model of a recording, shared by all oracles: they must not change it."""
+    return Model(*read(path)).run()
 
 
-def read_of(path):
-    with readable(path) as file:
-        return read(file)
+def check(trapline, path, kinds):
+    """Differences as sentences; `kinds` are arguments of --by."""
+    model = model_of(path)
+    wrong = check_status(trapline, path, model.holes)
+    for by in kinds:
+        wrong += [f"--by {by}: {line}" for line in compare(trapline, path, by, model, model.holes)]
+    print(f"{path}: {len(model.spans)} exits")
+    return wrong
 
 
 def main():
@@ -861,7 +800,7 @@ def main():
     parser.add_argument("--left-out", action="store_true",
                         help="the recorder left events out on purpose: none counts as lost")
     options = parser.parse_args()
-    model = Model(*read_of(options.file)).run()
+    model = Model(*read(options.file)).run()
     lost = [] if options.left_out else model.holes
     wrong = []
     for by in options.by.split(","):

@@ -1,14 +1,10 @@
-#!/usr/bin/env python3
-"""The phases of a boot, once more from the text of `trace-cmd report`.
-
-  phase_oracle.py TRAPLINE FILE NAME=TEXT...   compares `trapline report FILE --phase NAME=TEXT` with it
+"""The phases of a boot, once more from the text of `trace-cmd report`: beside `trapline report FILE --phase NAME=TEXT`.
 
 The console is put together from the bytes that the guest wrote; the exits are oracle.py's.
 """
 import collections
 import json
 import subprocess
-import sys
 
 import oracle
 
@@ -44,17 +40,16 @@ def begins(events, specs):
     return found
 
 
-def main():
-    trapline, path, *texts = sys.argv[1:]
+def check(trapline, path, *texts):
+    """Differences as sentences."""
     specs = [tuple(text.split("=", 1)) for text in texts]
     run = subprocess.run([trapline, "report", path, "--format", "json",
                           *(f"--phase={text}" for text in texts)], stdout=subprocess.PIPE, check=True)
     report = json.loads(run.stdout)
     rows = report["phases"]["rows"]
-    events, holes = oracle.read(path)
-    model = oracle.Model(events, holes).run()
+    model = oracle.model_of(path)
     spans = model.spans
-    wanted = begins(events, specs)
+    wanted = begins(model.events, specs)
     wrong = []
     if [(row["name"], row["start_ns"]) for row in rows[1:]] != wanted:
         wrong.append(f"phases {[(row['name'], row['start_ns']) for row in rows]}, oracle {wanted}")
@@ -77,12 +72,6 @@ def main():
             wrong.append(f"{key} of the phases is not that of the vCPUs")
     if len(wanted) != len(specs):
         wrong.append(f"the recording has only {wanted}")
-    for line in wrong:
-        print(f"{path}: {line}", file=sys.stderr)
     if not wrong:
         print(f"{path}: agree: {[(row['name'], row['exits']) for row in rows]}")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

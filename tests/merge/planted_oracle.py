@@ -1,9 +1,4 @@
-#!/usr/bin/env python3
 """Planted causes are found: recordings of guests that wait for what was planted beside them.
-
-  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm, halt, convoy, relay, futexes:
-                                            FOLDER/NAME.dat;
-                                            quota/trace, quota-tasks/trace, realtime/trace, own/trace: of a session
 
 tests/data/record/planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
 /proc/TID/schedstat of that moment. Who kept a vCPU waiting is computed here from trace-cmd's text, from
@@ -15,7 +10,6 @@ import collections
 import json
 import re
 import subprocess
-import sys
 
 import oracle
 
@@ -380,14 +374,8 @@ CHECKS = {"relay": check_relay, "futexes": check_futexes, "realtime/trace": chec
           "storm": check_storm}
 
 
-def main():
-    trapline, folder, name = sys.argv[1:]
-    check = Check(trapline, f"{folder}/{name}.dat")
-    CHECKS[name](check, Recording(check.path))
-    for line in check.wrong:
-        print(f"{check.path}: {line}", file=sys.stderr)
-    return 1 if check.wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def check(trapline, path, name):
+    """Differences as sentences; `name` is one of CHECKS."""
+    planted = Check(trapline, path)
+    CHECKS[name](planted, Recording(path))
+    return planted.wrong

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Planted stalls are found, with their names; quiet recordings have none.
-
-  planted_stalls.py TRAPLINE FOLDER NAME    NAME: of CHECKS, below; quiet: all quiet-*.dat
 
 tests/data/record/planted made the recordings. When each stall began and ended is taken from what the plant wrote down
 itself, or from trace-cmd's text, as in planted_oracle.py: at least 95 % of that time is told as the stall's cause. The threshold of quiet
@@ -13,7 +10,6 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
 
 import memory_oracle
 import oracle
@@ -352,14 +348,8 @@ CHECKS = {"hog": check_hog, "lock": check_lock, "disk": check_disk, "quota": che
           "copied": check_copied, "killed": check_killed, "killed-snapshot": check_killed_snapshot, "quiet": check_quiet}
 
 
-def main():
-    trapline, folder, name = sys.argv[1:]
+def check(trapline, folder, name):
+    """Differences as sentences; `name` is one of CHECKS."""
     wrong = []
     CHECKS[name](trapline, pathlib.Path(folder), wrong)
-    for line in wrong:
-        print(f"FAILED: {line}", file=sys.stderr)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Computes from trace-cmd's text what `report --by span` says of virtio requests, in another way.
-
-  request_oracle.py RECORDING TRAPLINE
 
 The guest's notifies are found by what the merge does not know: they are the MMIO writes of two bytes.
 On VMX a notify is a kvm_fast_mmio, which has no value: QEMU lays the queues of a device four bytes apart,
@@ -11,24 +8,10 @@ import bisect
 import json
 import re
 import subprocess
-import sys
 
-LINE = re.compile(r"^\s*\S.*?-(\d+)\s+\[\d+\]\s+([\d.]+):\s+(\w+):\s+(.*)$")
+import recording
+
 SHAPES = ("virtio_blk_handle_read", "virtio_blk_handle_write", "virtio_queue_notify")
-
-
-def ns(text):
-    seconds, fraction = text.split(".")
-    return int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-
-
-def events(recording):
-    text = subprocess.run(["trace-cmd", "report", "-N", "-t", recording], check=True, text=True,
-                          capture_output=True, errors="replace").stdout
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if match:
-            yield int(match[1]), ns(match[2]), match[3], match[4]
 
 
 def number(text, name):
@@ -106,24 +89,22 @@ class Oracle:
         return figures
 
 
-def main():
-    recording, trapline = sys.argv[1:]
+def check(trapline, path):
+    """Differences as sentences."""
     oracle = Oracle()
-    for tid, at, name, text in events(recording):
-        if name == "print":
-            oracle.marker(tid, at, text.split(": ", 1)[1])
+    for event in recording.read(path)[0]:
+        if event.name == "print":
+            oracle.marker(event.tid, event.at, event.text.split(": ", 1)[1])
         else:
-            oracle.kernel(tid, at, name, text)
+            oracle.kernel(event.tid, event.at, event.name, event.text)
     figures = oracle.figures()
-    report = json.loads(subprocess.run([trapline, "report", recording, "--by", "span", "--format",
+    report = json.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format",
                                         "json"], check=True, capture_output=True, text=True).stdout)
-    failed = 0
+    wrong = []
 
     def expect(what, is_so, printed, computed):
-        nonlocal failed
         if not is_so:
-            failed += 1
-            print(f"{what}: printed {printed}, computed {computed}")
+            wrong.append(f"{what}: printed {printed}, computed {computed}")
 
     rows = {row["key"].split("..")[0]: row for row in report["request_paths"]}
     expect("rows", set(rows) == set(figures) == set(SHAPES), sorted(rows), sorted(figures))
@@ -150,8 +131,4 @@ def main():
                 expect(f"{shape} {part} min", printed["min_ns"] in computed, printed["min_ns"], "")
         print(f"{shape}: {row['requests']} requests; notified {row['notify_to_start']['count']}, "
               f"injected {row['end_to_injection']['count']}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

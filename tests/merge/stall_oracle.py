@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
-"""The stalls of a recording once more, from the text of `trace-cmd report`.
-
-  stall_oracle.py TRAPLINE FILE...    compares `trapline stalls FILE --min 1ms` with them
+"""The stalls of a recording once more, from the text of `trace-cmd report`: beside `trapline stalls FILE --min 1ms`.
 
 The exits come from oracle.py; docs/formats/stalls.md is what both follow. Of a whole VM it is checked that none of its
 vCPUs was in the guest, that two or more were stopped, and that what it stands for lies in it.
@@ -10,13 +7,13 @@ import bisect
 import collections
 import json
 import subprocess
-import sys
 
 import memory_oracle
 import oracle
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
+FOUND = []  # how many stalls each recording has
 CAUSES = {"page": "blocked", "signal": "paused"}
 
 
@@ -37,44 +34,13 @@ class Unit:
         return self.end - self.begin
 
 
-def without_halt(span):
-    """A halt of which nothing tells when it slept is idle."""
-    halts = span.by_reason and span.is_halt and not any(state == "halted" for _, _, state in span.pieces)
-    return [(begin, end, "halted" if halts and state in STOPPED[:4] else state) for begin, end, state in span.pieces]
-
-
 def recorded_pieces(model):
     """By thread: (begin, end, state, the exit's span) in order; spans that ended and what became none."""
     pieces = collections.defaultdict(list)
-    account, fold = oracle.Vcpu.account, oracle.Vcpu.fold
-
-    def of_guest(vcpu, now):
-        if vcpu.phase == "guest" and now > vcpu.mark:
-            pieces[vcpu.tid].append((vcpu.mark, now, "guest", None))
-        account(vcpu, now)
-
-    def of_folded(vcpu, of):
-        vcpu.span.settle(of)
-        pieces[vcpu.tid] += [(*piece, None) for piece in without_halt(vcpu.span)]
-        fold(vcpu, of)
-
-    def of_ended(vcpu, now, of):
-        """A thread that was killed while a signal had stopped it."""
-        in_exit = vcpu.phase in ("exit", "left")
-        end(vcpu, now, of)
-        pieces[vcpu.tid] += [(*piece, None) for piece in (vcpu.span.pieces if in_exit else ()) if piece[2] == "paused"
-                             and any(piece[0] <= at < piece[1] for at in stops[vcpu.tid])]
-
-    stops = collections.defaultdict(list)
-    for event in model.events:
-        if event.name == "sched_switch" and oracle.number(event.fields, "prev_state") & oracle.STOPPED:
-            stops[oracle.number(event.fields, "prev_pid")].append(event.at)
-    end = oracle.Vcpu.end_thread
-    oracle.Vcpu.account, oracle.Vcpu.fold, oracle.Vcpu.end_thread = of_guest, of_folded, of_ended
-    model.run()
-    oracle.Vcpu.account, oracle.Vcpu.fold, oracle.Vcpu.end_thread = account, fold, end
+    for tid, vcpu in model.vcpus.items():
+        pieces[tid] += vcpu.spanless
     for span in model.spans:
-        pieces[span.tid] += [(*piece, span) for piece in without_halt(span)]
+        pieces[span.tid] += [(*piece, span) for piece in span.awake_pieces]
     for tid in pieces:
         pieces[tid].sort(key=lambda piece: piece[:2])
     return pieces
@@ -178,10 +144,8 @@ def chains_of(row):
     return chains
 
 
-def stalls_of(path):
-    events, holes = oracle.read(path)
-    model = oracle.Model(events, holes)
-    pieces = recorded_pieces(model)
+def stalls_of(model):
+    events, pieces = model.events, recorded_pieces(model)
     # A switch in the guest begins the exit that the next kvm_exit names.
     rips, left = {}, {}
     for event in events:
@@ -199,7 +163,7 @@ def stalls_of(path):
     for tid, of_thread in pieces.items():
         for row in units_of(of_thread, rips):
             found += [(chain.begin, tid, chain) for chain in chains_of(row) if chain.length >= LEAST]
-    return sorted(found, key=lambda one: one[:2]), pieces, model
+    return sorted(found, key=lambda one: one[:2]), pieces
 
 
 class Phases:
@@ -275,15 +239,17 @@ def check_whole(row, pieces, model):
 
 
 def check(trapline, path):
+    """Differences as sentences."""
     run = subprocess.run([trapline, "stalls", path, "--min", "1ms", "--top", "0", "--format", "json"],
                          capture_output=True, text=True, check=False)
-    ours, pieces, model = stalls_of(path)
+    model = oracle.model_of(path)
+    ours, pieces = stalls_of(model)
     if run.returncode == 1 and not model.vcpus:
-        return 0, []
+        return []
     if run.returncode == 2 and (not model.spans or model.user_end == "none" or "cycles" in run.stderr):
-        return 0, []
+        return []
     if run.returncode != 0:
-        return 0, [f"exit status {run.returncode}: {run.stderr}"]
+        return [f"exit status {run.returncode}: {run.stderr}"]
     got = json.loads(run.stdout)
     wrong = []
     theirs = {(row["begin_ns"], row["tid"]): row for row in got["stalls"] if row["vcpus"] is None}
@@ -315,21 +281,6 @@ def check(trapline, path):
         elif "halted" not in chain.sums and sums_of(row) != +sums:
             wrong.append(f"{begin}: {dict(sums_of(row))}, oracle {dict(+sums)}")
     wrong += [f"{begin}: tid {tid}, {row['ns']} ns: the oracle has none" for (begin, tid), row in theirs.items()]
-    return len(ours), wrong
-
-
-def main():
-    trapline, *paths = sys.argv[1:]
-    failed = stalls = 0
-    for path in paths:
-        count, wrong = check(trapline, path)
-        stalls += count
-        failed += len(wrong)
-        for one in wrong[:20]:
-            print(f"FAILED: {path}: {one}")
-    print(f"{stalls} stalls in {len(paths)} recordings, {failed} differences")
-    sys.exit(bool(failed) or stalls == 0)
-
-
-if __name__ == "__main__":
-    main()
+    FOUND.append(len(ours))
+    print(f"{path}: {len(ours)} stalls")
+    return wrong

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The states of every vCPU add up to its time, and every output says the same of them.
 
-  states.py TRAPLINE FOLDER...   every recording (*.dat) below the folders that are there
+  states.py TRAPLINE PATH...   recordings, and every recording (*.dat) below the folders that are there
 
 Of each recording: the states sum to the vCPU's time, the parts of each row to its total, the rows by device and by
 reason to the same; text, CSV, page and `top --batch` have the figures of the JSON. A recording that cannot be opened
@@ -147,8 +147,8 @@ class Recording:
 
 
 def main():
-    trapline, *folders = sys.argv[1:]
-    files = sorted(path for folder in folders for path in pathlib.Path(folder).rglob("*.dat"))
+    trapline, *paths = sys.argv[1:]
+    files = sorted(file for path in map(pathlib.Path, paths) for file in ([path] if path.is_file() else path.rglob("*.dat")))
     checked = wrong = 0
     for path in files:
         try:

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
-"""Who kept the vCPUs waiting, once more from the text of `trace-cmd report`.
-
-  wait_oracle.py TRAPLINE FILE    compares `trapline report FILE --waits --steal` with it
+"""Who kept the vCPUs waiting, once more from the text of `trace-cmd report`: beside `trapline report FILE --waits --steal`.
 
 The exits come from oracle.py. What ran on each CPU is a list of its switches here, looked up when
 everything was read; docs/formats/report.md ("Waits") is what both follow. It checks as well that
@@ -10,13 +7,10 @@ everything was read; docs/formats/report.md ("Waits") is what both follow. It ch
 import bisect
 import collections
 import json
-import re
 import subprocess
-import sys
 
 import oracle
 
-FLAGS = re.compile(r"^ *.+-\d+ +\d+-0x([0-9a-f]+) +[0-9.]+: (\S+): ")
 HARD, SOFT = 0x8, 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 IRQ = HARD | SOFT
 WAKES = ("sched_waking", "sched_wakeup")
@@ -35,11 +29,6 @@ number = oracle.number
 
 def level(flags):
     return flags & HARD or flags & SOFT
-
-
-def context_flags(path):
-    lines = oracle.report_lines(path, "-R", "-l")
-    return [int(m[1], 16) for m in map(FLAGS.match, lines) if m]
 
 
 class Cpu:
@@ -219,7 +208,8 @@ class Futexes:
 class Waits:
     """The waits of each thread, as pieces (begin, end, part, culprit)."""
 
-    def __init__(self, events, flags, holes, model):
+    def __init__(self, model):
+        events, holes = model.events, model.holes
         self.cpus = Cpus(events, holes)
         self.causes, self.futexes, self.asleep = Causes(), Futexes(), set()
         self.pieces = collections.defaultdict(list)
@@ -231,8 +221,8 @@ class Waits:
         holes_after = collections.defaultdict(list)
         for hole in holes:
             holes_after[hole.cpu, hole.start].append(hole)
-        for event, flag in zip(events, flags, strict=True):
-            self.on(event, flag)
+        for event in events:
+            self.on(event, event.flags)
             for hole in holes_after.pop((event.cpu, event.at), []):
                 self.causes.clear(hole.cpu)
                 self.off.clear()
@@ -342,10 +332,14 @@ def charge(spans, waits, halted=None):
     if halted:
         sums = collections.Counter()
         for span in spans:
-            for begin, end, state in span.pieces:
-                for first, last, kind, who in waits.pieces.get(span.tid, []) if state == halted else ():
-                    if kind == "blocked" and min(last, end) > max(first, begin):
+            pieces = waits.pieces.get(span.tid, [])
+            for begin, end, state in span.pieces if pieces else ():
+                at = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1]) if state == halted else len(pieces)
+                while at < len(pieces) and pieces[at][0] < end:
+                    first, last, kind, who = pieces[at]
+                    if kind == "blocked":
                         sums[who] += min(last, end) - max(first, begin)
+                    at += 1
         return sums
     sums = {"preempted": collections.Counter(), "blocked": collections.Counter()}
     for span in spans:
@@ -416,11 +410,10 @@ def check_explained(trapline, path, got):
     return wrong
 
 
-def main():
-    trapline, path = sys.argv[1:]
-    events, holes = oracle.read(path)
-    model = oracle.Model(events, holes).run()
-    waits = Waits(events, context_flags(path), holes, model)
+def check(trapline, path):
+    """Differences as sentences."""
+    model = oracle.model_of(path)
+    waits = Waits(model)
     wanted = charge(model.spans, waits)
     got = report(trapline, path, "--waits", "--steal")
     wrong = []
@@ -443,13 +436,7 @@ def main():
     wrong += check_explained(trapline, path, got)
     asleep = charge(model.spans, waits, "halted")
     wrong += differences("halted", rows_of(got["waits"]["halted"]), asleep)
-    for line in wrong:
-        print(f"{path}: {line}", file=sys.stderr)
     if not wrong:
         shown = {part: dict(sums.most_common(4)) for part, sums in wanted.items()}
         print(f"{path}: agree: {shown}")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return wrong

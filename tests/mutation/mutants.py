@@ -37,24 +37,28 @@ def unit(program, suites="*"):
     return program, [f"build/edit/{program}", "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={suites}"]
 
 
-def oracles(pattern):
-    """Stands for the commands of the tests in Python that ctest knows by this pattern."""
-    return TRAPLINE, ["ctest", "-R", pattern]
+def oracles(names, *of):
+    """Runs oracles by name; tests/merge/oracles.py keeps what it parsed for the next mutant."""
+    return TRAPLINE, ["python3", "tests/merge/oracles.py", "--kept", "build/edit/tests/merge/readings", "--oracle", names,
+                      f"build/edit/{TRAPLINE}", *of]
 
 
+HALTS = ("svm-2vcpu-lost", "svm-linux-2vcpu", "arm64/kvm-arm64-mono")  # recordings of tests/data
 GROUPS = {
     # files; their tests
     "exit": (["merge/analyze/exit_tracker.cc", "merge/analyze/exit_tracker_device.cc", "merge/analyze/exit_tracker_state.cc",
               "merge/analyze/exit_tracker_time.cc"],
              [unit(ANALYZE, "ExitTracker*:*VcpuStates*"), unit(ANALYZE), *REPORTS,
-              oracles("^(report|halt)_oracle/(svm-2vcpu-lost|svm-linux-2vcpu|vmx/demo-2cpus|box/two-vms|arm64/kvm-arm64-mono).dat")]),
+              oracles("halt", *(f"tests/data/{name}.dat" for name in HALTS)),
+              oracles("report", *(f"tests/data/{name}.dat" for name in (*HALTS, "vmx/demo-2cpus", "box/two-vms")))]),
     "clock": (["merge/clock/feasible_lines.cc", "merge/clock/relation.cc", "merge/clock/wander_envelope.cc"],
               [unit("tests/merge/clock/clock_test", "-RatePath.*"), unit("tests/merge/clock/clock_test", "RatePath.*")]),
     "call": (["plugin/call_tracker.cc", "plugin/call_tracker_stacks.cc"],
              [unit("tests/plugin/plugin_test", "CallTracker*:StackPool*:RandomGuest*")]),
     "wait": (["merge/analyze/wait_tracker.cc", "merge/analyze/wake_cause.cc"],
              [unit(ANALYZE, "WaitTracker*:Selected*:Quota*:LargestCulprit*"), unit(ANALYZE), *REPORTS,
-              oracles("^wait_oracle/(planted/|svm-2vcpu-lost|vmx/demo-2cpus|box/two-vms)")]),
+              oracles("wait", "planted"),
+              oracles("wait", *(f"tests/data/{name}.dat" for name in ("svm-2vcpu-lost", "vmx/demo-2cpus", "box/two-vms")))]),
 }
 # What a group's files use of the programs that is hidden there: their library has it too.
 HIDDEN = {"call": ["plugin/libtrapline_tracker.a"]}
@@ -104,14 +108,9 @@ def output(words):
     return subprocess.run(words, cwd=BUILD, check=True, capture_output=True, text=True).stdout
 
 
-def commands_of(program, words):
-    """Those that run the program, with what is mutated in its place."""
-    if words[0] == "ctest":
-        tests = json.loads(output([*words, "--show-only=json-v1"]))["tests"]
-        if not tests:
-            sys.exit(f"mutants.py: no test is called {words[-1]}")
-        return [[word.replace(str(BUILD / program), f"{BUILD / program}.mutated") for word in test["command"]] for test in tests]
-    return [[f"{word}.mutated" if word == f"build/edit/{program}" else word for word in words]]
+def mutated(program, words):
+    """The command with what is mutated in the program's place."""
+    return [f"{word}.mutated" if word == f"build/edit/{program}" else word for word in words]
 
 
 class Bench:
@@ -141,7 +140,7 @@ class Bench:
             self.relink(program, [self.library(name) for name in tested])
         self.tests, self.limits = {}, {}
         for name in groups:
-            self.tests[name] = [command for program, words in asked[name] for command in commands_of(program, words)]
+            self.tests[name] = [mutated(program, words) for program, words in asked[name]]
 
     def prepare(self, file, words):
         """How it is compiled: its headers once for all mutants, without optimisation."""

@@ -1,36 +1,18 @@
-#!/usr/bin/env python3
 """Computes from trace-cmd's text which way requests took through the host's block layer, and compares
 it with what `report --by span` says.
 
-  oracle.py TRAPLINE RECORDING DISTANCE SHORTEST
-
-DISTANCE is what the merge has to find out: the sector of the host's disk at which the guest's disk begins
+`distance` is what the merge has to find out: the sector of the host's disk at which the guest's disk begins
 (filefrag told it when the recording was made). With it each request's sectors on the host's disk are known,
-whoever queued them. SHORTEST is the time in nanoseconds after which the disk answers, where it was made to.
+whoever queued them. `shortest` is the time in nanoseconds after which the disk answers, where it was made to.
 """
 import json
 import re
 import subprocess
-import sys
 
-LINE = re.compile(r"^\s*\S.*?-(\d+)\s+\[\d+\]\s+([\d.]+):\s+(\w+):\s+(.*)$")
+import recording
+
 BLOCK = re.compile(r"(\d+),(\d+) (\w+) .*?(\d+) \+ (\d+) ")
 PARTS = ("start_to_bio", "bio_to_issue", "issue_to_complete", "complete_to_end")
-
-
-def ns(text):
-    seconds, fraction = text.split(".")
-    return int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-
-
-def events(recording, with_thread=False):
-    text = subprocess.run(["trace-cmd", "report", "-N", "-t", recording], check=True, text=True,
-                          capture_output=True, errors="replace").stdout
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if match:
-            event = ns(match[2]), match[3], match[4]
-            yield (*event, int(match[1])) if with_thread else event
 
 
 def number(text, name):
@@ -47,10 +29,11 @@ class Request:
                 and self.sector < sector + sectors)
 
 
-def find(recording, distance):
+def find(path, distance):
     """The four parts of each request, by the name of its first event."""
     opened, parts, most = {}, {}, 0
-    for at, name, text in events(recording):
+    for event in recording.read(path)[0]:
+        at, name, text = event.at, event.name, event.text
         if name == "print":
             event = re.search(r"virtio_blk_\w+", text)
             event = event and event[0]
@@ -82,11 +65,10 @@ def find(recording, distance):
     return parts, most
 
 
-def main():
-    trapline, recording = sys.argv[1:3]
-    distance, shortest = int(sys.argv[3]), int(sys.argv[4])
-    expected, most = find(recording, distance)
-    report = json.loads(subprocess.run([trapline, "report", recording, "--by", "span", "--format", "json"],
+def check(trapline, path, distance, shortest):
+    """Differences as sentences."""
+    expected, most = find(path, distance)
+    report = json.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
                                        check=True, text=True, capture_output=True).stdout)
     said = {row["key"].split("..")[0]: row for row in report["request_paths"]}
     wrong = []
@@ -107,9 +89,5 @@ def main():
     count = sum(len(requests) for requests in expected.values())
     if count < 20 or most < 2:
         wrong.append(f"the recording has {count} requests, {most} at once: too few to show anything")
-    print("\n".join(wrong) or f"{count} requests on the disk, up to {most} at once: the same parts")
-    sys.exit(1 if wrong else 0)
-
-
-if __name__ == "__main__":
-    main()
+    print(f"{path}: {count} requests on the disk, up to {most} at once")
+    return wrong

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """Computes from trace-cmd's text what `report --by span` says of a vhost worker, and compares.
-
-  vhost_oracle.py TRAPLINE RECORDING
 
 All wake-ups of the recording's one worker come from its one vCPU: a turn begins with the first sched_waking
 after a sleep and ends with the next one, which the switch's state tells.
@@ -9,16 +6,16 @@ after a sleep and ends with the next one, which the switch's state tells.
 import json
 import re
 import subprocess
-import sys
 
-from oracle import events
+import recording
 
 
-def find(recording):
+def find(path):
     worker, asleep, woken, ran, since, exit_at, wrote, notify = None, True, None, 0, None, None, False, None
     turns, raised = [], None
     interrupts = 0
-    for at, name, text, tid in events(recording, with_thread=True):
+    for event in recording.read(path)[0]:
+        at, name, text, tid = event.at, event.name, event.text, event.tid
         if name == "kvm_exit":
             exit_at, wrote = at, False
         elif name in ("kvm_entry", "kvm_userspace_exit"):
@@ -53,11 +50,10 @@ def find(recording):
     return worker, turns, interrupts
 
 
-
-def main():
-    trapline, recording = sys.argv[1:]
-    worker, turns, interrupts = find(recording)
-    report = json.loads(subprocess.run([trapline, "report", recording, "--by", "span", "--format", "json"],
+def check(trapline, path):
+    """Differences as sentences."""
+    worker, turns, interrupts = find(path)
+    report = json.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
                                        check=True, text=True, capture_output=True).stdout)
     row = report["vhost"][0]
     after = [raised - notify for _, _, notify, raised in turns if notify and raised]
@@ -66,11 +62,6 @@ def main():
             "ran": sum(turn[1] for turn in turns), "notify_to_interrupt": sum(after)}
     got = {key: row[key]["total_ns"] if isinstance(row[key], dict) else row[key] for key in want}
     if len(turns) < 10 or interrupts < 10:
-        sys.exit(f"{len(turns)} turns and {interrupts} interrupts: too few to show anything")
-    if got != want:
-        sys.exit(f"trapline says {got}, the events {want}")
-    print(f"{len(turns)} turns of thread {worker}: the same times")
-
-
-if __name__ == "__main__":
-    main()
+        return [f"{len(turns)} turns and {interrupts} interrupts: too few to show anything"]
+    print(f"{path}: {len(turns)} turns of thread {worker}")
+    return [f"trapline says {got}, the events {want}"] if got != want else []

@@ -17,6 +17,8 @@ def main():
     wrong = 0
     tests = json.loads(listing)["tests"]
     for test in tests:
+        if test["name"].endswith("_NOT_BUILT"):
+            continue  # a program of the label ci, which scripts/test --ci builds
         labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
         if len(STEPS.intersection(labels)) != 1:
             wrong += 1

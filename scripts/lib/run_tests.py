@@ -42,6 +42,9 @@ class Result:
     def print_summary(self, parts):
         seconds = time.monotonic() - self.began
         print(f"\n{parts}, tests {seconds:.0f} s\n")
+        if self.status:
+            print(f"ctest ended with status {self.status}, and no test failed")
+            return
         share = 100 if not self.failed else min(99, 100 * self.passed // max(self.total, 1))
         print(f"{share}% tests passed, {len(self.failed)} tests failed out of {self.total}\n")
         print(f"Total Test time (real) = {seconds:.2f} sec")

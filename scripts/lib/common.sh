@@ -35,3 +35,24 @@ with_lock() {  # with_lock LOCK-FILE COMMAND...
   "$@" {fd}>&-
   exec {fd}>&-
 }
+
+# Says how much disk is needed and free, and ends where that is not enough.
+need_disk() {  # need_disk FOLDER GIGABYTES
+  local free
+  free=$(($(df --output=avail -k -- "$1" | tail -n 1) / 1000000))
+  note "needs $2 GB in $1, $free GB are free"
+  [ "$free" -ge "$2" ] || die "there is too little room in $1: $2 GB are needed, $free GB are free"
+}
+
+# A build folder that another version of CMake, the compiler or our presets made is configured anew: what it remembers
+# would be wrong.
+configure_preset() {  # configure_preset PRESET [CMAKE-ARGUMENT...]
+  local folder=$TRAPLINE_ROOT/build/$1 made
+  made="$(cmake --version | head -n 1); $(c++ --version | head -n 1); $(cksum <"$TRAPLINE_ROOT/CMakePresets.json")"
+  if [ -e "$folder/CMakeCache.txt" ] && [ "$(cat -- "$folder/made-by" 2>/dev/null)" != "$made" ]; then
+    note "another version made build/$1: it is configured anew"
+    rm -rf -- "$folder/CMakeCache.txt" "$folder/CMakeFiles"
+  fi
+  cmake --preset "$@" || return
+  printf '%s\n' "$made" >"$folder/made-by"
+}

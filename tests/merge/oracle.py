@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-from recording import number, read, report_lines  # noqa: F401 (kernel_sample_oracle.py)
+from recording import number, read
 
 KVM_RUN = 0xAE80
 SLEEPING = 0xFF  # of prev_state: states in which a thread waits; 0x100 is "preempted"

@@ -95,8 +95,8 @@ def planted():
         if name.removesuffix("/trace") in planted_stalls.CHECKS:
             yield PLANTED, "planted_stalls", name.removesuffix("/trace")
     yield PLANTED, "planted_stalls", "quiet"
-    # scripts/box/record-preempt: a vCPU is switched out between kvm_entry and a late kvm_exit.
-    # scripts/box/record-stopped: QEMU's monitor stops the VM.
+    # tests/data/record/preempt: a vCPU is switched out between kvm_entry and a late kvm_exit.
+    # tests/data/record/stopped: QEMU's monitor stops the VM.
     for path, *more in (HERE / "preempted/preempt-full.dat", "wait"), (HERE / "stopped/stopped.dat",):
         yield path, "report", KINDS
         yield path, "kernel"

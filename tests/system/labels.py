@@ -19,6 +19,8 @@ def main():
     wrong, of_the_machine = 0, 0
     tests = json.loads(listing)["tests"]
     for test in tests:
+        if test["name"].endswith("_NOT_BUILT"):
+            continue  # a program of the label ci, which scripts/test --ci builds
         labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
         of_the_machine += "machine" in labels
         if len(STEPS.intersection(labels)) != 1:

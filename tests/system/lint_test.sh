@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
 # shellcheck source-path=SCRIPTDIR source=lib.sh
-# The linters of C and C++ whose settings are in the root folder.
+# The linters of shell, C and C++.
 set -euo pipefail
 source "$(dirname -- "$0")/lib.sh"
 cd "$TRAPLINE_SOURCE_DIR"
+
+shell_scripts_are_clean() {
+  command -v shellcheck >/dev/null || skip "shellcheck is missing"
+  local -a files
+  mapfile -t files < <(grep -rlIE '^#!(/usr/bin/env bash|/bin/sh|/bin/busybox sh)|^# shellcheck shell=' \
+    scripts tests .ci --exclude=lint_test.sh)
+  [ ${#files[@]} -ge 15 ] || fail "only ${#files[@]} scripts found"
+  shellcheck -x "${files[@]}" tests/system/lint_test.sh
+}
 
 cxx_files() {
   find backend_ftrace plugin merge tests docs/examples \( -name "*.cc" -o -name "*.h" -o -name "*.hpp" -o -name "*.c" \) | sort
@@ -26,30 +35,24 @@ no_comment_is_wider_than_the_code() {
   [ -z "$wide" ] || fail "comments of more than 100 columns: $wide"
 }
 
-# Every file would take 20 minutes, so: the sources that the last commit or the work tree changed, at most
-# two of them, and of .clang-tidy the checks that fail. TRAPLINE_LINT_BASE=REVISION takes those changed since REVISION, without a limit.
-changed_sources() {
-  local base=${TRAPLINE_LINT_BASE:-HEAD~1}
-  git diff --name-only --diff-filter=d "$base" -- 'backend_ftrace/*.cc' 'plugin/*.cc' 'merge/*.cc' |
-    if [ -n "${TRAPLINE_LINT_BASE:-}" ]; then cat; else head -n 2; fi
-}
-
+# Every file would take 20 minutes, so: the sources that differ from the merge base with TRAPLINE_LINT_BASE (CI sets
+# main's former tip), and of .clang-tidy the checks that fail.
 clang_tidy_finds_no_function_above_our_limits() {
   command -v clang-tidy >/dev/null || skip "clang-tidy is missing"
-  git rev-parse --quiet --verify "${TRAPLINE_LINT_BASE:-HEAD~1}" >/dev/null 2>&1 || {
-    printf 'no earlier commit to compare with (an archive or a shallow clone): nothing was checked\n'
-    return 0
-  }
+  local base
+  base=$(git merge-base HEAD "${TRAPLINE_LINT_BASE:-HEAD~20}" 2>"$work/stderr") ||
+    skip "no commit to compare with (an archive or a shallow clone): $(cat "$work/stderr")"
   local -a files
-  mapfile -t files < <(changed_sources)
-  [ ${#files[@]} -gt 0 ] || { printf 'no source has changed\n'; return 0; }
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- 'backend_ftrace/*.cc' 'plugin/*.cc' 'merge/*.cc')
+  [ ${#files[@]} -gt 0 ] || { printf 'no source differs from %s\n' "$base"; return 0; }
   # The compile commands of each source by itself; the page is bundled elsewhere.
   cmake --preset edit -B "$TRAPLINE_BINARY_DIR/lint" -DTRAPLINE_TESTS=OFF -DTRAPLINE_NPM= >"$work/cmake" 2>&1 ||
     fail "cmake: $(tail -n 5 "$work/cmake")"
   printf '%s\n' "${files[@]}" |
-    xargs -P "$(nproc)" -n 1 clang-tidy -p "$TRAPLINE_BINARY_DIR/lint" --quiet \
+    xargs -P "$(nproc)" -n 4 clang-tidy -p "$TRAPLINE_BINARY_DIR/lint" --quiet \
       --checks="-*,readability-function-*,modernize-use-override" 2>"$work/stderr" ||
     fail "clang-tidy found a function above our limits (.clang-tidy)"
+  printf '%s sources looked at\n' "${#files[@]}"
 }
 
 "$1"

@@ -21,13 +21,4 @@ links_of_documents_lead_somewhere() {
   python3 tests/system/links.py .
 }
 
-shell_scripts_are_clean() {
-  command -v shellcheck >/dev/null || skip "shellcheck is missing"
-  local -a files
-  mapfile -t files < <(grep -rlIE '^#!(/usr/bin/env bash|/bin/sh|/bin/busybox sh)|^# shellcheck shell=' \
-    scripts tests .ci --exclude=source_test.sh)
-  [ ${#files[@]} -ge 15 ] || fail "only ${#files[@]} scripts found"
-  shellcheck -x "${files[@]}" tests/system/source_test.sh
-}
-
 "$1"

@@ -44,7 +44,7 @@ constexpr Row kRows[] = {
      {"trapline diff before after", "trapline diff --before a1 a2 a3 --after b1 b2 b3",
       "trapline diff --before a1 a2 a3 --after b1 b2 b3 --fail-if 'mean(io) > +10%'"}},
     {"timeline",
-     {"trapline timeline run --around max", "trapline timeline run --from +1s --to +1005ms",
+     {"trapline timeline run --around max", "trapline timeline run --from +1s --to +1100ms",
       "trapline timeline run --around max --reason io --context 400us"}},
     {"export",
      {"trapline export run --format perfetto -o run.pftrace",

@@ -237,10 +237,8 @@ Result<Folder> open_own_folder(const std::string& path) {
 
 std::string EarlierSession::text() const {
   if (!parent_) return {};
-  return fmt::format(
-      "the earlier {} becomes {}.old when this recording, {}.new until then, is "
-      "complete",
-      parent_->path_of(name_), name_, name_);
+  return fmt::format("this recording is {}.new while it lasts; then the earlier {} becomes {}.old",
+                     name_, parent_->path_of(name_), name_);
 }
 
 std::string EarlierSession::make_room() {

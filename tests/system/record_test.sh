@@ -283,7 +283,7 @@ a_start_that_fails_keeps_the_earlier_sessions() {
     expect_equal "exit status" 0 "$status"
     echo "$which" >"$session/which"
   done
-  expect_contains "$work/stderr" "the earlier $session becomes ${session##*/}.old when this recording, ${session##*/}.new until then, is complete"
+  expect_contains "$work/stderr" "this recording is ${session##*/}.new while it lasts; then the earlier $session becomes ${session##*/}.old"
   printf '#!/nonexistent\n' >"$work/command"
   chmod +x "$work/command"
   run "$trapline" record -o "$session" -- "$work/command"

@@ -58,9 +58,8 @@ TEST_F(SessionFolderTest, EarlierOnesStayUntilTheNewOneIsComplete) {
   EXPECT_EQ(sessions(), "run.old: a, run: b");
   NewSession third = begin("c");
   EXPECT_EQ(sessions(), "run.new: c, run.old: a, run: b");
-  EXPECT_EQ(third.earlier.text(), "the earlier " + run() +
-                                      " becomes run.old when this recording, run.new until then, "
-                                      "is complete");
+  EXPECT_EQ(third.earlier.text(), "this recording is run.new while it lasts; then the earlier " +
+                                      run() + " becomes run.old");
   ASSERT_TRUE(third.earlier.make_way(third.folder));
   EXPECT_EQ(sessions(), "run.old: b, run: c");
   EXPECT_EQ(third.folder.path(), run());

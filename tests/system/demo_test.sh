@@ -78,7 +78,30 @@ assert session["command"][0] == "trace-cmd", session
 END
   expect_contains "$work/stdout" "$session"
   cp "$work/stdout" "$work/printed"
+  fits_a_screen
   trace-cmd report -N "$session/trace.dat" 2>/dev/null >"$work/text"
+}
+
+# A run prints at most 45 lines of 100 columns, but for the lines that name a path of the caller's.
+fits_a_screen() {
+  local lines width
+  lines=$(cat "$work/stdout" "$work/stderr" | wc -l)
+  width=$(sed "s|$session|demo.trapline|g; s|$TRAPLINE_BINARY_DIR|build/release|g" "$work/stdout" | LC_ALL=C.UTF-8 wc -L)
+  [ "$lines" -le 45 ] || fail "the demo printed $lines lines"
+  [ "$width" -le 100 ] || fail "the demo printed a line of $width columns"
+}
+
+# The commands that README gives after the demo, in its order, in a folder that has the demo's session.
+commands_of_readme_work() {
+  local commands line
+  commands=$(sed -n '/^## The demo/,/^## /{ /^trapline /{ s/  *#.*//; p } }' "$TRAPLINE_SOURCE_DIR/README.md")
+  [ "$(wc -l <<<"$commands")" -ge 5 ] || fail "README has too few commands after its demo: $commands"
+  mkdir "$work/reader"
+  ln -s "$session" "$work/reader/demo.trapline"
+  while read -r line; do
+    (cd "$work/reader" && PATH=$TRAPLINE_BINARY_DIR/merge:$PATH bash -euc "$line") >"$work/reader.out" 2>&1 ||
+      fail "README's $line: $(tail -n 5 "$work/reader.out")"
+  done <<<"$commands"
 }
 
 # In Perfetto's trace processor the session's exits, parts, states and flows are those of the report.
@@ -131,6 +154,7 @@ small_guest_makes_the_exits_that_its_source_says_in_the_calls_that_caused_them()
   done
   trapline_agrees
   every_exit_lies_in_the_call_that_caused_it
+  commands_of_readme_work
 }
 
 # The same guest on an Intel host: the same exits from the same functions, by VMX's names.

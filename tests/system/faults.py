@@ -13,7 +13,8 @@ After each fault:
 - the events that are readable, after --finish where it is needed, are those that were made, or it is told that
   some are missing; numbers that are told are exact;
 - no instance is left, nothing crashed, nothing took 10 s longer than without a fault.
-Needs root, tracefs with the kernel's system call events, for the plugin QEMU 10. Exit status 77: it cannot run.
+Needs root, tracefs with the kernel's system call events, for the plugin QEMU 10. Exit status 77: it cannot run (1 with
+TRAPLINE_REQUIRE_SYSTEM=1).
 """
 import argparse
 import contextlib
@@ -427,6 +428,11 @@ def try_all(name: str, setting: Setting, options: argparse.Namespace) -> int:
     return broken
 
 
+def skip(why: object) -> None:
+    print(f"skipped: {why}")
+    sys.exit(1 if os.environ.get("TRAPLINE_REQUIRE_SYSTEM") == "1" else 77)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path)
@@ -440,8 +446,7 @@ def main() -> None:
     if not set(options.parts) <= set(PARTS):
         parser.error(f"PART: one of {', '.join(PARTS)}")
     if os.geteuid() != 0 or not (TRACEFS / "events" / EVENT.replace(":", "/")).exists():
-        print("skipped: needs root, and tracefs with the events of system calls")
-        sys.exit(77)
+        skip("needs root, and tracefs with the events of system calls")
     broken = 0
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         setting = Setting(options.build.resolve(), Path(name))
@@ -449,8 +454,7 @@ def main() -> None:
             for part in options.parts or PARTS:
                 broken += try_all(part, setting, options)
         except Skipped as why:
-            print(f"skipped: {why}")
-            sys.exit(77)
+            skip(why)
     sys.exit(broken > 0)
 
 

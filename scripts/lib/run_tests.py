@@ -62,7 +62,7 @@ class Result:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace") as run:
             for line in run.stdout:
-                if match := re.match(r"\d+% tests passed, (\d+) tests failed out of (\d+)$", line):
+                if match := re.match(r"\d+% tests passed, (\d+) tests? failed out of (\d+)$", line):
                     summary = True
                     self.total += int(match[2])
                     self.passed += int(match[2]) - int(match[1])
@@ -72,7 +72,8 @@ class Result:
                         print(line, end="", flush=True)
                 elif match := re.match(r"The following tests (FAILED|did not run):$", line):
                     cases = self.failed if match[1] == "FAILED" else self.not_run
-                elif cases is not None and (match := re.match(r"\t *(\d+) - (.*) \((.*)\)$", line)):
+                # Later versions of ctest print the labels behind it.
+                elif cases is not None and (match := re.match(r"\t *(\d+) - (.*?) \(([^()]*)\)(?: .*)?$", line)):
                     cases.append((int(match[1]), match[2], match[3]))
         if run.returncode != 0 and not self.failed:
             self.status = run.returncode  # no test, or no build folder
@@ -85,7 +86,7 @@ class Result:
             print(f"\n{case[1]} has the label {REPEATED} and runs once more:", flush=True)
             again = Result()
             again.run_ctest(preset, ["-I", f"0,0,0,{case[0]}"])
-            passes = not again.failed and again.status == 0
+            passes = not again.failed and not again.not_run and again.status == 0
             if passes:
                 self.failed.remove(case)
                 self.passed += 1

@@ -72,6 +72,8 @@ def of_data(name):
 
 def data():
     names = [str(path.relative_to(DATA))[:-len(".dat")] for pattern in ("*.dat", "*/*.dat") for path in DATA.glob(pattern)]
+    gone = {*NO_EXITS, *HALTS, *REQUESTS, *PHASES} - set(names)
+    assert not gone, f"there are no recordings {gone}"
     for name in sorted(set(names) - set(SMOKE)):
         yield from of_data(name)
     if REAL_HOST.exists():
@@ -81,6 +83,10 @@ def data():
 def planted():
     """Guests that wait for what is planted beside them."""
     files = sorted({*PLANTED.glob("*.dat"), *PLANTED.glob("*/trace.dat")})
+    names = {str(path.relative_to(PLANTED))[:-len(".dat")] for path in files}
+    gone = (planted_oracle.CHECKS.keys() - names) | (
+        planted_stalls.CHECKS.keys() - {"quiet"} - {name.removesuffix("/trace") for name in names})
+    assert not gone, f"there are no recordings {gone}"
     for path in files:
         name = str(path.relative_to(PLANTED))[:-len(".dat")]
         if name == "own-all":

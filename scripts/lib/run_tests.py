@@ -149,6 +149,8 @@ def run_quick(preset, build, result, everything):
     stamps = Stamps(build)
     units = {test["command"][0]: test["folder"] for test in tests if "unit" in test["labels"] and test["command"]
              and Path(test["command"][0]).is_relative_to(build / "tests")}
+    if not units:
+        sys.exit(f"there is no unit test program in {build}")
     programs = [program for program in units if everything or stamps.changed(program)]
     print(f"{len(programs)} of {len(units)} test programs" + ("" if everything else " differ from what passed"),
           flush=True)

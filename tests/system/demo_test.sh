@@ -27,7 +27,7 @@ copy_of_demo() {  # copy_of_demo GUEST
 set -euo pipefail
 key() {
   local thing word file
-  find "$real/kvm-box" "$real/box" "$real/lib" -type f -print0 | sort -z | xargs -0 cat
+  find "$real/kvm-box" "$real/box" "$real/lib" -type f ! -name run_tests.py ! -name "*.pyc" -print0 | sort -z | xargs -0 cat
   for thing in $things; do
     for file in .stamp vmlinuz base.cpio; do
       if [ -f "$cache/$thing/$file" ]; then cat "$cache/$thing/$file"; fi

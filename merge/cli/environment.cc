@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <utility>
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"

@@ -90,7 +90,7 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
     return saved;
   }
   if (auto moved = made->earlier.make_way(made->folder); !moved)
-    return tl::unexpected(std::move(moved).error());
+    return fail("{}; the session is {}", moved.error().message, made->folder.path());
   return saved;
 }
 

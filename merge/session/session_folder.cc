@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
@@ -218,7 +216,7 @@ Result<NewSession> make_locked(const Above& above) {
   EarlierSession earlier;
   auto folder = make_session_folder(above, earlier);
   if (!folder) return tl::unexpected(std::move(folder).error());
-  // Where raw/ is there another recorder began in this folder: nothing of it is removed.
+  // A raw/ that is there is another recorder's, which began in this folder: all of it stays.
   if (const auto raw = folder->make_folder("raw"); !raw) return tl::unexpected(raw.error());
   auto lock = lock_session(*folder);
   const auto held = lock ? earlier.hold(*folder) : tl::unexpected(lock.error());

@@ -158,7 +158,7 @@ Result<void> settle_killed(const Above& above, EarlierSession& earlier) {
   if (!*killed) return {};
   if (auto dead = check_writer(*killed); !dead) return dead;
   if (auto held = earlier.hold(**killed); !held) return held;
-  if ((*killed)->has_file("trace.dat") || (*killed)->has_file("raw/trace.dat"))
+  if ((*killed)->has_file("trace.dat") || (*killed)->has_file("raw/start.json"))
     return earlier.make_way(**killed);
   return remove_session_folder(std::move(**killed));
 }

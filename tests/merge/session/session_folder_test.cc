@@ -34,7 +34,7 @@ class SessionFolderTest : public ::testing::Test {
     EXPECT_TRUE(made.earlier.make_way(made.folder));
   }
   void kill_recorder_of(const std::string& which) {
-    EXPECT_TRUE(begin(which).folder.replace("raw/trace.dat", "pages"));
+    EXPECT_TRUE(begin(which).folder.replace("raw/start.json", "{}"));
   }
 
   // "run.old: a, run: b", in this order.
@@ -88,7 +88,7 @@ TEST_F(SessionFolderTest, WhatAKilledRecorderLeftIsPutInPlaceByTheNext) {
 TEST_F(SessionFolderTest, AKilledRecorderThatRecordedNothingCostsNoEarlierOne) {
   record("a");
   record("b");
-  (void)begin("c");
+  (void)begin("c").folder.replace("raw/trace.dat", "half a head");
   (void)begin("d");
   EXPECT_EQ(sessions(), "run.new: d, run.old: a, run: b");
 }

@@ -17,7 +17,7 @@ namespace trapline::live {
 // is NAME.new (merge/session/session_folder.h).
 class SessionFeed final : public PageFeed {
  public:
-  // Whether somebody records into this folder now.
+  // True if somebody records into this folder now.
   [[nodiscard]] static bool is_open(const std::string& folder);
   [[nodiscard]] static Result<std::unique_ptr<SessionFeed>> open(const std::string& folder);
 

@@ -55,7 +55,7 @@ class Pass {
   [[nodiscard]] const std::string& path() const;
 
   [[nodiscard]] const Selection& asked_for() const;
-  // Whether intervals of the guest are asked for.
+  // True if intervals of the guest are asked for.
   [[nodiscard]] bool has_guest_intervals() const;
   // Looks at this interval, in place of the options', which may hold no event.
   void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);

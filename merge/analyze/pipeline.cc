@@ -108,7 +108,7 @@ const RequestSpans* Pipeline::requests() const { return requests_ ? &requests_->
 const RequestPath* Pipeline::request_path() const { return requests_ ? &requests_->path : nullptr; }
 const VhostTracker* Pipeline::vhost() const { return requests_ ? &requests_->vhost : nullptr; }
 
-// Whether the window has not ended; the first event resolves it.
+// True if the window has not ended; the first event resolves it.
 bool Pipeline::is_in_window(const Event& event, bool is_event) {
   if (!first_ && is_event) [[unlikely]] {
     first_ = event.at;

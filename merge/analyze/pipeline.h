@@ -105,7 +105,7 @@ class Pipeline {
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
     return guest_intervals_ ? &*guest_intervals_ : nullptr;
   }
-  // Whether events of logs can be where the clocks' relation puts them.
+  // Tells whether events of logs can be where the clocks' relation puts them.
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
   [[nodiscard]] bool has_guest_records() const { return has_guest_; }
   [[nodiscard]] bool counts_all() const { return !options_.threads; }
@@ -120,7 +120,7 @@ class Pipeline {
     return tracker_.state(thread);
   }
   [[nodiscard]] std::vector<OpenExit> open() const { return tracker_.open(); }
-  // Whether the exit's rip is 0 because its guest hides its registers, as SEV-ES, SNP and TDX have
+  // True if the exit's rip is 0 because its guest hides its registers, as SEV-ES, SNP and TDX have
   // it: no exit of its VM had another until now.
   [[nodiscard]] bool hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const;
   // The guest's stack when the exit came, with the function of its rip innermost where that is
@@ -133,7 +133,7 @@ class Pipeline {
   // before the first event in it, and where nothing lies in it and no vCPU is known.
   [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
   [[nodiscard]] Timestamp end() const { return end_; }
-  // Whether the user chose an interval.
+  // True if the user chose an interval.
   [[nodiscard]] bool is_window() const { return options_.from || options_.to; }
 
  private:

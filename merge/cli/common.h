@@ -36,7 +36,7 @@ void add_output(const OptionGroup& group, Output& output,
                 const std::string& text = "Write to this file", bool rare = false);
 // --color, of what is printed for people.
 void add_color(const OptionGroup& group, std::string& color);
-// Whether colours are asked for, or are good for the terminal.
+// True if colours are asked for, or are good for the terminal.
 [[nodiscard]] bool takes_colours(const std::string& color);
 // stdout's width, and whether it takes colours.
 [[nodiscard]] TextStyle style_of(const Output& output);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <utility>
 
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/record/recorder.h"
 
 namespace trapline::cli {
 namespace {
@@ -37,17 +37,19 @@ void set_in_all(CLI::App& app, const char* name, const char* variable, const std
   }
 }
 
-// True if a recording of the command line is a session with `part` in it.
+// True if a recording of the command line, or the one that is read without any, is a session with
+// `part` in it.
 bool is_in_session(const CLI::App& command, const char* part) {
+  std::vector<std::string> paths;
   for (const CLI::Option* option : command.get_options([](const CLI::Option* one) {
          return one->get_positional() || one->check_lname("before") || one->check_lname("after");
-       })) {
-    for (const std::string& path : option->results()) {
-      std::error_code error;
-      if (std::filesystem::exists(path + '/' + part, error)) return true;
-    }
-  }
-  return false;
+       }))
+    paths.insert(paths.end(), option->results().begin(), option->results().end());
+  // As name_recording() does.
+  if (paths.empty() && command.get_option_no_throw("recording") != nullptr)
+    paths.emplace_back(record::kDefaultFolder);
+  return std::ranges::any_of(
+      paths, [part](const std::string& path) { return is_there(path + '/' + part); });
 }
 
 void complete_input(CLI::App& command, const char* name, const char* variable, const char* part) {

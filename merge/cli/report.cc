@@ -244,6 +244,10 @@ int run_report(ReportArguments& options) {
   if (options.open) {
     if (options.format_option->count() != 0 && options.format != "html")
       return fail_with({"--open needs --format html", ErrorKind::kUsage});
+    if (options.output.file == "-") {
+      return fail_with(
+          {"--open opens a file, and -o - names none; leave one of them out", ErrorKind::kUsage});
+    }
     options.format = "html";
   }
   if (auto named = name_recording(options.pass.input.paths); !named)

@@ -50,7 +50,7 @@ class Exporter : public SpanSink {
  public:
   // After the pass: writes what is left, and gives the output its name.
   [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
-  // Whether writing failed: nothing more needs to be read.
+  // True if writing failed: nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;
 };
 

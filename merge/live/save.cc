@@ -54,6 +54,10 @@ record::Session session_of(PageFeed& feed, const std::string& version) {
 Result<Saved> write_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
                             const std::string& head, const Folder& folder,
                             const std::string& version) {
+  record::Session session = session_of(feed, version);
+  // First of all: what a kill leaves without it would be no session.
+  if (auto wrote = record::write_session(folder, session); !wrote)
+    return tl::unexpected(std::move(wrote).error());
   trace_dat::StartFacts facts = feed.start_facts();
   facts.version = "trapline " + version;
   auto files = record::PageFiles::open(folder, head, std::move(facts));
@@ -61,7 +65,6 @@ Result<Saved> write_session(const LiveSource& source, PageFeed& feed, Timestamp 
   (void)folder.replace("raw/cmdlines", feed.cmdlines(), 0600, Durable::kYes);
   auto saved = write_pages(source, from, to, *files, folder);
   if (!saved) return saved;
-  record::Session session = session_of(feed, version);
   session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, elapsed(from, to));
   for (const auto& [thread, process] : feed.threads()) {
     session.seen_threads[static_cast<pid_t>(thread)] = {static_cast<pid_t>(process),
@@ -90,7 +93,7 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
     return saved;
   }
   if (auto moved = made->earlier.make_way(made->folder); !moved)
-    return tl::unexpected(std::move(moved).error());
+    return fail("{}; the session is {}", moved.error().message, made->folder.path());
   return saved;
 }
 

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/session/session_json.h"
@@ -17,10 +16,8 @@ namespace trapline::live {
 namespace {
 
 // The recorder holds the lock as long as it lives.
-bool is_locked(const std::string& path) {
-  const auto session = Folder::open_to_read(path);
-  if (!session) return false;
-  const auto raw = session->open_folder("raw");
+bool is_locked(const Folder& session) {
+  const auto raw = session.open_folder("raw");
   if (!raw) return false;
   const auto lock = raw->readable();
   return lock && ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
@@ -44,15 +41,17 @@ Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> page,
 }  // namespace
 
 bool SessionFeed::is_open(const std::string& folder) {
-  return is_folder(folder) && trace_dat::is_unfinished(folder) && is_locked(folder);
+  const auto session = Folder::open_to_read(folder);
+  return session && trace_dat::is_unfinished(*session) && is_locked(*session);
 }
 
 Result<std::unique_ptr<SessionFeed>> SessionFeed::open(const std::string& folder) {
   std::unique_ptr<SessionFeed> feed(new SessionFeed);
   feed->folder_ = folder;
-  const auto session = Folder::open_to_read(folder);
-  if (!session) return tl::unexpected(session.error());
-  auto start = trace_dat::read_start(*session);
+  auto session = Folder::open_to_read(folder);
+  if (!session) return tl::unexpected(std::move(session).error());
+  feed->session_.emplace(std::move(*session));
+  auto start = trace_dat::read_start(*feed->session_);
   if (!start) return tl::unexpected(std::move(start).error());
   feed->start_ = std::move(*start);
   auto file = trace_dat::open_unfinished(folder);
@@ -70,16 +69,13 @@ Result<std::unique_ptr<SessionFeed>> SessionFeed::open(const std::string& folder
 }
 
 SessionFeed::Place SessionFeed::place() const {
-  const auto session = Folder::open_to_read(folder_);
-  if (!session) return Place::kNowhere;
-  if (session->has_file("trace.dat")) return Place::kTrace;
-  if (session->has_file("raw/plan.json")) return Place::kMoving;
-  return session->has_file("raw/start.json") ? Place::kRaw : Place::kNowhere;
+  if (session_->has_file("trace.dat")) return Place::kTrace;
+  if (session_->has_file("raw/plan.json")) return Place::kMoving;
+  return session_->has_file("raw/start.json") ? Place::kRaw : Place::kNowhere;
 }
 
 Result<void> SessionFeed::find_in_trace() {
-  const std::string path = folder_ + "/trace.dat";
-  auto file = File::open(path);
+  auto file = File::open(here() + "/trace.dat");
   if (!file) return tl::unexpected(std::move(file).error());
   auto layout = trace_dat::read_layout(*file);
   if (!layout) return tl::unexpected(std::move(layout).error());
@@ -88,9 +84,7 @@ Result<void> SessionFeed::find_in_trace() {
       if (pages.cpu < cpus_.size()) cpus_[pages.cpu].area = pages.pages;
     }
   }
-  const auto session = Folder::open_to_read(folder_);
-  auto trace =
-      session ? session->open_file("trace.dat", O_RDONLY) : tl::unexpected(session.error());
+  auto trace = session_->open_file("trace.dat", O_RDONLY);
   if (!trace) return tl::unexpected(std::move(trace).error());
   trace_ = std::move(*trace);
   return {};
@@ -99,13 +93,13 @@ Result<void> SessionFeed::find_in_trace() {
 Result<bool> SessionFeed::begin_round() {
   if (now_ == Place::kTrace || killed_) return false;
   now_ = place();
-  if (now_ == Place::kNowhere) return fail("{}: the session was removed or renamed", folder_);
+  if (now_ == Place::kNowhere) return fail("{}: the session was removed", folder_);
   if (now_ == Place::kTrace) {
     if (auto found = find_in_trace(); !found) return tl::unexpected(std::move(found).error());
     return false;
   }
   // A recorder that was killed finishes nothing.
-  killed_ = !is_locked(folder_) && place() == now_;
+  killed_ = !is_locked(*session_) && place() == now_;
   return !killed_;
 }
 
@@ -132,9 +126,8 @@ Result<bool> SessionFeed::read_streamed(std::size_t index, std::span<std::byte> 
   const std::string name = in_region ? trace_dat::kStream : "raw/" + trace_dat::cpu_name(index);
   UniqueFd& file = in_region ? stream_ : cpu.raw;
   if (!file) {
-    const auto session = Folder::open_to_read(folder_);
-    auto raw = session ? session->open_file(name, O_RDONLY) : Result<UniqueFd>();
-    if (!raw || !*raw) return false;
+    auto raw = session_->open_file(name, O_RDONLY);
+    if (!raw) return false;
     file = std::move(*raw);
   }
   const std::uint64_t at = in_region ? regions.at(index) + cpu.taken : cpu.taken - regions.bytes;
@@ -148,8 +141,7 @@ Result<bool> SessionFeed::read_streamed(std::size_t index, std::span<std::byte> 
 }
 
 void SessionFeed::look_at_threads(std::span<const ThreadId>) {
-  const auto folder = Folder::open_to_read(folder_);
-  if (auto text = folder ? folder->read("raw/cmdlines") : tl::unexpected(folder.error())) {
+  if (auto text = session_->read("raw/cmdlines")) {
     cmdlines_ = std::move(*text);
     for (std::string_view rest = cmdlines_; !rest.empty();) {
       const auto line = take_line(rest);
@@ -159,7 +151,7 @@ void SessionFeed::look_at_threads(std::span<const ThreadId>) {
       comms_[ThreadId{static_cast<std::int32_t>(*tid)}] = printable(line.substr(blank + 1));
     }
   }
-  const auto session = read_session_json(folder_);
+  const auto session = read_session_json(here());
   if (!session) return;
   for (const SessionThread& thread : session->threads) {
     threads_[ThreadId{thread.tid}] = ThreadId{thread.pid};

@@ -1,18 +1,23 @@
 // Pages of a session that `trapline record` is writing (merge/source/trace_dat/unfinished.h).
 #pragma once
 
-#include <memory>
+#include <fmt/format.h>
 
+#include <memory>
+#include <optional>
+
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/live/page_feed.h"
 
 namespace trapline::live {
 
 // Reads the files as they grow; once the recorder has finished the session, the rest is in its
-// trace.dat. Writes nothing.
+// trace.dat. Writes nothing. The folder is held open: its recorder renames it at the end where it
+// is NAME.new (merge/session/session_folder.h).
 class SessionFeed final : public PageFeed {
  public:
-  // Whether somebody records into this folder now.
+  // True if somebody records into this folder now.
   [[nodiscard]] static bool is_open(const std::string& folder);
   [[nodiscard]] static Result<std::unique_ptr<SessionFeed>> open(const std::string& folder);
 
@@ -41,7 +46,11 @@ class SessionFeed final : public PageFeed {
   // The next page of a CPU, from where it was streamed to; false where none is written yet.
   [[nodiscard]] Result<bool> read_streamed(std::size_t cpu, std::span<std::byte> page);
 
-  std::string folder_;
+  // A path to the folder, whatever its name is by now.
+  [[nodiscard]] std::string here() const { return fmt::format("/proc/self/fd/{}", session_->fd()); }
+
+  std::string folder_;  // as the user named it
+  std::optional<Folder> session_;
   trace_dat::StartFacts start_;
   trace_dat::Layout layout_;
   std::string head_, cmdlines_;

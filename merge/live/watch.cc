@@ -131,7 +131,8 @@ Result<bool> Watch::step(Timestamp until) {
   }
   const Engine::State state = engine_->advance(until, kEventsAtOnce);
   if (state == Engine::State::kEnded) {
-    if (engine_->pipeline().is_window() && !engine_->pipeline().begin())
+    const bool whole = engine_->timeline().status().has_value();
+    if (whole && engine_->pipeline().is_window() && !engine_->pipeline().begin())
       return tl::unexpected(empty_window(engine_->timeline()));
     engine_->finish();
     ended_ = true;

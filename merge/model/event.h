@@ -98,7 +98,7 @@ struct SchedSwitch {
   bool runnable;  // prev could have gone on: it was preempted
   std::string_view next_comm;
   Left left = Left::kOther;  // why prev sleeps
-  // Whether prev is of the fair class, to which alone a cgroup's CPU quota applies: not of a
+  // True if prev is of the fair class, to which alone a cgroup's CPU quota applies: not of a
   // real-time or deadline policy.
   bool fair = true;
 };
@@ -155,7 +155,7 @@ constexpr std::uint32_t payload_bit() {
 }
 static_assert(std::variant_size_v<Payload> <= 32);
 
-// Whether the payload is of one of these types, in one comparison.
+// True if the payload is of one of these types, in one comparison.
 template <typename... T>
 [[nodiscard]] bool is_any_of(const Payload& payload) {
   return ((payload_bit<T>() | ...) >> payload.index() & 1) != 0;

@@ -2,9 +2,7 @@
 // as they tell what a vCPU, or a request, waited for.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace trapline {
 

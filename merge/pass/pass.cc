@@ -28,7 +28,7 @@ EventClass events_for(SpanClass selected, Role role) {
   return events;
 }
 
-// Whether sinks that select these ask for the texts of events while those come.
+// True if sinks that select these ask for the texts of events while those come.
 bool asks_for_texts(SpanClass selected) {
   return has(selected, SpanClass::kTexts | SpanClass::kGuestIntervals);
 }

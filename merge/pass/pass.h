@@ -55,14 +55,14 @@ class Pass {
   [[nodiscard]] const std::string& path() const;
 
   [[nodiscard]] const Selection& asked_for() const;
-  // Whether intervals of the guest are asked for.
+  // True if intervals of the guest are asked for.
   [[nodiscard]] bool has_guest_intervals() const;
   // Looks at this interval, in place of the options', which may hold no event.
   void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
 
   // Call once. Reads until the end, or until `stop` says so. An Error where two recordings hold the
-  // same run, or contradict the alignment of their clocks, or no event lies in the interval. Where they end early, the sinks have
-  // what came before and status() says why.
+  // same run, or contradict the alignment of their clocks, or no event lies in the interval. Where
+  // they end early, the sinks have what came before and status() says why.
   [[nodiscard]] Result<void> run(std::vector<SpanSink*> sinks, const Progress& progress,
                                  const std::function<bool()>& stop = {});
 

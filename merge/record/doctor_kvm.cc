@@ -251,7 +251,7 @@ std::vector<Finding> check_stall_events(const Host& host) {
            "another version or configuration of the kernel may have them"}};
 }
 
-// Whether instances have the tracer, only an instance would tell; since 6.11 they have.
+// Only an instance would tell whether it has the tracer; since 6.11 all have it.
 std::vector<Finding> check_kernel_functions(const Host& host) {
   if (host.tracefs.empty()) return {};
   const auto tracers = read_text(host.tracefs + "/available_tracers");

@@ -79,7 +79,7 @@ Result<void> Held::prepare() {
   const auto cpus = count_cpus(instance_);
   if (!cpus) return tl::unexpected(cpus.error());
   allow_streams(*cpus);
-  // Nothing is made for an empty buffer.
+  // No session is made for an empty buffer.
   std::uint64_t entries = 0;
   for (unsigned cpu = 0; cpu < *cpus; ++cpu) entries += read_loss(cpu, stats_of(cpu)).unread;
   if (entries == 0) return fail("{}: holds no events", instance_.path(""));

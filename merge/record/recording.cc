@@ -168,7 +168,7 @@ void Recording::look_after_grace() {
   }
 }
 
-// Whether a virtual machine has another thread, or one another name. Of all others what the kernel
+// True if a virtual machine has another thread, or one another name. Of all others what the kernel
 // remembers is kept.
 bool Recording::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");

@@ -1,4 +1,4 @@
-// What the user is told when a recording begins, and when it has ended.
+// The lines that the user reads when a recording begins, and when it has ended.
 #pragma once
 
 #include <cstdint>

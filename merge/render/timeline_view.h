@@ -39,7 +39,7 @@ class TimelineView : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
-  // Whether an event lies in the interval, printed or not.
+  // Returns true if an event lies in the interval, printed or not.
   [[nodiscard]] bool has_events() const { return has_events_; }
 
  private:

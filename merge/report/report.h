@@ -169,7 +169,7 @@ struct Report {
   std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
-  // Whether the rows have times.
+  // True if the rows have times.
   [[nodiscard]] bool durations() const { return rows_of != RowsOf::kExits || model.durations(); }
   std::vector<GroupRow> rows;      // those of halts last
   std::size_t rows_left_out = 0;   // by --top

@@ -8,7 +8,7 @@
 namespace trapline {
 namespace {
 
-// Whether the report has something to say of events in trace_marker alone.
+// True if the report has something to say of events in trace_marker alone.
 bool counts_markers(const ReportOptions& options) {
   return options.requests ||
          std::find(options.by.begin(), options.by.end(), Dimension::kVmmEvent) != options.by.end();

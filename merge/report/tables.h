@@ -42,7 +42,7 @@ inline constexpr std::string_view kRateTitle = "exits/s";
 [[nodiscard]] std::optional<std::uint64_t> exits_per_second_together(const Report& report);
 void fill_vcpus(Report& report, const Naming& names);
 [[nodiscard]] Table vcpu_table(std::span<const VcpuRow> rows, const Report& report);
-// Whether the rows of vCPUs are named with their VM.
+// True if the rows of vCPUs are named with their VM.
 [[nodiscard]] bool shows_vms(const Report& report);
 // "VM 7 vCPU 0", the VM where `with_vm`.
 [[nodiscard]] inline std::string vcpu_of_vm_text(const std::string& vm, const std::string& vm_name,

@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
@@ -120,6 +118,15 @@ Result<std::optional<Folder>> find_session(const Folder& parent, const std::stri
               kElsewhere);
 }
 
+Result<UniqueFd> lock_folder(const Folder& folder, const Folder& session) {
+  auto lock = folder.readable();
+  if (!lock) return lock;
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail("{}: trapline record is still writing this session; end it first", session.path());
+  }
+  return lock;
+}
+
 // Does nothing where there is none. An Error where its writer lives.
 Result<void> check_writer(const std::optional<Folder>& session) {
   if (!session || !session->has_folder("raw")) return {};
@@ -127,29 +134,38 @@ Result<void> check_writer(const std::optional<Folder>& session) {
   return lock ? Result<void>() : tl::unexpected(lock.error());
 }
 
-// Removes what a recorder leaves that is killed before its session.json: raw/ alone, empty.
+// Removes what a recorder leaves that is killed before its session.json is there, or after it
+// removed it: raw/, empty, and the beginning of session.json, or nothing.
 void remove_begun(const Above& above, const std::string& name) {
   const auto begun = open_own(above.folder, name, above.owner);
-  if (!begun || !*begun || !check_writer(*begun)) return;
-  if ((*begun)->names().value_or(std::vector<std::string>()) != std::vector<std::string>{"raw"})
-    return;
-  if ((*begun)->has_folder("raw") && (*begun)->remove("raw")) (void)above.folder.remove(name);
+  if (!begun || !*begun) return;
+  UniqueFd lock;  // until raw/ is gone
+  if ((*begun)->has_folder("raw") && !assign(lock, lock_session(**begun))) return;
+  const auto names = (*begun)->names();
+  if (!names) return;
+  if (names->empty() && name == above.name) return;  // the new session is made in it
+  for (const std::string& one : *names)
+    if (one != "raw" && one != "session.json.new") return;
+  for (const std::string& one : *names)
+    if (!(*begun)->remove(one)) return;
+  (void)above.folder.remove(name);
 }
 
-// Puts what a killed recorder left in NAME.new in place, or removes it if nothing is recorded in it.
+// Puts what a killed recorder left in NAME.new in place, or removes it if it holds no recording.
 Result<void> settle_killed(const Above& above, EarlierSession& earlier) {
   auto killed = find_session(above.folder, above.name + ".new", above.owner);
   if (!killed) return tl::unexpected(std::move(killed).error());
   if (!*killed) return {};
   if (auto dead = check_writer(*killed); !dead) return dead;
-  if ((*killed)->has_file("trace.dat") || (*killed)->has_file("raw/trace.dat"))
+  if (auto held = earlier.hold(**killed); !held) return held;
+  if ((*killed)->has_file("trace.dat") || (*killed)->has_file("raw/start.json"))
     return earlier.make_way(**killed);
   return remove_session_folder(std::move(**killed));
 }
 
 // The folder for a new session: `earlier` is left as it is where there is none.
 Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) {
-  for (const char* suffix : {"", ".new"}) remove_begun(above, above.name + suffix);
+  for (const char* suffix : {"", ".new", ".old"}) remove_begun(above, above.name + suffix);
   auto folder = open_own(above.folder, above.name, above.owner);
   if (!folder) return tl::unexpected(std::move(folder).error());
   const auto names = *folder ? (*folder)->names() : std::vector<std::string>();
@@ -200,11 +216,13 @@ Result<NewSession> make_locked(const Above& above) {
   EarlierSession earlier;
   auto folder = make_session_folder(above, earlier);
   if (!folder) return tl::unexpected(std::move(folder).error());
-  const auto raw = folder->make_folder("raw");
-  auto lock = raw ? lock_session(*folder) : tl::unexpected(raw.error());
-  if (lock) return NewSession{std::move(*folder), std::move(*lock), std::move(earlier)};
+  // A raw/ that is there is another recorder's, which began in this folder: all of it stays.
+  if (const auto raw = folder->make_folder("raw"); !raw) return tl::unexpected(raw.error());
+  auto lock = lock_session(*folder);
+  const auto held = lock ? earlier.hold(*folder) : tl::unexpected(lock.error());
+  if (held) return NewSession{std::move(*folder), std::move(*lock), std::move(earlier)};
   (void)remove_session_folder(std::move(*folder));
-  return tl::unexpected(std::move(lock).error());
+  return tl::unexpected(held.error());
 }
 
 }  // namespace
@@ -260,6 +278,10 @@ Result<void> EarlierSession::remove_old() {
   return *old ? remove_session_folder(std::move(**old)) : Result<void>();
 }
 
+Result<void> EarlierSession::hold(const Folder& session) {
+  return parent_ ? assign(held_, lock_folder(session, session)) : Result<void>();
+}
+
 Result<void> EarlierSession::make_way(Folder& session) {
   if (!parent_) return {};
   const std::string made = name_ + ".new";
@@ -277,6 +299,7 @@ Result<void> EarlierSession::make_way(Folder& session) {
   // Under its new path.
   auto moved = open_own(*parent_, name_, owner_);
   if (moved && *moved && (*moved)->status().st_ino == there->st_ino) session = std::move(**moved);
+  held_.reset();
   return {};
 }
 
@@ -328,13 +351,7 @@ Result<void> remove_session_folder(Folder session) {
 
 Result<UniqueFd> lock_session(const Folder& session) {
   const auto raw = session.open_folder("raw");
-  if (!raw) return tl::unexpected(raw.error());
-  auto lock = raw->readable();
-  if (!lock) return lock;
-  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
-    return fail("{}: trapline record is still writing this session; end it first", session.path());
-  }
-  return lock;
+  return raw ? lock_folder(*raw, session) : tl::unexpected(raw.error());
 }
 
 }  // namespace trapline

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "backend_ftrace/base/folder.h"
 
@@ -42,6 +41,9 @@ class EarlierSession {
   // Removes NAME.old at once where the disk has less room than that takes: the new session is as
   // large as it, as far as anybody knows. Returns what was done, for the user.
   [[nodiscard]] std::string make_room();
+  // Keeps other recorders from the new session until it is in place: its writer's lock goes with
+  // raw/, before that. An Error where another recorder puts it in place.
+  [[nodiscard]] Result<void> hold(const Folder& session);
   // Puts the new session, which is complete, in place; does nothing where it was made there. After
   // an Error each session is still under one of the three names.
   [[nodiscard]] Result<void> make_way(Folder& session);
@@ -52,6 +54,7 @@ class EarlierSession {
   std::optional<Folder> parent_;
   std::string name_;
   std::optional<Identity> owner_;
+  UniqueFd held_;
 };
 
 // A new session's folder with its raw/, and the lock that its writer holds as long as it lives.
@@ -60,7 +63,7 @@ struct NewSession {
   UniqueFd lock;
   EarlierSession earlier;
 };
-// Makes it at NAME, where that is free or an empty folder, or at NAME.new beside an earlier session.
+// Makes it at NAME, where that is free or an empty folder, else at NAME.new beside the earlier one.
 // A folder that holds anything else is refused.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
 // The same below a folder of its owner's.

@@ -263,7 +263,7 @@ export interface KernelTable extends DescribedTable {
   whose: string;
 }
 
-// What the kernel's time in exits went to: "reason;function();callee()".
+// The kernel's time in exits by where it went: "reason;function();callee()".
 export interface KernelStack {
   stack: string;
   ns: number;

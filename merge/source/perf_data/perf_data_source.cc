@@ -328,7 +328,7 @@ void PerfDataSource::end() {
   order_.end();
 }
 
-// Whether it is one that somebody wants.
+// True if somebody wants the item.
 bool PerfDataSource::give_out(const Item& item, Event& event) {
   const Timestamp at(item.time);
   if (item.kind == Item::Kind::kEvent) [[likely]] {

@@ -100,7 +100,7 @@ class RecordShape {
               record.subspan(rest_ + 4, size)};
     return true;
   }
-  // Whether its samples say which thread executed what, when and on which CPU.
+  // True if its samples say which thread executed what, when and on which CPU.
   [[nodiscard]] bool has_code() const {
     constexpr std::uint64_t kNeeded = kIp | kTid | kTime | kCpu;
     return (sample_type_ & kNeeded) == kNeeded;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ class SessionFolderTest : public ::testing::Test {
     EXPECT_TRUE(made.earlier.make_way(made.folder));
   }
   void kill_recorder_of(const std::string& which) {
-    EXPECT_TRUE(begin(which).folder.replace("raw/trace.dat", "pages"));
+    EXPECT_TRUE(begin(which).folder.replace("raw/start.json", "{}"));
   }
 
   // "run.old: a, run: b", in this order.
@@ -87,15 +88,20 @@ TEST_F(SessionFolderTest, WhatAKilledRecorderLeftIsPutInPlaceByTheNext) {
 TEST_F(SessionFolderTest, AKilledRecorderThatRecordedNothingCostsNoEarlierOne) {
   record("a");
   record("b");
-  (void)begin("c");
+  (void)begin("c").folder.replace("raw/trace.dat", "half a head");
   (void)begin("d");
   EXPECT_EQ(sessions(), "run.new: d, run.old: a, run: b");
 }
 
-// The steps of make_way(): NAME.old is emptied, removed, taken by NAME; NAME is taken by NAME.new.
+// The steps of make_way(): NAME.old is emptied, its session.json last, removed, taken by NAME; NAME
+// is taken by NAME.new.
 TEST_F(SessionFolderTest, AKillAtAnyStepOfTheMoveLosesNoSession) {
   const std::string old = run() + ".old";
   const std::vector<std::function<void()>> steps = {[&] { fs::remove(old + "/which"); },
+                                                    [&] {
+                                                      fs::remove_all(old);
+                                                      fs::create_directory(old);
+                                                    },
                                                     [&] { fs::remove_all(old); },
                                                     [&] {
                                                       fs::remove_all(old);
@@ -117,6 +123,13 @@ TEST_F(SessionFolderTest, ARecorderThatIsKilledAtOnceDoesNotBlockTheNext) {
   fs::create_directories(run() + ".new/raw");
   record("b");
   EXPECT_EQ(sessions(), "run.old: a, run: b");
+  fs::create_directory(run() + ".new");
+  record("c");
+  EXPECT_EQ(sessions(), "run.old: b, run: c");
+  fs::create_directories(run() + ".new/raw");
+  std::ofstream(run() + ".new/session.json.new") << "{";
+  record("d");
+  EXPECT_EQ(sessions(), "run.old: c, run: d");
 }
 
 TEST_F(SessionFolderTest, ASessionThatIsBeingWrittenIsRefused) {
@@ -126,6 +139,18 @@ TEST_F(SessionFolderTest, ASessionThatIsBeingWrittenIsRefused) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("still writing this session"), std::string::npos);
   EXPECT_EQ(sessions(), "run.new: b, run: a");
+}
+
+// Its writer's lock goes with raw/, before make_way().
+TEST_F(SessionFolderTest, ACompleteOneIsPutInPlaceByItsOwnRecorderAlone) {
+  record("a");
+  NewSession second = begin("b");
+  fs::remove(run() + ".new/raw");
+  second.lock.reset();
+  EXPECT_FALSE(make_session(run()));
+  EXPECT_EQ(sessions(), "run.new: b, run: a");
+  ASSERT_TRUE(second.earlier.make_way(second.folder));
+  EXPECT_EQ(sessions(), "run.old: a, run: b");
 }
 
 TEST_F(SessionFolderTest, AFirstOneHasNoEarlierOne) {

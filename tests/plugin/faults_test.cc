@@ -146,8 +146,9 @@ TEST_P(FaultsTest, OnAFullDiskTheGuestGoesOnAndTheLossIsCounted) {
   EXPECT_THAT(output.err, HasSubstr("the guest goes on"));
   EXPECT_THAT(faults, IsEmpty());
   EXPECT_GT(calls, 1000u);
-  // What the plugin calls written is there, and the rest of fib(33)'s 11,405,773 calls and returns is lost. A disk that
-  // is full to the end takes no last LOST record: the files may tell less.
+  // All records that the plugin calls written are there, and the rest of fib(33)'s 11,405,773 calls
+  // and returns is lost. A disk that is full to the end takes no last LOST record: the files may
+  // tell less.
   const Count count = told(output.err);
   EXPECT_EQ(there.records, count.records) << output.err;
   EXPECT_GT(count.lost, 0u) << output.err;

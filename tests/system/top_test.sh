@@ -149,7 +149,7 @@ a_pipe_is_told_what_to_use() {
 
 a_full_disk_is_an_error_and_a_reader_that_has_gone_is_none() {
   local words status
-  for words in "top $recording --batch" --version "report --help" "config --example"; do
+  for words in "top $recording --batch" --version "report --help" "help exit-model"; do
     status=0
     # shellcheck disable=SC2086 # words of a command
     "$trapline" $words >/dev/full 2>"$work/stderr" || status=$?

@@ -211,7 +211,7 @@ def ends_batches_by_bytes(cluster):
     usual, PROGRAM.BATCH_BYTES = PROGRAM.BATCH_BYTES, 5000
     try:
         for part, loaded in ((1 << 20, 400), (333, 0), (5000, 0), (20001, 0)):
-            loader = PROGRAM.Loader(shards, "exits")
+            loader = PROGRAM.Loader(shards)
             loader.load(Parts(b"".join(rows), part), 30, DAY)
             assert (loader.rows, loader.known) == (loaded, 400 - loaded), f"{part}: {loader.rows} {loader.known}"
     finally:
@@ -241,7 +241,7 @@ class Waiting:
 def reads_no_more_than_it_has_room_for():
     server, row = Waiting(), b'{"rows_version":2,"host":"alpha","session":"s","start_ns":1}\n'
     stream = Parts(row * 20, len(row))
-    loader = PROGRAM.Loader([server], "exits")
+    loader = PROGRAM.Loader([server])
     loading = threading.Thread(target=lambda: loader.load(stream, 1, DAY))
     loading.start()
     for _ in range(PROGRAM.IN_FLIGHT):

@@ -219,8 +219,8 @@ struct Slew {
 
 // mono is slewed as ntpd, chrony and adjtime(3) do, and as far as the kernel lets them, while it is
 // recorded on local: each marker between two readings of mono is inside the printed error, or the
-// recording is refused. The test changes the machine's clock for some seconds, so CI doesn't require
-// it: other tests and other users of the machine read that clock.
+// recording is refused. The test changes the machine's clock for some seconds, so CI doesn't
+// require it: other tests and other users of the machine read that clock.
 TEST(RealClocks, SlewedAsFarAsTheKernelDoesTheTruthIsInsideTheErrorOrItIsRefused) {
   TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
   if (std::getenv("TRAPLINE_MAY_SLEW_CLOCKS") == nullptr)
@@ -303,8 +303,8 @@ TEST(RealClocks, SlewedAsFarAsTheKernelDoesTheTruthIsInsideTheErrorOrItIsRefused
 }
 
 // As `date -s` and a daemon's makestep do: the readings of `real` lie between two of mono, and a
-// source on it is placed within its printed error, or refused. The test sets the machine's clock, so
-// CI doesn't require it either.
+// source on it is placed within its printed error, or refused. The test sets the machine's clock,
+// so CI doesn't require it either.
 TEST(RealClocks, OfAWallClockThatIsSetTheTruthIsInsideTheErrorOrItIsRefused) {
   TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
   if (std::getenv("TRAPLINE_MAY_SLEW_CLOCKS") == nullptr)

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
 #include "merge/pass/no_exits.h"
+#include "merge/report/head.h"
 #include "merge/report/notes.h"
 #include "merge/report/slow_exits.h"
 
@@ -351,6 +352,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
                 around ? "no exit that ended holds that time or comes after it"
                        : "no exit but halts both began and ended here; give a TIME inside one");
   }
+  explanation->begun = begin_report("explain", *pass);
   const Timestamp first = pass->pipeline().begin().value_or(Timestamp());
   explanation->before = around && explanation->exit.span.start > around->resolve(first);
   explanation->notes = notes_of(*pass);

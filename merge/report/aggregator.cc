@@ -1,88 +1,70 @@
 #include "merge/report/aggregator.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
-#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/feed.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
-#include "merge/report/tables.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
+namespace {
 
-Aggregator::Aggregator(const Input& input, const ReportOptions& options)
+void fill_vmm_events(ReportData& report, const Pipeline& pipeline) {
+  const auto& counts = pipeline.exits().vmm_events();
+  for (NameId name = 1; name < counts.size(); ++name) {
+    if (counts[name].count != 0)
+      report.vmm_events.push_back({printable(pipeline.names()[name]), counts[name]});
+  }
+  std::sort(report.vmm_events.begin(), report.vmm_events.end(),
+            [](const VmmEventRow& a, const VmmEventRow& b) {
+              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
+            });
+}
+
+}  // namespace
+
+Aggregator::Aggregator(const Input& input, const ReportOptions& options,
+                       std::vector<std::unique_ptr<TableSink>> tables)
     : input_(input),
       options_(options),
       keys_(options.by),
       needs_stack_(keys_.needs_stack()),
-      needs_waits_(options.waits || options.steal || keys_.needs_waits()),
-      rows_only_(!needs_stack_ && !needs_waits_ && !options.requests && !options.slower_than &&
-                 !options.phases && !options.kernel),
+      needs_waits_(keys_.needs_waits()),
       groups_(keys_.words()),
       subjects_(options.by),
-      slow_exits_(options.slower_than, options.top) {
-  if (options.phases) phases_.emplace(*options.phases);
+      tables_(std::move(tables)) {}
+
+std::vector<SpanSink*> Aggregator::sinks() {
+  std::vector<SpanSink*> sinks = {this};
+  for (const auto& table : tables_) sinks.push_back(table.get());
+  return sinks;
 }
 
 SpanClass Aggregator::selects() const {
+  SpanClass selected = SpanClass::kLosses;
   // A report of requests alone needs no exits.
-  const bool exits =
-      !options_.requests || options_.slower_than || needs_waits_ || phases_ || options_.kernel;
-  SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
-  if (options_.requests) selected = selected | SpanClass::kRequests;
-  if (options_.irq) selected = selected | SpanClass::kInterrupts;
-  if (options_.halt) selected = selected | SpanClass::kHalts;
+  selected = selected | (options_.requests ? SpanClass::kRequests : SpanClass::kExits);
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
-  if (options_.kernel || keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
-  if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
-  if (phases_)
-    selected = selected | SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kStateRuns;
+  if (keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
   return selected;
 }
 
-void Aggregator::event(const Event& event, const Pipeline& pipeline) {
-  if (phases_) phases_->event(event, pipeline);
-  if (!options_.halt_costs) return;
-  if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halt_costs_.on(event);
-  if (const ExitSpan* ended = pipeline.ended()) halt_costs_.on_exit(*ended);
-}
-
-void Aggregator::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
-  if (phases_) phases_->states(runs, pipeline);
-}
-
-void Aggregator::wait(const EndedWait& wait, const Pipeline&) {
-  if (options_.steal) steal_.add(wait);
-}
-
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (rows_only_ && !pipeline.has_guest_records()) {
-    const GroupKey& key = keys_.of(exit, kNoStack, pipeline.stacks(), {}, pipeline.kernel());
-    return subjects_.add(groups_.add(key, exit), exit);
-  }
-  const bool slow = slow_exits_.wants(exit);
-  const bool needs_stack = needs_stack_ || slow || pipeline.has_guest_records();
+  const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
-  if (slow) slow_exits_.add(exit, pipeline.stacks().innermost(stack));
   std::span<const WaitShare> waits;
   if (needs_waits_) waits = pipeline.waits()->shares();
-  if (options_.waits) {
-    waits_.add(waits);
-    waits_.add(pipeline.waits()->halts());
-  }
-  if (!options_.requests)
-    subjects_.add(
-        groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()), exit),
-        exit);
-  if (phases_) phases_->exit(exit, pipeline);
-  if (options_.kernel) kernel_.add(exit, *pipeline.kernel());
+  subjects_.add(
+      groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()), exit), exit);
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -95,15 +77,13 @@ void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
   requests_.add(delivered);
 }
 
-void Aggregator::interrupt(const IrqSpan& interrupt, const Pipeline&) { irqs_.add(interrupt); }
-
 void Aggregator::lost(const Event&, const Lost& loss, const Pipeline&) {
   if (!loss.on_purpose) lost_.add_gap(loss.count);
 }
 
-Report Aggregator::snapshot(const Naming& names) const {
+ReportData Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
-  Report report;
+  ReportData report;
   report.model = pipeline.exits().model();
   report.told = pipeline.exits().known_states();
   report.lacks_entries = pipeline.exits().lacks_entries();
@@ -112,7 +92,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   report.start_ns = interval.begin.ns();
   report.end_ns = interval.end.ns();
   report.cycles = names.timeline.source(0).info().cycles;
-  fill_sources(report, names.timeline);
+  report.sources = source_rows(names.timeline);
   report_counters(report.counters, names);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
@@ -125,15 +105,9 @@ Report Aggregator::snapshot(const Naming& names) const {
     report_groups(report, names);
   }
   fill_vmm_events(report, pipeline);
-  slow_exits_.report(report, names);
-  if (options_.irq) irqs_.report(report, *pipeline.interrupts());
-  if (options_.halt) fill_halts(report, names);
-  if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
-  if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
-  if (options_.kernel) report.kernel = kernel_.report(names, options_.top);
-  if (needs_waits_) report_waits(report, names);
-  if (options_.guest || report.rows_of == RowsOf::kCalls)
-    fill_guest_functions(report, pipeline, options_.top);
+  for (const auto& [option, value] : options_.tables) report.tables_asked.insert(option);
+  for (const auto& table : tables_) table->fill(report, names);
+  if (needs_waits_) report.wait_counters = pipeline.waits()->counters();
   report.missing = input_.missing;
   report.notes = input_.notes;
   note_sources(names.timeline, report.notes);
@@ -141,7 +115,11 @@ Report Aggregator::snapshot(const Naming& names) const {
   for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
   }
-  if (needs_waits_) note_quotas(report, pipeline);
+  if (report.wait_counters) note_quotas(report, pipeline);
+  for (const auto& sink : tables_) {
+    std::vector<Table> tables = sink->tables(report, names);
+    std::ranges::move(tables, std::back_inserter(report.tables));
+  }
   return report;
 }
 
@@ -164,7 +142,7 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
   told.groups_folded = groups_.folded();
 }
 
-void Aggregator::report_groups(Report& report, const Naming& names) const {
+void Aggregator::report_groups(ReportData& report, const Naming& names) const {
   std::map<std::string, std::uint32_t> known;  // two numbers may have one name
   std::vector<std::uint32_t> row_of_group;
   for (const Groups::Group& group : groups_.groups()) {
@@ -184,7 +162,7 @@ void Aggregator::report_groups(Report& report, const Naming& names) const {
 }
 
 // --top is of both, exits and halts. What found no room among the groups is no row to leave out.
-void Aggregator::sort_rows(Report& report) const {
+void Aggregator::sort_rows(ReportData& report) const {
   std::stable_sort(report.rows.begin(), report.rows.end(),
                    [&](const GroupRow& a, const GroupRow& b) {
                      return comes_before(a, b, options_.sort, report.durations());
@@ -213,25 +191,11 @@ void Aggregator::sort_rows(Report& report) const {
   report.total.merge(groups_.other());
   report.cost_ns += groups_.other().cost_ns();
   const auto place = report.rows.begin() + static_cast<std::ptrdiff_t>(kept[0]);
-  report.rows.insert(place, groups_.other())->key = Report::kFoldedKey;
-}
-
-void Aggregator::report_waits(Report& report, const Naming& names) const {
-  if (options_.waits) {
-    report.waits = waits_.report(names);
-    report.waits->preempted.keep(options_.top);
-    report.waits->blocked.keep(options_.top);
-    report.waits->halted.keep(options_.top);
-  }
-  if (options_.steal) {
-    report.steal = steal_.rows(names);
-    for (StealRow& row : *report.steal) row.by.keep(options_.top);
-  }
-  report.wait_counters = names.pipeline.waits()->counters();
+  report.rows.insert(place, groups_.other())->key = ReportData::kFoldedKey;
 }
 
 // Once each, where a vCPU is in such a cgroup.
-void Aggregator::note_quotas(Report& report, const Pipeline& pipeline) {
+void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
   std::set<const CpuQuota*> told;
   for (const VcpuRow& row : report.vcpus) {
     for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid})) {

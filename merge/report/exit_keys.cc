@@ -5,7 +5,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/wait_tracker.h"
 #include "merge/pass/exit_text.h"
-#include "merge/report/report.h"
+#include "merge/report/report_data.h"
 
 namespace trapline {
 namespace {
@@ -114,7 +114,7 @@ const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks
 }
 
 std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
-  if (key.halted && !by_reason_) return std::string(Report::kHaltedKey);
+  if (key.halted && !by_reason_) return std::string(ReportData::kHaltedKey);
   std::size_t at = 0;
   const auto next = [&](Dimension dimension) -> std::string {
     const std::uint64_t word = key.words[at++];

@@ -2,13 +2,43 @@
 // end. At most kMost groups: what comes then is counted as one, "[other]".
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "merge/analyze/guest_stacks.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/histogram.h"
 #include "merge/report/keyed_rows.h"
-#include "merge/report/report.h"
+#include "merge/report/table.h"
 
 namespace trapline {
+
+struct GroupRow {
+  std::string key;
+  bool halts = false;  // all of its exits are halts
+  Histogram total;
+  Parts parts{};
+  std::uint64_t devices_at_most_ns = 0;  // of calls: what of their guest's time may be devices'
+  std::uint64_t max_at_ns = 0;           // when the longest began
+  // What most of its time was about, a device or a detail, and how much; of exits only.
+  std::string largest;
+  std::uint64_t largest_ns = 0;
+  bool largest_at_least = false;
+  [[nodiscard]] std::uint64_t cost_ns() const { return trapline::cost_ns(parts); }  // of exits
+
+  void merge(const GroupRow& other);
+  void add(const ExitSpan& exit);
+  // Of calls: what the parts leave.
+  [[nodiscard]] std::uint64_t guest_ns() const {
+    std::uint64_t rest = total.total();
+    for (const std::uint64_t part : parts) rest -= std::min(rest, part);
+    return rest;
+  }
+};
 
 class Groups {
  public:
@@ -37,5 +67,12 @@ class Groups {
   GroupRow other_;
   std::uint64_t folded_ = 0;
 };
+
+struct ReportData;
+// The columns of rows that text, JSON, CSV and the page have.
+[[nodiscard]] TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> rows,
+                                              const ReportData& report);
+// The table of --by.
+[[nodiscard]] Table group_table(const ReportData& report);
 
 }  // namespace trapline

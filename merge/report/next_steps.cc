@@ -1,10 +1,11 @@
-#include "merge/report/next_steps.h"
+#include "merge/report/report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/table_kinds.h"
 
 namespace trapline {
 namespace {
@@ -14,14 +15,15 @@ namespace {
 struct Question {
   std::string_view option, answers;
 };
-Question question_of(Part part, const Report& report) {
+Question question_of(Part part, const ReportData& report) {
   const auto has = [&report](std::string_view dimension) {
     return report.by.find(dimension) != std::string::npos;
   };
-  if (part == Part::kPreempted || part == Part::kBlocked) {
-    if (report.waits) return {};
-    return {"--waits", part == Part::kBlocked ? "what the exits waited for"
-                                              : "what ran while the vCPUs were ready"};
+  for (const TableKind& kind : table_kinds()) {
+    const std::string_view answers = kind.answers(part);
+    if (answers.empty()) continue;
+    if (report.tables_asked.contains(kind.option)) return {};
+    return {kind.option, answers};
   }
   if (part == Part::kUser && !has("device"))
     return {"--by device", "which of QEMU's devices took the time"};
@@ -32,7 +34,7 @@ Question question_of(Part part, const Report& report) {
 }
 
 // Another recording, where this one cannot tell kernel, QEMU and waiting apart; else no command.
-NextStep step_to_record(const Report& report) {
+NextStep step_to_record(const ReportData& report) {
   if (report.knows(State::kUser) && report.durations()) return {};
   return {report.knows(State::kPreempted) ? "record" : "record --sched",
           report.durations() ? "tells kernel, QEMU and waiting apart"
@@ -40,7 +42,7 @@ NextStep step_to_record(const Report& report) {
 }
 
 // Of the busy time a twentieth or more went to exits, or to waits for a CPU: a change may gain it.
-bool can_be_advised(const Report& report) {
+bool can_be_advised(const ReportData& report) {
   if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
   const Overhead& overhead = *report.overhead;
   return std::max(overhead.exit_ns, overhead.not_run_ns) > overhead.busy_ns() / 20;
@@ -48,7 +50,7 @@ bool can_be_advised(const Report& report) {
 
 constexpr std::uint64_t kAround = 1'000'000;
 
-std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords& words) {
+std::vector<NextStep> steps_of_calls(const ReportData& report, const RecordingWords& words) {
   std::vector<NextStep> steps;
   if (report.by.find("stack") == std::string::npos)
     steps.push_back(
@@ -64,7 +66,7 @@ std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords&
 
 }  // namespace
 
-std::vector<NextStep> next_steps(const Report& report, const RecordingWords& words) {
+std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords& words) {
   if (report.rows_of == RowsOf::kCalls && !report.rows.empty())
     return steps_of_calls(report, words);
   if (report.rows_of == RowsOf::kExits && report.rows.empty() && report.is_window &&

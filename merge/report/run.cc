@@ -17,22 +17,16 @@ bool counts_markers(const ReportOptions& options) {
 // What was asked for that only exits have.
 Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_for) {
   const std::string exits = asked_for.text();
-  const std::pair<bool, std::string_view> of_exits[] = {
-      {!exits.empty(), exits},
-      {options.page, "--format html"},
-      {options.halt, "--halt"},
-      {options.phases.has_value(), "--phases"},
-      {options.slower_than.has_value(), "--slower-than"},
-      {options.irq, "--irq"},
-      {options.waits, "--waits"},
-      {options.steal, "--steal"},
-      {options.kernel, "--kernel"}};
-  for (const auto& [asked, name] : of_exits) {
-    if (!asked) continue;
+  std::vector<std::string_view> names;
+  if (!exits.empty()) names.push_back(exits);
+  if (options.page) names.push_back("--format html");
+  for (const TableKind& kind : table_kinds())
+    if (kind.of_exits && options.asks(kind.option)) names.push_back(kind.option);
+  if (!names.empty()) {
     return fail(ErrorKind::kUsage,
                 "{}: shows VM exits, and this recording has none; its calls of guest functions are "
                 "reported with --by, as text, JSON or CSV",
-                name);
+                names.front());
   }
   return check_dimensions_of_calls(options.by);
 }
@@ -65,8 +59,8 @@ Result<void> read_report(Pass& pass, const ReportOptions& options, std::vector<S
   return pass.check_names();
 }
 
-Report report_of(const Pass& pass, const Aggregator& aggregator) {
-  Report report = aggregator.snapshot(pass.naming());
+ReportData report_of(const Pass& pass, const Aggregator& aggregator) {
+  ReportData report = aggregator.snapshot(pass.naming());
   report.vcpus_asked = pass.asked_for().vcpus;
   report.exits_asked = pass.asked_for().exits;
   if (const ExitMatcher* matcher = pass.matcher()) {
@@ -82,8 +76,10 @@ Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const ReportOptions options = options_for(asked, pass->input());
-  Aggregator aggregator(pass->input(), options);
-  if (auto read = read_report(*pass, options, {&aggregator}, progress); !read)
+  auto tables = make_tables(options);
+  if (!tables) return tl::unexpected(std::move(tables).error());
+  Aggregator aggregator(pass->input(), options, std::move(*tables));
+  if (auto read = read_report(*pass, options, aggregator.sinks(), progress); !read)
     return tl::unexpected(std::move(read).error());
   return ReportRun{report_of(*pass, aggregator), pass->status()};
 }

@@ -9,7 +9,7 @@
 namespace trapline {
 
 struct ReportRun {
-  Report report;
+  ReportData report;
   Result<void> status;  // an error when the input ended early: the report holds what came before
 };
 
@@ -23,7 +23,7 @@ struct ReportRun {
                                        std::vector<SpanSink*> sinks, const Progress& progress);
 
 // The aggregator's, of what read_report() has read.
-[[nodiscard]] Report report_of(const Pass& pass, const Aggregator& aggregator);
+[[nodiscard]] ReportData report_of(const Pass& pass, const Aggregator& aggregator);
 
 // All of it. Errors: those of Pass::open() as well.
 [[nodiscard]] Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,

@@ -17,7 +17,7 @@ import { stalls } from "./stalls";
 import { kColumns, Table } from "./table";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { PageData, TimelineData } from "./types";
-import { unpack, unpackTimeline } from "./unpack";
+import { unpack, unpackComparison, unpackTimeline } from "./unpack";
 import { Waits } from "./waits";
 import { Worst } from "./worst";
 
@@ -108,7 +108,7 @@ function start(): void {
   }
   if (page.comparison && page.recordings.length === 2) {
     const said = h("span", { role: "status", class: "dim" });
-    startComparison(page.recordings, page.comparison, main, (redraw, command) => {
+    startComparison(page.recordings, unpackComparison(page.comparison), main, (redraw, command) => {
       onWidth(main, redraw);
       return h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), themeButton(redraw), said);
     });

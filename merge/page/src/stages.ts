@@ -1,6 +1,6 @@
 // Requests and interrupts as stages, halts and polling: what is not one exit but goes across them. Then
 // what the kernel did in them.
-import { kernelTable } from "./described";
+import { kernelTable, otherTables } from "./described";
 import { h, name, s, scroll } from "./dom";
 import { duration, exact, grouped, percent } from "./text";
 import type { Distribution, Recording, RequestPath } from "./types";
@@ -156,5 +156,5 @@ function halts(data: Recording): HTMLElement {
 }
 
 export function stages(data: Recording): HTMLElement[] {
-  return [requests(data), ...workers(data), interrupts(data), halts(data), ...kernelTable(data)];
+  return [requests(data), ...workers(data), interrupts(data), halts(data), ...kernelTable(data), ...otherTables(data)];
 }

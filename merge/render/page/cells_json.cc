@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "merge/render/page/numbered_texts.h"
+#include "merge/report/report_data.h"
 
 namespace trapline::page {
 namespace {
@@ -74,7 +75,7 @@ std::string print_cells(const Exits& exits, const std::vector<std::size_t>& comb
 
 }  // namespace
 
-CellsJson cells_json(const Exits& exits, const Naming& names) {
+std::vector<Table> cell_tables(const Exits& exits, const Naming& names) {
   const std::size_t dimensions = Combos::dimensions().size();
   std::vector<NumberedTexts> texts(dimensions);
   // Two keys may have one text; they are one combination then.
@@ -86,19 +87,24 @@ CellsJson cells_json(const Exits& exits, const Naming& names) {
   for (const auto& [key] : exits.combos.combos()) add(combo_of(key, names, texts));
   if (exits.cells.folded() != 0) {
     Combo other;
-    for (NumberedTexts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));
+    for (NumberedTexts& of : texts) other.push_back(of.number(std::string(ReportData::kFoldedKey)));
     other.push_back(0);
     add(std::move(other));
   }
-  CellsJson json;
-  json.cells = print_cells(exits, combo_of_key, merged.size());
-  json.combos = Json::array();
-  json.combos.get_ref<Json::array_t&>().resize(merged.size());
-  for (const auto& [combo, at] : merged) json.combos[at] = combo;
+  std::vector<Combo> combos(merged.size());
+  for (const auto& [combo, at] : merged) combos[at] = combo;
+  Table cells;
+  cells.key = "cells";
+  cells.raw_rows = print_cells(exits, combo_of_key, merged.size());
+  TableOf<Combo> table(std::move(combos), [](const Combo&) { return std::string(); });
+  table.key = "combos";
+  table.packed = true;
   for (std::size_t i = 0; i < dimensions; ++i) {
-    json.values[std::string(kNames[i])] = texts[i].all();
+    table.facts.push_back({"values." + std::string(kNames[i]), texts[i].all()});
+    table.add({std::string(kNames[i])}, [i](const Combo& combo) { return combo[i]; });
   }
-  return json;
+  table.add({"halt"}, [dimensions](const Combo& combo) { return combo[dimensions]; });
+  return {std::move(table), std::move(cells)};
 }
 
 }  // namespace trapline::page

@@ -1,17 +1,15 @@
-// The cells and their combinations as the page's JSON: docs/formats/page.md.
+// The cells and their combinations as tables of the page: docs/formats/page.md.
 #pragma once
 
-#include <string>
+#include <vector>
 
+#include "merge/pass/naming.h"
 #include "merge/render/page/exits.h"
-#include "merge/render/report_json.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
 
-struct CellsJson {
-  Json values, combos;
-  std::string cells;  // JSON: as a tree of values it would be most of the work
-};
-[[nodiscard]] CellsJson cells_json(const Exits& exits, const Naming& names);
+// "combos" and "cells".
+[[nodiscard]] std::vector<Table> cell_tables(const Exits& exits, const Naming& names);
 
 }  // namespace trapline::page

@@ -6,9 +6,8 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/page/numbered_texts.h"
-#include "merge/render/tables.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/report.h"
+#include "merge/report/report_data.h"
 
 namespace trapline::page {
 
@@ -68,7 +67,7 @@ void GuestTimes::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   for (std::size_t i = 0; i < kParts; ++i) sums.parts[i] += exit.parts[i];
 }
 
-Json GuestTimes::json(const Pipeline& pipeline) const {
+Table GuestTimes::table(const Pipeline& pipeline) const {
   std::vector<StackId> order;
   for (StackId stack = 0; stack < stacks_.size(); ++stack) {
     if (stacks_[stack].sum() != 0) order.push_back(stack);
@@ -89,14 +88,16 @@ Json GuestTimes::json(const Pipeline& pipeline) const {
       rest.add(stacks_[stack]);
     }
   }
-  if (rest.sum() != 0) rows.push_back({std::string(Report::kFoldedKey), rest});
-  TableOf<Row> table(rows, &Row::stack);
+  if (rest.sum() != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});
+  TableOf<Row> table(std::move(rows), &Row::stack);
+  table.key = "guest_stacks";
+  table.packed = true;
   table.add({"stack"}, &Row::stack);
   table.add({"guest_ns"}, [](const Row& row) { return row.times.guest; });
   add_parts(table, States().set(), kNoParts, 0, [](const Row& row) {
     return PartsOf{row.times.parts, row.times.sum()};
   });
-  return packed_json(table);
+  return table;
 }
 
 }  // namespace trapline::page

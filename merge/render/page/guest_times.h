@@ -10,7 +10,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
-#include "merge/render/report_json.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
 
@@ -21,9 +21,9 @@ class GuestTimes {
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
-  // {"columns": …, "rows": …}, the stacks with the most time first; the last row is "[other]" where
+  // The stacks with the most time first; the last row is "[other]" where
   // there are more than kMostRows. docs/formats/page.md.
-  [[nodiscard]] Json json(const Pipeline& pipeline) const;
+  [[nodiscard]] Table table(const Pipeline& pipeline) const;
 
  private:
   struct Thread {

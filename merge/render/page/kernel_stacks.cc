@@ -5,16 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "merge/render/tables.h"
-#include "merge/report/report.h"
+#include "merge/report/report_data.h"
 
 namespace trapline::page {
 
-Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names) {
+Table kernel_stack_table(const KernelStacks& stacks, const Naming& names) {
   FoldedTimes times;
   stacks.each(names, [&times](const std::string& stack, std::uint64_t ns) { times[stack] += ns; });
   std::uint64_t rest = 0;
-  if (const auto other = times.extract(std::string(Report::kFoldedKey))) rest = other.mapped();
+  if (const auto other = times.extract(std::string(ReportData::kFoldedKey))) rest = other.mapped();
   using Row = std::pair<std::string, std::uint64_t>;
   std::vector<Row> order(times.begin(), times.end()), rows;
   std::ranges::stable_sort(order, std::greater<>(), &Row::second);
@@ -26,11 +25,13 @@ Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names) {
       rest += row.second;
     }
   }
-  if (rest != 0) rows.emplace_back(Report::kFoldedKey, rest);
-  TableOf<Row> table(rows, &Row::first);
+  if (rest != 0) rows.emplace_back(ReportData::kFoldedKey, rest);
+  TableOf<Row> table(std::move(rows), &Row::first);
+  table.key = "kernel_stacks";
+  table.packed = true;
   table.add({"stack"}, &Row::first);
   table.add({"ns"}, &Row::second);
-  return packed_json(table);
+  return table;
 }
 
 }  // namespace trapline::page

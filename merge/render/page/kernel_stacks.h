@@ -3,16 +3,16 @@
 
 #include <cstddef>
 
-#include "merge/render/report_json.h"
 #include "merge/report/folded_stacks.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
 
 inline constexpr std::size_t kMostKernelStacks = std::size_t{1} << 14, kMostKernelRows = 400,
                              kLongestKernelStack = 2000;
 
-// {"columns": …, "rows": …}, the stacks with the most time first; what is beyond those
+// The stacks with the most time first; what is beyond those
 // bounds is in "[other]", the last row. docs/formats/page.md.
-[[nodiscard]] Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names);
+[[nodiscard]] Table kernel_stack_table(const KernelStacks& stacks, const Naming& names);
 
 }  // namespace trapline::page

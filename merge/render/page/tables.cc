@@ -94,7 +94,7 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const N
   });
   if (own.groups.other().total.count() != 0) {
     rows.push_back(own.groups.other());
-    rows.back().key = Report::kFoldedKey;
+    rows.back().key = ReportData::kFoldedKey;
   }
   return rows;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include <nlohmann/json.hpp>
+
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
 #include "merge/render/page/page_data.h"

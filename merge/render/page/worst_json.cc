@@ -1,12 +1,14 @@
 #include "merge/render/page/worst_json.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
-#include "merge/render/tables.h"
 #include "merge/report/slow_exits.h"
-#include "merge/report/tables.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
 namespace {
@@ -28,63 +30,106 @@ std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
              : task_text(event, names.naming.timeline);
 }
 
+std::int64_t number_of(NumberedTexts& texts, std::string text) {
+  return static_cast<std::int64_t>(texts.number(std::move(text)));
+}
+
+// Around an exit: lists of numbers as docs/formats/page.md has them.
+struct Neighbourhood {
+  std::int64_t from = 0, length = 0;
+  std::uint64_t left_out = 0;
+  std::vector<std::int64_t> spans, events;
+};
+
 // kind, begin after the begin before, length; of a handler also its text.
-void add_span(Json& spans, const WorstExits::Near& span, std::int64_t& last,
+void add_span(std::vector<std::int64_t>& spans, const WorstExits::Near& span, std::int64_t& last,
               const WorstExits::Capture& capture, const PageNames& names, NumberedTexts& texts) {
   const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());
   const std::int64_t end = names.relative(std::min(span.end, capture.to).ns());
-  spans.push_back(static_cast<unsigned>(span.kind));
+  spans.push_back(static_cast<std::int64_t>(span.kind));
   spans.push_back(begin - last);
   spans.push_back(std::max<std::int64_t>(0, end - begin));
-  if (span.kind == WorstExits::Kind::kHandler) {
-    spans.push_back(texts.number(name_or_dash(names.naming.names, span.name)));
-  }
+  if (span.kind == WorstExits::Kind::kHandler)
+    spans.push_back(number_of(texts, name_or_dash(names.naming.names, span.name)));
   last = begin;
 }
 
-// from, length, what is left out, spans, events.
-Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, bool first,
-                   NumberedTexts& texts) {
+Neighbourhood neighbourhood(const WorstExits::Capture& capture, const PageNames& names, bool first,
+                            NumberedTexts& texts) {
   const std::size_t most_events = first ? kEventsOfFirst : kEvents;
   const std::size_t most_spans = first ? kSpansOfFirst : kSpans;
-  const std::int64_t from = names.relative(std::max(names.start, capture.from.ns()));
-  Json spans = Json::array(), events = Json::array();
+  Neighbourhood near;
+  near.from = names.relative(std::max(names.start, capture.from.ns()));
+  near.length = names.relative(capture.to.ns()) - near.from;
   // The nearest to the exit's end are the ones that tell most.
   const std::size_t skip =
       capture.spans.size() > most_spans ? capture.spans.size() - most_spans : 0;
-  std::int64_t last = from;
-  for (std::size_t i = skip; i < capture.spans.size(); ++i) {
-    add_span(spans, capture.spans[i], last, capture, names, texts);
-  }
+  std::int64_t last = near.from;
+  for (std::size_t i = skip; i < capture.spans.size(); ++i)
+    add_span(near.spans, capture.spans[i], last, capture, names, texts);
   const std::size_t drop =
       capture.events.size() > most_events ? capture.events.size() - most_events : 0;
-  last = from;
+  last = near.from;
   for (std::size_t i = drop; i < capture.events.size(); ++i) {
     const Event& event = capture.events[i].event;
     const std::int64_t at = names.relative(event.at.ns());
-    events.push_back(lane_number(lane_of_event(event, capture.exit.thread)));
-    events.push_back(at - last);
-    events.push_back(
-        texts.number(clipped(event_text(event, names.naming.timeline), first ? 160 : 100)));
-    events.push_back(texts.number(whose(event, capture.exit.thread, names)));
+    near.events.push_back(
+        static_cast<std::int64_t>(lane_number(lane_of_event(event, capture.exit.thread))));
+    near.events.push_back(at - last);
+    near.events.push_back(
+        number_of(texts, clipped(event_text(event, names.naming.timeline), first ? 160 : 100)));
+    near.events.push_back(number_of(texts, whose(event, capture.exit.thread, names)));
     last = at;
   }
-  return {from, names.relative(capture.to.ns()) - from, capture.left_out + skip + drop,
-          std::move(spans), std::move(events)};
+  near.left_out = capture.left_out + skip + drop;
+  return near;
 }
 
-// Objects with the same keys as {"columns": keys, "rows": lists of values}; texts as numbers.
-Json packed(const Json& rows, NumberedTexts& texts) {
-  Json columns = Json::array(), lists = Json::array();
-  for (const Json& row : rows) {
-    Json list = Json::array();
-    for (const auto& [key, value] : row.items()) {
-      if (lists.empty()) columns.push_back(key);
-      list.push_back(value.is_string() ? Json(texts.number(value.get<std::string>())) : value);
-    }
-    lists.push_back(std::move(list));
-  }
-  return {{"columns", std::move(columns)}, {"rows", std::move(lists)}};
+// Beside an exit's row: its texts by number, and its waits: part, by whom, begin, length, ….
+struct WorstRow {
+  std::int64_t start = 0;
+  std::int64_t vcpu = 0, reason = 0, detail = 0, device = 0, function = 0, preempted_by = 0;
+  std::vector<std::int64_t> waits;
+  std::optional<std::uint64_t> neighbourhood;
+};
+
+Table neighbourhood_table(std::vector<Neighbourhood> near) {
+  using Row = Neighbourhood;
+  TableOf<Row> table(std::move(near), [](const Row&) { return std::string(); });
+  table.key = "neighbourhoods";
+  table.packed = true;
+  table.add({"from"}, &Row::from);
+  table.add({"length"}, &Row::length);
+  table.add({"left_out"}, &Row::left_out);
+  table.add({"spans"}, &Row::spans);
+  table.add({"events"}, &Row::events);
+  return table;
+}
+
+// The columns of --slower-than, with numbers for texts and times from the report's start.
+Table worst_table(std::vector<ExitRow> exits, std::vector<WorstRow> given, const Naming& names) {
+  const ExitTracker& tracker = names.pipeline.exits();
+  Table table =
+      slow_exit_table(std::move(exits), tracker.known_states(), tracker.counters().vmm_events != 0);
+  table.key = "worst";
+  table.packed = true;
+  const auto rows = std::make_shared<const std::vector<WorstRow>>(std::move(given));
+  std::erase_if(table.columns, [](const Column& column) { return column.key == "start_ns"; });
+  const auto put = [&](const std::string& key, auto member) {
+    auto column = std::ranges::find(table.columns, key, &Table::Described::key);
+    if (column == table.columns.end()) column = table.columns.insert(column, {{key}, nullptr});
+    column->value = [rows, member](std::size_t row) { return to_value((*rows)[row].*member); };
+  };
+  put("vcpu", &WorstRow::vcpu);
+  put("reason", &WorstRow::reason);
+  put("detail", &WorstRow::detail);
+  put("device", &WorstRow::device);
+  put("function", &WorstRow::function);
+  put("preempted_by", &WorstRow::preempted_by);
+  put("start", &WorstRow::start);
+  put("waits", &WorstRow::waits);
+  put("neighbourhood", &WorstRow::neighbourhood);
+  return table;
 }
 
 }  // namespace
@@ -107,36 +152,39 @@ std::string task_text(const Event& event, const Timeline& timeline) {
       fmt::format("{}-{}", timeline.source_of(event).comm(task), static_cast<std::int32_t>(task)));
 }
 
-void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
-               std::size_t neighbourhoods, NumberedTexts& texts) {
-  Json exits = Json::array(), near = Json::array();
-  const ExitTracker& tracker = names.naming.pipeline.exits();
-  const States known = tracker.known_states();
-  const bool vmm_events = tracker.counters().vmm_events != 0;
+std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,
+                                std::size_t neighbourhoods) {
+  NumberedTexts texts;
+  std::vector<ExitRow> exits;
+  std::vector<WorstRow> rows;
+  std::vector<Neighbourhood> near;
   for (const auto& capture : worst.sorted()) {
     const ExitSpan& exit = capture->exit;
     const NameId function = names.naming.pipeline.stacks().innermost(capture->stack);
-    const ExitRow row = exit_row(exit, function, names.naming);
-    Json one = row_json(slow_exit_table({&row, 1}, known, vmm_events), 0);
-    one.erase("start_ns");
-    for (const char* name : {"detail", "device", "function", "preempted_by"})
-      if (one[name].is_null()) one[name] = "-";  // the page's texts are a report's
-    if (exit.injected == kNoVector) one["injected_vector"] = Json();
-    one["start"] = names.relative(exit.start.ns());
-    one["vcpu"] = row.vcpu;
-    one["waits"] = Json::array();
+    exits.push_back(exit_row(exit, function, names.naming));
+    WorstRow& row = rows.emplace_back();
+    row.start = names.relative(exit.start.ns());
     for (const WaitShare& share : capture->waits) {
-      one["waits"].push_back({static_cast<unsigned>(share.part),
-                              texts.number(names.naming.text(share.culprit)),
-                              names.relative(share.begin.ns()), share.length()});
+      row.waits.insert(row.waits.end(), {static_cast<std::int64_t>(share.part),
+                                         number_of(texts, names.naming.text(share.culprit)),
+                                         names.relative(share.begin.ns()),
+                                         static_cast<std::int64_t>(share.length())});
     }
-    one["neighbourhood"] = near.size() < neighbourhoods ? Json(near.size()) : Json();
-    if (near.size() < neighbourhoods)
-      near.push_back(neighbourhood(*capture, names, near.size() < kFirst, texts));
-    exits.push_back(std::move(one));
+    if (near.size() >= neighbourhoods) continue;
+    row.neighbourhood = near.size();
+    near.push_back(neighbourhood(*capture, names, near.size() < kFirst, texts));
   }
-  json["worst"] = packed(exits, texts);
-  json["neighbourhoods"] = std::move(near);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].vcpu = number_of(texts, exits[i].vcpu);
+    rows[i].reason = number_of(texts, exits[i].reason);
+    rows[i].detail = number_of(texts, exits[i].detail);
+    rows[i].device = number_of(texts, exits[i].device);
+    rows[i].function = number_of(texts, exits[i].function);
+    rows[i].preempted_by = number_of(texts, exits[i].preempted_by);
+  }
+  Table table = worst_table(std::move(exits), std::move(rows), names.naming);
+  table.facts = {{"texts", texts.all()}};
+  return {std::move(table), neighbourhood_table(std::move(near))};
 }
 
 }  // namespace trapline::page

@@ -1,10 +1,10 @@
-// The longest exits and their neighbourhoods as the page's JSON.
+// The longest exits and their neighbourhoods as tables of the page.
 #pragma once
 
 #include "merge/pass/naming.h"
 #include "merge/render/page/numbered_texts.h"
 #include "merge/render/page/worst_exits.h"
-#include "merge/render/report_json.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
 
@@ -25,8 +25,8 @@ struct PageNames {
 inline constexpr std::size_t kFirst = 12;
 inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
 
-// Adds "worst", and "neighbourhoods" of the first ones.
-void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
-               std::size_t neighbourhoods, NumberedTexts& texts);
+// "worst", with the texts that both name by number, and "neighbourhoods" of the first ones.
+[[nodiscard]] std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,
+                                              std::size_t neighbourhoods);
 
 }  // namespace trapline::page

@@ -1,0 +1,194 @@
+// --irq: interrupts by vector and by where they were raised.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "merge/analyze/irq_tracker.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/irqs.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
+#include "merge/report/units.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::pair<IrqStep, const char*> kStepEvents[] = {
+    {IrqStep::kLine, "kvm_set_irq"},           {IrqStep::kMsi, "kvm_msi_set_irq"},
+    {IrqStep::kAccept, "kvm_apic_accept_irq"}, {IrqStep::kPic, "kvm_pic_set_irq"},
+    {IrqStep::kInject, "kvm_inj_virq"},        {IrqStep::kEoi, "kvm_eoi"},
+    {IrqStep::kPicEnd, "kvm_ack_irq"},         {IrqStep::kPending, "vgic_update_irq_pending"},
+};
+
+// An interrupt needs one event of each step to be followed; those of which a recording has none are
+// missing where the steps around them are there.
+void fill_events(ReportData& data, const IrqTracker& tracker) {
+  const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
+  data.irq_events.clear();
+  for (const auto& [step, events] : kStepEvents) {
+    if (seen(step) == 0) continue;
+    if (!data.irq_events.empty()) data.irq_events += ", ";
+    data.irq_events += fmt::format("{} {}", seen(step), events);
+  }
+  if (data.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has one step
+  const auto missing = [&](bool is_missing, const char* events) {
+    if (!is_missing) return;
+    if (!data.irq_events_missing.empty()) data.irq_events_missing += ", ";
+    data.irq_events_missing += events;
+  };
+  const bool apic = seen(IrqStep::kAccept) != 0, pic = seen(IrqStep::kPic) != 0;
+  missing(seen(IrqStep::kLine) + seen(IrqStep::kMsi) == 0, "kvm_set_irq or kvm_msi_set_irq");
+  missing(!apic && !pic, "kvm_apic_accept_irq or kvm_pic_set_irq");
+  missing(seen(IrqStep::kInject) == 0, "kvm_inj_virq");
+  missing(apic ? seen(IrqStep::kEoi) == 0 : pic && seen(IrqStep::kPicEnd) == 0,
+          apic ? "kvm_eoi" : "kvm_ack_irq");
+}
+
+}  // namespace
+
+// Of the events that came. What its vCPU accepts without a raise begins there.
+std::string irq_stages(const IrqTracker& tracker) {
+  const auto seen = [&](IrqStep step) {
+    return tracker.seen()[static_cast<std::size_t>(step)] != 0;
+  };
+  if (seen(IrqStep::kPending))
+    return "entry: from vgic_update_irq_pending to the vCPU's next kvm_entry.";
+  std::string from;
+  const auto add = [&from](bool is_seen, std::string_view event) {
+    if (is_seen) from += fmt::format("{}{}", from.empty() ? "" : ", ", event);
+  };
+  add(seen(IrqStep::kLine), "kvm_set_irq");
+  add(seen(IrqStep::kMsi), "kvm_msi_set_irq");
+  add(seen(IrqStep::kAccept), "kvm_apic_accept_irq (local)");
+  std::string text = fmt::format(
+      "inject: from {} to kvm_inj_virq (posted: kvm_apicv_accept_irq); entry: from the same to the "
+      "vCPU's next kvm_entry",
+      from);
+  const bool apic = seen(IrqStep::kEoi), pic = seen(IrqStep::kPicEnd);
+  if (apic || pic)
+    text += fmt::format("; eoi: from the injection to {}{}{}", apic ? "kvm_eoi" : "",
+                        apic && pic ? ", of the PIC to " : "", pic ? "kvm_ack_irq" : "");
+  return text + '.';
+}
+
+namespace {
+
+// One way of an interrupt; docs/formats/report.md.
+struct IrqRow {
+  std::string vector, pin;
+  std::uint64_t raised = 0, injected = 0;
+  Histogram to_inject, to_entry, to_eoi;
+};
+
+class IrqTable : public TableSink {
+ public:
+  static constexpr std::size_t kMostRows = 4096;
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kInterrupts; }
+  void interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) override;
+  void fill(ReportData& data, const Naming& names) const override {
+    fill_events(data, *names.pipeline.interrupts());
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override;
+
+ private:
+  [[nodiscard]] std::vector<IrqRow> rows() const;
+
+  // By vector, origin and, for a line, pin.
+  std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> rows_;
+};
+
+void IrqTable::interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) {
+  const std::tuple key{span.vector, span.origin,
+                       span.origin == IrqSpan::Origin::kLine ? span.pin : 0};
+  if (rows_.size() >= kMostRows && !rows_.contains(key)) return;
+  IrqRow& row = rows_[key];
+  ++row.raised;
+  if (span.injected) {
+    ++row.injected;
+    row.to_inject.add(elapsed(span.raised, *span.injected));
+  }
+  if (span.entered) row.to_entry.add(elapsed(span.raised, *span.entered));
+  if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
+}
+
+std::vector<IrqRow> IrqTable::rows() const {
+  std::vector<IrqRow> rows;
+  for (const auto& [key, counted] : rows_) {
+    const auto& [vector, origin, pin] = key;
+    IrqRow row = counted;
+    row.vector = vector == kNoVector ? "-" : fmt::format("{:#x}", vector);
+    row.pin = origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
+              : origin == IrqSpan::Origin::kMsi ? "msi"
+                                                : "local";
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Below the table: between which events the times lie, and interrupts that were raised twice.
+std::vector<Paragraph> sentences_below(const IrqTracker& tracker) {
+  std::vector<Paragraph> sentences = {{.text = irq_stages(tracker)}};
+  if (const std::uint64_t coalesced = tracker.coalesced(); coalesced != 0)
+    sentences.push_back({.text = fmt::format("{} interrupt{} raised again while {} pending.",
+                                             grouped(coalesced), coalesced == 1 ? " was" : "s were",
+                                             coalesced == 1 ? "it was" : "they were"),
+                         .verbatim = true});
+  return sentences;
+}
+
+// In place of a table without rows.
+Paragraph none_text(const std::string& events) {
+  if (events.empty())
+    return {.text =
+                "No interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, "
+                "kvm_apic_accept_irq, kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq)."};
+  return {.text = fmt::format("No interrupt was followed to the guest. Recorded: {}.", events)};
+}
+
+std::vector<Table> IrqTable::tables(const ReportData& data, const Naming& names) const {
+  const IrqTracker& tracker = *names.pipeline.interrupts();
+  const bool injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
+  TableOf<IrqRow> table(
+      rows(), [](const IrqRow& row) { return fmt::format("vector {} {}", row.vector, row.pin); });
+  table.key = "irqs";
+  table.csv = true;
+  table.facts = {{"coalesced", data.irq_events.empty() ? CellValue() : tracker.coalesced()}};
+  if (table.rows == 0) {
+    table.after = {{}, none_text(data.irq_events)};
+  } else {
+    table.titles = {"Interrupts"};
+    table.after = sentences_below(tracker);
+  }
+  table.add({"vector"}, [](const IrqRow& row) { return name_or_null(row.vector); });
+  table.add({"pin"}, &IrqRow::pin);
+  table.add({"raised", "raised"}, &IrqRow::raised);
+  table.add({"injected"}, [injections](const IrqRow& row) {
+    return injections ? to_value(row.injected) : CellValue();
+  });
+  add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = {"p99", 1}},
+                   &IrqRow::to_inject);
+  add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = {"p99", 2}},
+                   &IrqRow::to_entry);
+  add_distribution(table, "inject_to_eoi", {.p50 = "eoi p50", .p99 = {"p99", 3}}, &IrqRow::to_eoi);
+  return {std::move(table)};
+}
+
+}  // namespace
+
+const TableKind kIrqTable = {
+    .option = "--irq",
+    .help = "Latency of interrupts, by vector and pin",
+    .in_page = InPage::kAlways,
+    .make = [](const ReportOptions&, const std::string&) -> Result<std::unique_ptr<TableSink>> {
+      return std::make_unique<IrqTable>();
+    }};
+
+}  // namespace trapline

@@ -85,7 +85,7 @@ std::size_t View::row_count() const {
 void View::open_row() {
   if (panel_ != Panel::kRows || here().level == Level::kSlow) return;
   if (here().level == Level::kBy) {
-    message_ = "Enter opens rows by vm, vcpu, reason or device: b changes to them";
+    answer_ = "Enter opens rows by vm, vcpu, reason or device: b changes to them";
     return;
   }
   const std::vector<LiveRow> all = rows();
@@ -152,6 +152,7 @@ void View::type(int key) {
 
 bool View::key(int key) {
   message_.clear();
+  answer_.clear();
   if (typing_) {
     type(key);
     return true;
@@ -198,7 +199,7 @@ bool View::key(int key) {
       typing_ = true;
       break;
     case 'w':
-      message_ = save ? save() : "nothing to save: the recording is on disk";
+      answer_ = save ? save() : "nothing to save: the recording is on disk";
       break;
     default:
       time_key(key);

@@ -310,7 +310,8 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
 }
 
 Line View::footer() const {
-  if (!message_.empty()) return {{message_, Look::kWarning}};
+  for (const std::string& text : {answer_, message_})
+    if (!text.empty()) return {{text, Look::kWarning}};
   return {{"q quit  ? help  Enter open  Bksp back  Tab panel  s sort  b by  / filter", Look::kDim}};
 }
 

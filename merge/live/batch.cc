@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
 #include "merge/report/common_columns.h"

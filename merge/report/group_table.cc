@@ -23,7 +23,6 @@ enum Goes : std::uint8_t {
 
 }  // namespace
 
-// More than 60 lines: the columns, one after the other.
 Table group_table(std::span<const GroupRow> rows, const Report& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "merge/analyze/halt_costs.h"
+#include "merge/analyze/halts.h"
 #include "merge/pass/naming.h"
 
 namespace trapline {

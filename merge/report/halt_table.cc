@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/halts.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
 

@@ -1,6 +1,4 @@
 // A finished report: plain data that the renderers print. docs/formats/report.md is its schema.
-//
-// More than 150 lines: the schema as one type.
 #pragma once
 
 #include <algorithm>

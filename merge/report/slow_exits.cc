@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/render/tables.h"
 #include "merge/report/slow_exits.h"
 #include "merge/report/tables.h"

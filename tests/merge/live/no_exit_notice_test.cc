@@ -1,4 +1,4 @@
-#include "merge/live/no_exit_notice.h"
+#include "merge/live/top.h"
 
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@ namespace trapline::live {
 class NoExitNotice {
  public:
   // A frame is seen later than it ends: of a growing session by up to 2.5 s.
-  static constexpr std::uint64_t kShortest = 4'000'000'000;  // ns
+  static constexpr std::uint64_t kShortest = 2'600'000'000;  // ns
 
   NoExitNotice(std::uint64_t interval_ns, std::uint64_t now)
       : wait_ns_(std::max(saturated_sum(interval_ns, interval_ns), kShortest)), since_(now) {}

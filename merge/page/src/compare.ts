@@ -1,20 +1,18 @@
 // Two sides on one page: what changed, with its interval, over all of their runs; the vCPUs' time and the
 // distributions of the first run of each.
-import { logAxis } from "./axis";
-import { changeLook, clip, currentLook, h, name, number, replace, s, scroll, widthOf } from "./dom";
+import { blocks, Chart } from "./chart";
+import { changeLook, clip, h, name, number, replace, s, scroll, widthOf } from "./dom";
 import { Drawing } from "./drawing";
 import { foot, head } from "./head";
 import { kernelOf } from "./known";
-import { low, Model } from "./model";
-import { kSigns, Strip, sums } from "./strip";
+import { binOf, edge, low, Model } from "./model";
+import { kSigns, Strips, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
 import { kMetrics, kStates, type ComparedRow, type Comparison, type Metric, type MetricChange, type PackedRecording } from "./types";
 import { unpack } from "./unpack";
 
 const kInterval = 150; // px of an interval's picture
-const kHeight = 200;
-const kLeft = 64;
-const kBottom = 34;
+const kHeight = 190;
 const kSides = ["before", "after"] as const;
 const kNames: Record<Metric, string> = {
   rate: "exits a second", mean: "mean", p50: "p50", p99: "p99", share: "share of the vCPUs' time", cost: "time per guest time",
@@ -135,46 +133,41 @@ class Changes {
 
 class BothShares {
   readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
-  private readonly bodies = kSides.map(() => h("div"));
-  private look = -1;
+  private readonly strips: Strips[];
 
   constructor(
-    private readonly models: Model[],
+    models: Model[],
     private readonly counted: number[], // runs of each side
     kernel: string,
   ) {
+    this.strips = models.map((model) => new Strips(model));
     const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));
     this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`),
-      ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${this.counted[i]! > 1 ? `, the first of ${grouped(this.counted[i]!)} runs` : ""}`), this.bodies[i]!]),
+      ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${this.counted[i]! > 1 ? `, the first of ${grouped(this.counted[i]!)} runs` : ""}`), this.strips[i]!.element]),
       h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : kSigns[state])).join(", ")}. Each recording has the whole width.`));
   }
 
   render(): void {
-    if (this.look === currentLook()) return;
-    this.look = currentLook();
-    this.models.forEach((model, i) => {
-      const body = this.bodies[i]!;
-      const width = widthOf(body);
-      replace(body, ...model.data.vcpus.map((vcpu) => {
-        const strip = new Strip(model, vcpu, width > 640 ? width - 190 : width);
-        strip.mark(null);
-        strip.svg.style.cursor = "default";
-        return strip.element;
-      }));
-    });
+    for (const strips of this.strips) strips.render(null);
   }
 }
 
 class BothLatencies {
   readonly element = h("section", { id: "latency", "aria-labelledby": "latency-title" });
   private readonly title = h("h2", { id: "latency-title" });
-  private readonly picture = h("figure");
+  private readonly chart = new Chart({ class: "bars", height: kHeight, series: kSides.map((side, i) => ({ ...(side === "before" ? { fill: "dim", alpha: 0.75 } : { fill: "heat" }), paths: blocks(i, kSides.length) })),
+    pointed: (ns) => this.read(binOf(ns)) });
+  private readonly caption = h("figcaption");
+  private readonly picture = h("figure", {}, this.caption, this.chart.element);
+  private readonly reading = h("p", { class: "reading" });
+  private readonly empty = h("p", { class: "empty" }, "The pages' data has no distribution by these values: compare by reason, device, function or vcpu.");
+  private sides: Map<number, number>[] = []; // shares by latency bin
 
   constructor(
     private readonly models: Model[],
     private readonly data: Comparison,
   ) {
-    this.element.append(this.title, this.picture);
+    this.element.append(this.title, this.picture, this.reading, this.empty);
   }
 
   // Latency bins of one side's row; nothing where its page holds no such row.
@@ -190,9 +183,12 @@ class BothLatencies {
   render(view: View): void {
     const row = this.data.rows.find((one) => one.key === view.row);
     const sides = this.models.map((model) => this.bins(model, view.row));
-    if (!row || sides.every((bins) => bins.length === 0)) {
+    const none = !row || sides.every((bins) => bins.length === 0);
+    this.picture.hidden = this.reading.hidden = none;
+    this.empty.hidden = !none;
+    this.reading.textContent = "Point at a bar to read it.";
+    if (none) {
       replace(this.title, row ? name(clip(row.key, 60)) : "No row", ": no distribution");
-      replace(this.picture, h("p", { class: "empty" }, "The pages' data has no distribution by these values: compare by reason, device, function or vcpu."));
       return;
     }
     replace(this.title, name(clip(row.key, 60)), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
@@ -200,27 +196,23 @@ class BothLatencies {
   }
 
   private draw(sides: [number, number][][], row: ComparedRow): void {
-    const width = Math.max(280, widthOf(this.picture));
-    const all = sides.flat().map(([bin]) => bin);
-    const [first, last] = [Math.min(...all) - 1, Math.max(...all) + 2];
-    const counts = sides.map((bins) => Math.max(1, bins.reduce((n, [, more]) => n + more, 0)));
-    const most = Math.max(...sides.flatMap((bins, i) => bins.map(([, n]) => n / counts[i]!)));
-    const x = (bin: number): number => kLeft + ((bin - first) / (last - first)) * (width - kLeft - 8);
-    const [floor, inner] = [kHeight - kBottom, kHeight - kBottom - 24];
-    const svg = s("svg", { width, height: kHeight, role: "img", "aria-label": `Latency distributions before and after, logarithmic axis, from ${duration(low(Math.max(0, first)))} to ${duration(low(last))}` },
-      s("text", { class: "axis-name", x: kLeft, y: 12 }, "share of the row's exits on its side"), s("text", { x: kLeft - 6, y: floor - inner + 4, "text-anchor": "end" }, percent(most)),
-      s("text", { x: kLeft - 6, y: floor + 4, "text-anchor": "end" }, "0"), s("path", { class: "tick", d: `M${kLeft} ${floor}H${width - 8}` }));
-    sides.forEach((bins, i) => {
-      for (const [bin, n] of bins) {
-        const size = Math.max(1.5, (n / counts[i]! / most) * inner);
-        const half = (x(bin + 1) - x(bin)) / 2;
-        svg.append(s("rect", { class: `side-${kSides[i]}`, x: x(bin) + i * half, y: floor - size, width: Math.max(1, half - 0.5), height: size },
-          s("title", {}, `${kSides[i]}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits, ${percent(n / counts[i]!)}`)));
-      }
+    const bins = sides.flat().map(([bin]) => bin);
+    const [first, last] = [Math.min(...bins) - 1, Math.max(...bins) + 2];
+    this.sides = sides.map((side) => {
+      const count = Math.max(1, side.reduce((n, [, more]) => n + more, 0));
+      return new Map(side.map(([bin, n]) => [bin, n / count]));
     });
-    logAxis(svg, first, last, x, floor);
+    const all = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+    this.chart.element.setAttribute("aria-label", `Latency distributions before and after, logarithmic axis, from ${duration(low(Math.max(0, first)))} to ${duration(low(last))}`);
+    this.chart.draw(Math.max(280, widthOf(this.picture)), { from: edge(first), to: edge(last), log: true, label: "latency, log scale", say: duration },
+      { from: 0, to: Math.max(...this.sides.flatMap((side) => [...side.values()])), label: "share of the exits", say: percent },
+      [all.map(edge), ...this.sides.map((side) => all.map((bin) => side.get(bin) ?? null))]);
     const counted = { before: row.before_count, after: row.after_count };
-    replace(this.picture, h("figcaption", {}, ...kSides.flatMap((side) => [h("span", { class: `swatch s-${side}`, "aria-hidden": "true" }), `${side}: ${grouped(counted[side])} exits   `])), svg);
+    replace(this.caption, ...kSides.flatMap((side) => [h("span", { class: `swatch s-${side}`, "aria-hidden": "true" }), `${side}: ${grouped(counted[side])} exits   `]));
+  }
+
+  private read(bin: number): void {
+    this.reading.textContent = `${duration(low(bin))} to ${duration(low(bin + 1))}: ${this.sides.map((side, i) => `${percent(side.get(bin) ?? 0)} of the exits ${kSides[i]}`).join(", ")}`;
   }
 }
 

@@ -9,7 +9,18 @@ export const kLatencyBins = 64 * 4;
 
 // Bin b holds [low(b), low(b + 1)): four to each power of two (docs/formats/page.md).
 export function low(bin: number): number {
-  return Math.floor(2 ** (bin >> 2) * (1 + (bin & 3) / 4));
+  return Math.floor(edge(bin));
+}
+
+// Where the bin begins on an axis: of a few ns bins are narrower than one.
+export function edge(bin: number): number {
+  return 2 ** (bin >> 2) * (1 + (bin & 3) / 4);
+}
+
+// The bin on whose part of the axis a latency lies.
+export function binOf(ns: number): number {
+  const octave = Math.floor(Math.log2(ns));
+  return octave * 4 + Math.floor((ns / 2 ** octave - 1) * 4);
 }
 
 export interface Group extends Row {
@@ -110,6 +121,11 @@ export class Model {
   edge(bin: number): number {
     const { origin, bin_ns } = this.data.time;
     return Math.max(0, Math.min(this.data.duration_ns, origin + bin * bin_ns));
+  }
+
+  // Where each bin begins, and the last one ends.
+  edges(): number[] {
+    return Array.from({ length: this.data.time.bins + 1 }, (_, bin) => this.edge(bin));
   }
 
   binAt(ns: number): number {

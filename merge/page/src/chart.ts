@@ -76,9 +76,10 @@ export type Cell = [left: number, bottom: number, right: number, top: number, we
 export function cells(fill: string, all: () => Cell[]): uPlot.Series.PathBuilder {
   return (plot) => {
     const shades = new Map<string, Path2D>();
+    const base = colour(fill);
     const least = kLeast * uPlot.pxRatio;
     for (const [left, bottom, right, top, weight] of all()) {
-      const shade = colour(fill) + Math.round(kFaintest + (kShades - kFaintest) * weight).toString(16).padStart(2, "0");
+      const shade = base + Math.round(kFaintest + (kShades - kFaintest) * weight).toString(16).padStart(2, "0");
       const path = shades.get(shade) ?? new Path2D();
       shades.set(shade, path);
       const [x, y] = [plot.valToPos(left, "x", true), plot.valToPos(top, "y", true)];
@@ -88,12 +89,12 @@ export function cells(fill: string, all: () => Cell[]): uPlot.Series.PathBuilder
   };
 }
 
-function axis(scale: Scale, side: number): uPlot.Axis {
-  const { say, label } = scale;
+function axis(scale: () => Scale, side: number): uPlot.Axis {
+  const { say, label } = scale();
   const line = { stroke: colour("line"), width: 1 };
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
   return { side, show: say !== undefined, size: side === 3 ? kLeft : kTicks, stroke: colour("dim"), font, labelFont: font, gap: 3, space: side === 3 ? 26 : 72,
-    ...(label ? { label, labelSize: kBottom - kTicks } : {}), grid: { show: false }, ticks: { ...line, size: 4 }, border: { ...line, show: true },
+    ...(label ? { label: () => scale().label ?? "", labelSize: kBottom - kTicks } : {}), grid: { show: false }, ticks: { ...line, size: 4 }, border: { ...line, show: true },
     values: (_, splits) => splits.map((value: number | null) => (value === null || !say ? "" : say(value))) };
 }
 
@@ -149,7 +150,7 @@ export class Chart {
         x: { time: false, distr: x.log ? 3 : 1, range: () => range(this.x) },
         y: { distr: y.log ? 3 : 1, range: () => range(this.y) },
       },
-      axes: [axis(x, 2), axis(y, 3)],
+      axes: [axis(() => this.x, 2), axis(() => this.y, 3)],
       series: [{}, ...make.series.map(({ fill, ...rest }) => ({ ...rest, fill: fill === "hatch" ? hatch : colour(fill), width: 0, points: { show: false } }))],
       hooks: {
         setCursor: [({ cursor: { left = -1, top = -1 } }) => { if (left >= 0) make.pointed?.(plot.posToVal(left, "x"), plot.posToVal(top, "y")); }],
@@ -179,13 +180,13 @@ export class Chart {
     });
   }
 
-  // Elements over the values, each at its x.
+  // Elements over what is drawn, each at its x; to `to` where they are as wide as that.
   mark(...elements: { x: number; to?: number; element: HTMLElement }[]): void {
+    const at = (value: number): number => this.plot!.valToPos(value, "x");
     for (const { x, to, element } of elements) {
-      const left = this.plot?.valToPos(x, "x") ?? 0;
-      element.classList.toggle("end", left > (this.plot?.over.clientWidth ?? 0) - kMarkName);
-      element.style.left = `${left}px`;
-      if (to !== undefined) element.style.width = `${Math.max(2, (this.plot?.valToPos(to, "x") ?? 0) - left)}px`;
+      element.classList.toggle("end", at(x) > at(this.x.to) - kMarkName);
+      element.style.left = `${at(x)}px`;
+      if (to !== undefined) element.style.width = `${Math.max(2, at(to) - at(x))}px`;
     }
     replace(this.over, ...elements.map(({ element }) => element));
   }

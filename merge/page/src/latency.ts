@@ -1,17 +1,19 @@
 // What is chosen, closer: the distribution of its latency, and how that went over time.
 import { blocks, cells, Chart, sinceStart, type Cell } from "./chart";
 import type { Choice } from "./choice";
-import { clip, currentLook, h, name, replace, widthOf } from "./dom";
+import { drawDistribution, latencyRange } from "./distribution";
+import { clip, currentLook, h, name, replace, section, widthOf } from "./dom";
 import { knowsDurations, kRecordDurations } from "./known";
 import { binOf, edge, filled, kLatencyBins, low, type Group, type Heat, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
 import { counted, duration, exact, grouped, moment, spoken } from "./text";
 
 const kHeight = 190;
+const kUnderNames = 1.25; // of the highest block, where marks have their names above
 
 export class Latency {
-  readonly element = h("section", { id: "latency", "aria-labelledby": "latency-title" });
-  private readonly title = h("h2", { id: "latency-title" });
+  private readonly title = h("h2");
+  readonly element = section("latency", this.title);
   private readonly bars = new Chart({ class: "bars", height: kHeight, series: [{ fill: "heat", paths: blocks() }, { fill: "heat", alpha: 0.3, paths: blocks() }],
     pointed: (ns) => this.read(binOf(ns)), clicked: (ns) => this.choose(binOf(ns)) });
   private readonly cells = new Chart({ height: kHeight, series: [{ fill: "heat", paths: cells("heat", () => this.cellsOf(this.drawn!.heat)) }],
@@ -36,11 +38,10 @@ export class Latency {
     this.from = h("select", { id: "latency-from", change: slid });
     this.to = h("select", { id: "latency-to", change: slid });
     if (!knowsDurations(model.data)) {
-      this.element.append(this.title, h("p", { class: "empty" }, kRecordDurations));
+      this.element.append(h("p", { class: "empty" }, kRecordDurations));
       return;
     }
-    this.element.append(this.title,
-      h("div", { class: "beside" }, this.histogram, this.overTime, this.empty), this.reading,
+    this.element.append(h("div", { class: "beside" }, this.histogram, this.overTime, this.empty), this.reading,
       h("div", { class: "controls noprint" }, h("label", { for: "latency-from" }, "Only exits from"), this.from,
         h("label", { for: "latency-to" }, "up to"), this.to));
   }
@@ -67,7 +68,7 @@ export class Latency {
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
     replace(this.title, ...what, ...(count === 0 ? [": no exits in what is chosen"]
       : row && !row.approximate ? [`: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`]
-      : [`: the median of ${counted(count, "exit")} is ${range(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
+      : [`: the median of ${counted(count, "exit")} is ${latencyRange(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
     this.show(selection.heat.last === 0 ? "No exits are in what is chosen: choose another row, or Clear." : null);
     this.options(bins, choice);
     this.shown = { choice, counts: new Map(bins) };
@@ -80,18 +81,17 @@ export class Latency {
     const set = this.model.data.sets.find((one) => one.by === "reason");
     const all = choice.rows.length === 0 && !choice.time && !choice.latency;
     if (all && set && set.rows_left_out === 0) return duration(Math.max(...set.rows.map((row) => row.max_ns)));
-    return range(bins.at(-1)?.[0] ?? 0);
+    return latencyRange(bins.at(-1)?.[0] ?? 0);
   }
 
   private nothing(row: Group, why: string): void {
     replace(this.title, name(clip(row.key, 60)), `: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}`);
-    this.show(why);
-    this.histogram.hidden = true;
+    this.show(why, false);
   }
 
   // The chart over time, or why there is none.
-  private show(why: string | null): void {
-    this.histogram.hidden = false;
+  private show(why: string | null, histogram = true): void {
+    this.histogram.hidden = !histogram;
     this.overTime.hidden = why !== null;
     this.empty.hidden = why === null;
     this.empty.textContent = why;
@@ -111,21 +111,11 @@ export class Latency {
     replace(this.to, ...list(kLatencyBins, b));
   }
 
-  private width(figure: HTMLElement): number {
-    return Math.max(280, widthOf(figure, 460));
-  }
-
   private drawBars(bins: [number, number][], choice: Choice, row?: Group): void {
-    const first = (bins[0]?.[0] ?? 0) - 1;
-    const last = (bins.at(-1)?.[0] ?? 3) + 2;
     const [from, to] = choice.latency ?? [0, kLatencyBins];
-    const all = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-    const counts = new Map(bins);
-    const count = (bin: number, inside: boolean): number | null => ((bin >= from && bin < to) === inside ? (counts.get(bin) ?? null) : null);
-    this.bars.element.setAttribute("aria-label", `Latency distribution, logarithmic axis, from ${duration(low(Math.max(0, first)))} to ${duration(low(last))}`);
-    this.bars.draw(this.width(this.histogram), { from: edge(first), to: edge(last), log: true, label: "latency, log scale", say: duration },
-      { from: 0, to: Math.max(1, ...bins.map(([, n]) => n)) * (row ? 1.25 : 1), label: "exits", say: grouped },
-      [all.map(edge), all.map((bin) => count(bin, true)), all.map((bin) => count(bin, false))]);
+    const side = (inside: boolean): Map<number, number> => new Map(bins.filter(([bin]) => (bin >= from && bin < to) === inside));
+    const most = Math.max(1, ...bins.map(([, n]) => n));
+    drawDistribution(this.bars, "Latency distribution", widthOf(this.histogram, 460), { to: most * (row ? kUnderNames : 1), label: "exits", say: grouped }, [side(true), side(false)]);
     const marks = row ? ([["p50", row.p50_ns], ["p90", row.p90_ns], ["p99", row.p99_ns], ["max", row.max_ns]] as const) : [];
     this.bars.mark(...marks.flatMap(([label, ns]) => (ns === null ? [] : [{ x: ns,
       element: h("div", { class: "mark", title: row!.approximate ? "" : exact(ns) }, h("span", {}, `${label} ${row!.approximate ? "≈ " : ""}${duration(ns)}`)) }])));
@@ -143,7 +133,7 @@ export class Latency {
     if (this.drawn?.heat !== heat || this.drawn.look !== currentLook()) {
       this.drawn = { heat, look: currentLook() };
       this.cells.element.setAttribute("aria-label", `Exits by time and latency; the fullest of the cells has ${counted(heat.most, "exit")}`);
-      this.cells.draw(this.width(this.overTime), { from: 0, to: Math.max(1, data.duration_ns), label: `begin of the exit; stronger: more exits, at most ${grouped(heat.most)} a cell`, say: sinceStart },
+      this.cells.draw(Math.max(280, widthOf(this.overTime, 460)), { from: 0, to: Math.max(1, data.duration_ns), label: `begin of the exit; stronger: more exits, at most ${grouped(heat.most)} a cell`, say: sinceStart },
         { from: edge(heat.first), to: edge(heat.last), log: true, say: duration }, [this.model.edges(), this.model.edges().fill(1)]);
     }
     this.cells.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
@@ -161,7 +151,7 @@ export class Latency {
 
   private read(bin: number, time?: number): void {
     const n = (time === undefined ? this.shown?.counts.get(bin) : this.drawn?.heat.counts[time * kLatencyBins + bin]) ?? 0;
-    this.reading.textContent = `${time === undefined ? "" : `${moment(this.model.edge(time), 3)}, `}${range(bin)}: ${counted(n, "exit")}`;
+    this.reading.textContent = `${time === undefined ? "" : `${moment(this.model.edge(time), 3)}, `}${latencyRange(bin)}: ${counted(n, "exit")}`;
   }
 }
 
@@ -174,5 +164,3 @@ function median(bins: [number, number][], count: number): number {
   }
   return 0;
 }
-
-const range = (bin: number): string => `${duration(low(bin))} to ${duration(low(bin + 1))}`;

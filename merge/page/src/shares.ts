@@ -1,7 +1,7 @@
 // Where the time went, per vCPU, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
 import { blocks, Chart } from "./chart";
-import { h } from "./dom";
+import { h, section } from "./dom";
 import { kernelOf, knowsDurations, knowsGuest } from "./known";
 import type { Model, Selection } from "./model";
 import { kBusy, Strips, sums } from "./strip";
@@ -15,8 +15,8 @@ export type Change = (change: Partial<Choice>) => void;
 const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
 
 export class Shares {
-  readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
-  private readonly title = h("h2", { id: "shares-title" });
+  private readonly title = h("h2");
+  readonly element = section("shares", this.title);
   private readonly reading = h("p", { class: "reading" });
   private readonly from: HTMLInputElement;
   private readonly to: HTMLInputElement;
@@ -48,7 +48,6 @@ export class Shares {
       brush: (from, to) => this.change({ time: [model.binAt(from), model.binAt(to) + 1] }) });
     const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
     this.element.append(
-      this.title,
       halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy: without halts")) : "",
       this.strips.element, this.marked, this.reading,
       h("div", { class: "controls noprint" },

@@ -1,21 +1,24 @@
-// Charts: uPlot in the page's colours and units. Only shapes and ticks are drawn on its canvas; a name,
-// a figure or a hint is an element over the canvas or beside it, which can be found, copied and hovered.
+// Charts, drawn by uPlot in the page's colours and units. The canvas holds only shapes and ticks. Names,
+// figures and hints are elements over or beside the canvas, so that readers can search, copy and hover them.
 import uPlot from "uplot";
 import { currentLook, h, replace } from "./dom";
 import { duration } from "./text";
 
-const kLeft = 58; // px, of an axis at the left
-const kEdges = [4, 24] as const; // of the first and the last tick's name
-const kTop = 8; // above the last name on it
-const kBottom = 36; // of a labelled axis at the bottom
-const kTicks = 22; // of one without a label
-const kLeast = 1.5; // px, of a block that holds anything
-const kGap = 0.6;
-const kMarkName = 110; // px, of a mark's name
-const kShades = 255;
-const kFaintest = 56;
+// All in px.
+const kLeft = 58; // width of the axis at the left
+const kEdges = [4, 24] as const; // room for the names of the first and the last tick
+const kTop = 8; // room above the highest name at the left
+const kBottom = 36; // height of the axis at the bottom
+const kTicks = 22; // the same without a label
+const kLeast = 1.5; // height of the smallest block
+const kGap = 0.6; // between two blocks
+const kMarkName = 110; // width of a mark's name
 
-// One direction of a chart. Without `say` it has no axis.
+// Opacities of a cell, from 0 to 255.
+const kFaintest = 56;
+const kStrongest = 255;
+
+// One direction of a chart. A scale without `say` has no axis.
 export interface Scale {
   from: number;
   to: number;
@@ -32,7 +35,7 @@ export interface Series {
 
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// The pattern of page.css's #hatch.
+// Returns the pattern that #hatch of page.html has.
 function hatch(): CanvasPattern | string {
   const size = Math.round(6 * uPlot.pxRatio);
   const tile = h("canvas", { width: size, height: size });
@@ -47,13 +50,14 @@ function hatch(): CanvasPattern | string {
   return pattern;
 }
 
-// A time on an axis.
+// Formats a time on an axis.
 export const sinceStart = (ns: number): string => (ns === 0 ? "0" : duration(ns));
 
-// Filled steps, each from its x to the next one.
+// Fills steps, each as wide as from its x to the next one.
 export const steps = uPlot.paths.stepped!({ align: 1 });
 
-// A block for each value, from its x to the next one; `part` of `parts` that stand beside each other.
+// Draws a block for each value, as wide as from its x to the next one. Several series share that width: `part` is
+// the place of this one among `parts`.
 export function blocks(part = 0, parts = 1): uPlot.Series.PathBuilder {
   return (plot, series, first, last) => {
     const fill = new Path2D();
@@ -71,7 +75,7 @@ export function blocks(part = 0, parts = 1): uPlot.Series.PathBuilder {
   };
 }
 
-// Rectangles from x and y to x and y, the stronger the larger their weight, up to 1.
+// Draws rectangles. Their weights, from 0 to 1, are their opacity.
 export type Cell = [left: number, bottom: number, right: number, top: number, weight: number];
 export function cells(fill: string, all: () => Cell[]): uPlot.Series.PathBuilder {
   return (plot) => {
@@ -79,7 +83,7 @@ export function cells(fill: string, all: () => Cell[]): uPlot.Series.PathBuilder
     const base = colour(fill);
     const least = kLeast * uPlot.pxRatio;
     for (const [left, bottom, right, top, weight] of all()) {
-      const shade = base + Math.round(kFaintest + (kShades - kFaintest) * weight).toString(16).padStart(2, "0");
+      const shade = base + Math.round(kFaintest + (kStrongest - kFaintest) * weight).toString(16).padStart(2, "0");
       const path = shades.get(shade) ?? new Path2D();
       shades.set(shade, path);
       const [x, y] = [plot.valToPos(left, "x", true), plot.valToPos(top, "y", true)];
@@ -98,17 +102,17 @@ function axis(scale: () => Scale, side: number): uPlot.Axis {
     values: (_, splits) => splits.map((value: number | null) => (value === null || !say ? "" : say(value))) };
 }
 
-// A logarithmic axis begins with a round number, from which its ticks are counted.
+// Rounds the ends of a logarithmic axis: uPlot counts the ticks from its beginning.
 function range({ from, to, log }: Scale): uPlot.Range.MinMax {
   return log ? uPlot.rangeLog(from, to, 10, false) : [from, to];
 }
 
-// What a chart is made of; `draw` gives it its data.
+// A chart without its data, which `draw` takes.
 export interface Make {
   class?: string;
   height: number; // px, without axes
   series: Series[];
-  pointed?: (x: number, y: number) => void; // a value of each scale
+  pointed?: (x: number, y: number) => void; // takes values of the scales, not pixels
   clicked?: (x: number) => void;
 }
 
@@ -125,13 +129,13 @@ export class Chart {
     this.element = h("div", { class: make.class, role: "img", ...(clicked ? { click: (event) => clicked(this.at(event as MouseEvent)) } : {}) });
   }
 
-  // Draws the values of each series from each x to the next; the last x only ends a block.
+  // Draws `data`: the list of x, then a list of values for each series. The last x ends the last block.
   draw(width: number, x: Scale, y: Scale, data: (number | null)[][]): void {
     [this.x, this.y] = [x, y];
     if (this.look !== currentLook()) this.clear();
     this.plot ??= this.create(width);
     this.look = currentLook();
-    // At once: elements are put over it.
+    // uPlot would draw in a microtask, but `mark` and `select` need the scales now.
     this.plot.batch((plot: uPlot) => plot.setData(data as uPlot.AlignedData));
   }
 
@@ -165,7 +169,7 @@ export class Chart {
     return this.plot!.posToVal(Math.max(0, Math.min(area.width, event.clientX - area.left)), "x");
   }
 
-  // Hears a drag over the values to its end, wherever the pointer goes; with a finger too.
+  // Calls back for each move of a drag, also outside the chart. uPlot hears only a mouse; this hears fingers too.
   brush(brushed: (from: number, to: number) => void): void {
     this.element.classList.add("brushed");
     this.element.addEventListener("pointerdown", (event) => {
@@ -180,7 +184,7 @@ export class Chart {
     });
   }
 
-  // Elements over what is drawn, each at its x; to `to` where they are as wide as that.
+  // Puts elements over the chart, each at its x. An element with `to` is as wide as from x to there.
   mark(...elements: { x: number; to?: number; element: HTMLElement }[]): void {
     const at = (value: number): number => this.plot!.valToPos(value, "x");
     for (const { x, to, element } of elements) {
@@ -191,7 +195,7 @@ export class Chart {
     replace(this.over, ...elements.map(({ element }) => element));
   }
 
-  // Leaves out what is before and after.
+  // Fades the parts before and after the range.
   select(range: [number, number] | null): void {
     if (!this.plot) return;
     this.element.classList.toggle("selected", range !== null);

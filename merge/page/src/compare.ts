@@ -122,7 +122,7 @@ class Changes {
   }
 }
 
-// The vCPUs' time of both sides; `counted`: their runs.
+// Shows the vCPUs' time of both sides. `counted` is the number of runs of each side.
 function bothShares(models: Model[], counted: number[], kernel: string): { element: HTMLElement; draw: () => void } {
   const strips = models.map((model) => new Strips(model));
   const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));

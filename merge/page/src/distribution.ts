@@ -1,11 +1,11 @@
-// The distribution of latencies, on a logarithmic axis.
+// Distributions of latencies, on a logarithmic axis.
 import type { Chart, Scale } from "./chart";
 import { edge, low } from "./model";
 import { duration } from "./text";
 
 export const latencyRange = (bin: number): string => `${duration(low(bin))} to ${duration(low(bin + 1))}`;
 
-// Draws a series of blocks for each of the sides, which have a value by latency bin; as high as `y` ends.
+// Draws a series of blocks for each side. A side has a value for each latency bin that holds exits.
 export function drawDistribution(chart: Chart, what: string, width: number, y: Omit<Scale, "from">, sides: Map<number, number>[]): void {
   const bins = sides.flatMap((side) => [...side.keys()]);
   const [first, last] = bins.length > 0 ? [Math.min(...bins) - 1, Math.max(...bins) + 2] : [-1, 5];

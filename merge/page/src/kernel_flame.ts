@@ -21,7 +21,7 @@ function tree(stacks: KernelStack[]): Frame {
   return root;
 }
 
-// In a sentence, what took most.
+// Returns the heading: the function or the event that took most.
 function say(root: Frame, whose: string): (Node | string)[] {
   const most = busiest(root);
   const [reason = "", ...inside] = way(most.frame);
@@ -31,7 +31,7 @@ function say(root: Frame, whose: string): (Node | string)[] {
   return [name(what), " in ", name(reason), ` took ${share}`];
 }
 
-// Of a table whose time is known, and not 0. It shows the whole recording, whatever is chosen.
+// Shows the whole recording, whatever is chosen. The time of the table must be known and not 0.
 export function kernelFlame(stacks: KernelStack[], { whose }: KernelTable): View {
   const root = tree(stacks);
   const functions = stacks.some(({ stack }) => stack.includes("();") || stack.endsWith("()"));

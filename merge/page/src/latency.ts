@@ -9,7 +9,7 @@ import type { Change } from "./shares";
 import { counted, duration, exact, grouped, moment, spoken } from "./text";
 
 const kHeight = 190;
-const kUnderNames = 1.25; // of the highest block, where marks have their names above
+const kUnderNames = 1.25; // height of the chart relative to its highest block, if marks have names above the blocks
 
 export class Latency {
   private readonly title = h("h2");
@@ -89,7 +89,7 @@ export class Latency {
     this.show(why, false);
   }
 
-  // The chart over time, or why there is none.
+  // Shows the chart over time, or the reason why there is none.
   private show(why: string | null, histogram = true): void {
     this.histogram.hidden = !histogram;
     this.overTime.hidden = why !== null;
@@ -127,7 +127,7 @@ export class Latency {
     this.change({ latency: choice.latency?.[0] === bin && choice.latency[1] === bin + 1 ? null : [bin, bin + 1] });
   }
 
-  // The chart stays until other rows are chosen; an interval is marked over it.
+  // Draws the chart only when other rows are chosen. An interval is marked over the chart.
   private drawCells(choice: Choice, heat: Heat): void {
     const { data } = this.model;
     if (this.drawn?.heat !== heat || this.drawn.look !== currentLook()) {

@@ -69,7 +69,7 @@ async function copy(text: string, said: HTMLElement): Promise<void> {
   }
 }
 
-// The page's head: its title, and what is done with all of it.
+// Makes the head of the page: the title, and the buttons that concern the whole page.
 function header(title: (Node | string)[], command: () => string, redraw: () => void, said: HTMLElement, ...more: HTMLElement[]): HTMLElement {
   return h("header", {}, h("h1", {}, ...title), h("div", { class: "actions noprint" },
     h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), ...more, themeButton(redraw), said));

@@ -12,12 +12,12 @@ export function low(bin: number): number {
   return Math.floor(edge(bin));
 }
 
-// Where the bin begins on an axis: of a few ns bins are narrower than one.
+// Returns the begin of a bin on an axis, which is no integer for bins of less than a ns.
 export function edge(bin: number): number {
   return 2 ** (bin >> 2) * (1 + (bin & 3) / 4);
 }
 
-// The bin on whose part of the axis a latency lies.
+// Returns the bin of a place on the axis.
 export function binOf(ns: number): number {
   const octave = Math.floor(Math.log2(ns));
   return octave * 4 + Math.floor((ns / 2 ** octave - 1) * 4);
@@ -123,7 +123,7 @@ export class Model {
     return Math.max(0, Math.min(this.data.duration_ns, origin + bin * bin_ns));
   }
 
-  // Where each bin begins, and the last one ends.
+  // Returns the begin of each bin, then the end of the last one.
   edges(): number[] {
     return Array.from({ length: this.data.time.bins + 1 }, (_, bin) => this.edge(bin));
   }

@@ -9,7 +9,7 @@ const kLetter = 7; // px, of a lane's name
 const kEvents = 200; // texts in the list
 const kLeast = 200; // ns in sight at the deepest zoom
 
-// The next larger 1, 2 or 5 of its power of ten: from tick to tick.
+// Returns the next larger 1, 2 or 5 times a power of ten, as a distance of ticks.
 function roundStep(least: number): number {
   const size = 10 ** Math.floor(Math.log10(Math.max(1, least)));
   return [1, 2, 5, 10].map((n) => n * size).find((n) => n >= least) ?? least;

@@ -11,7 +11,7 @@ export interface Frame {
   name: string;
   kind: "all" | "function" | "reason" | "device" | "event";
   total: number; // with its children
-  count: number; // exits, where they are told
+  count: number; // exits; 0 if the note tells them
   note: string; // said after the time
   children: Map<string, Frame>;
   parent: Frame | null;
@@ -21,7 +21,7 @@ export function frame(name: string, kind: Frame["kind"], parent: Frame | null): 
   return { name, kind, total: 0, count: 0, note: "", children: new Map(), parent };
 }
 
-// Adds a time to the root and all frames on a way from it; returns the last of them.
+// Adds a time to the root and to all frames on the way from it. Returns the last of these frames.
 export function grow(root: Frame, frames: [string, Frame["kind"]][], ns: number, count = 0): Frame {
   let at = root;
   const add = (): void => {
@@ -77,7 +77,7 @@ export class FlamePicture {
     private readonly under: Node,
   ) {}
 
-  // Does nothing where the picture has that already.
+  // Does nothing if the picture shows this root already.
   show(root: Frame): void {
     if (this.root === root && this.look === currentLook()) return;
     this.root = root;

@@ -8,7 +8,7 @@ import { kBusy, Strips, sums } from "./strip";
 import { duration, moment, percent, visible } from "./text";
 import { kStates, type State } from "./types";
 
-const kMark = 24; // px, of what is chosen
+const kMark = 24; // px, height of the chart of chosen exits
 
 export type Change = (change: Partial<Choice>) => void;
 

@@ -1,5 +1,4 @@
-// One vCPU's time over time: stacked shares of its states. The chart stays; an interval is marked over
-// it.
+// One vCPU's time over time, as stacked shares of its states. An interval is marked over the chart.
 import { Chart, sinceStart, steps } from "./chart";
 import { currentLook, h, replace, widthOf } from "./dom";
 import { kernelOf } from "./known";
@@ -8,8 +7,8 @@ import { duration, exact, moment, percent } from "./text";
 import { kStates, type State, type Vcpu } from "./types";
 
 const kHeight = 72;
-const kLabels = 166; // px
-const kAtOnce = 24; // strips
+const kLabels = 166; // px, width
+const kAtOnce = 24; // strips that are drawn before they are seen
 export const kSigns: Record<State, string> = {
   guest: "guest",
   kernel: "kernel",
@@ -21,7 +20,7 @@ export const kSigns: Record<State, string> = {
   offline: "offline",
 };
 
-// The colours of those that have none of their own.
+// Colours of states that have no colour of their own.
 const kFills: Partial<Record<State | "not_seen", string>> = { paused: "line", offline: "line", not_seen: "hatch" };
 
 // In which a vCPU ran, or could have: the report's busy time.
@@ -50,7 +49,7 @@ class Strip {
   private readonly labels = h("ul", { class: "labels" });
   private readonly seen: (State | "not_seen")[]; // those that the vCPU was in
 
-  // `axis`: with the time below it.
+  // `axis` adds the time below the strip.
   constructor(
     private readonly model: Model,
     private readonly vcpu: Vcpu,
@@ -58,7 +57,7 @@ class Strip {
     read?: (text: string) => void,
   ) {
     this.seen = ([...kStates, "not_seen"] as const).filter((state) => vcpu.shares[state].some((ns) => ns > 0));
-    // The highest of the sums comes first, and what is drawn later covers all but its own part.
+    // Draws the highest sum first. Each later series covers all of it but the part of one state.
     this.chart = new Chart({ class: "strip", height: kHeight, ...(read ? { pointed: (time: number) => read(this.reading(model.binAt(time))) } : {}),
       series: [...this.seen].reverse().map((state) => ({ fill: kFills[state] ?? state, paths: steps })) });
     this.element = h("figure", { class: "vcpu" },
@@ -66,7 +65,7 @@ class Strip {
       h("div", { class: "beside" }, this.chart.element, this.labels));
   }
 
-  // `busy`: without what is no busy time, as high as the busiest bin.
+  // `busy` leaves out the halts, and makes the strip as high as its busiest bin.
   draw(width: number, busy: boolean): void {
     const { model, vcpu } = this;
     const { bins } = model.data.time;
@@ -111,8 +110,8 @@ class Strip {
   }
 }
 
-// The strips of a recording's vCPUs. The first are drawn at once, each of the others when it comes into
-// sight: a thousand canvases would take a gigabyte.
+// The strips of a recording's vCPUs. The first strips are drawn at once, the others when they come into
+// sight, because a thousand canvases take a gigabyte.
 export class Strips {
   readonly element = h("div", { class: "strips" });
   private readonly strips: Strip[];
@@ -122,7 +121,7 @@ export class Strips {
   private busy = false;
   private time: [number, number] | null = null;
 
-  // `read` hears of the bin that is pointed at, `brush` of the times that are dragged over.
+  // `read` takes the text of the bin under the pointer, `brush` the times at the ends of a drag.
   constructor(model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }) {
     const { vcpus } = model.data;
     this.strips = vcpus.map((vcpu, i) => new Strip(model, vcpu, i === vcpus.length - 1, hear?.read));
@@ -137,7 +136,7 @@ export class Strips {
     for (const strip of this.strips) strip.mark(time, busy);
   }
 
-  // Of a picture in it, beside the labels or above them.
+  // Returns the width of a chart that has labels beside it, or below it on a narrow page.
   width(): number {
     const width = widthOf(this.element);
     return width > 640 ? width - kLabels : width;

@@ -41,14 +41,14 @@ export function exact(ns: number | null): string {
   return `${grouped(ns)} ${cycles ? "cycles" : "ns"}`;
 }
 
-// Exactly half of the last digit goes to the even one, as in the report's text: 41.25 is 41.2.
+// Rounds exactly half of the last digit to the even digit, as the report's text does: 41.25 to 41.2.
 function fixed(value: number, digits: number): string {
   const half = (value * 2 ** (digits + 1)) % 2 === 1;
   const even = Math.floor(value * 10 ** digits) % 2 === 0;
   return (half && even ? value - 0.25 / 10 ** digits : value).toFixed(digits);
 }
 
-// A duration with the unit that suits it, as the report's text has it: "1.84 s", "112 µs".
+// Formats a duration in the unit that suits it, as the report's text does: "1.84 s", "112 µs".
 export function duration(ns: number | null): string {
   if (ns === null) return kUnknown;
   const units: [number, string][] = cycles

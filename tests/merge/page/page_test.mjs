@@ -58,7 +58,7 @@ const four = [[join(recordings, linux)], ["tests/data/vmx/demo.dat"], ["tests/da
 const others = () => [...readdirSync(recordings, { recursive: true }).sort().filter((file) => file.endsWith(".dat")).map((file) => [join(recordings, file)]),
   ["tests/merge/two-vms.trapline"]].filter(([file]) => !four.some(([one]) => one === file));
 
-// The part of the first such chart's values that has a colour of the page's style.
+// Returns the part of the first such chart that has a colour of the page's style.
 const painted = (page, chart, colour) => page.evaluate(([chart, colour]) => {
   const [canvas, over] = ["canvas", ".u-over"].map((one) => document.querySelector(`${chart} ${one}`));
   const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -533,7 +533,7 @@ const cases = {
     });
   },
 
-  // What is painted of a strip is as large as its states' shares.
+  // A state's colour takes the part of the strip that the state takes of the time.
   async the_strips_are_the_shares() {
     const html = write(linux);
     for (const theme of ["light", "dark"]) {
@@ -548,7 +548,7 @@ const cases = {
     }
   },
 
-  // Of many vCPUs those in sight, and all of them when the page is printed.
+  // A page of many vCPUs draws the strips in sight, and all strips before it is printed.
   async strips_have_a_canvas_when_they_are_seen() {
     const kVcpus = 100;
     const html = changed(write(linux), (data) => { data.vcpus = Array.from({ length: kVcpus }, (_, i) => ({ ...data.vcpus[i % 2], name: `vCPU ${i}` })); });

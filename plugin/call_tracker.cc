@@ -1,4 +1,3 @@
-// More than 400 lines: the cold halves of the hot functions, which share their state.
 #include "plugin/call_tracker.h"
 
 #include <algorithm>

@@ -9,9 +9,6 @@
 //                            call is counted once
 //
 // Hot: call(), return_to(), return_plain(). No allocation, lock, log or exception in them.
-//
-// More than 150 lines: the hot functions are inline, and the state that they share is private to
-// them.
 #pragma once
 
 #include <atomic>

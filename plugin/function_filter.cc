@@ -65,6 +65,7 @@ Result<SymbolFilter> SymbolFilter::make(const PluginOptions& options, const Symb
     if (std::find(return_thunks.begin(), return_thunks.end(), table[i].name) != return_thunks.end())
       continue;
     filter.starts_.push_back(table[i].address);
+    filter.parts_.push_back(table[i].is_part);
     if (!filter.filters_) continue;
     const std::uint64_t at = table[i].address;
     const bool wanted = options.include.empty() || (*included)[i] || in_any(include.ranges, at);
@@ -80,7 +81,8 @@ std::size_t SymbolFilter::index_of(std::uint64_t address) const {
 }
 
 bool SymbolFilter::is_start(std::uint64_t address) const {
-  return index_of(address) != starts_.size();
+  const std::size_t index = index_of(address);
+  return index != starts_.size() && !parts_[index];
 }
 
 std::uint64_t SymbolFilter::start_of(std::uint64_t address) const {
@@ -98,7 +100,8 @@ bool SymbolFilter::recorded(std::uint64_t function) const {
 Result<std::uint64_t> address_of(const std::string& text, const SymbolTable& table) {
   if (const auto number = parse_number(text)) return *number;
   for (const Symbol& symbol : table.symbols())
-    if (symbol.name == text || symbol.linkage_name == text) return symbol.address;
+    if ((symbol.name == text && !symbol.is_part) || symbol.linkage_name == text)
+      return symbol.address;
   return fail(ErrorKind::kUsage, "'{}' is neither an address nor a function of the symbol files",
               text);
 }

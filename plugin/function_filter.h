@@ -31,6 +31,8 @@ class SymbolFilter final : public FunctionFilter {
   [[nodiscard]] std::size_t index_of(std::uint64_t address) const;
 
   std::vector<std::uint64_t> starts_;
+  // By start: a jump there stays in the function that it is a part of.
+  std::vector<bool> parts_;
   std::vector<bool> selected_;  // by start
   std::vector<AddressRange> include_;
   std::vector<AddressRange> exclude_;

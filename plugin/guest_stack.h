@@ -6,8 +6,6 @@
 //   call    pushed by a call instruction
 //   tail    reached by a jump; shares its caller's return, and goes with it
 //   event   interrupt, exception or system call; ends with the return from interrupt
-//
-// More than 150 lines: stacks, frames and tasks know each other.
 #pragma once
 
 #include <atomic>

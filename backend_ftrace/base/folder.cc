@@ -1,4 +1,3 @@
-// More than 400 lines: each operation of a folder, and the walks that they share.
 #include "backend_ftrace/base/folder.h"
 
 #include <dirent.h>

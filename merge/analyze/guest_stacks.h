@@ -13,21 +13,111 @@
 // Records that do not fit (a return without its call) resynchronise by depth.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "merge/analyze/exit_tracker.h"
-#include "merge/analyze/function_call.h"
-#include "merge/analyze/stack_tree.h"
 #include "merge/analyze/vcpu_time.h"
 #include "merge/model/capabilities.h"
 #include "merge/model/exit_span.h"
+#include "merge/model/flat_index.h"
+#include "merge/model/names.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
+
+// Calls of guest functions, and what a function's own time was spent on.
+
+// A stack of guest functions: the number of a node, GuestStacks.
+using StackId = std::uint32_t;
+inline constexpr StackId kNoStack = 0;
+
+// What a guest function's own time, without its callees, went to.
+struct GuestFunctionTimes {
+  std::uint64_t calls = 0;
+  std::uint64_t exits = 0;
+  std::uint64_t guest_ns = 0;
+  Parts parts{};
+  // Where there are no exits: QEMU's events in it, and how much of guest_ns may be its devices'.
+  std::uint64_t vmm_events = 0;
+  std::uint64_t devices_at_most_ns = 0;
+  [[nodiscard]] std::uint64_t own_ns() const {
+    std::uint64_t sum = guest_ns;
+    for (const std::uint64_t part : parts) sum += part;
+    return sum;
+  }
+};
+
+// A call of a guest function.
+struct FunctionCall {
+  ThreadId thread{};  // of the vCPU
+  MachineId machine = MachineId::kHost;
+  std::uint64_t task = 0;  // 0: the vCPU's only stack
+  StackId stack = kNoStack;
+  std::uint32_t depth = 0;
+  Timestamp begin, end;
+  bool complete = true;  // its own return was recorded
+  OwnTime own;           // where the recording has no exits
+};
+
+// What of a vCPU's calls did not fit.
+struct CallCounters {
+  std::uint64_t calls = 0;
+  std::uint64_t without_return = 0;  // their time is that up to where they must have ended
+  std::uint64_t cut_by_loss = 0;     // events were lost meanwhile: they took longer than is counted
+};
+
+// The different stacks of the guest's functions: each is a node of a tree of (caller's node,
+// function), so that a span holds a number. Bounded: after kMost different stacks new ones are
+// their caller's.
+class StackTree {
+ public:
+  static constexpr std::size_t kMost = 1u << 16;
+
+  explicit StackTree(Names& names);
+
+  struct Called {
+    StackId stack;
+    NameId function;  // the stack's innermost, but where there is no room for more stacks
+  };
+  // What the function at the address was called by `caller`; without a name it is called after its
+  // address.
+  [[nodiscard]] Called call(StackId caller, std::uint64_t address, std::string_view name);
+  // The stack with `function` innermost: the same where it is that already, its caller's part where
+  // it is one of the frames, else with the function added as called by it.
+  [[nodiscard]] StackId with_innermost(StackId stack, NameId function);
+
+  [[nodiscard]] NameId innermost(StackId stack) const { return nodes_[stack].function; }
+  // "main;f;g", the innermost last; "-" of kNoStack.
+  [[nodiscard]] std::string text(StackId stack) const;
+
+ private:
+  struct Node {
+    StackId caller = kNoStack;
+    NameId function = kNoName;
+  };
+  // Where the last call of a hash led to: a loop's need no look-up of names.
+  struct Recent {
+    StackId caller = kNoStack, to = kNoStack;
+    std::uint64_t address = 0;
+    bool has_name = false;
+  };
+  [[nodiscard]] static std::uint32_t hash(StackId caller, std::uint64_t function) {
+    const std::uint64_t both = (std::uint64_t{caller} << 32 ^ function) * 0x9e3779b97f4a7c15;
+    return static_cast<std::uint32_t>(both >> 32);
+  }
+  [[nodiscard]] StackId child(StackId caller, NameId function);
+
+  Names* names_;
+  std::vector<Node> nodes_;  // [0] is kNoStack
+  FlatIndex index_;          // of nodes_, by caller and function
+  std::array<Recent, 256> recent_;
+};
 
 // How it is known that a thread runs the guest.
 enum class GuestRuns : std::uint8_t {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "merge/model/softirqs.h"
-
 namespace trapline {
 namespace {
 

@@ -13,21 +13,63 @@
 // The shares of an exit sum to its kernel part exactly.
 #pragma once
 
+#include <array>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
-#include "merge/analyze/kernel_frames.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/names.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
+
+// Handlers and functions of the kernel, each in, or called by, its parent: stacks by number.
+enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler, kFunction };
+// The innermost of a stack; 0: none.
+using KernelStackId = std::uint32_t;
+struct KernelFrame {
+  KernelStackId parent = 0;
+  NameId name = kNoName;
+  KernelWork work = KernelWork::kUntraced;
+  friend auto operator<=>(const KernelFrame&, const KernelFrame&) = default;
+};
+
+class KernelFrames {
+ public:
+  static constexpr std::size_t kMost = 1u << 16;
+
+  // The frame's number, `without_room` where there are kMost of them and it is a new one.
+  [[nodiscard]] KernelStackId number(const KernelFrame& frame, KernelStackId without_room) {
+    if (const auto known = numbers_.find(frame); known != numbers_.end()) return known->second;
+    if (frames_.size() >= kMost) return without_room;
+    frames_.push_back(frame);
+    return numbers_[frame] = static_cast<KernelStackId>(frames_.size() - 1);
+  }
+  [[nodiscard]] const KernelFrame& operator[](KernelStackId stack) const { return frames_[stack]; }
+
+ private:
+  std::vector<KernelFrame> frames_{KernelFrame()};
+  std::map<KernelFrame, KernelStackId> numbers_;
+};
+
+// The kernel's softirqs by their numbers, include/linux/interrupt.h.
+
+// "softirq NET_RX", or with the number where the kernel has none of that number.
+[[nodiscard]] inline std::string softirq_text(std::uint32_t number) {
+  constexpr std::array<std::string_view, 10> kNames = {
+      "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"};
+  return "softirq " +
+         (number < kNames.size() ? std::string(kNames[number]) : std::to_string(number));
+}
 
 struct KernelShare {
   KernelWork work = KernelWork::kUntraced;

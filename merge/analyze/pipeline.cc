@@ -1,4 +1,3 @@
-// More than 400 lines: every tracker is fed here, in its order.
 #include "merge/analyze/pipeline.h"
 
 #include <algorithm>

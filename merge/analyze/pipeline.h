@@ -7,8 +7,6 @@
 //         └──> halts ──────┘
 //
 // One pass, in order of time; no I/O, no clock, no log. Memory does not grow with the recording.
-//
-// More than 150 lines: each kind of span has its accessor here.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +22,13 @@
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_intervals.h"
 #include "merge/analyze/guest_stacks.h"
-#include "merge/analyze/halt_tracker.h"
-#include "merge/analyze/kernel_threads.h"
+#include "merge/analyze/halts.h"
 #include "merge/analyze/placement_check.h"
 #include "merge/analyze/span_builder.h"
 #include "merge/analyze/span_sink.h"
+#include "merge/analyze/vhost_tracker.h"
 #include "merge/model/processes.h"
-#include "merge/model/time_spec.h"
+#include "merge/model/wall_clock.h"
 #include "plugin/format/symbol_table.h"
 
 namespace trapline {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "merge/analyze/block_requests.h"
-#include "merge/analyze/irq_deliveries.h"
+#include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/notify_exits.h"
 #include "merge/analyze/request_spans.h"
 #include "merge/model/thread_table.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "merge/analyze/function_call.h"
+#include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/request_path.h"
 #include "merge/analyze/wait_tracker.h"

@@ -26,7 +26,7 @@
 
 #include "merge/analyze/cpu_runners.h"
 #include "merge/analyze/wake_cause.h"
-#include "merge/model/cpu_quotas.h"
+#include "merge/model/processes.h"
 
 namespace trapline {
 

@@ -7,8 +7,8 @@
 
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
-#include "merge/pass/feed.h"
+#include "merge/pass/first_look.h"
+#include "merge/pass/naming.h"
 
 namespace trapline {
 namespace {

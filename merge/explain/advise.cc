@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/causes.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"

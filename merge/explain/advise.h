@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "merge/analyze/halt_costs.h"
+#include "merge/analyze/halts.h"
 #include "merge/analyze/span_sink.h"
 #include "merge/explain/remedies.h"
 #include "merge/model/histogram.h"

@@ -1,5 +1,4 @@
 // From sums of exits, waits and halts to advice: the models of docs/advise.md.
-// More than 400 lines: one model after the other, each in a few lines.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,4 @@
 // trapline explain: one exit, what its time went to and who kept it waiting.
-//
-// More than 150 lines: an explanation is one value.
 #pragma once
 
 #include <array>

@@ -7,8 +7,8 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
-#include "merge/pass/exit_text.h"
-#include "merge/pass/no_exits.h"
+#include "merge/pass/first_look.h"
+#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "merge/analyze/stall.h"
+#include "merge/analyze/stall_tracker.h"
 #include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
 #include "merge/report/table.h"

@@ -3,6 +3,191 @@
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/naming.h"
+
+namespace trapline::perfetto {
+
+Text Texts::reason(const ExitSpan& exit) {
+  const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
+  if (is_new) {
+    place->second.text = reason_text(timeline_.source(exit.source), exit.reason);
+    place->second.id = writer_.name(place->second.text).id;
+  }
+  return place->second.as_text();
+}
+
+Text Texts::detail(const ExitSpan& exit) {
+  const Kept& kept = details_.of(exit, [&] {
+    std::string text = detail_text(exit.detail);
+    const std::uint64_t id = writer_.value(text).id;
+    return Kept{std::move(text), id};
+  });
+  return kept.as_text();
+}
+
+Text Texts::userspace_reason(const ExitSpan& exit) {
+  const std::uint64_t key = std::uint64_t{exit.source} << 32 | exit.userspace_reason;
+  const auto [place, is_new] = userspace_reasons_.try_emplace(key);
+  if (is_new) {
+    place->second.text = timeline_.source(exit.source).userspace_reason(exit.userspace_reason);
+    place->second.id = writer_.value(place->second.text).id;
+  }
+  return place->second.as_text();
+}
+
+Text Texts::thread(std::uint16_t source, ThreadId thread) {
+  if (threads_.size() >= kMostThreads) threads_.clear();
+  const auto [place, is_new] = threads_.try_emplace(key_of(source, thread));
+  if (is_new) {
+    place->second.text = fmt::format("{}-{}", timeline_.source(source).comm(thread),
+                                     static_cast<std::int32_t>(thread));
+    place->second.id = writer_.value(place->second.text).id;
+  }
+  return place->second.as_text();
+}
+
+std::string Texts::host_comm(ThreadId thread) const {
+  std::string name;
+  for (std::size_t i = 0; i < timeline_.size() && name.empty(); ++i) {
+    const Source& source = timeline_.source(i);
+    if (source.info().role == Role::kHostKernel) name = source.comm(thread);
+  }
+  return name;
+}
+
+Text Texts::guest_process(const Event& event, ThreadId task) {
+  if (processes_.size() >= kMostThreads) processes_.clear();
+  const auto [place, is_new] = processes_.try_emplace(
+      fmt::format("{}-{}", comm(event, task), static_cast<std::int32_t>(task)));
+  if (is_new) place->second = writer_.name(place->first).id;
+  return {place->second, place->second == 0 ? std::string_view("[other]") : std::string_view()};
+}
+
+Text Texts::name(NameId id, const Pipeline& pipeline) {
+  const std::string_view text = pipeline.names()[id];
+  if (id >= names_.size()) names_.resize(id + 1);
+  if (names_[id] == 0) names_[id] = writer_.name(text).id;
+  return {names_[id], text};
+}
+
+Text Texts::value(NameId id, const Pipeline& pipeline) {
+  const std::string_view text = pipeline.names()[id];
+  if (id >= values_.size()) values_.resize(id + 1);
+  if (values_[id] == 0) values_[id] = writer_.value(text).id;
+  return {values_[id], text};
+}
+
+Text Texts::stack(StackId id, const Pipeline& pipeline) {
+  if (id >= stacks_.size()) stacks_.resize(id + 1);
+  if (stacks_[id] != 0) return {stacks_[id], {}};
+  stack_text_ = pipeline.stacks().text(id);
+  stacks_[id] = writer_.value(stack_text_).id;
+  return {stacks_[id], stack_text_};
+}
+
+Texts::Comm& Texts::comm_of(const Event& event, ThreadId thread) {
+  // Every CPU's idle thread is 0.
+  const std::uint64_t key = thread == ThreadId{}
+                                ? std::uint64_t{1} << 63 | key_of(event.source, {}) | event.cpu
+                                : key_of(event.source, thread);
+  const auto found = comms_.find(key);
+  if (found != comms_.end()) return found->second;
+  if (comms_.size() >= kMostThreads) comms_.clear();
+  Comm& comm = comms_[key];
+  comm.raw = thread == ThreadId{} ? fmt::format("swapper/{}", event.cpu)
+                                  : timeline_.source_of(event).comm(thread);
+  comm.printable = printable(comm.raw);
+  return comm;
+}
+
+const std::string& Texts::comm(const Event& event, ThreadId thread) {
+  return comm_of(event, thread).printable;
+}
+
+void Texts::note_comm(const Event& event, ThreadId thread, std::string_view comm) {
+  Comm& kept = comm_of(event, thread);
+  if (kept.raw == comm) return;
+  kept = {std::string(comm), printable(comm)};
+}
+
+void FusedTracks::close(HostCpu& cpu, Timestamp at) {
+  if (cpu.vcpu == ThreadId{}) return;
+  if (cpu.has_process) writer_.end(cpu.track, at.ns());
+  writer_.end(cpu.track, at.ns());
+  if (Vcpu* vcpu = vcpus_.find(cpu.vcpu)) vcpu->on = nullptr;
+  cpu.vcpu = {};
+  cpu.has_process = false;
+}
+
+void FusedTracks::close(GuestCpu& cpu, Timestamp at) {
+  if (!cpu.process) return;
+  writer_.end(cpu.track, at.ns());
+  cpu.process.reset();
+}
+
+void FusedTracks::on_host_switch(const Event& event, const SchedSwitch& sched,
+                                 std::optional<Text> name) {
+  const auto found = host_.find(event.cpu);
+  if (found != host_.end()) close(found->second, event.at);
+  if (!name || sched.next == ThreadId{}) return;
+  Vcpu* vcpu = vcpus_.get(sched.next, kMostTracks);
+  if (vcpu == nullptr) return;
+  if (vcpu->on != nullptr) close(*vcpu->on, event.at);  // the switch that left it was lost
+  HostCpu& cpu = host_[event.cpu];
+  if (cpu.track == 0) {
+    if (host_track_ == 0) host_track_ = writer_.add_track(0, "host CPUs", -7, true);
+    cpu.track = writer_.add_track(host_track_, fmt::format("CPU {}", event.cpu),
+                                  static_cast<int>(event.cpu), true);
+  }
+  cpu.vcpu = sched.next;
+  vcpu->on = &cpu;
+  writer_.begin(cpu.track, event.at.ns(), {*name, of_vcpu_});
+  if (vcpu->process) show_process(*vcpu, vcpu->process, event.at);
+}
+
+// Inside the vCPU's slice on the host's CPU.
+void FusedTracks::show_process(Vcpu& vcpu, std::optional<Text> process, Timestamp at) {
+  vcpu.process = process;
+  if (vcpu.on == nullptr) return;
+  HostCpu& cpu = *vcpu.on;
+  if (std::exchange(cpu.has_process, process.has_value())) writer_.end(cpu.track, at.ns());
+  if (process) writer_.begin(cpu.track, at.ns(), {*process, of_process_});
+}
+
+void FusedTracks::on_guest_switch(const Event& event, const SchedSwitch& sched,
+                                  std::uint64_t track) {
+  if (guests_.size() >= kMostTracks) return;
+  GuestCpu& cpu = guests_[{event.machine, event.cpu}];
+  if (cpu.track == 0) cpu.track = writer_.add_track(track, "guest processes", 1, true);
+  close(cpu, event.at);
+  cpu.vcpu = event.thread;
+  if (sched.next != ThreadId{}) {
+    cpu.process = texts_.guest_process(event, sched.next);
+    writer_.begin(cpu.track, event.at.ns(), {*cpu.process, of_process_});
+  }
+  if (event.thread == ThreadId{}) return;
+  if (Vcpu* vcpu = vcpus_.get(event.thread, kMostTracks))
+    show_process(*vcpu, cpu.process, event.at);
+}
+
+void FusedTracks::on_lost(const Event& event) {
+  if (!is_guest(event.machine)) {
+    const auto found = host_.find(event.cpu);
+    if (found != host_.end()) close(found->second, event.at);
+    return;
+  }
+  const auto found = guests_.find({event.machine, event.cpu});
+  if (found == guests_.end()) return;
+  close(found->second, event.at);
+  if (Vcpu* vcpu = vcpus_.find(found->second.vcpu)) show_process(*vcpu, std::nullopt, event.at);
+}
+
+void FusedTracks::finish(Timestamp at) {
+  for (auto& [number, cpu] : host_) close(cpu, at);
+  for (auto& [key, cpu] : guests_) close(cpu, at);
+}
+
+}  // namespace trapline::perfetto
 
 namespace trapline {
 namespace {
@@ -291,6 +476,250 @@ void PerfettoExporter::lost(const Event& event, const Lost& lost, const Pipeline
       lost.count == 0 ? "events lost (count unknown)" : fmt::format("{} events lost", lost.count);
   writer_.begin(track, lost.from.ns(), {writer_.name(name), words_.of_loss});
   writer_.end(track, lost.to.ns());
+}
+
+// Spans beside the vCPUs' tracks: requests with their stages, interrupts, vhost workers' turns, the
+// guest's intervals, wake-ups.
+
+using perfetto::Annotation;
+using perfetto::Slice;
+
+// Slices of one track must not overlap: a lane that is free at the span's begin, or a new one.
+// Spans come in the order of their ends, so what is in a lane already ended before.
+std::uint64_t PerfettoExporter::lane(TrackKind kind, ThreadId process, Timestamp begin,
+                                     Timestamp end, std::string_view name) {
+  std::vector<Lane>& lanes = lanes_[{kind, process}];
+  for (Lane& lane : lanes) {
+    if (lane.busy_until > begin) continue;
+    lane.busy_until = end;
+    return lane.track;
+  }
+  if (lanes.size() >= kMostLanes) {
+    ++left_out_;
+    return 0;
+  }
+  lanes.push_back({writer_.add_track(vm_track(process), name, 100), end});
+  return lanes.back().track;
+}
+
+// Held back until the flows that end in it are known: they follow it.
+void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
+  if (!asynchronous_) return;
+  const auto [span, children, flows, ending_flows] = std::move(*asynchronous_);
+  asynchronous_.reset();
+  if (span.kind == SpanKind::kTurn) return write_turn(span, children, flows);
+  const bool request = span.kind == SpanKind::kRequest;
+  const std::uint64_t track = lane(span.track.kind, span.track.thread, span.begin, span.end,
+                                   request ? "requests" : "interrupts");
+  if (track == 0) return;
+  const std::string name = request                    ? std::string(pipeline.names()[span.name])
+                           : span.number == kNoVector ? std::string("interrupt")
+                                                      : fmt::format("interrupt {:#x}", span.number);
+  const std::uint64_t category = request ? words_.of_request : words_.of_interrupt;
+  writer_.begin(track, span.begin.ns(), {writer_.name(name), category, {}, flows, ending_flows});
+  for (const Span& stage : children)
+    write_slice(track, stage, kRequestStageNames[stage.number], words_.of_stage);
+  writer_.end(track, span.end.ns());
+}
+
+void PerfettoExporter::write_slice(std::uint64_t track, const Span& span, std::string_view name,
+                                   std::uint64_t category) {
+  writer_.begin(track, span.begin.ns(), {writer_.name(name), category});
+  writer_.end(track, span.end.ns());
+}
+
+// On a track of the worker's own: its turns follow each other.
+void PerfettoExporter::write_turn(const Span& span, const std::vector<Span>& parts,
+                                  const std::vector<std::uint64_t>& flows) {
+  const ThreadId worker = span.track.thread;
+  const ThreadId process{static_cast<std::int32_t>(span.track.task)};
+  std::uint64_t& track = worker_tracks_[worker];
+  if (track == 0) {
+    if (worker_tracks_.size() > kMostThreads) return;
+    const std::string name =
+        fmt::format("{} (tid {})", texts_.host_comm(worker), perfetto::number(worker));
+    track = writer_.add_track(vm_track(process), name, 95);
+  }
+  const std::string_view name = span.number != 0 ? "serves a notify" : "turn";
+  writer_.begin(track, span.begin.ns(), {writer_.name(name), words_.of_vhost, {}, flows, {}});
+  for (const Span& part : parts)
+    write_slice(track, part, kTurnPartNames[part.number], words_.of_turn_part);
+  writer_.end(track, span.end.ns());
+}
+
+// In lanes, as they overlap: those of two tasks, and interrupts in other interrupts.
+void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipeline& pipeline) {
+  write_open_exit(pipeline);
+  write_asynchronous(pipeline);
+  const ThreadId process = pipeline.processes().of(interval.thread, {});
+  const auto state = pipeline.vcpu(interval.thread);
+  const std::int32_t number_of = state ? state->vcpu : kNoVcpu;
+  const std::uint64_t track = lane(TrackKind::kGuestSpans, process, interval.begin, interval.end,
+                                   fmt::format("guest spans: {}", guest_span_));
+  if (track == 0) return;
+  const std::string name = interval.what.empty() ? guest_span_ : printable(interval.what);
+  const std::string on = number_of == kNoVcpu
+                             ? fmt::format("tid {}", perfetto::number(interval.thread))
+                             : fmt::format("vCPU {}", number_of);
+  const Annotation where{words_.vcpu, writer_.value(on)};
+  writer_.begin(track, interval.begin.ns(),
+                {writer_.name(name), words_.of_guest_span, {&where, 1}, {}, {}});
+  for (const VcpuPiece& piece : interval.pieces) {
+    const Annotation who{words_.culprit, piece.has_culprit()
+                                             ? writer_.value(culprits_.of(piece.culprit, pipeline))
+                                             : perfetto::Text{}};
+    Slice slice{piece.part ? words_.parts[static_cast<std::size_t>(*piece.part)] : words_.guest,
+                words_.of_guest_span_part};
+    if (piece.has_culprit()) slice.annotations = {&who, 1};
+    writer_.begin(track, piece.begin.ns(), slice);
+    writer_.end(track, piece.end.ns());
+  }
+  writer_.end(track, interval.end.ns());
+}
+
+// On the track of the vCPU that woke it, else on one of the VM's.
+void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) {
+  const ThreadId woken{static_cast<std::int32_t>(span.number)}, waker = span.track.thread;
+  const Vcpu* of_waker = vcpus_.find(waker);
+  std::uint64_t track = of_waker == nullptr ? 0 : of_waker->track;
+  if (track == 0) {
+    const ThreadId process = pipeline.processes().of(woken, {});
+    std::uint64_t& of_vm = wakeup_tracks_[process];
+    if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
+    track = of_vm;
+  }
+  const std::string who =
+      waker == ThreadId{} ? "interrupt"
+                          : fmt::format("{}-{}", texts_.host_comm(waker), perfetto::number(waker));
+  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", perfetto::number(woken))
+                                                : fmt::format("vCPU {}", span.vcpu);
+  const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
+  const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);
+  writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});
+}
+
+// What the trace says of the recording itself, and the native events of its kernels.
+
+namespace {
+
+using perfetto::Annotation;
+
+// "Linux NAME RELEASE VERSION… MACHINE" as trace-cmd writes it.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words = split(text, ' ');
+  std::erase(words, std::string_view());
+  return words;
+}
+
+}  // namespace
+
+// The recording's own facts, as instants where it begins and as the trace's system information.
+void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Source& source = timeline.source(i);
+    const SourceInfo& info = source.info();
+    std::vector<std::pair<std::string, std::string>> facts = source.facts();
+    facts.emplace_back("kind", info.kind);
+    facts.emplace_back("clock", info.clock);
+    if (info.resolution_ns)
+      facts.emplace_back("resolution", fmt::format("{} ns", *info.resolution_ns));
+    const auto& error = info.aligned.error_ns;
+    facts.emplace_back("aligned by", info.aligned.text());
+    facts.emplace_back("clock error bound", error ? fmt::format("{} ns", *error) : "not known");
+    std::vector<Annotation> annotations;
+    for (const auto& [name, text] : facts) {
+      annotations.push_back({writer_.key(name), {0, text}});
+      if (name != "host" || i != 0) continue;
+      const auto words = words_of(text);
+      if (words.size() < 4) continue;
+      const std::string_view release = words[2], machine = words.back();
+      const auto after = text.find(release) + release.size();
+      const auto end = text.rfind(machine);
+      writer_.add_system(
+          words[0], release,
+          trimmed(std::string_view(text).substr(after, end > after ? end - after : 0)), machine);
+    }
+    writer_.instant(about_track_, at, {writer_.name(info.path), words_.of_trapline, annotations});
+  }
+  for (const std::string& note : context_.notes) {
+    writer_.instant(about_track_, at, {writer_.name(note), words_.of_trapline});
+  }
+}
+
+void PerfettoExporter::on_switch(const Event& event, const SchedSwitch& sched,
+                                 const Pipeline& pipeline) {
+  // As the kernel's trace event prints them.
+  constexpr std::int64_t kPreempted = 256, kAsleep = 1;
+  texts_.note_comm(event, sched.next, sched.next_comm);
+  writer_.add_switch(static_cast<std::uint32_t>(event.machine), event.cpu,
+                     {event.at.ns(), perfetto::number(sched.prev), perfetto::number(sched.next),
+                      sched.runnable ? kPreempted : kAsleep, texts_.comm(event, sched.prev),
+                      texts_.comm(event, sched.next)});
+  if (is_guest(event.machine)) {
+    const bool is_known = event.thread != ThreadId{};
+    const auto guest_cpu = static_cast<std::int32_t>(event.cpu);
+    const std::uint64_t track =
+        is_known ? vcpu(event.thread, guest_cpu, pipeline).track : vm_track({});
+    return fused_.on_guest_switch(event, sched, track);
+  }
+  const Vcpu* next = vcpus_.find(sched.next);
+  fused_.on_host_switch(event, sched, next == nullptr ? std::nullopt : std::optional(next->name));
+}
+
+void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
+  const auto machine = static_cast<std::uint32_t>(event.machine);
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    on_switch(event, *sched, pipeline);
+  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    writer_.add_waking(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
+                       perfetto::number(wakeup->thread), texts_.comm(event, wakeup->thread));
+  } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
+             !std::holds_alternative<GuestCall>(event.payload)) {
+    const Source& source = context_.timeline.source_of(event);
+    writer_.add_generic(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
+                        source.event_name(event), source.event_text(event));
+  }
+}
+
+Result<void> PerfettoExporter::finish(const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
+  write_open_exit(pipeline);
+  write_asynchronous(pipeline);
+  fused_.finish(pipeline.end());
+  for (auto& [thread, vcpu] : vcpus_.entries()) {
+    if (vcpu.counters.exits_track != 0) write_counters(vcpu.counters);
+  }
+  if (left_out_ != 0) {
+    const std::string text = fmt::format(
+        "{} requests and interrupts are left out: more than {} overlapped", left_out_, kMostLanes);
+    writer_.instant(about_track_, pipeline.end().ns(), {writer_.name(text), words_.of_trapline});
+  }
+  add_thread_names(names);
+  add_metadata(pipeline.begin().value_or(Timestamp()).ns(), names.timeline);
+  return writer_.finish();
+}
+
+void PerfettoExporter::add_thread_names(const Naming& names) {
+  std::vector<perfetto::Writer::Thread> threads;
+  for (const auto& [thread, vcpu] : vcpus_.entries()) {
+    const ThreadId process = names.processes.of(thread, thread);
+    if (process == ThreadId{0}) continue;
+    threads.push_back(
+        {perfetto::number(thread), perfetto::number(process), texts_.host_comm(thread)});
+  }
+  if (!threads.empty()) writer_.add_threads(threads);
+}
+
+Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext& context,
+                                                const ExportOptions& options) {
+  if (context.timeline.source(0).info().cycles) {
+    return fail(ErrorKind::kUsage,
+                "{}: its times are cycles, which Perfetto has no unit for; give --tsc-khz",
+                context.timeline.source(0).info().path);
+  }
+  auto output = OutputFile::create(options.output, options.force);
+  if (!output) return tl::unexpected(std::move(output).error());
+  return std::make_unique<PerfettoExporter>(context, options, std::move(*output));
 }
 
 }  // namespace trapline

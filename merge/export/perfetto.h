@@ -15,21 +15,138 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "merge/export/culprit_texts.h"
+#include "merge/analyze/pipeline.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
-#include "merge/export/perfetto_fused.h"
-#include "merge/export/perfetto_texts.h"
 #include "merge/export/perfetto_writer.h"
+#include "merge/export/texts.h"
 #include "merge/model/thread_table.h"
+#include "merge/source/timeline.h"
+
+namespace trapline::perfetto {
+
+// Numbers of the texts that slices are made of, each looked up once: by what the pipeline calls
+// them.
+
+// As people write it.
+[[nodiscard]] inline std::int32_t number(ThreadId thread) {
+  return static_cast<std::int32_t>(thread);
+}
+
+// Views in what is returned are valid until the next call of the same function.
+class Texts {
+ public:
+  Texts(Writer& writer, const Timeline& timeline) : writer_(writer), timeline_(timeline) {}
+
+  [[nodiscard]] Text reason(const ExitSpan& exit);
+  [[nodiscard]] Text detail(const ExitSpan& exit);
+  [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
+  // "stress-ng-123" of a thread of the host.
+  [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
+  // The name of a thread of the host, of whichever kernel's source knows it.
+  [[nodiscard]] std::string host_comm(ThreadId thread) const;
+  // "dd-412" of a task of the event's guest, as a slice's name.
+  [[nodiscard]] Text guest_process(const Event& event, ThreadId task);
+  // A device, an event, a function: as a slice's name, as an annotation's value.
+  [[nodiscard]] Text name(NameId id, const Pipeline& pipeline);
+  [[nodiscard]] Text value(NameId id, const Pipeline& pipeline);
+  [[nodiscard]] Text stack(StackId id, const Pipeline& pipeline);
+
+  // A thread's name, printable: as the last sched_switch to it told, else as the source knows it.
+  [[nodiscard]] const std::string& comm(const Event& event, ThreadId thread);
+  void note_comm(const Event& event, ThreadId thread, std::string_view comm);
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  struct Kept {
+    std::string text;
+    std::uint64_t id = 0;
+    [[nodiscard]] Text as_text() const { return {id, text}; }
+  };
+  struct Comm {
+    std::string raw, printable;
+  };
+  [[nodiscard]] static std::uint64_t key_of(std::uint16_t source, ThreadId thread) {
+    return std::uint64_t{source} << 32 | static_cast<std::uint32_t>(thread);
+  }
+  [[nodiscard]] Comm& comm_of(const Event& event, ThreadId thread);
+
+  Writer& writer_;
+  const Timeline& timeline_;
+  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_;
+  std::unordered_map<std::string, std::uint64_t> processes_;  // of guests: their numbers
+  ExitTexts<Kept> details_;
+  std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
+  std::string stack_text_;
+  std::unordered_map<std::uint64_t, Comm> comms_;
+};
+
+// Which of the guest's processes ran on a vCPU, and which vCPU, with its guest's process, on a CPU
+// of the host: the scheduling of both kernels on one track.
+//
+//   vCPU 0                          host CPUs
+//     guest processes               CPU 1
+//       dd-412 | sh-1 | …             VM 100 vCPU 0 ─────────── | VM 200 vCPU 1 …
+//                                       dd-412 | sh-1
+class FusedTracks {
+ public:
+  FusedTracks(Writer& writer, Texts& texts)
+      : writer_(writer),
+        texts_(texts),
+        of_vcpu_(writer.category("vcpu")),
+        of_process_(writer.category("guest process")) {}
+
+  // The host's CPU goes from one thread to another; `name` is that of the vCPU that the next thread
+  // runs, if it is one.
+  void on_host_switch(const Event& event, const SchedSwitch& sched, std::optional<Text> name);
+  // A CPU of the guest goes from one task to another; `track` is its vCPU's. The event's thread is
+  // the vCPU's, where it is known.
+  void on_guest_switch(const Event& event, const SchedSwitch& sched, std::uint64_t track);
+  // Switches may be missing: what was running is not known any more.
+  void on_lost(const Event& event);
+  void finish(Timestamp at);
+
+ private:
+  static constexpr std::size_t kMostTracks = 1u << 16;
+  struct HostCpu {
+    std::uint64_t track = 0;
+    ThreadId vcpu{};  // that runs; 0: none
+    bool has_process = false;
+  };
+  struct GuestCpu {
+    std::uint64_t track = 0;
+    ThreadId vcpu{};  // that it is, where it is known
+    std::optional<Text> process;
+  };
+  struct Vcpu {
+    HostCpu* on = nullptr;  // where it runs
+    std::optional<Text> process;
+  };
+
+  void close(HostCpu& cpu, Timestamp at);
+  void close(GuestCpu& cpu, Timestamp at);
+  void show_process(Vcpu& vcpu, std::optional<Text> process, Timestamp at);
+
+  Writer& writer_;
+  Texts& texts_;
+  std::uint64_t of_vcpu_, of_process_;
+  std::uint64_t host_track_ = 0;
+  std::map<std::uint32_t, HostCpu> host_;
+  std::map<std::pair<MachineId, std::uint32_t>, GuestCpu> guests_;
+  ThreadTable<Vcpu> vcpus_;
+};
+
+}  // namespace trapline::perfetto
 
 namespace trapline {
 

@@ -5,14 +5,86 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "merge/export/culprit_texts.h"
-#include "merge/export/exit_texts.h"
+#include "merge/analyze/vhost_tracker.h"
 #include "merge/export/exporter.h"
-#include "merge/export/row_labels.h"
+#include "merge/export/row_writer.h"
+#include "merge/export/texts.h"
 
 namespace trapline {
+
+// What rows of every kind have in common: the labels in front, the reasons' texts, the wall clock
+// and the host's boot.
+
+// Grows when a column changes its meaning.
+inline constexpr int kRowsVersion = 2;
+
+// The first columns of every row.
+inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "session"};
+
+class RowLabels {
+ public:
+  RowLabels(const ExportContext& context, const ExportOptions& options, const RowWriter& writer);
+
+  [[nodiscard]] const std::string& cells() const { return cells_; }  // of kLabelColumns
+  [[nodiscard]] const std::string& boot() const { return boot_; }    // quoted, or null
+  // The quoted text of an exit's reason.
+  [[nodiscard]] const std::string& reason(const ExitSpan& exit);
+
+ private:
+  const Timeline& timeline_;
+  const RowWriter& writer_;
+  std::string cells_, boot_;
+  std::unordered_map<std::uint64_t, std::string> reasons_;
+};
+
+// One row for each interval that a guest recorded (--rows guest-spans), and for each turn of a
+// vhost worker (--rows vhost). docs/formats/rows.md has the columns.
+
+inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost";
+
+// What the two have in common: the cells before and after their own.
+class SideRowExporter : public Exporter {
+ public:
+  [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
+  [[nodiscard]] bool failed() const override { return writer_.failed(); }
+
+ protected:
+  SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                  OutputFile output, const std::vector<std::string_view>& columns);
+  // Up to total_ns.
+  void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
+                 Timestamp end);
+  // From wall_ns on.
+  void end_row(Timestamp begin);
+
+  const ExportContext context_;
+  RowWriter writer_;
+  RowLabels labels_;
+};
+
+class GuestSpanRowExporter final : public SideRowExporter {
+ public:
+  GuestSpanRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                       OutputFile output);
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
+  void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override;
+
+ private:
+  void largest_of(const GuestInterval& interval, Part part, const Pipeline& pipeline);
+  CulpritTexts culprits_;
+  std::string span_;  // quoted: what was asked for
+};
+
+class VhostRowExporter final : public SideRowExporter {
+ public:
+  VhostRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                   OutputFile output);
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kRequests; }
+  void turn(const VhostTurn& turn, const Pipeline& pipeline) override;
+};
 
 class RowExporter : public Exporter {
  public:

@@ -15,7 +15,7 @@
 #include "backend_ftrace/base/text_file.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/format/record.h"
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/render/print.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/head.h"

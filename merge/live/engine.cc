@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backend_ftrace/base/saturated_sum.h"
-#include "merge/pass/make_pipeline.h"
 #include "merge/pass/pass.h"
 
 namespace trapline::live {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "merge/live/page_feed.h"
@@ -79,5 +80,17 @@ class LiveSource final : public kernel_events::KernelEventSource {
   std::uint64_t complete_ = 0, newest_ = 0, kept_from_ = 0;
   bool ended_ = false;
 };
+
+// The last seconds of a live view as a session of its own.
+struct Saved {
+  Timestamp from, to;  // of what was saved
+  std::uint64_t events = 0;
+};
+
+// Writes the events of [from, to], as far as they are still in memory, into `folder`, a session
+// that every command reads. Errors: no events; those of making a session's folder.
+[[nodiscard]] Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from,
+                                         Timestamp to, const std::string& folder,
+                                         const std::string& version);
 
 }  // namespace trapline::live

@@ -1,8 +1,13 @@
 #include "merge/live/view.h"
 
 #include <algorithm>
+#include <array>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/first_look.h"
+#include "merge/pass/naming.h"
+#include "merge/render/text_table.h"
+#include "merge/report/units.h"
 
 namespace trapline::live {
 
@@ -85,7 +90,7 @@ std::size_t View::row_count() const {
 void View::open_row() {
   if (panel_ != Panel::kRows || here().level == Level::kSlow) return;
   if (here().level == Level::kBy) {
-    message_ = "Enter opens rows by vm, vcpu, reason or device: b changes to them";
+    answer_ = "Enter opens rows by vm, vcpu, reason or device: b changes to them";
     return;
   }
   const std::vector<LiveRow> all = rows();
@@ -152,6 +157,7 @@ void View::type(int key) {
 
 bool View::key(int key) {
   message_.clear();
+  answer_.clear();
   if (typing_) {
     type(key);
     return true;
@@ -198,7 +204,7 @@ bool View::key(int key) {
       typing_ = true;
       break;
     case 'w':
-      message_ = save ? save() : "nothing to save: the recording is on disk";
+      answer_ = save ? save() : "nothing to save: the recording is on disk";
       break;
     default:
       time_key(key);
@@ -224,6 +230,346 @@ void View::time_key(int key) {
     default:
       break;
   }
+}
+
+// The lines of View.
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kPartTitles{"guest",     "kernel",  "user",
+                                                      "preempted", "blocked", "halted"};
+constexpr std::array kPartLooks{Look::kGuest,     Look::kKernel,  Look::kUser,
+                                Look::kPreempted, Look::kBlocked, Look::kHalted};
+constexpr std::size_t kNarrow = 60;     // columns; less: fewer figures of the vCPUs
+constexpr std::size_t kLeastName = 24;  // a row's name has these before its figures have more
+
+// "-" of nothing, and of what is not known.
+std::string short_time(std::optional<std::uint64_t> ns) {
+  return ns.value_or(0) == 0 ? "-" : duration_text(*ns, false);
+}
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+  if (whole == 0) return "-";
+  return fmt::format("{:.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// Cut, or filled up with blanks, to so many columns.
+std::string to_width(const std::string& text, std::size_t width, bool right = false) {
+  std::size_t columns = text_width(text);
+  if (columns <= width) {
+    const std::string blanks(width - columns, ' ');
+    return right ? blanks + text : text + blanks;
+  }
+  std::string cut;
+  columns = 0;
+  for (std::size_t at = 0; at < text.size() && columns + 1 <= width;) {
+    std::size_t next = at + 1;
+    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xc0) == 0x80) ++next;
+    cut += text.substr(at, next - at);
+    at = next;
+    ++columns;
+  }
+  if (width > 1 && !cut.empty()) cut.back() = '~';
+  return cut;
+}
+
+std::string per_second(std::uint64_t count, std::uint64_t length) {
+  if (length == 0) return "-";
+  return grouped(static_cast<std::uint64_t>(
+      static_cast<double>(count) * 1e9 / static_cast<double>(length) + 0.5));
+}
+
+}  // namespace
+
+// Titles, and rows with as many cells; the first is text.
+struct View::Table {
+  struct Title {
+    std::string text;
+    std::uint8_t drop_order = 0;  // as of columns_with_room()
+  };
+  std::vector<Title> titles;
+  std::vector<std::vector<std::string>> rows;
+  std::string empty;  // what is said where there are no rows
+};
+
+Line View::header(const Frame* frame) const {
+  std::string path = engine_.timeline().source(0).info().path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  path = std::string(basename_of(path));
+  Line line{{"trapline top ", Look::kTitle}, {printable(path) + "  "}};
+  if (frame == nullptr) {
+    line.push_back({"waiting for events", Look::kDim});
+    return line;
+  }
+  const std::uint64_t ago = frames_.back().end.ns() - frame->end.ns();
+  if (paused_) {
+    line.push_back(
+        {fmt::format("PAUSED {:.0f} s back  ", static_cast<double>(ago) / 1e9), Look::kWarning});
+  }
+  if (frame->lost_events != 0 || frame->gaps != 0) {
+    const std::string lost =
+        frame->lost_events != 0 ? grouped(frame->lost_events) : std::string("?");
+    line.push_back({fmt::format("LOST {} events  ", lost), Look::kWarning});
+  }
+  if (frame->folded != 0) {
+    line.push_back(
+        {fmt::format("{} exits not told apart  ", grouped(frame->folded)), Look::kWarning});
+  }
+  if (frame->longest_stall) {
+    const SeenStall& stall = *frame->longest_stall;
+    line.push_back(
+        {fmt::format("STALL {} for {}{}  ", engine_.naming().vcpus.vcpu(stall.thread, true),
+                     duration_text(stall.length(), false), stall.open ? ", lasts" : ""),
+         Look::kWarning});
+  }
+  std::uint64_t exits = 0;
+  for (const Cell& cell : frame->cells) exits += cell.total.count();
+  const bool counted = !engine_.pipeline().exits().lacks_entries();
+  line.push_back(
+      {fmt::format("{} exits/s  {} events/s", counted ? per_second(exits, frame->length()) : "-",
+                   per_second(frame->events, frame->length()))});
+  return line;
+}
+
+Line View::path_line() const {
+  std::string path;
+  for (const Place& place : path_) path += (path.empty() ? "" : " > ") + place.title;
+  Line line{{path, Look::kTitle}};
+  constexpr std::string_view kLevels[] = {"vm", "vcpu", "reason", "device", "slow exits"};
+  constexpr std::string_view kPanels[] = {"", "culprits of waits", "requests", "slow exits"};
+  std::string what;
+  if (panel_ != Panel::kRows) {
+    what = kPanels[static_cast<std::size_t>(panel_)];
+  } else if (here().level == Level::kBy) {
+    what = "by " + options_.by_text;
+  } else {
+    const auto level = static_cast<std::size_t>(here().level);
+    what = (here().level == Level::kSlow ? "" : "by ") + std::string(kLevels[level]);
+  }
+  const std::string_view sort = kSortNames[static_cast<std::size_t>(sort_)];
+  line.push_back({fmt::format("  {}, sorted by {}", what, sort), Look::kDim});
+  if (typing_ || !filter_.empty()) {
+    line.push_back({"  /" + filter_ + (typing_ ? "_" : ""), Look::kWarning});
+  }
+  return line;
+}
+
+// A bar of letters: g k u p b h as their states; what is not known is a dot.
+void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
+                      std::vector<Line>& lines) const {
+  const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
+  const States states = engine_.pipeline().exits().known_states();
+  const bool narrow = width < kNarrow;
+  const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 56;
+  const std::uint64_t length = std::max<std::uint64_t>(frame.length(), 1);
+  for (std::size_t i = 0; i < rows.size() && i < most; ++i) {
+    if (i + 1 == most && rows.size() > most) {
+      lines.push_back({{fmt::format("and {} more vCPUs", rows.size() - i), Look::kDim}});
+      break;
+    }
+    const VcpuTotals& totals = rows[i].totals;
+    const ThreadId thread{rows[i].tid};
+    Line line{{to_width(engine_.naming().vcpus.vcpu(thread, true), narrow ? 10 : 16) + " "}};
+    std::array<std::uint64_t, 1 + kParts> ns{totals.guest_ns};
+    std::copy(totals.parts.begin(), totals.parts.end(), ns.begin() + 1);
+    const auto share = [&](std::size_t part) {
+      const State state = part == 0 ? State::kGuest : static_cast<State>(part - 1);
+      if (!told(states, state, ns[part])) return std::string("  -");
+      return fmt::format("{:>3.0f}",
+                         100.0 * static_cast<double>(ns[part]) / static_cast<double>(length));
+    };
+    std::uint64_t sum = 0;
+    std::size_t drawn = 0;
+    std::string numbers;
+    for (std::size_t part = 0; part < ns.size(); ++part) {
+      sum += ns[part];
+      const std::size_t to =
+          std::min<std::size_t>(bar, static_cast<std::size_t>((sum * bar + length / 2) / length));
+      line.push_back({std::string(to - drawn, kPartTitles[part][0]), kPartLooks[part]});
+      drawn = to;
+      numbers += fmt::format(" {} {}", kPartTitles[part][0], share(part));
+    }
+    line.push_back({std::string(bar - drawn, '.'), Look::kDim});
+    line.push_back({narrow ? fmt::format(" {}% g", share(0)) : numbers + " %"});
+    lines.push_back(std::move(line));
+  }
+}
+
+View::Table View::rows_table(const Frame& frame) const {
+  Table table;
+  const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
+  const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
+  const States states = engine_.pipeline().exits().known_states();
+  const bool durations = engine_.model().durations();
+  const auto time = [durations](std::optional<std::uint64_t> ns) {
+    return durations ? short_time(ns) : "-";
+  };
+  table.titles = {{""},        {"exits/s"}, {"share"},  {"kern", 1}, {"user", 2}, {"pree", 4},
+                  {"bloc", 5}, {"halt", 6}, {"p50", 7}, {"p99"},     {"max", 3}};
+  for (const LiveRow& row : rows()) {
+    const std::uint64_t total = row.total.total();
+    std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
+                                   row.halts   ? "halt"
+                                   : durations ? percent(total, wall)
+                                               : "-"};
+    for (std::size_t part = 0; part < kParts; ++part) {
+      cells.push_back(total == 0 || !told(states, part, row.parts, row.halts)
+                          ? "-"
+                          : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
+                                                       static_cast<double>(total)));
+    }
+    cells.push_back(time(row.total.percentile(500)));
+    cells.push_back(time(row.total.percentile(990)));
+    cells.push_back(time(row.total.max()));
+    table.rows.push_back(std::move(cells));
+  }
+  const auto known = engine_.check_names();
+  table.empty = !known ? known.error().message
+                : engine_.pipeline().exits().lacks_entries()
+                    ? no_entries(engine_.timeline()).message
+                    : "no exits ended in this interval";
+  return table;
+}
+
+View::Table View::slow_table(const Frame& frame) const {
+  Table table;
+  table.titles = {{""},           {"total"},     {"kernel", 2}, {"user", 1}, {"preempted", 3},
+                  {"blocked", 4}, {"halted", 5}, {"at"}};
+  static const std::vector<Dimension> kWhat = {Dimension::kReason};
+  static const std::vector<Dimension> kWho = {Dimension::kDevice};
+  const Naming& names = engine_.naming();
+  for (const SlowExit& exit : slow_of(frame, here().scope, engine_)) {
+    GroupKey reason, device;
+    reason.words[0] = exit.key.words[kReasonWord];
+    device.words[0] = exit.key.words[kDeviceWord];
+    std::string what =
+        engine_.naming().vcpus.vcpu(exit.thread, true) + " " + ExitKeys(kWhat).text(reason, names);
+    if (exit.detail.kind != DetailKind::kNone) what += ", " + detail_text(exit.detail);
+    if (device.words[0] != kNoName) what += ", " + ExitKeys(kWho).text(device, names);
+    if (!fits_filter(what)) continue;
+    std::vector<std::string> cells{what, short_time(exit.total)};
+    for (std::size_t part = 0; part < kParts; ++part) {
+      cells.push_back(short_time(exit.parts[part]));
+    }
+    cells.push_back(fmt::format("{:.6f}", static_cast<double>(exit.start.ns()) / 1e9));
+    table.rows.push_back(std::move(cells));
+  }
+  table.empty = "no slow exits in this interval";
+  return table;
+}
+
+View::Table View::waits_table(const Frame& frame) const {
+  Table table;
+  table.titles = {{""}, {"part"}, {"share"}, {"times", 1}, {"longest"}};
+  const auto add = [&](const WaitRows& waits, const char* part) {
+    for (const WaitRow& row : waits.rows) {
+      if (!fits_filter(row.culprit)) continue;
+      table.rows.push_back({row.culprit, part, percent(row.ns, waits.total_ns), grouped(row.count),
+                            short_time(row.max_ns)});
+    }
+  };
+  add(frame.waits.preempted, "preempted");
+  add(frame.waits.blocked, "blocked");
+  table.empty = engine_.input().capabilities.sched_switch
+                    ? "no vCPU waited inside an exit in this interval"
+                    : "nothing tells who kept vCPUs waiting: no scheduler events are recorded";
+  return table;
+}
+
+View::Table View::requests_table(const Frame& frame) const {
+  Table table;
+  table.titles = {{""}, {"per s"}, {"mean", 2}, {"p50", 3}, {"p99"}, {"max", 1}};
+  for (const RequestTotals& row : frame.requests) {
+    if (!fits_filter(row.key)) continue;
+    table.rows.push_back({row.key, per_second(row.total.count(), frame.length()),
+                          short_time(row.total.mean()), short_time(row.total.percentile(500)),
+                          short_time(row.total.percentile(990)), short_time(row.total.max())});
+  }
+  table.empty =
+      "no requests ended: they need QEMU's events (virtio_blk_*) in the recording (docs/qemu.md)";
+  return table;
+}
+
+void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
+                      std::vector<Line>& lines) const {
+  if (most == 0) return;
+  const bool slow = panel_ == Panel::kSlow || here().level == Level::kSlow;
+  const Table table = slow                         ? slow_table(frame)
+                      : panel_ == Panel::kWaits    ? waits_table(frame)
+                      : panel_ == Panel::kRequests ? requests_table(frame)
+                                                   : rows_table(frame);
+  std::vector<std::size_t> widths;
+  std::vector<std::string> titles;
+  for (const Table::Title& title : table.titles) {
+    titles.push_back(title.text);
+    widths.push_back(text_width(title.text));
+  }
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], text_width(row[i]));
+  // A figure without its unit is another one.
+  widths[0] = std::min({width, widths[0], kLeastName});
+  std::vector<std::size_t> columns = columns_with_room(
+      widths, [&table](std::size_t column) { return table.titles[column].drop_order; }, width);
+  columns.erase(columns.begin());  // the name
+  std::size_t numbers = 0;
+  for (const std::size_t column : columns) numbers += kColumnGap + widths[column];
+  widths[0] = width > numbers + 8 ? width - numbers : 8;
+  const auto line_of = [&](const std::vector<std::string>& cells) {
+    std::string text = to_width(cells[0], widths[0]);
+    for (const std::size_t column : columns)
+      text += "  " + to_width(cells[column], widths[column], true);
+    return to_width(text, width);
+  };
+  lines.push_back({{line_of(titles), Look::kDim}});
+  if (table.rows.empty()) {
+    if (most > 1) lines.push_back({{to_width(table.empty, width), Look::kDim}});
+    return;
+  }
+  const std::size_t room = most - 1, selected = std::min(selected_, table.rows.size() - 1);
+  const std::size_t first = selected >= room && room > 0 ? selected + 1 - room : 0;
+  for (std::size_t i = first; i < table.rows.size() && i < first + room; ++i) {
+    lines.push_back({{line_of(table.rows[i]), i == selected ? Look::kSelected : Look::kPlain}});
+  }
+}
+
+Line View::footer() const {
+  for (const std::string& text : {answer_, message_})
+    if (!text.empty()) return {{text, Look::kWarning}};
+  return {{"q quit  ? help  Enter open  Bksp back  Tab panel  s sort  b by  / filter", Look::kDim}};
+}
+
+std::vector<Line> View::draw(std::size_t width, std::size_t height) const {
+  static const std::vector<std::string> kHelp = {
+      "Up Down     choose a row             Enter  open it: VM, vCPU, reason, device,",
+      "                                            then its slowest exits",
+      "Backspace   back                     Tab    rows, culprits of waits, requests,",
+      "                                            slow exits",
+      "s           sort by total, count, mean, max, p99, key",
+      "b           the same exits by vm, vcpu, reason, device",
+      "/           show rows with a text (Esc: all)",
+      "Space       pause, and go on live    Left Right < >  step through the last minutes",
+      "w           save the last seconds as a session",
+      "q           quit",
+      "",
+      "Bars: g guest, k kernel, u user (QEMU), p preempted, b blocked, . not known"};
+  std::vector<Line> lines;
+  if (height == 0) return lines;
+  const Frame* const frame = shown();
+  lines.push_back(header(frame));
+  if (help_) {
+    for (const std::string& text : kHelp) lines.push_back({{text}});
+  } else if (frame != nullptr) {
+    const std::size_t vcpus = std::max<std::size_t>(height / 3, 1);
+    draw_vcpus(*frame, width, height > 6 ? vcpus : 0, lines);
+    lines.push_back(path_line());
+    const std::size_t used = lines.size() + 1;  // the footer
+    draw_panel(*frame, width, height > used ? height - used : 0, lines);
+  }
+  while (lines.size() + 1 < height) lines.push_back({});
+  lines.resize(height - 1);
+  lines.push_back(footer());
+  return lines;
 }
 
 }  // namespace trapline::live

@@ -102,6 +102,7 @@ class View {
   std::vector<Place> path_;
   std::size_t selected_ = 0;
   std::string filter_, message_;
+  std::string answer_;  // to the last key: until the next one it is shown in a message's place
 };
 
 }  // namespace trapline::live

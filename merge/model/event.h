@@ -3,10 +3,9 @@
 // An Event is a value; `raw` and the views in a payload point into the source's buffer and stay
 // valid until the source's next() is called again. Fields an architecture or a kernel version does
 // not have carry the value named here.
-//
-// More than 150 lines: every payload in one place.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,13 +14,70 @@
 #include <variant>
 
 #include "merge/model/host_event.h"
-#include "merge/model/irq.h"
-#include "merge/model/machine.h"
-#include "merge/model/nested.h"
-#include "merge/model/riscv.h"
 #include "merge/model/timestamp.h"
 
 namespace trapline {
+
+// Which machine an event happened on, and what a source witnesses of it.
+
+// The host whose KVM runs the guests, or one of its guests, numbered from 1.
+enum class MachineId : std::uint16_t { kHost = 0 };
+[[nodiscard]] constexpr MachineId guest_machine(std::uint16_t number) { return MachineId{number}; }
+[[nodiscard]] constexpr bool is_guest(MachineId machine) { return machine != MachineId::kHost; }
+
+// What a source records. Only the loss of a host kernel's events can hide a part of an exit.
+enum class Role : std::uint8_t {
+  kHostKernel,   // trace.dat of the host: kvm events, scheduling, markers
+  kHostProgram,  // a log or a simpletrace file of QEMU
+  kGuest,        // functions or kernel events of a guest
+};
+
+// One step of an interrupt's way to a guest, as the kernel tells it.
+enum class IrqStep : std::uint8_t {
+  kLine,
+  kMsi,
+  kRoute,
+  kAccept,
+  kInject,
+  kEoi,
+  kPending,
+  kPic,    // the PIC latches the line; masked: level is false
+  kPicEnd  // the guest ended the PIC's interrupt
+};
+struct KvmIrq {
+  IrqStep step;
+  bool level;            // kLine, kPending: raised or lowered; kInject: false: tried once more
+  std::uint32_t pin;     // kLine: gsi; kPending: interrupt number; kPic*: chip * 8 + pin
+  std::uint32_t vector;  // where the step knows it, else kNoVector
+  std::int32_t vcpu;     // kAccept, kEoi, posted kInject: APIC id; kPending: vCPU
+};
+inline constexpr std::uint32_t kNoVector = 0xffffffff;
+
+// A guest that runs a guest of its own: kvm_nested_*.
+
+// A step of a guest that runs a guest of its own (kvm_nested_*).
+enum class NestedStep : std::uint8_t {
+  kEnter,   // the guest's own guest is entered
+  kExit,    // the exit is one of the guest's own guest
+  kPassOn,  // and is passed on to the guest's KVM
+};
+struct KvmNested {
+  NestedStep step;
+};
+
+// Whose exit it is, where a guest runs a guest of its own.
+enum class NestedLevel : std::uint8_t {
+  kGuest,           // the guest's
+  kGuestEnters,     // the guest's, which enters the nested guest: VMRUN, VMLAUNCH, VMRESUME
+  kNested,          // the nested guest's: the host alone served it
+  kNestedPassedOn,  // the nested guest's, passed on to the guest's KVM
+};
+
+// RISC-V: causes of a trap (scause) that say more than their name.
+
+inline constexpr std::uint32_t kRiscvInterrupt = 1u << 31, kRiscvWfi = 1;
+inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,
+                               kRiscvVirtualInstruction = 22, kRiscvStoreFault = 23;
 
 // A thread of the host. 0 is every CPU's idle thread.
 enum class ThreadId : std::int32_t {};
@@ -174,5 +230,77 @@ struct Event {
   Payload payload;
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };
+
+// Why a guest was left, and what the reason alone tells.
+
+// What the VMM is asked for: KVM_EXIT_* of linux/kvm.h.
+inline constexpr std::uint32_t kUserspaceIo = 2, kUserspaceMmio = 6;
+
+// Why the guest was left: the numbers of KvmExit, or of KvmUserspaceExit in the fallback.
+struct ExitReason {
+  static constexpr std::uint32_t kIsaUserspace = 0xffff;
+  std::uint32_t reason = 0;
+  std::uint32_t isa = 0;
+  std::uint32_t exception_class = 0;
+  friend auto operator<=>(const ExitReason&, const ExitReason&) = default;
+};
+// In one word, for its numbers are small. The source that names it is in the last byte.
+[[nodiscard]] constexpr std::uint64_t packed(const ExitReason& reason, std::uint16_t source) {
+  return std::uint64_t{reason.reason} << 32 | (std::uint64_t{reason.isa} & 0xffff) << 16 |
+         (reason.exception_class & 0xff) << 8 | (source & 0xff);
+}
+// HLT, idle-hlt, WFx, WFI: as far as the reason alone tells, the guest waits for an interrupt.
+[[nodiscard]] constexpr bool is_halt(const ExitReason& exit) {
+  constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kSvmIdleHlt = 0xa6;
+  constexpr std::uint32_t kArm64Trap = 2, kWfx = 1, kUserHlt = 5;
+  switch (exit.isa) {
+    case kIsaVmx:
+      return (exit.reason & 0xffff) == kVmxHlt;
+    case kIsaSvm:
+      return exit.reason == kSvmHlt || exit.reason == kSvmIdleHlt;
+    case kIsaArm64:
+      return exit.reason == kArm64Trap && exit.exception_class == kWfx;
+    case kIsaRiscv:
+      return exit.reason == kRiscvVirtualInstruction && exit.exception_class == kRiscvWfi;
+    case ExitReason::kIsaUserspace:
+      return exit.reason == kUserHlt;
+    default:
+      return false;
+  }
+}
+
+// VMX's log of the pages that the guest wrote to is full.
+[[nodiscard]] constexpr bool is_dirty_log(const ExitReason& exit) {
+  constexpr std::uint32_t kVmxPmlFull = 62;
+  return exit.isa == kIsaVmx && (exit.reason & 0xffff) == kVmxPmlFull;
+}
+
+// The host was interrupted: the instruction at rip was not carried out.
+[[nodiscard]] constexpr bool is_interrupt(const ExitReason& exit) {
+  constexpr std::uint32_t kVmxExternalInterrupt = 1, kVmxPreemptionTimer = 52;
+  constexpr std::uint32_t kSvmIntr = 0x60, kSvmNmi = 0x61, kArm64Irq = 0;
+  switch (exit.isa) {
+    case kIsaVmx:
+      return (exit.reason & 0xffff) == kVmxExternalInterrupt ||
+             (exit.reason & 0xffff) == kVmxPreemptionTimer;
+    case kIsaSvm:
+      return exit.reason == kSvmIntr || exit.reason == kSvmNmi;
+    case kIsaArm64:
+      return exit.reason == kArm64Irq;
+    case kIsaRiscv:
+      return (exit.reason & kRiscvInterrupt) != 0;
+    default:
+      return false;
+  }
+}
+
+[[nodiscard]] constexpr bool is_x86(const ExitReason& exit) {
+  return exit.isa == kIsaVmx || exit.isa == kIsaSvm;
+}
+
+// The architectures whose confidential guests hide their registers: rip is 0 then, and this stands
+// in the place of the function's name.
+inline constexpr std::string_view kHiddenFunction = "hidden (confidential guest)";
+[[nodiscard]] constexpr bool may_hide_rip(const ExitReason& exit) { return is_x86(exit); }
 
 }  // namespace trapline

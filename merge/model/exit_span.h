@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "merge/model/event.h"
-#include "merge/model/exit_reason.h"
 #include "merge/model/names.h"
 
 namespace trapline {

@@ -6,6 +6,50 @@
 
 namespace trapline {
 
+CpuQuotas::CpuQuotas(std::vector<CpuQuota> quotas) : quotas_(std::move(quotas)) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < quotas_.size(); ++i) {
+    left_.push_back(quotas_[i].throttled == 0 ? 0 : quotas_[i].throttled_ns);
+    places.emplace(quotas_[i].cgroup, i);
+  }
+  for (const CpuQuota& quota : quotas_) {
+    std::vector<std::size_t> chain;  // from the thread's own cgroup up
+    std::string_view path = quota.cgroup;
+    for (std::size_t level = 0; level < kMostLevels && !path.empty(); ++level) {
+      if (const auto found = places.find(path); found != places.end() && left_[found->second] != 0)
+        chain.push_back(found->second);
+      path = path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/'));
+    }
+    if (chain.empty()) continue;
+    for (const std::int32_t tid : quota.threads) {
+      auto& of = of_[ThreadId{tid}];
+      if (of.empty()) of = chain;  // of a thread that was moved, the first
+    }
+  }
+}
+
+bool CpuQuotas::take(ThreadId thread, std::uint64_t ns) {
+  const auto found = of_.find(thread);
+  if (found == of_.end()) return false;
+  std::uint64_t all = 0;
+  for (const std::size_t quota : found->second) all += std::min(left_[quota], ns);
+  if (all < ns) return false;
+  for (const std::size_t quota : found->second) {
+    const std::uint64_t taken = std::min(left_[quota], ns);
+    left_[quota] -= taken;
+    ns -= taken;
+  }
+  return true;
+}
+
+std::vector<const CpuQuota*> CpuQuotas::of(ThreadId thread) const {
+  std::vector<const CpuQuota*> quotas;
+  const auto found = of_.find(thread);
+  if (found == of_.end()) return quotas;
+  for (const std::size_t quota : found->second) quotas.push_back(&quotas_[quota]);
+  return quotas;
+}
+
 std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes& processes) {
   std::vector<Vm> vms(threads.size());
   std::vector<std::size_t> order(threads.size());

@@ -14,7 +14,9 @@ if (!modules || !output) throw new Error("usage: build.mjs MODULES OUT.cc");
 const here = dirname(fileURLToPath(import.meta.url));
 const esbuild = createRequire(join(modules, "package.json"))("esbuild");
 
-const build = (entry) =>
+// The page is a copy of uPlot, so its script carries uPlot's licence.
+const licence = readFileSync(join(modules, "node_modules/uplot/LICENSE"), "utf8");
+const build = (entry, banner = {}) =>
   esbuild.buildSync({
     entryPoints: [join(here, entry)],
     bundle: true,
@@ -23,11 +25,13 @@ const build = (entry) =>
     format: "iife",
     target: ["es2022"],
     legalComments: "inline",
+    banner,
+    nodePaths: [join(modules, "node_modules")],
     write: false,
     absWorkingDir: here,
   }).outputFiles[0].text.trim();
 
-const script = build("src/main.ts").replace(/<\/script/gi, "<\\/script");
+const script = build("src/main.ts", { js: `/*! uPlot:\n${licence}*/` }).replace(/<\/script/gi, "<\\/script");
 const style = build("page.css");
 const hash = (text) => `sha256-${createHash("sha256").update(text, "utf8").digest("base64")}`;
 let page = readFileSync(join(here, "page.html"), "utf8");

@@ -5,10 +5,142 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/vmm/vmms.h"
-#include "merge/model/softirqs.h"
 
 namespace trapline {
+namespace {
+
+// As an assembler writes a system register that it has no name for.
+std::string system_register(std::uint64_t packed) {
+  return fmt::format("S{}_{}_C{}_C{}_{}", (packed >> 14) & 3, (packed >> 11) & 7,
+                     (packed >> 7) & 15, (packed >> 3) & 15, packed & 7);
+}
+
+std::string_view access_text(Access access) {
+  switch (access) {
+    case Access::kRead:
+      return " read";
+    case Access::kWrite:
+      return " write";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string reason_text(const Source& source, const ExitReason& reason) {
+  if (reason.isa == ExitReason::kIsaUserspace) return source.userspace_reason(reason.reason);
+  return source.exit_reason(reason.isa, reason.reason, reason.exception_class);
+}
+
+std::string detail_text(const KvmDetail& detail) {
+  const std::string_view access = access_text(detail.access);
+  switch (detail.kind) {
+    case DetailKind::kPort:
+      return fmt::format("port {:#x}{}", detail.value, access);
+    case DetailKind::kMmio:
+      return fmt::format("mmio {:#x}{}", detail.value, access);
+    case DetailKind::kMsr:
+      return fmt::format("msr {:#x}{}", detail.value, access);
+    case DetailKind::kSysReg:
+      return "sysreg " + system_register(detail.value) + std::string(access);
+    case DetailKind::kControlRegister:
+      return fmt::format("cr{}{}", detail.value, access);
+    case DetailKind::kCpuid:
+      return fmt::format("cpuid {:#x}", detail.value);
+    case DetailKind::kHypercall:
+      return fmt::format("hypercall {:#x}", detail.value);
+    case DetailKind::kPageFault:
+      return fmt::format("page-fault {:#x}", detail.value);
+    default:
+      return "-";
+  }
+}
+
+std::string_view nested_text(NestedLevel level) {
+  switch (level) {
+    case NestedLevel::kGuest:
+      return "guest";
+    case NestedLevel::kGuestEnters:
+      return "guest enters nested guest";
+    case NestedLevel::kNested:
+      return "nested guest";
+    case NestedLevel::kNestedPassedOn:
+      return "nested guest, passed on";
+  }
+  return "-";
+}
+
+std::string name_or_dash(const Names& names, NameId name) {
+  return name == kNoName ? "-" : printable(names[name]);
+}
+
+std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
+                                     const Timeline& timeline) {
+  return vcpu_threads(vcpus, [&timeline](std::size_t source, ThreadId thread) {
+    return timeline.source(source).comm(thread);
+  });
+}
+
+std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus, const CommOf& comm) {
+  std::vector<VcpuThread> threads;
+  for (const auto& [thread, totals] : vcpus) {
+    const std::int32_t vcpu =
+        totals.vcpu != kNoVcpu ? totals.vcpu : vcpu_of_name(comm(totals.source, thread));
+    threads.push_back({thread, vcpu});
+  }
+  return threads;
+}
+
+VcpuNames::VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms) {
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    several_vms_ |= vms[i].id() != vms[0].id();
+    entries_[threads[i].thread] = {threads[i].vcpu, vms[i]};
+  }
+}
+
+std::string VcpuNames::vm(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? "?" : found->second.vm.text();
+}
+
+std::string VcpuNames::vm_id(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? "?" : found->second.vm.id();
+}
+
+std::string VcpuNames::vm_name(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? "" : found->second.vm.given;
+}
+
+std::int32_t VcpuNames::number(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? kNoVcpu : found->second.vcpu;
+}
+
+std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
+  const std::int32_t vcpu = number(thread);
+  const std::string number = vcpu == kNoVcpu
+                                 ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
+                                 : fmt::format("vCPU {}", vcpu);
+  return with_vm && several_vms_ ? fmt::format("VM {} {}", vm(thread), number) : number;
+}
+
+bool VcpuNames::fits(ThreadId thread, const VcpuFilter& filter) const {
+  if (filter.empty()) return true;
+  const auto found = entries_.find(thread);
+  return found != entries_.end() && filter.holds(found->second.vm, found->second.vcpu);
+}
+
+const Vm* VcpuNames::vm_of(const std::string& id) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const auto& entry) { return entry.second.vm.id() == id; });
+  return found == entries_.end() ? nullptr : &found->second.vm;
+}
+
 namespace {
 
 // Names::kMost fits in 16 bits.

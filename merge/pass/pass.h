@@ -14,14 +14,29 @@
 #include <string>
 #include <vector>
 
-#include "merge/pass/feed.h"
+#include "backend_ftrace/base/result.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/pass/exit_matcher.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
 #include "merge/pass/selection.h"
-#include "merge/pass/window.h"
 #include "merge/session/input.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
+
+// Refuses a relation of clocks that the recordings contradict.
+
+// After the pass. An error names the log, how many of its events lie where they cannot, and the
+// first of them with the run of the guest that it lies in.
+[[nodiscard]] Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline);
+
+// The pipeline of an opened input: the pass of a command makes one, and `trapline top`, whose
+// sources may never end, one for each change of what it asks for.
+
+// It hands out the exits of `matcher`, which it borrows, or all where there is none.
+[[nodiscard]] std::unique_ptr<Pipeline> make_pipeline(PipelineOptions options, ExitMatcher* matcher,
+                                                      std::vector<SpanSink*> sinks);
 
 struct PassOptions {
   InputOptions input;

@@ -4,10 +4,115 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
+#include <utility>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
+namespace {
+
+using Interval = std::pair<Timestamp, Timestamp>;
+
+enum class Whose : std::uint8_t {
+  kAll,    // nothing where one source does not know its interval in the timeline's time
+  kKnown,  // of the sources that know it
+};
+
+// perf's header has the times of samples alone: a fork that comes before is an event as well.
+bool has_samples_times(const Source& source) { return source.info().kind == "perf.data"; }
+
+std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
+  std::optional<Interval> all;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Source& source = timeline.source(i);
+    const auto one = source.range();
+    if (!one || !source.info().aligned.is_same_clock() ||
+        (whose == Whose::kAll && has_samples_times(source))) {
+      if (whose == Whose::kAll) return std::nullopt;
+      continue;
+    }
+    if (!all) all = one;
+    all = Interval{std::min(all->first, one->first), std::max(all->second, one->second)};
+  }
+  return all;
+}
+
+std::string text_of(const TimeSpec& time) {
+  return fmt::format("{}{}", time.relative ? "+" : "", seconds_text(time.ns));
+}
+
+std::string sentence(const std::optional<Interval>& interval,
+                     std::string_view what = "the recording goes") {
+  if (!interval) return "";
+  const auto [first, last] = *interval;
+  return fmt::format("; {} from {} to {} (+{})", what, seconds_text(first.ns()),
+                     seconds_text(last.ns()), seconds_text(last.ns() - first.ns()));
+}
+
+std::string known_sentence(const Timeline& timeline) {
+  bool samples = false;
+  for (std::size_t i = 0; i < timeline.size(); ++i)
+    samples = samples || has_samples_times(timeline.source(i));
+  return sentence(interval_of(timeline, Whose::kKnown),
+                  samples ? "the samples go" : "the recording goes");
+}
+
+}  // namespace
+
+Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text) {
+  const bool relative = !text.empty() && text.front() == '+';
+  const auto ns = parse_duration(option, relative ? text.substr(1) : text, BareNumber::kSeconds);
+  if (!ns) {
+    return fail(
+        ErrorKind::kUsage,
+        "{}: '{}' is not a time; use seconds of the recording's clock (12.5), or a time from "
+        "its start (+500ms)",
+        option, text);
+  }
+  return TimeSpec{*ns, relative};
+}
+
+Result<NamedTime> parse_named_time(std::string_view option, std::string_view text) {
+  if (text.empty()) return NamedTime{option, {}};
+  const auto time = parse_time_spec(option, text);
+  if (!time) return tl::unexpected(time.error());
+  return NamedTime{option, *time};
+}
+
+Result<void> check_window(const Timeline& timeline, const NamedTime& from, const NamedTime& to) {
+  if (!from.time && !to.time) return {};
+  const std::optional<Interval> interval = interval_of(timeline, Whose::kAll);
+  const bool comparable =
+      interval || (from.time && to.time && from.time->relative == to.time->relative);
+  if (!comparable) return {};
+  const Timestamp first = interval ? interval->first : Timestamp();
+  const auto fault = [&](const NamedTime& time, std::string_view what) {
+    return fail(ErrorKind::kUsage, "{}: {} {}{}", time.option, text_of(*time.time), what,
+                sentence(interval));
+  };
+  if (from.time && to.time && from.time->resolve(first) > to.time->resolve(first)) {
+    return fault(from, fmt::format("is after {} {}", to.option, text_of(*to.time)));
+  }
+  if (!interval) return {};
+  if (from.time && from.time->resolve(first) > interval->second) {
+    return fault(from, "is after the recording's end");
+  }
+  if (to.time && to.time->resolve(first) < first) {
+    return fault(to, "is before the recording's start");
+  }
+  return {};
+}
+
+Error empty_window(const Timeline& timeline) {
+  return {"--from/--to: no event lies in that part" + known_sentence(timeline), ErrorKind::kUsage};
+}
+
+std::string nothing_in_window(const Timeline& timeline) {
+  return "nothing lies in that part of the recording" + known_sentence(timeline);
+}
+
 namespace {
 
 constexpr std::size_t kMostListed = 20;

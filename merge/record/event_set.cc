@@ -8,8 +8,7 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/analyze/memory_unmaps.h"
-#include "merge/analyze/page_servers.h"
+#include "merge/analyze/memory_waits.h"
 
 namespace trapline::record {
 namespace {

@@ -1,5 +1,145 @@
 #include "merge/record/flight_recorder.h"
 
+#include "backend_ftrace/base/text_file.h"
+#include "merge/record/page_streams.h"
+#include "merge/record/setup.h"
+#include "merge/session/finish.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr unsigned kPagesPerRound = 64;      // of a CPU
+constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB of pages of 4 KiB: more than any buffer has
+constexpr std::size_t kFinderBytes = 4u << 20;  // pages that wait for those of other CPUs
+
+}  // namespace
+
+Result<FlightPages> FlightPages::open(const Instance& instance, const FlightRingOptions& options) {
+  FlightPages pages(options);
+  for (unsigned cpu = 0; cpu < options.cpus; ++cpu) {
+    auto stream = PageStream::open(instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
+                                   nullptr, cpu, options.page_size);
+    if (!stream) return tl::unexpected(std::move(stream).error());
+    pages.streams_.push_back(std::move(*stream));
+  }
+  return pages;
+}
+
+void FlightPages::look_for(TriggerMatcher trigger) {
+  const SnapshotOptions options{0, kFinderBytes, page_size_,
+                                static_cast<unsigned>(streams_.size())};
+  finder_ = std::make_unique<Snapshot>(
+      options, std::move(trigger), is_alive,
+      [](unsigned, std::span<const std::byte>) { return Result<void>{}; });
+}
+
+// A few pages of every CPU.
+Result<bool> FlightPages::round() {
+  alignas(8) std::byte buffer[kLargestPage];
+  const std::span<std::byte> page(buffer, page_size_);
+  const unsigned most = finder_ ? finder_->pages_per_round() : kPagesPerRound;
+  bool all = true;
+  if (finder_) finder_->begin_round();
+  for (unsigned cpu = 0; cpu < streams_.size(); ++cpu) {
+    bool more = true;
+    for (unsigned pages = 0; pages < most; ++pages) {
+      const auto got = streams_[cpu].read_page(page);
+      if (!got) return tl::unexpected(got.error());
+      more = *got;
+      if (!more) break;
+      if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(added.error());
+      if (!finder_) continue;
+      if (auto added = finder_->add(cpu, page); !added) return tl::unexpected(added.error());
+    }
+    if (!more && finder_) finder_->drained(cpu);
+    all &= !more;
+  }
+  if (finder_) {
+    if (auto ended = finder_->end_round(); !ended) return tl::unexpected(ended.error());
+  }
+  return all;
+}
+
+Result<bool> FlightPages::read() {
+  for (unsigned rounds = 0; rounds < kRoundsAtOnce; ++rounds) {
+    auto all = round();
+    if (!all || *all) return all;
+  }
+  return false;
+}
+
+// Once every CPU was found empty, all that was made before this call has been read. What is newest
+// then is complete when every CPU was found empty again: later events of another may be older.
+Result<std::uint64_t> FlightPages::read_all() {
+  std::uint64_t complete = 0;
+  bool drained = false;
+  for (unsigned rounds = 0; rounds < kRoundsForAll; ++rounds) {
+    const std::uint64_t before = ring_.newest();
+    const auto all = round();
+    if (!all) return tl::unexpected(all.error());
+    complete = before;
+    if (*all && drained) break;
+    drained |= *all;
+  }
+  return complete;
+}
+
+void FlightPages::close() {
+  for (PageStream& stream : streams_) stream.close();
+}
+
+namespace {
+
+// What trace-cmd prints of a CPU's buffer: of the part that is kept.
+std::string stats_of(unsigned cpu, const FlightPart& part) {
+  return fmt::format(
+      "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"
+      "read events: {}\n",
+      cpu, part.lost, part.events);
+}
+
+Result<void> write_parts(const Folder& folder, const FlightContent& content, const FlightCut& cut,
+                         Session& session) {
+  if (auto wrote = write_session(folder, session); !wrote) return wrote;
+  auto files = make_page_files(content.instance, folder, content.options, session.enabled_events);
+  if (!files) return tl::unexpected(std::move(files).error());
+  if (auto wrote = folder.replace("raw/cmdlines", content.cmdlines, 0600, Durable::kYes); !wrote)
+    return wrote;
+  std::vector<std::string> stats;
+  for (unsigned cpu = 0; cpu < content.cpus; ++cpu) {
+    const auto part = content.ring.write(
+        cpu, cut.from, cut.to,
+        [&](std::span<const std::byte> page) { return files->write(cpu, page); });
+    if (!part) return tl::unexpected(part.error());
+    stats.push_back(stats_of(cpu, *part));
+    session.losses.push_back({cpu, part->lost, 0, 0, 0});
+    if (part->lost_unknown) {
+      session.warnings.push_back(fmt::format("CPU {}: events lost (count unknown)", cpu));
+    }
+  }
+  files->close();
+  if (auto finished = finish_locked(folder, stats); !finished) return finished;
+  session.closed = true;
+  return write_session(folder, session);
+}
+
+}  // namespace
+
+Result<void> write_flight_session(const Folder& store, const std::string& name,
+                                  const FlightContent& content, const FlightCut& cut,
+                                  Session& session) {
+  auto made = make_session(store, name);
+  if (!made) return tl::unexpected(made.error());
+  auto wrote = write_parts(made->folder, content, cut, session);
+  if (!wrote) {
+    (void)remove_session_folder(std::move(made->folder));
+    return wrote;
+  }
+  return made->earlier.make_way(made->folder);
+}
+
+}  // namespace trapline::record
+
 extern "C" {  // glibc 2.36's header has none
 #include <sys/pidfd.h>
 }
@@ -16,10 +156,7 @@ extern "C" {  // glibc 2.36's header has none
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/size.h"
-#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
-#include "merge/record/flight_session.h"
-#include "merge/record/setup.h"
 #include "merge/record/summary.h"
 
 namespace trapline::record {

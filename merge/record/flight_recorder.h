@@ -16,16 +16,74 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "merge/record/flight_control.h"
-#include "merge/record/flight_pages.h"
+#include "merge/record/flight_ring.h"
 #include "merge/record/flight_store.h"
+#include "merge/record/instance.h"
+#include "merge/record/page_streams.h"
 #include "merge/record/session.h"
+#include "merge/record/snapshot/snapshot.h"
 #include "merge/record/vm_names.h"
 
 namespace trapline::record {
+
+// The pages of all CPUs, from the instance's buffers into the ring; and the exits in them that
+// --snapshot-on waits for.
+class FlightPages {
+ public:
+  [[nodiscard]] static Result<FlightPages> open(const Instance& instance,
+                                                const FlightRingOptions& options);
+
+  // Before the first page. The hits are found by what --snapshot-on alone finds them with: a
+  // Snapshot that keeps nothing.
+  void look_for(TriggerMatcher trigger);
+  // What was found so far; nothing where nothing is looked for.
+  [[nodiscard]] const SnapshotFacts* found() const { return finder_ ? &finder_->facts() : nullptr; }
+
+  [[nodiscard]] std::size_t size() const { return streams_.size(); }
+  [[nodiscard]] int fd(std::size_t cpu) const { return streams_[cpu].fd(); }  // to poll
+  // What is there, the pages still being filled too; whether that was all.
+  [[nodiscard]] Result<bool> read();
+  // All of it, and a time up to which the ring has every event of every CPU.
+  [[nodiscard]] Result<std::uint64_t> read_all();
+
+  [[nodiscard]] const FlightRing& ring() const { return ring_; }
+  void close();  // before the instance is removed
+
+ private:
+  explicit FlightPages(const FlightRingOptions& options)
+      : ring_(options), page_size_(options.page_size) {}
+  [[nodiscard]] Result<bool> round();
+
+  FlightRing ring_;
+  std::size_t page_size_;
+  std::vector<PageStream> streams_;
+  std::unique_ptr<Snapshot> finder_;
+};
+
+// A snapshot of the flight recorder, written as a session of its own.
+struct FlightCut {
+  std::uint64_t from = 0, to = 0;  // stamps, both included
+};
+
+struct FlightContent {
+  const Instance& instance;
+  const RecordOptions& options;  // but for the folder
+  const FlightRing& ring;
+  unsigned cpus = 0;
+  std::string cmdlines;  // "TID NAME" lines
+};
+
+// Writes the folder STORE/NAME, which is not there yet: trace.dat with the events of `cut`, and
+// session.json, closed. `session` gets what the kernel lost. After an Error it is not there.
+[[nodiscard]] Result<void> write_flight_session(const Folder& store, const std::string& name,
+                                                const FlightContent& content, const FlightCut& cut,
+                                                Session& session);
 
 class FlightRecorder {
  public:

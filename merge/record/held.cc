@@ -6,11 +6,11 @@
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/instance.h"
-#include "merge/record/page_stream.h"
+#include "merge/record/page_streams.h"
+#include "merge/record/recording.h"
 #include "merge/record/session.h"
 #include "merge/record/setup.h"
 #include "merge/record/summary.h"
-#include "merge/record/target.h"
 #include "merge/record/vm_names.h"
 #include "merge/session/finish.h"
 

@@ -1,11 +1,208 @@
 #include "merge/record/page_streams.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 
+#include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/uninterrupted.h"
+#include "merge/record/page_files.h"
+#include "merge/record/session.h"
+#include "merge/record/snapshot/page_cut.h"
+
 namespace trapline::record {
+
+OtherReaders::OtherReaders(const std::string& stats)
+    : stats_(::open(stats.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+std::optional<std::uint64_t> OtherReaders::read_events() const {
+  char text[1024];
+  const auto size = uninterrupted([&] { return ::pread(stats_.get(), text, sizeof text, 0); });
+  if (size <= 0) return std::nullopt;
+  return stats_value(std::string(text, static_cast<std::size_t>(size)), "read events");
+}
+
+// Where another process emptied the buffer, the count begins again: what it says then is not
+// compared with what was before.
+void OtherReaders::before() {
+  const auto now = read_events();
+  if (now && after_ && *now > *after_) events_ += *now - *after_;
+}
+
+void OtherReaders::after() { after_ = read_events(); }
+
+namespace {
+
+constexpr std::size_t kPiece = 256u << 10;  // a multiple of every page size
+
+void append_stamps(std::span<const std::byte> page, std::vector<SyncStamp>& stamps) {
+  trace_dat::RingPage walk;
+  if (!walk.load(page, kCommitSize)) return;
+  for (kernel_events::RecordedEvent event; walk.next(event);) {
+    std::string_view text(reinterpret_cast<const char*>(event.data), event.size);
+    const auto at = text.find(kSyncPrefix);
+    if (at == std::string_view::npos) continue;
+    text.remove_prefix(at);
+    const auto sync = parse_sync(text.substr(0, text.find_first_of(std::string_view("\n\0", 2))));
+    if (sync) stamps.push_back({sync->series, sync->index, event.time});
+  }
+}
+
+bool holds_prefix(std::span<const std::byte> page) {
+  return ::memmem(page.data(), page.size(), kSyncPrefix.data(), kSyncPrefix.size()) != nullptr;
+}
+
+}  // namespace
+
+void SyncStamps::expect(const PageFiles& files, std::uint64_t series, int first_cpu, int last_cpu) {
+  last_series_ = series;
+  for (const int cpu : {first_cpu, last_cpu}) {
+    const auto index = static_cast<unsigned>(cpu);
+    // What an earlier series waits for comes before.
+    if (cpu >= 0 && index < files.cpus()) places_.try_emplace(index, files.written(index));
+  }
+}
+
+std::vector<SyncStamp> SyncStamps::find(const PageFiles& files) {
+  std::vector<SyncStamp> stamps;
+  std::vector<std::byte> buffer(places_.empty() ? 0 : kPiece);
+  const std::size_t page_size = files.page_size();
+  for (auto& [cpu, from] : places_) {
+    const std::uint64_t end = std::min(files.written(cpu), from + kMostAtOnce);
+    while (from < end) {
+      const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(end - from, kPiece));
+      if (!files.read(cpu, from, std::span(buffer).first(wanted))) break;
+      for (std::size_t at = 0; at + page_size <= wanted; at += page_size) {
+        const auto page = std::span<const std::byte>(buffer).subspan(at, page_size);
+        if (holds_prefix(page)) append_stamps(page, stamps);
+      }
+      from += wanted;
+    }
+  }
+  // The last record of a series has the last index.
+  const auto is_last = [this](const SyncStamp& stamp) {
+    return stamp.series == last_series_ && stamp.index == kSyncTries;
+  };
+  if (std::any_of(stamps.begin(), stamps.end(), is_last)) places_.clear();
+  return stamps;
+}
+
+void allow_streams(std::size_t cpus) {
+  constexpr std::size_t kOthers = 256;
+  allow_open_files(3 * cpus + kOthers);
+}
+
+Result<PagePipe> PagePipe::open() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail("pipe: {}", std::strerror(errno));
+  PagePipe pipe;
+  pipe.out_.reset(ends[0]);
+  pipe.in_.reset(ends[1]);
+  // 256 pages at once where the limit for pipes allows it; any size works.
+  (void)::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+  const int size = ::fcntl(ends[1], F_GETPIPE_SZ);
+  pipe.size_ = size > 0 ? static_cast<std::size_t>(size) : 65536;
+  return pipe;
+}
+
+Result<PageStream> PageStream::open(const std::string& source, PageFiles* files, unsigned cpu,
+                                    std::size_t page_size) {
+  if (page_size > kLargestPage) {
+    return fail("{}: pages of {} bytes; at most {} can be recorded: write buffer_subbuf_size_kb",
+                source, page_size, kLargestPage);
+  }
+  PageStream stream;
+  stream.source_.reset(::open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!stream.source_ && errno == EMFILE) {
+    return fail("{}: {}; {}", source, std::strerror(errno), kMoreFiles);
+  }
+  if (!stream.source_) return fail("{}: {}", source, std::strerror(errno));
+  stream.files_ = files;
+  stream.source_path_ = source;
+  stream.cpu_ = cpu;
+  stream.page_size_ = page_size;
+  return stream;
+}
+
+Result<void> PageStream::empty_pipe(const PagePipe& pipe, std::size_t bytes) {
+  while (bytes > 0) {
+    const auto place = files_->place(cpu_);
+    if (!place) {
+      unwritten_ += bytes;
+      return tl::unexpected(place.error());
+    }
+    auto to = static_cast<off_t>(place->offset);
+    const ssize_t moved = ::splice(pipe.out(), nullptr, place->fd, &to,
+                                   std::min<std::uint64_t>(bytes, place->room), SPLICE_F_MOVE);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) {
+      const int cause = moved < 0 ? errno : ENOSPC;
+      unwritten_ += bytes + files_->cut(cpu_);
+      return fail("{}: {}", files_->path_of(cpu_), why_not_written(cause));
+    }
+    files_->wrote(cpu_, static_cast<std::uint64_t>(moved));
+    bytes -= static_cast<std::size_t>(moved);
+  }
+  return {};
+}
+
+Result<bool> PageStream::drain(const PagePipe& pipe) {
+  for (unsigned round = 0; round < kMostRounds; ++round) {
+    const ssize_t size = ::splice(source_.get(), nullptr, pipe.in(), nullptr, pipe.size(),
+                                  SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (size < 0 && errno == EINTR) continue;
+    if (size == 0 || (size < 0 && errno == EAGAIN)) return false;
+    if (size < 0) return fail("{}: {}", source_path_, std::strerror(errno));
+    if (auto moved = empty_pipe(pipe, static_cast<std::size_t>(size)); !moved) {
+      return tl::unexpected(std::move(moved).error());
+    }
+  }
+  return true;
+}
+
+Result<void> PageStream::flush(const PagePipe& pipe, bool all) {
+  for (;;) {
+    auto more = drain(pipe);
+    if (!more) return tl::unexpected(std::move(more).error());
+    if (!*more) break;
+    if (!all) return {};
+  }
+  alignas(8) std::byte buffer[kLargestPage];
+  const std::span<std::byte> page(buffer, page_size_);
+  for (unsigned pages = 0; all || pages < 64; ++pages) {
+    const auto read = read_page(page);
+    if (!read) return tl::unexpected(read.error());
+    if (!*read) return {};
+    if (auto wrote = write_page(page); !wrote) return wrote;
+  }
+  return {};
+}
+
+Result<bool> PageStream::read_page(std::span<std::byte> page) {
+  const ssize_t size =
+      uninterrupted([&] { return ::read(source_.get(), page.data(), page.size()); });
+  if (size == 0 || (size < 0 && errno == EAGAIN)) return false;
+  if (size < 0) return fail("{}: {}", source_path_, std::strerror(errno));
+  // A short read leaves out the page's unused end.
+  const auto unused = page.subspan(static_cast<std::size_t>(size));
+  std::fill(unused.begin(), unused.end(), std::byte{0});
+  return true;
+}
+
+Result<void> PageStream::write_page(std::span<const std::byte> page) {
+  auto wrote = files_->write(cpu_, page);
+  if (!wrote) unwritten_ += page.size();
+  return wrote;
+}
+
 namespace {
 
 std::string stats_of(const Instance& instance, unsigned cpu) {

@@ -19,9 +19,9 @@
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/doctor.h"
-#include "merge/record/page_stream.h"
+#include "merge/record/page_streams.h"
 #include "merge/record/threads.h"
-#include "merge/source/trace_dat/recorder_text.h"
+#include "merge/source/trace_dat/tail.h"
 
 namespace trapline::record {
 namespace {

@@ -7,7 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/units.h"
 

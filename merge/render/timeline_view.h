@@ -16,7 +16,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/pass/exit_matcher.h"
-#include "merge/pass/vcpu_names.h"
+#include "merge/pass/naming.h"
 #include "merge/render/text_table.h"
 #include "merge/source/timeline.h"
 

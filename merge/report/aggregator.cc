@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/feed.h"
+#include "merge/pass/first_look.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
 #include "merge/report/vcpus.h"

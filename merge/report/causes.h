@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "merge/analyze/culprit.h"
-#include "merge/model/cpu_quotas.h"
+#include "merge/model/processes.h"
 
 namespace trapline {
 

@@ -4,7 +4,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/wait_tracker.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/report_data.h"
 
 namespace trapline {

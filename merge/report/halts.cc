@@ -7,9 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "merge/analyze/halt_costs.h"
-#include "merge/analyze/halt_replay.h"
-#include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/halts.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/options.h"

@@ -6,7 +6,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/pipeline.h"
-#include "merge/pass/feed.h"
+#include "merge/pass/first_look.h"
 #include "merge/report/units.h"
 
 namespace trapline {

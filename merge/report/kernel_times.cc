@@ -13,7 +13,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/pipeline.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/options.h"

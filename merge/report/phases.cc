@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/options.h"

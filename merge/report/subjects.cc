@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 
 namespace trapline {
 

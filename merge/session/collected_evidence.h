@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "merge/clock/guest_bounds.h"
+#include "merge/clock/guest_run_intervals.h"
 #include "merge/clock/guest_syncs.h"
 #include "merge/clock/relation.h"
-#include "merge/clock/run_log.h"
 #include "merge/clock/sync_points.h"
 #include "merge/model/processes.h"
 #include "merge/source/source.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/sync_file.h"
 
 namespace trapline {

@@ -1,4 +1,3 @@
-// More than 400 lines: what recordings that are given together say of each other, step by step.
 #include "merge/session/recordings.h"
 
 #include <algorithm>
@@ -9,9 +8,7 @@
 #include "merge/clock/alignment.h"
 #include "merge/clock/cpu_conflict.h"
 #include "merge/clock/shift_bound.h"
-#include "merge/session/guest_function_source.h"
-#include "merge/session/guest_kernel_source.h"
-#include "merge/session/mapped_source.h"
+#include "merge/session/wrapped_sources.h"
 #include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/timeline.h"
 

@@ -12,7 +12,7 @@
 #include "merge/session/guest_alignment.h"
 #include "merge/session/input.h"
 #include "merge/session/open.h"
-#include "merge/source/description.h"
+#include "merge/source/source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "backend_ftrace/base/blocked_signals.h"
-#include "merge/source/forwarding_source.h"
+#include "merge/source/source.h"
 
 namespace trapline {
 namespace {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,9 +17,46 @@
 #include "merge/model/event.h"
 #include "merge/model/loss_counts.h"
 #include "merge/model/source_alignment.h"
-#include "merge/source/description.h"
 
 namespace trapline {
+
+// What a source says of itself before it is read: enough to tell how it stands to other sources.
+
+// Which machine a recording was made on, as far as it says; empty and 0: it does not.
+struct Machine {
+  std::string name;    // "host"; machines without one of their own ("localhost") have none
+  std::string system;  // uname: "Linux host 6.1.0 #1 SMP … x86_64"
+  std::uint32_t cpus = 0;
+};
+
+enum class Witness : std::uint8_t {
+  kKernel,    // a kernel's events: of a host, or of a guest
+  kFunctions  // functions of a program or a guest, or a program's own events
+};
+
+// A guest that was recorded together with its host: which thread of the host ran which of its CPUs.
+struct RecordedGuest {
+  std::uint64_t trace_id = 0;
+  std::map<std::int32_t, std::int32_t> threads;  // by the guest's CPU
+};
+
+struct Description {
+  std::string path;
+  std::string clock;                // "mono", "local", "x86-tsc"
+  bool cycles = false;              // its times are cycles
+  bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz
+  Machine machine;
+  Witness witness = Witness::kFunctions;
+  Capabilities has;
+  // The process that recorded it and left itself out, and the one whose threads' switches alone it
+  // holds; 0: none.
+  std::int32_t recorder = 0, selected = 0;
+  // trace-cmd's TIME_SHIFT was applied: its times are on its host's clock. Ids of this recording,
+  // of its host's and of its guests'.
+  bool shifted = false;
+  std::uint64_t trace_id = 0, peer_id = 0;
+  std::vector<RecordedGuest> guests;
+};
 
 // The names a source has for the numbers in its events; what a report needs to be read.
 struct SourceInfo {
@@ -131,6 +170,51 @@ class Source {
   // The kernel's function that begins at an address of HostStep::kFunctionBegin.
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
   [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
+};
+
+// A source around another one, which inherits from the inner source what it does not change.
+class ForwardingSource : public Source {
+ public:
+  explicit ForwardingSource(std::unique_ptr<Source> source) : source_(std::move(source)) {}
+
+  void select(EventClass events) override { source_->select(events); }
+  bool keep_buffers(KeptBuffers& kept) override { return source_->keep_buffers(kept); }
+  [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
+  [[nodiscard]] const SourceInfo& info() const override { return source_->info(); }
+  [[nodiscard]] SourceCounters counters() const override { return source_->counters(); }
+  [[nodiscard]] double progress() const override { return source_->progress(); }
+  [[nodiscard]] Capabilities capabilities() const override { return source_->capabilities(); }
+  [[nodiscard]] Description describe() const override { return source_->describe(); }
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    return source_->range();
+  }
+  [[nodiscard]] std::string reader() const override { return source_->reader(); }
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
+    return source_->facts();
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
+    return source_->event_counts();
+  }
+  [[nodiscard]] std::string event_name(const Event& event) const override {
+    return source_->event_name(event);
+  }
+  [[nodiscard]] std::string event_text(const Event& event) const override {
+    return source_->event_text(event);
+  }
+  [[nodiscard]] std::string comm(ThreadId thread) const override { return source_->comm(thread); }
+  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                        std::uint32_t exception_class) const override {
+    return source_->exit_reason(isa, reason, exception_class);
+  }
+  [[nodiscard]] std::string kernel_function(std::uint64_t address) const override {
+    return source_->kernel_function(address);
+  }
+  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
+    return source_->userspace_reason(reason);
+  }
+
+ protected:
+  std::unique_ptr<Source> source_;
 };
 
 }  // namespace trapline

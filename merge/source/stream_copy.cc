@@ -1,12 +1,14 @@
 #include "merge/source/stream_copy.h"
 
 #include <fcntl.h>
+#include <unistd.h>
+
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -14,9 +16,18 @@
 #include <vector>
 
 #include "backend_ftrace/base/text_file.h"
-#include "merge/source/temporary_file.h"
 
 namespace trapline {
+
+const char* temporary_folder() {
+  const char* named = std::getenv("TMPDIR");
+  return named != nullptr && *named != '\0' ? named : "/var/tmp";
+}
+
+UniqueFd make_temporary_file() {
+  return UniqueFd(::open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
 namespace {
 
 constexpr std::size_t kAtOnce = 256u << 10;

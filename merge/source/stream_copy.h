@@ -10,8 +10,16 @@
 #include <string_view>
 
 #include "backend_ftrace/base/result.h"
+#include "backend_ftrace/base/unique_fd.h"
 
 namespace trapline {
+
+// A file without a name, for what memory is not to hold: in TMPDIR, else in /var/tmp.
+
+// For messages: where room is needed.
+[[nodiscard]] const char* temporary_folder();
+// Not valid, and errno, where it cannot be made.
+[[nodiscard]] UniqueFd make_temporary_file();
 
 // A file of that name is ./-.
 inline constexpr std::string_view kStandardInput = "-";

@@ -51,6 +51,16 @@ std::vector<AddressRange> ranges_of(const std::vector<Symbol>& symbols) {
 // A name stands in every call of its function.
 constexpr std::size_t kLongestName = 4096;
 
+// NAME of NAME.cold, NAME.part.0 and the like; else the whole name.
+std::string_view without_part(std::string_view name) {
+  for (const std::string_view suffix : {".cold", ".part"}) {
+    const std::size_t at = name.find(suffix), end = at + suffix.size();
+    if (at != name.npos && at != 0 && (end == name.size() || name[end] == '.'))
+      name = name.substr(0, at);
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string_view NameArena::keep(std::string_view text) {
@@ -88,7 +98,8 @@ std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw) {
       end = std::min(end, s.limit);
       sized_until = std::max(sized_until, end);
     }
-    if (end > s.address) functions.push_back({s.address, end - s.address, s.name, s.name, s.type});
+    if (end > s.address)
+      functions.push_back({s.address, end - s.address, s.name, s.name, s.type, false});
   }
   functions.shrink_to_fit();
   return functions;
@@ -115,7 +126,7 @@ Result<SymbolFileSpec> parse_symbol_file_spec(std::string_view text) {
 
 const Symbol* SymbolFile::by_name(std::string_view name) const {
   for (const Symbol& symbol : symbols)
-    if (symbol.name == name || symbol.linkage_name == name) return &symbol;
+    if ((symbol.name == name && !symbol.is_part) || symbol.linkage_name == name) return &symbol;
   return nullptr;
 }
 
@@ -144,7 +155,8 @@ Result<SymbolFile> load_symbol_file(const std::string& path) {
   if (auto named = demangle_symbols(file.symbols, path, *arena); !named)
     return tl::unexpected(std::move(named).error());
   for (Symbol& symbol : file.symbols) {
-    symbol.name = symbol.name.substr(0, kLongestName);
+    symbol.is_part = without_part(symbol.linkage_name).size() != symbol.linkage_name.size();
+    symbol.name = without_part(symbol.name).substr(0, kLongestName);
     symbol.linkage_name = symbol.linkage_name.substr(0, kLongestName);
   }
   file.names = std::move(arena);

@@ -8,7 +8,7 @@
 // to the end of its section (text files: of its module's last page). Names of one address: the one
 // that a reader of the source would expect (typed before untyped, sized before sizeless, exported
 // before local, fewer leading underscores first). An assembly label inside a sized function belongs
-// to that function.
+// to that function; NAME.cold and NAME.part.0, which GCC and LLVM cut out of NAME, are NAME's.
 //
 // Nothing in a file is trusted; an Error names the file and, in text, the line.
 #pragma once
@@ -35,6 +35,7 @@ struct Symbol {
   std::string_view name;          // demangled (C++ and Rust), without parameters
   std::string_view linkage_name;  // as in the file
   char type = 'T';                // as nm prints it: T t W i
+  bool is_part = false;           // what the compiler cut out of the function of that name
 };
 
 // Half-open.

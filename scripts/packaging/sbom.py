@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Writes an SPDX 2.3 document (JSON) of the Debian packages in a folder: their checksums, the packages
-they depend on, and the Debian packages whose headers and static libraries were compiled into them.
+they depend on, the Debian packages whose headers and static libraries were compiled into them, and the npm
+packages that are bundled into the page.
 
 usage: sbom.py VERSION PACKAGES-FOLDER BUILD-FOLDER OUT
 
 The second list is ninja's: every header that a compilation of the build read, and every archive that
-build.ninja links by its path, as dpkg names their packages. SOURCE_DATE_EPOCH is the document's time."""
+build.ninja links by its path, as dpkg names their packages. The third is what merge/page/package-lock.json
+has besides tools. SOURCE_DATE_EPOCH is the document's time."""
 
+import base64
 import datetime
 import hashlib
 import json
@@ -22,10 +25,13 @@ def output(*command):
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
 
 
+def source_of(build):
+    return re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", (build / "CMakeCache.txt").read_text(), re.M).group(1)
+
+
 def files_compiled_in(build):
     """Paths outside the source and the build folder."""
-    cache = (build / "CMakeCache.txt").read_text()
-    source = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache, re.M).group(1)
+    source = source_of(build)
     files = set(re.findall(r"(?<=[\s\"])/usr/lib[^\s\"]*\.a\b", (build / "build.ninja").read_text()))
     for line in output("ninja", "-C", str(build), "-t", "deps").splitlines():
         path = line.strip()
@@ -64,6 +70,21 @@ def debian_package(name, version, arch, origin=None):
     return package
 
 
+def npm_packages(build):
+    """What the page of this build holds; nothing where the build has no page."""
+    if "page_template.cc" not in (build / "build.ninja").read_text():
+        return []
+    lock = json.loads((pathlib.Path(source_of(build)) / "merge/page/package-lock.json").read_text())
+    bundled = [(path.rsplit("node_modules/", 1)[1], its) for path, its in lock["packages"].items()
+               if path and not its.get("dev")]
+    return [{"SPDXID": identifier(f"npm-{name}-{its['version']}"), "name": name, "versionInfo": its["version"],
+             "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "licenseDeclared": its["license"],
+             "checksums": [{"algorithm": "SHA512",
+                            "checksumValue": base64.b64decode(its["integrity"].removeprefix("sha512-")).hex()}],
+             "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                               "referenceLocator": f"pkg:npm/{name}@{its['version']}"}]} for name, its in bundled]
+
+
 def main():
     version, folder, build, out = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve(), sys.argv[4]
     packages, relations = {}, []
@@ -77,6 +98,7 @@ def main():
 
     compiled_in = [add(debian_package(name, its, arch, origin))
                    for origin, name, its, arch in packages_of(files_compiled_in(build))]
+    compiled_in += [add(package) for package in npm_packages(build)]
     ours, wants = {}, []
     for file in sorted(folder.glob("*.deb")):
         name, its, arch, depends = output("dpkg-deb", "-f", str(file), "Package", "Version", "Architecture",

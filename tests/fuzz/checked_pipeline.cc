@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/analyze/stall.h"
+#include "merge/analyze/stall_tracker.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::fuzz {

@@ -6,7 +6,7 @@
 #include "merge/analyze/guest_intervals.h"
 #include "merge/clock/alignment.h"
 #include "merge/compare/compare_fail_if.h"
-#include "merge/pass/window.h"
+#include "merge/pass/selection.h"
 #include "merge/record/cgroups.h"
 #include "merge/record/qemu_command.h"
 #include "merge/record/snapshot/trigger.h"

@@ -1,7 +1,7 @@
 // The text files of a uftrace directory, in memory: info with its argument specifications,
 // task.txt, a map, kernel_header. The first byte chooses. What is written of them is read the same.
-#include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/kernel_functions.h"
+#include "merge/source/uftrace/sync_file.h"
 #include "merge/source/uftrace/values.h"
 #include "plugin/format/info.h"
 #include "plugin/format/map.h"

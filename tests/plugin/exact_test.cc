@@ -74,6 +74,7 @@ TEST_P(ExactTest, EveryFunctionIsCountedAsOftenAsItIsCalled) {
     const auto found = calls.find(name);
     EXPECT_EQ(found == calls.end() ? 0 : found->second, count) << name;
   }
+  EXPECT_EQ(calls.count("machine_scratch.cold"), 0u);
   EXPECT_THAT(imbalances(data), IsEmpty());
 }
 

@@ -1,4 +1,3 @@
-// More than 400 lines: what a guest does, and at once what must be recorded of it.
 #include "tests/plugin/random_guest.h"
 
 #include <algorithm>

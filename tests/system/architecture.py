@@ -5,7 +5,7 @@ usage: architecture.py SOURCE-TREE
 Each row names a folder, the folders that it may include, and the libraries of others that it uses. The
 rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
-its row too. The second part checks the lines of a file, of a header and of a function; the third, that
+its row too. The second part checks that merge does not grow; the third, that
 only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the last, that
 no test has a folder of a fixed name.
 """
@@ -36,8 +36,6 @@ LIBRARIES = {
     "libelf": r"gelf\.h|libelf\.h|.*::elf$", "libdw": r"elfutils/|dwarf\.h|.*::dw$",
     "ncurses": r"curses\.h|.*::ncursesw", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
 }
-# What is longer than the limits says why in
-# a comment: "More than 400 lines: ...", "More than 150 lines: ...", "More than 60 lines: ..." (a function).
 failures = []
 linked = defaultdict(set)  # row: short names of what its targets link
 
@@ -157,44 +155,29 @@ def check_cycles(inner):
         fail("these folders include each other in a cycle: " + ", ".join(sorted(arrows)))
 
 
-NO_FUNCTION = re.compile(r"namespace|(typedef )?(struct|class|enum|union)\b|extern \"C\"|public:|private:|protected:|template|using ")
+def is_comment(line):
+    return line.startswith(("//", "/*", "*/", "* ")) or line == "*"
 
 
-def functions(lines):
-    """(first line, number of lines) of each block at column 0, and at column 2 of a class."""
-    begins = {0: None, 2: None}
-    for number, line in enumerate(lines, 1):
-        column = len(line) - len(line.lstrip(" "))
-        head = line.strip()
-        if column not in begins or not head or head[0] in "/#)":
+def check_growth():
+    """merge's lines of code, without blank ones and comments, may only fall: merge_lines has the last number."""
+    code = comments = 0
+    for path in (ROOT / "merge").rglob("*"):
+        if path.suffix not in SUFFIXES | {".inc", ".def"}:
             continue
-        if head[0] == "}":
-            if begins[column]:
-                yield begins[column], number - begins[column] + 1
-            begins[column] = None
-        elif NO_FUNCTION.match(head) or head.endswith((";", "= {")):
-            begins[column] = None
-        elif not head.startswith(": "):
-            begins[column] = number
-        if column == 0 and head[0] != "}":
-            begins[2] = None
-
-
-def check_sizes():
-    for path in sources():
-        text = (ROOT / path).read_text(encoding="utf-8")
-        lines = text.splitlines()
-        limit = 150 if path.suffix in (".h", ".hpp") else 400
-        excepted = f"More than {limit} lines: " in text
-        if len(lines) > limit and not excepted:
-            fail(f"{path} has {len(lines)} lines: divide it, or say why in a comment \"More than {limit} lines: ...\"")
-        if len(lines) <= limit and excepted:
-            fail(f"{path} has {len(lines)} lines and needs no exception: take it away")
-        for first, count in functions(lines):
-            said = any("More than 60 lines: " in line for line in lines[max(0, first - 8):first])
-            if count > 60 and not said:
-                fail(f"{path}:{first}: a function of {count} lines: divide it, or say why before it in a comment "
-                     "\"More than 60 lines: ...\"")
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        written = [line for line in lines if line]
+        comments += sum(map(is_comment, written))
+        code += len(written) - sum(map(is_comment, written))
+    numbers = (ROOT / "tests/system/merge_lines").read_text(encoding="utf-8").split()
+    limit, density = int(numbers[0]), float(numbers[1])
+    if code > limit:
+        fail(f"merge has {code} lines of code, more than the {limit} of tests/system/merge_lines: take others away")
+    if code < limit - 100:
+        fail(f"merge has {code} lines of code: write that into tests/system/merge_lines, so that it stays so")
+    if 100 * comments / code < density:
+        fail(f"merge has {100 * comments / code:.2f} lines of comment for 100 of code, less than the {density} of "
+             "tests/system/merge_lines")
 
 
 # Who may name a VMM: the knowledge of each, the recorder that starts one, the reader of QEMU's log, the
@@ -244,7 +227,7 @@ def main():
         fail(f"only {len(rows)} rows found in docs/architecture.md, \"Folders\"")
     check_links(rows)
     check_includes(rows)
-    check_sizes()
+    check_growth()
     check_vmms()
     check_pipelines()
     check_temporary_folders()

@@ -24,7 +24,7 @@ are_made_from_the_build() {
 }
 
 # Of what dpkg and the linker know: each package with its checksum, each library that the command needs, and
-# the header libraries that no program names any more.
+# the libraries in headers and in the page that no program names any more.
 their_parts_are_listed() {
   python3 - "$packages"/trapline_*.spdx.json "$packages" "$TRAPLINE_BINARY_DIR/merge/trapline" <<'END' || fail "the list of parts is wrong"
 import hashlib, json, pathlib, subprocess, sys
@@ -45,7 +45,7 @@ for line in needed.splitlines():
         owner = subprocess.run(["dpkg", "-S", "*/" + line.split()[1]], text=True, stdout=subprocess.PIPE).stdout
         assert needs & {row.split(":")[0] for row in owner.splitlines()}, (line, owner, needs)
 built_with = {packages[one]["name"] for one, how, _ in relations if how == "BUILD_DEPENDENCY_OF"}
-for name in ("libcli11-dev", "nlohmann-json3-dev", "libexpected-dev", "libiberty-dev"):
+for name in ("libcli11-dev", "nlohmann-json3-dev", "libexpected-dev", "libiberty-dev", "uplot"):
     assert name in built_with, (name, sorted(built_with))
 END
 }

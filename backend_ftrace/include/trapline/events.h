@@ -15,8 +15,6 @@
  *                             TRAPLINE_EVENTS switches an event on; empty: no file
  *   TRAPLINE_TRACE_LAYOUT     qemu (the default) or rfc, the layout of that file
  *   TRAPLINE_MONITOR          path of a Unix socket to listen on
- *
- * More than 150 lines: generated code includes this one header, and it is the manual of the environment.
  */
 #ifndef TRAPLINE_EVENTS_H
 #define TRAPLINE_EVENTS_H

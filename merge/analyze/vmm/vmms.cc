@@ -88,4 +88,76 @@ std::int32_t number_after_prefix(std::string_view text, std::string_view prefix)
   return whole ? number : kNoVcpu;
 }
 
+// Any VMM that tells of its devices through libtrapline_ftrace, by two events of this convention
+// (docs/vmm.md; docs/examples/vmm is one):
+//
+//   vmm_device_read(uint64_t addr, uint64_t value, unsigned size, const char *name)
+//   vmm_device_write(...)   "addr 0x%"PRIx64" value 0x%"PRIx64" size %u name '%s'"
+
+namespace {
+
+constexpr VmmEventField kDeviceAddress{"addr", " addr 0x"};
+constexpr VmmEventField kDeviceName{"name", " name '"};
+constexpr VmmEventMeaning kDeviceRead{VmmEventKind::kRegionRead, kDeviceAddress, kDeviceName, {}};
+constexpr VmmEventMeaning kDeviceWrite{VmmEventKind::kRegionWrite, kDeviceAddress, kDeviceName, {}};
+
+class DeviceEvents final : public VmmKnowledge {
+ public:
+  std::string_view name() const override { return "vmm_device events"; }
+  std::int32_t vcpu_of_thread(std::string_view comm) const override {
+    return number_after_prefix(comm, "vmm_vcpu ");
+  }
+  bool is_process(std::string_view) const override { return false; }
+  const VmmEventMeaning* event(std::string_view event_name) const override {
+    if (event_name == "vmm_device_read") return &kDeviceRead;
+    return event_name == "vmm_device_write" ? &kDeviceWrite : nullptr;
+  }
+};
+
+}  // namespace
+
+const VmmKnowledge& device_events_vmm() {
+  static const DeviceEvents kVmm;
+  return kVmm;
+}
+
+// VMMs that write no events: their vCPU threads' names, and their processes'.
+
+namespace {
+
+class NamedThreads final : public VmmKnowledge {
+ public:
+  // `process` as the kernel keeps it: 15 characters at most.
+  constexpr NamedThreads(std::string_view name, std::string_view thread, std::string_view process)
+      : name_(name), thread_(thread), process_(process) {}
+
+  std::string_view name() const override { return name_; }
+  std::int32_t vcpu_of_thread(std::string_view comm) const override {
+    return number_after_prefix(comm, thread_);
+  }
+  bool is_process(std::string_view comm) const override { return comm == process_; }
+
+ private:
+  std::string_view name_, thread_, process_;
+};
+
+}  // namespace
+
+const VmmKnowledge& firecracker_vmm() {
+  static const NamedThreads kVmm{"Firecracker", "fc_vcpu ", "firecracker"};
+  return kVmm;
+}
+const VmmKnowledge& cloud_hypervisor_vmm() {
+  static const NamedThreads kVmm{"Cloud Hypervisor", "vcpu", "cloud-hyperviso"};
+  return kVmm;
+}
+const VmmKnowledge& crosvm_vmm() {
+  static const NamedThreads kVmm{"crosvm", "crosvm_vcpu", "crosvm"};
+  return kVmm;
+}
+const VmmKnowledge& kvmtool_vmm() {
+  static const NamedThreads kVmm{"kvmtool", "kvm-vcpu-", "lkvm"};
+  return kVmm;
+}
+
 }  // namespace trapline

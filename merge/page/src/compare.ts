@@ -1,20 +1,19 @@
 // Two sides on one page: what changed, with its interval, over all of their runs; the vCPUs' time and the
 // distributions of the first run of each.
-import { logAxis } from "./axis";
-import { changeLook, clip, currentLook, h, name, number, replace, s, scroll, widthOf } from "./dom";
+import { blocks, Chart } from "./chart";
+import { cell, changeLook, choosable, clip, column, h, name, number, numbers, renew, replace, s, section, table, widthOf } from "./dom";
+import { drawDistribution, latencyRange } from "./distribution";
 import { Drawing } from "./drawing";
 import { foot, head } from "./head";
 import { kernelOf } from "./known";
-import { low, Model } from "./model";
-import { kSigns, Strip, sums } from "./strip";
+import { binOf, Model } from "./model";
+import { kSigns, Strips, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
 import { kMetrics, kStates, type ComparedRow, type Comparison, type Metric, type MetricChange, type Report } from "./types";
 import { unpack } from "./unpack";
 
 const kInterval = 150; // px of an interval's picture
-const kHeight = 200;
-const kLeft = 64;
-const kBottom = 34;
+const kHeight = 190;
 const kSides = ["before", "after"] as const;
 const kNames: Record<Metric, string> = {
   rate: "exits a second", mean: "mean", p50: "p50", p99: "p99", share: "share of the vCPUs' time", cost: "time per guest time",
@@ -69,7 +68,7 @@ interface View {
 }
 
 class Changes {
-  readonly element = h("section", { id: "changes", "aria-labelledby": "changes-title" });
+  readonly element: HTMLElement;
   private readonly body = h("tbody");
   private readonly metric: HTMLSelectElement;
 
@@ -81,14 +80,11 @@ class Changes {
     this.metric = h("select", { id: "metric", change: () => this.choose({ metric: this.metric.value as Metric }) },
       ...kMetrics.map((metric) => h("option", { value: metric }, metric === "kernel" ? `${kernel}, mean` : kNames[metric])));
     const confidence = `${Math.round(data.confidence * 1000) / 10} %`;
-    this.element.append(h("h2", { id: "changes-title" }, ...this.heading()),
+    this.element = section("changes", this.heading(),
       ...data.warnings.map((text) => h("p", { class: "alert", role: "note" }, text)),
       h("div", { class: "controls noprint" }, h("label", { for: "metric" }, "Figure"), this.metric),
-      scroll("Changes, table",
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, data.by.replace(/,/g, " / ")),
-          ...["Exits before", "after", "Before", "After", "Change", `${confidence} interval`].map((text) => h("th", { scope: "col", class: "number" }, text)),
-          h("th", { scope: "col" }, "Interval", h("small", {}, "line: no change")), h("th", { scope: "col" }, this.data.method === "none" ? "" : "Is it proven"))),
-        this.body),
+      table("Changes, table", [column(data.by.replace(/,/g, " / ")), ...["Exits before", "after", "Before", "After", "Change", `${confidence} interval`].map((text) => numbers(text)),
+        column("Interval", "line: no change"), column(this.data.method === "none" ? "" : "Is it proven")], this.body),
       h("p", { class: "dim" }, `${this.method()} ` +
         (data.rows_left_out ? `${grouped(data.rows_left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
   }
@@ -113,69 +109,44 @@ class Changes {
 
   render(view: View): void {
     this.metric.value = view.metric;
-    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["row"];
     const most = Math.max(0.05, ...this.data.rows.flatMap((row) => [row[view.metric].low, row[view.metric].high]).map((part) => Math.min(2, Math.abs(part ?? 0))));
-    replace(this.body, ...this.data.rows.map((row) => this.row(row, view, most)));
-    if (focused === undefined) return;
-    for (const one of this.body.querySelectorAll<HTMLElement>("button[data-row]")) if (one.dataset["row"] === focused) one.focus();
+    renew(this.body, "row", ...this.data.rows.map((row) => this.row(row, view, most)));
   }
 
   private row(row: ComparedRow, view: View, most: number): HTMLElement {
     const metric = row[view.metric];
-    const chosen = view.row === row.key;
-    const choose = (): void => this.choose({ row: row.key });
-    return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
-      h("th", { scope: "row" }, h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
-        h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)), row.halts && h("small", {}, "halt, no overhead")),
+    return choosable(row.key, view.row === row.key, () => this.choose({ row: row.key }), name(row.key), row.halts && h("small", {}, "halt, no overhead"),
       number(grouped(row.before_count)), number(grouped(row.after_count)), number(value(metric, "before"), runs(metric, "before")), number(value(metric, "after"), runs(metric, "after")),
-      number(change(metric)), number(interval(metric)), h("td", {}, intervalPicture(metric, most)),
+      number(change(metric)), number(interval(metric)), cell(intervalPicture(metric, most)),
       h("td", { class: metric.proven ? "real" : "dim" }, this.data.method === "none" ? "" : verdict(metric)));
   }
 }
 
-class BothShares {
-  readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
-  private readonly bodies = kSides.map(() => h("div"));
-  private look = -1;
-
-  constructor(
-    private readonly models: Model[],
-    private readonly counted: number[], // runs of each side
-    kernel: string,
-  ) {
-    const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));
-    this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`),
-      ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${this.counted[i]! > 1 ? `, the first of ${grouped(this.counted[i]!)} runs` : ""}`), this.bodies[i]!]),
-      h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : kSigns[state])).join(", ")}. Each recording has the whole width.`));
-  }
-
-  render(): void {
-    if (this.look === currentLook()) return;
-    this.look = currentLook();
-    this.models.forEach((model, i) => {
-      const body = this.bodies[i]!;
-      const width = widthOf(body);
-      replace(body, ...model.data.vcpus.map((vcpu) => {
-        const strip = new Strip(model, vcpu, width > 640 ? width - 190 : width);
-        strip.mark(null);
-        strip.svg.style.cursor = "default";
-        return strip.element;
-      }));
-    });
-  }
+// Shows the vCPUs' time of both sides. `counted` is the number of runs of each side.
+function bothShares(models: Model[], counted: number[], kernel: string): { element: HTMLElement; draw: () => void } {
+  const strips = models.map((model) => new Strips(model));
+  const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));
+  const element = section("shares", [`The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`],
+    ...models.flatMap(({ data }, i) => [h("h3", {}, `${kSides[i]}: `, name(data.sources[0]?.path ?? ""), `, ${duration(data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element]),
+    h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : kSigns[state])).join(", ")}. Each recording has the whole width.`));
+  return { element, draw: () => { for (const one of strips) one.render(null); } };
 }
 
 class BothLatencies {
-  readonly element = h("section", { id: "latency", "aria-labelledby": "latency-title" });
-  private readonly title = h("h2", { id: "latency-title" });
-  private readonly picture = h("figure");
+  private readonly title = h("h2");
+  private readonly chart = new Chart({ class: "bars", height: kHeight, series: kSides.map((side, i) => ({ ...(side === "before" ? { fill: "dim", alpha: 0.75 } : { fill: "heat" }), paths: blocks(i, kSides.length) })),
+    pointed: (ns) => this.read(binOf(ns)) });
+  private readonly caption = h("figcaption");
+  private readonly picture = h("figure", {}, this.caption, this.chart.element);
+  private readonly reading = h("p", { class: "reading" });
+  private readonly empty = h("p", { class: "empty" }, "The pages' data has no distribution by these values: compare by reason, device, function or vcpu.");
+  readonly element = section("latency", this.title, this.picture, this.reading, this.empty);
+  private sides: Map<number, number>[] = []; // shares by latency bin
 
   constructor(
     private readonly models: Model[],
     private readonly data: Comparison,
-  ) {
-    this.element.append(this.title, this.picture);
-  }
+  ) {}
 
   // Latency bins of one side's row; nothing where its page holds no such row.
   private bins(model: Model, key: string): [number, number][] {
@@ -190,9 +161,12 @@ class BothLatencies {
   render(view: View): void {
     const row = this.data.rows.find((one) => one.key === view.row);
     const sides = this.models.map((model) => this.bins(model, view.row));
-    if (!row || sides.every((bins) => bins.length === 0)) {
+    const none = !row || sides.every((bins) => bins.length === 0);
+    this.picture.hidden = this.reading.hidden = none;
+    this.empty.hidden = !none;
+    this.reading.textContent = "Point at a bar to read it.";
+    if (none) {
       replace(this.title, row ? name(clip(row.key, 60)) : "No row", ": no distribution");
-      replace(this.picture, h("p", { class: "empty" }, "The pages' data has no distribution by these values: compare by reason, device, function or vcpu."));
       return;
     }
     replace(this.title, name(clip(row.key, 60)), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
@@ -200,31 +174,22 @@ class BothLatencies {
   }
 
   private draw(sides: [number, number][][], row: ComparedRow): void {
-    const width = Math.max(280, widthOf(this.picture));
-    const all = sides.flat().map(([bin]) => bin);
-    const [first, last] = [Math.min(...all) - 1, Math.max(...all) + 2];
-    const counts = sides.map((bins) => Math.max(1, bins.reduce((n, [, more]) => n + more, 0)));
-    const most = Math.max(...sides.flatMap((bins, i) => bins.map(([, n]) => n / counts[i]!)));
-    const x = (bin: number): number => kLeft + ((bin - first) / (last - first)) * (width - kLeft - 8);
-    const [floor, inner] = [kHeight - kBottom, kHeight - kBottom - 24];
-    const svg = s("svg", { width, height: kHeight, role: "img", "aria-label": `Latency distributions before and after, logarithmic axis, from ${duration(low(Math.max(0, first)))} to ${duration(low(last))}` },
-      s("text", { class: "axis-name", x: kLeft, y: 12 }, "share of the row's exits on its side"), s("text", { x: kLeft - 6, y: floor - inner + 4, "text-anchor": "end" }, percent(most)),
-      s("text", { x: kLeft - 6, y: floor + 4, "text-anchor": "end" }, "0"), s("path", { class: "tick", d: `M${kLeft} ${floor}H${width - 8}` }));
-    sides.forEach((bins, i) => {
-      for (const [bin, n] of bins) {
-        const size = Math.max(1.5, (n / counts[i]! / most) * inner);
-        const half = (x(bin + 1) - x(bin)) / 2;
-        svg.append(s("rect", { class: `side-${kSides[i]}`, x: x(bin) + i * half, y: floor - size, width: Math.max(1, half - 0.5), height: size },
-          s("title", {}, `${kSides[i]}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits, ${percent(n / counts[i]!)}`)));
-      }
+    this.sides = sides.map((side) => {
+      const count = Math.max(1, side.reduce((n, [, more]) => n + more, 0));
+      return new Map(side.map(([bin, n]) => [bin, n / count]));
     });
-    logAxis(svg, first, last, x, floor);
+    const most = Math.max(...this.sides.flatMap((side) => [...side.values()]));
+    drawDistribution(this.chart, "Latency distributions before and after", widthOf(this.picture), { to: most, label: "share of the exits", say: percent }, this.sides);
     const counted = { before: row.before_count, after: row.after_count };
-    replace(this.picture, h("figcaption", {}, ...kSides.flatMap((side) => [h("span", { class: `swatch s-${side}`, "aria-hidden": "true" }), `${side}: ${grouped(counted[side])} exits   `])), svg);
+    replace(this.caption, ...kSides.flatMap((side) => [h("span", { class: `swatch s-${side}`, "aria-hidden": "true" }), `${side}: ${grouped(counted[side])} exits   `]));
+  }
+
+  private read(bin: number): void {
+    this.reading.textContent = `${latencyRange(bin)}: ${this.sides.map((side, i) => `${percent(side.get(bin) ?? 0)} of the exits ${kSides[i]}`).join(", ")}`;
   }
 }
 
-export function startComparison(packed: Report[], data: Comparison, main: HTMLElement, tools: (redraw: () => void, command: () => string) => HTMLElement): void {
+export function startComparison(packed: Report[], data: Comparison, main: HTMLElement, header: (title: (Node | string)[], command: () => string, redraw: () => void) => HTMLElement): void {
   const recordings = packed.map(unpack);
   useUnit(data.cycles ? "cycles" : "ns");
   const models = recordings.map((recording) => new Model(recording));
@@ -239,10 +204,11 @@ export function startComparison(packed: Report[], data: Comparison, main: HTMLEl
     history.replaceState(null, "", `#${new URLSearchParams({ metric: view.metric, row: view.row }).toString()}`);
     drawing.change();
   });
-  const [shares, latencies] = [new BothShares(models, kSides.map((side) => data[side].length), kernel), new BothLatencies(models, data)];
+  const shares = bothShares(models, kSides.map((side) => data[side].length), kernel);
+  const latencies = new BothLatencies(models, data);
   const drawing = new Drawing([
     { element: changes.element, draw: () => changes.render(view) },
-    { element: shares.element, draw: () => shares.render() },
+    shares,
     { element: latencies.element, draw: () => latencies.render(view) },
   ], () => {});
   const paths = (side: "before" | "after"): string[] => data[side].map((one) => one.path);
@@ -252,7 +218,7 @@ export function startComparison(packed: Report[], data: Comparison, main: HTMLEl
   const names = kSides.map((side) => data[side][0]?.path.split("/").filter(Boolean).at(-1) ?? side);
   document.title = `${visible(names.join(" and "))}: what changed`;
   main.append(
-    h("header", {}, h("h1", {}, "What changed ", h("small", {}, "from ", name(names[0]!), " to ", name(names[1]!))), tools(() => { changeLook(); drawing.change(); }, () => command)),
+    header(["What changed ", h("small", {}, "from ", name(names[0]!), " to ", name(names[1]!))], () => command, () => { changeLook(); drawing.change(); }),
     h("p", {}, h("code", { id: "command" }, visible(command))),
     changes.element, latencies.element, shares.element,
     ...recordings.flatMap((recording, i) => [head(recording, kSides[i]!), foot(recording, kSides[i]!)]));

@@ -1,24 +1,20 @@
 // Tables that come with a description of their columns, those of the report's text: no view of their own.
-import { h, name, scroll } from "./dom";
-import { duration, exact, grouped, percent } from "./text";
+import { cell, column, first, h, name, number, numbers, section, table, time } from "./dom";
+import { duration, grouped, percent } from "./text";
 import type { DescribedTable, Recording } from "./types";
 
 const kShown = 25;
 
-function cell(unit: string, value: string | number | null): HTMLElement {
-  if (typeof value === "string") return h("td", {}, name(value));
-  if (value === null) return h("td", { class: "number" }, "–");
-  if (unit === "duration") return h("td", { class: "number", title: exact(value) }, duration(value));
-  return h("td", { class: "number" }, unit === "share" ? percent(value) : grouped(value));
+function valueOf(unit: string, value: string | number | null): HTMLElement {
+  if (typeof value === "string") return cell(name(value));
+  if (value === null) return number("–");
+  return unit === "duration" ? time(value) : number(unit === "share" ? percent(value) : grouped(value));
 }
 
-function tableOf(label: string, table: DescribedTable, option: string): HTMLElement {
-  const { columns, rows } = table;
-  const left = Math.max(0, rows.length - kShown) + table.rows_left_out;
-  return h("div", {}, scroll(label,
-    h("thead", {}, h("tr", {}, ...columns.map(({ title, unit }) => h("th", { scope: "col", class: unit === "text" ? "" : "number" }, title)))),
-    h("tbody", {}, ...rows.slice(0, kShown).map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name(String(first))),
-      ...cells.map((value, i) => cell(columns[i + 1]?.unit ?? "text", value)))))),
+function tableOf(label: string, { columns, rows, rows_left_out }: DescribedTable, option: string): HTMLElement {
+  const left = Math.max(0, rows.length - kShown) + rows_left_out;
+  return h("div", {}, table(label, columns.map(({ title, unit }) => (unit === "text" ? column : numbers)(title)),
+    rows.slice(0, kShown).map(([key, ...cells]) => h("tr", {}, first(name(String(key))), ...cells.map((value, i) => valueOf(columns[i + 1]?.unit ?? "text", value))))),
     left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report ${option} prints them.`));
 }
 
@@ -27,11 +23,9 @@ export function kernelTable(data: Recording): HTMLElement[] {
   if (!data.kernel) return [];
   const { total_ns, whose, rows } = data.kernel;
   const most = rows[0];
-  const id = "kernel-table";
-  return [h("section", { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, ...(most && total_ns !== null
-      ? [name(String(most[0])), ` took ${percent(Number(most[1]) / Math.max(1, total_ns))} of ${whose} ${duration(total_ns)} in exits`]
-      : [total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits"])),
+  return [section("kernel-table", most && total_ns !== null
+    ? [name(String(most[0])), ` took ${percent(Number(most[1]) / Math.max(1, total_ns))} of ${whose} ${duration(total_ns)} in exits`]
+    : [total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits"],
     ...(most ? [tableOf("The kernel's time in exits, table", data.kernel, "--kernel")] : []))];
 }
 

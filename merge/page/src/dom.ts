@@ -1,5 +1,5 @@
 // Elements. Text goes in as text nodes only; nothing on this page is parsed as markup.
-import { visible } from "./text";
+import { duration, exact, visible } from "./text";
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | ((event: Event) => void) | undefined>;
@@ -40,12 +40,43 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-// A table that is moved by itself where it is too wide.
-export function scroll(label: string, ...children: Child[]): HTMLElement {
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {}, ...children));
+// Makes a section with its heading. A view that changes its title passes the heading as an element.
+export function section(id: string, title: HTMLElement | Child[], ...children: Child[]): HTMLElement {
+  const heading = Array.isArray(title) ? h("h2", {}, ...title) : title;
+  heading.id = `${id}-title`;
+  return h("section", { id, "aria-labelledby": heading.id }, heading, ...children);
 }
 
+// Makes a table that scrolls by itself if it is too wide. A view that changes its rows passes the body.
+export function table(label: string, heads: HTMLElement[], rows: HTMLElement | HTMLElement[]): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, ...heads)), Array.isArray(rows) ? h("tbody", {}, ...rows) : rows));
+}
+
+// Headings of a column of texts and of a column of numbers.
+export const column = (text: string, unit = ""): HTMLElement => h("th", { scope: "col" }, text, unit && h("small", {}, unit));
+export const numbers = (text: string, unit = ""): HTMLElement => h("th", { scope: "col", class: "number" }, text, unit && h("small", {}, unit));
+
+// The heading of a row, and its cells.
+export const first = (...children: Child[]): HTMLElement => h("th", { scope: "row" }, ...children);
+export const cell = (...children: Child[]): HTMLElement => h("td", {}, ...children);
 export const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
+export const time = (ns: number | null): HTMLElement => number(duration(ns), exact(ns));
+
+// Makes a row that can be chosen by its button, or by a click anywhere in the row. `under` stands below the button.
+export function choosable(key: string, chosen: boolean, choose: () => void, about: Child, under: Child, ...cells: Child[]): HTMLTableRowElement {
+  return h("tr", { class: chosen ? "chosen" : "", "data-key": key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
+    first(h("button", { type: "button", "data-row": key, "aria-pressed": String(chosen), click: choose }, h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), about), under),
+    ...cells);
+}
+
+// Replaces the children and keeps the focus on the element with the same value of the `data` attribute.
+export function renew(body: Element, data: string, ...children: Child[]): void {
+  const focused = (document.activeElement as HTMLElement | null)?.dataset?.[data];
+  replace(body, ...children);
+  if (focused === undefined) return;
+  for (const one of body.querySelectorAll<HTMLElement>(`[data-${data}]`)) if (one.dataset[data] === focused) one.focus();
+}
 
 // A name from a recording, kept apart from the direction of the text around it.
 export function name(text: string): HTMLElement {

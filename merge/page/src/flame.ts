@@ -1,10 +1,10 @@
 // Exit time by guest stack, then reason, then device; the widest first.
-import { clip, h, name, replace } from "./dom";
+import { clip, h, name, replace, section } from "./dom";
 import { Guest } from "./guest";
 import { knowsDurations, kRecordDurations } from "./known";
 import type { Model, Selection } from "./model";
-import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
-import { counted, percent } from "./text";
+import { busiest, frame, FlamePicture, grow, way, type Frame } from "./picture";
+import { percent } from "./text";
 import { kDimensions } from "./types";
 
 export function key(kind: string, text: string): HTMLElement {
@@ -12,8 +12,8 @@ export function key(kind: string, text: string): HTMLElement {
 }
 
 export class Flame {
-  readonly element = h("section", { id: "flame", "aria-labelledby": "flame-title" });
-  private readonly title = h("h2", { id: "flame-title" });
+  private readonly title = h("h2");
+  readonly element = section("flame", this.title);
   private readonly picture: FlamePicture;
   private readonly guest: Guest;
   private readonly ways: [string, Frame["kind"]][][]; // of each combination
@@ -35,27 +35,15 @@ export class Flame {
       h("p", { class: "dim keys" }, key("function", "guest function"), key("reason", "reason of the exit"), key("device", "device in QEMU"),
         "width: time in exits; halts are left out; choose a frame to zoom, Escape to go back"));
     this.guest = new Guest(model.data);
-    this.element.append(this.title, this.picture.path, this.picture.element, this.guest.element);
+    this.element.append(this.picture.path, this.picture.element, this.guest.element);
   }
 
   private tree(selection: Selection): Frame {
     const root = frame("all exits", "all", null);
-    const counts = new Map<Frame, number>();
-    for (const [combo, ways] of this.ways.entries()) {
-      const [count, ns] = [selection.counts[combo]!, selection.totals[combo]!];
-      if (count === 0 || this.model.isHalt(combo)) continue;
-      let at = root;
-      const add = (): void => {
-        at.total += ns;
-        counts.set(at, (counts.get(at) ?? 0) + count);
-      };
-      add();
-      for (const [text, kind] of ways) {
-        at = child(at, text, kind);
-        add();
-      }
+    for (const [combo, frames] of this.ways.entries()) {
+      const count = selection.counts[combo]!;
+      if (count > 0 && !this.model.isHalt(combo)) grow(root, frames, selection.totals[combo]!, count);
     }
-    for (const [one, count] of counts) one.note = ` in ${counted(count, "exit")}`;
     return root;
   }
 

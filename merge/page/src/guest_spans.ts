@@ -1,21 +1,15 @@
 // Intervals that the guest recorded, and what the host did in each of them: --guest-span.
-import { clip, h, name, number, scroll } from "./dom";
+import { cell, clip, column, first, h, name, number, numbers, section, table, time } from "./dom";
 import { partsBar } from "./parts_bar";
-import { duration, exact, grouped, moment, percent, quoted } from "./text";
+import { duration, grouped, moment, percent, quoted } from "./text";
 import { kSpanParts, type GuestSpans, type Recording, type SpanParts, type TreeNode } from "./types";
 
 const kRows = 25;
 const kCulprits = 20;
 const kOfWorst = 3; // culprits beside one of the worst
 
-const heading = (text: string, unit = ""): HTMLElement => h("th", { scope: "col", class: "number" }, text, unit && h("small", {}, unit));
-
 function bar(parts: SpanParts): SVGSVGElement {
   return partsBar(kSpanParts.map((part) => (part === "not_recorded" ? ["lost", parts.not_recorded_ns, "not recorded"] : [part, parts[`${part}_ns`]])));
-}
-
-function tableOf(label: string, head: HTMLElement[], rows: HTMLElement[]): HTMLElement {
-  return scroll(label, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows));
 }
 
 // The parts of an explained interval, by the names that its tree gives them.
@@ -54,23 +48,22 @@ export function guestSpans(data: Recording): HTMLElement[] {
   const counted = ([["restarted", "began again before they ended"], ["end_only", "ends had no begin"], ["open", "never ended"], ["unplaced", "are left out, for their vCPU is not known, or too many overlap"]] as const)
     .filter(([key]) => counters[key] > 0).map(([key, text]) => `${grouped(counters[key])} ${text}`);
   const more = spans.rows.length + spans.rows_left_out - kRows;
-  return [h("section", { id: "guest-spans", "aria-labelledby": "guest-spans-title" },
-    h("h2", { id: "guest-spans-title" }, `${grouped(spans.count)} intervals of `, name(spans.spec), `: half took at most ${duration(spans.p50_ns)}, the longest ${duration(spans.max_ns)}${largest(spans)}`),
+  return [section("guest-spans", [`${grouped(spans.count)} intervals of `, name(spans.spec), `: half took at most ${duration(spans.p50_ns)}, the longest ${duration(spans.max_ns)}${largest(spans)}`],
     ...spans.clocks.map((clock) => h("p", { class: "dim" }, "Clock of ", name(clock))),
-    tableOf("Guest's intervals, table", [h("th", { scope: "col" }, "Interval"), heading("Count"), heading("Total"), heading("p50"), heading("p99"), heading("Max"), h("th", { scope: "col" }, "vCPU's time")],
-      spans.rows.slice(0, kRows).map((row) => h("tr", {}, h("th", { scope: "row" }, row.key ? name(row.key) : "all"), number(grouped(row.count)), number(duration(row.total_ns), exact(row.total_ns)),
-        ...[row.p50_ns, row.p99_ns, row.max_ns].map((ns) => number(duration(ns), exact(ns))), h("td", {}, bar(row))))),
+    table("Guest's intervals, table", [column("Interval"), numbers("Count"), numbers("Total"), numbers("p50"), numbers("p99"), numbers("Max"), column("vCPU's time")],
+      spans.rows.slice(0, kRows).map((row) => h("tr", {}, first(row.key ? name(row.key) : "all"), number(grouped(row.count)),
+        ...[row.total_ns, row.p50_ns, row.p99_ns, row.max_ns].map(time), cell(bar(row))))),
     more > 0 && h("p", { class: "dim" }, `${grouped(more)} more are in trapline report --by guest-span.`),
     h("p", {}, ...kSpanParts.filter((part) => spans[`${part}_ns`] > 0).flatMap((part) => [
       h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), `${part.replace("_", " ")} ${percent(spans[`${part}_ns`] / Math.max(1, spans.total_ns))}\u2003`])),
     spans.culprits.length > 0 && h("h3", {}, "Who kept the vCPUs waiting in them"),
-    spans.culprits.length > 0 && tableOf("Who kept the vCPUs waiting in the guest's intervals, table", [h("th", { scope: "col" }, "Culprit"), h("th", { scope: "col" }, "while it was"), heading("Time"), heading("Share", "% of the intervals"), heading("Times")],
-      [...spans.culprits].sort((a, b) => b.ns - a.ns).slice(0, kCulprits).map((row) => h("tr", {}, h("th", { scope: "row" }, name(row.culprit)),
-        h("td", {}, h("span", { class: `swatch b-${row.part}`, "aria-hidden": "true" }), row.part), number(duration(row.ns), exact(row.ns)), number(percent(row.ns / Math.max(1, spans.total_ns)).replace(" %", "")), number(grouped(row.count))))),
+    spans.culprits.length > 0 && table("Who kept the vCPUs waiting in the guest's intervals, table", [column("Culprit"), column("while it was"), numbers("Time"), numbers("Share", "% of the intervals"), numbers("Times")],
+      [...spans.culprits].sort((a, b) => b.ns - a.ns).slice(0, kCulprits).map((row) => h("tr", {}, first(name(row.culprit)),
+        cell(h("span", { class: `swatch b-${row.part}`, "aria-hidden": "true" }), row.part), time(row.ns), number(percent(row.ns / Math.max(1, spans.total_ns)).replace(" %", "")), number(grouped(row.count))))),
     h("h3", {}, spans.worst.length === 1 ? "The longest" : `The ${spans.worst.length} longest`),
-    tableOf("The longest of the guest's intervals, table", [h("th", { scope: "col" }, "vCPU, interval"), heading("Began"), heading("Took"), h("th", { scope: "col" }, "vCPU's time"), h("th", { scope: "col" }, "Waited")],
-      spans.worst.map(({ start, tree, sentence, advice, source }) => h("tr", {}, h("th", { scope: "row" }, name(tree.text), h("small", { title: [advice, source].filter(Boolean).join(" ") }, sentence)),
-        number(moment(start, 6)), number(duration(tree.ns), exact(tree.ns)), h("td", {}, bar(partsOf(tree))), h("td", { class: "wrap" }, ...culpritsOf(tree))))),
+    table("The longest of the guest's intervals, table", [column("vCPU, interval"), numbers("Began"), numbers("Took"), column("vCPU's time"), column("Waited")],
+      spans.worst.map(({ start, tree, sentence, advice, source }) => h("tr", {}, first(name(tree.text), h("small", { title: [advice, source].filter(Boolean).join(" ") }, sentence)),
+        number(moment(start, 6)), time(tree.ns), cell(bar(partsOf(tree))), h("td", { class: "wrap" }, ...culpritsOf(tree))))),
     counted.length > 0 && h("p", { class: "dim" }, `Of the intervals ${counted.join("; ")}.`),
     command(data, spans.spec))];
 }

@@ -1,5 +1,5 @@
 // What was recorded, with its losses and error bounds in plain sight; what the page leaves out.
-import { h, name } from "./dom";
+import { cell, column, first, h, name, number, numbers, section, table } from "./dom";
 import { counted, duration, exact, grouped } from "./text";
 import type { Recording } from "./types";
 
@@ -26,15 +26,14 @@ export function head(data: Recording, side = ""): HTMLElement {
       data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
     : data.missing.length === 0 && h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
   const missing = data.missing.length > 0 && h("p", { class: "alert", role: "note" }, h("strong", {}, "Events are missing"), `: ${data.missing.join("; ")}.`);
-  const sources = h("table", { class: "sources" }, h("thead", {}, h("tr", {}, ...["Source", "Kind", "Clock", "Aligned by", "Offset", "Error at most"].map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col", class: "number" }, "Events"), h("th", { scope: "col", class: "number" }, "Lost"))),
-    h("tbody", {}, ...data.sources.map((source) => h("tr", {}, h("th", { scope: "row" }, name(source.path)), h("td", {}, source.kind), h("td", {}, name(source.clock), source.resolution_ns !== null && `, resolution ${exact(source.resolution_ns)}`), h("td", {}, source.method),
-      h("td", { class: "number" }, `${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
-      h("td", { class: "number" }, grouped(source.events)), h("td", { class: "number" }, source.lost === null ? "–" : grouped(source.lost))))));
+  const sources = table("Sources, table", [...["Source", "Kind", "Clock", "Aligned by", "Offset", "Error at most"].map((text) => column(text)), numbers("Events"), numbers("Lost")],
+    data.sources.map((source) => h("tr", {}, first(name(source.path)), cell(source.kind), cell(name(source.clock), source.resolution_ns !== null && `, resolution ${exact(source.resolution_ns)}`), cell(source.method),
+      number(`${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
+      number(grouped(source.events)), number(source.lost === null ? "–" : grouped(source.lost)))));
+  sources.classList.add("sources");
   const notes = data.notes.filter((note) => !data.missing.includes(note));
-  const id = side ? `recorded-${side}` : "recorded";
-  return h("section", { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${typeof exits === "number" ? counted(exits, "VM exit") : "VM exits, not counted,"} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`),
-    data.finding && h("p", { class: "finding" }, data.finding), losses, missing, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
+  return section(side ? `recorded-${side}` : "recorded", [side ? `${side}: ` : "", `${typeof exits === "number" ? counted(exits, "VM exit") : "VM exits, not counted,"} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`],
+    data.finding && h("p", { class: "finding" }, data.finding), losses, missing, facts, sources,
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
 }
 
@@ -57,9 +56,7 @@ function singular(text: string): string {
 
 export function foot(data: Recording, side = ""): HTMLElement {
   const told = kCounted.filter(([key]) => (data.counters[key] ?? 0) > 0).map(([key, text]) => (data.counters[key] === 1 ? `1 ${singular(text)}` : `${grouped(data.counters[key] ?? 0)} ${text}`));
-  const id = side ? `left-out-${side}` : "left-out";
-  return h("section", { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, side ? `${side}: what this page does not hold` : "What this page does not hold"),
+  return section(side ? `left-out-${side}` : "left-out", [side ? `${side}: what this page does not hold` : "What this page does not hold"],
     h("ul", {}, ...[...told, ...data.left_out].map((text) => h("li", {}, text)),
       h("li", {}, `User time ends at: ${data.user_end === "none" ? "not recorded" : data.user_end}. Time bins are ${duration(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`)));
 }

@@ -1,24 +1,28 @@
 // What is chosen, closer: the distribution of its latency, and how that went over time.
-import { logAxis } from "./axis";
+import { blocks, cells, Chart, sinceStart, type Cell } from "./chart";
 import type { Choice } from "./choice";
-import { clip, currentLook, h, name, replace, s, widthOf } from "./dom";
+import { drawDistribution, latencyRange } from "./distribution";
+import { clip, currentLook, h, name, replace, section, widthOf } from "./dom";
 import { knowsDurations, kRecordDurations } from "./known";
-import { filled, kLatencyBins, low, type Group, type Heat, type Model, type Selection } from "./model";
+import { binOf, edge, filled, kLatencyBins, low, type Group, type Heat, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
 import { counted, duration, exact, grouped, moment, spoken } from "./text";
 
 const kHeight = 190;
-const kHeatHeight = 230;
-const kLeft = 64;
-const kBottom = 34;
+const kUnderNames = 1.25; // height of the chart relative to its highest block, if marks have names above the blocks
 
 export class Latency {
-  readonly element = h("section", { id: "latency", "aria-labelledby": "latency-title" });
-  private readonly title = h("h2", { id: "latency-title" });
-  private readonly histogram = h("figure", { class: "half" });
-  private readonly heat = h("figure", { class: "half" });
-  private readonly reading = h("p", { class: "reading" });
-  private readonly outside = s("g"); // of the heatmap: what an interval leaves out
+  private readonly title = h("h2");
+  readonly element = section("latency", this.title);
+  private readonly bars = new Chart({ class: "bars", height: kHeight, series: [{ fill: "heat", paths: blocks() }, { fill: "heat", alpha: 0.3, paths: blocks() }],
+    pointed: (ns) => this.read(binOf(ns)), clicked: (ns) => this.choose(binOf(ns)) });
+  private readonly cells = new Chart({ height: kHeight, series: [{ fill: "heat", paths: cells("heat", () => this.cellsOf(this.drawn!.heat)) }],
+    pointed: (time, ns) => this.read(binOf(ns), this.model.binAt(time)) });
+  private readonly histogram = h("figure", { class: "half" }, h("figcaption", {}, "Distribution; choose a bar to see only its exits"), this.bars.element);
+  private readonly overTime = h("figure", { class: "half" }, h("figcaption", {}, "Latency (log scale) over time"), this.cells.element);
+  private readonly empty = h("p", { class: "empty" });
+  private readonly reading = h("p", { class: "reading" }, "Point at a bar or a cell to read it.");
+  private shown: { choice: Choice; counts: Map<number, number> } | null = null;
   private drawn: { heat: Heat; look: number } | null = null;
   private readonly from: HTMLSelectElement;
   private readonly to: HTMLSelectElement;
@@ -34,11 +38,10 @@ export class Latency {
     this.from = h("select", { id: "latency-from", change: slid });
     this.to = h("select", { id: "latency-to", change: slid });
     if (!knowsDurations(model.data)) {
-      this.element.append(this.title, h("p", { class: "empty" }, kRecordDurations));
+      this.element.append(h("p", { class: "empty" }, kRecordDurations));
       return;
     }
-    this.element.append(this.title,
-      h("div", { class: "beside" }, this.histogram, this.heat), this.reading,
+    this.element.append(h("div", { class: "beside" }, this.histogram, this.overTime, this.empty), this.reading,
       h("div", { class: "controls noprint" }, h("label", { for: "latency-from" }, "Only exits from"), this.from,
         h("label", { for: "latency-to" }, "up to"), this.to));
   }
@@ -65,10 +68,12 @@ export class Latency {
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
     replace(this.title, ...what, ...(count === 0 ? [": no exits in what is chosen"]
       : row && !row.approximate ? [`: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`]
-      : [`: the median of ${counted(count, "exit")} is ${range(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
+      : [`: the median of ${counted(count, "exit")} is ${latencyRange(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
+    this.show(selection.heat.last === 0 ? "No exits are in what is chosen: choose another row, or Clear." : null);
     this.options(bins, choice);
-    this.drawHistogram(bins, choice, row);
-    this.drawHeat(choice, selection.heat);
+    this.shown = { choice, counts: new Map(bins) };
+    this.drawBars(bins, choice, row);
+    if (selection.heat.last > 0) this.drawCells(choice, selection.heat);
   }
 
   // The table's rows know the longest of all exits; of a part of them its bin is known.
@@ -76,15 +81,20 @@ export class Latency {
     const set = this.model.data.sets.find((one) => one.by === "reason");
     const all = choice.rows.length === 0 && !choice.time && !choice.latency;
     if (all && set && set.rows_left_out === 0) return duration(Math.max(...set.rows.map((row) => row.max_ns)));
-    return range(bins.at(-1)?.[0] ?? 0);
+    return latencyRange(bins.at(-1)?.[0] ?? 0);
   }
 
   private nothing(row: Group, why: string): void {
     replace(this.title, name(clip(row.key, 60)), `: ${counted(row.count, "exit")}, the longest ${duration(row.max_ns)}`);
-    replace(this.histogram);
-    this.drawn = null;
-    replace(this.heat, h("p", { class: "empty" }, why));
-    this.reading.textContent = "";
+    this.show(why, false);
+  }
+
+  // Shows the chart over time, or the reason why there is none.
+  private show(why: string | null, histogram = true): void {
+    this.histogram.hidden = !histogram;
+    this.overTime.hidden = why !== null;
+    this.empty.hidden = why === null;
+    this.empty.textContent = why;
   }
 
   private options(bins: [number, number][], choice: Choice): void {
@@ -101,101 +111,47 @@ export class Latency {
     replace(this.to, ...list(kLatencyBins, b));
   }
 
-  private drawHistogram(bins: [number, number][], choice: Choice, row?: Group): void {
-    const width = Math.max(280, widthOf(this.histogram, 460));
-    const first = (bins[0]?.[0] ?? 0) - 1;
-    const last = (bins.at(-1)?.[0] ?? 3) + 2;
+  private drawBars(bins: [number, number][], choice: Choice, row?: Group): void {
+    const [from, to] = choice.latency ?? [0, kLatencyBins];
+    const side = (inside: boolean): Map<number, number> => new Map(bins.filter(([bin]) => (bin >= from && bin < to) === inside));
     const most = Math.max(1, ...bins.map(([, n]) => n));
-    const x = (bin: number): number => kLeft + ((bin - first) / (last - first)) * (width - kLeft - 8);
-    const inner = kHeight - kBottom - 24;
-    const svg = s("svg", { width, height: kHeight, role: "img",
-      "aria-label": `Latency distribution, logarithmic axis, from ${duration(low(Math.max(0, first)))} to ${duration(low(last))}` });
-    const floor = kHeight - kBottom;
-    svg.append(s("text", { class: "axis-name", x: kLeft, y: 12 }, "exits"), s("text", { x: kLeft - 6, y: floor - inner + 4, "text-anchor": "end" }, grouped(most)),
-      s("text", { x: kLeft - 6, y: floor + 4, "text-anchor": "end" }, "0"), s("path", { class: "tick", d: `M${kLeft} ${floor}H${width - 8}` }));
-    for (const [bin, n] of bins) {
-      const size = Math.max(1.5, (n / most) * inner);
-      const inside = !choice.latency || (bin >= choice.latency[0] && bin < choice.latency[1]);
-      svg.append(s("rect", { class: inside ? "bar" : "bar out", x: x(bin), y: floor - size, width: Math.max(1, x(bin + 1) - x(bin) - 0.6), height: size,
-        click: () => this.change({ latency: choice.latency?.[0] === bin && choice.latency[1] === bin + 1 ? null : [bin, bin + 1] }) },
-        s("title", {}, `${duration(low(bin))} to ${duration(low(bin + 1))}: ${counted(n, "exit")}`)));
-    }
-    logAxis(svg, first, last, x, floor);
-    if (row) {
-      let line = 0;
-      for (const [label, ns] of [["p50", row.p50_ns], ["p90", row.p90_ns], ["p99", row.p99_ns], ["max", row.max_ns]] as const) {
-        if (ns === null) continue;
-        const at = x(4 * Math.log2(Math.max(1, ns)));
-        const end = at > width - 110;
-        const y = 12 + 12 * (line++ % 3);
-        svg.append(s("path", { class: "mark", d: `M${at.toFixed(1)} ${y - 6}V${floor}` }),
-          s("text", { class: "mark-name", x: end ? at - 3 : at + 3, y, "text-anchor": end ? "end" : "start" }, `${label} ${row.approximate ? "≈ " : ""}${duration(ns)}`, row.approximate ? "" : s("title", {}, exact(ns))));
-      }
-    }
-    replace(this.histogram, h("figcaption", {}, "Distribution; choose a bar to see only its exits"), svg);
+    drawDistribution(this.bars, "Latency distribution", widthOf(this.histogram, 460), { to: most * (row ? kUnderNames : 1), label: "exits", say: grouped }, [side(true), side(false)]);
+    const marks = row ? ([["p50", row.p50_ns], ["p90", row.p90_ns], ["p99", row.p99_ns], ["max", row.max_ns]] as const) : [];
+    this.bars.mark(...marks.flatMap(([label, ns]) => (ns === null ? [] : [{ x: ns,
+      element: h("div", { class: "mark", title: row!.approximate ? "" : exact(ns) }, h("span", {}, `${label} ${row!.approximate ? "≈ " : ""}${duration(ns)}`)) }])));
   }
 
-  // The picture stays until other rows are chosen; an interval is marked over it.
-  private drawHeat(choice: Choice, heat: Heat): void {
-    if (heat.last === 0) {
-      this.drawn = null;
-      replace(this.heat, h("p", { class: "empty" }, "No exits are in what is chosen: choose another row, or Clear."));
-      return;
-    }
-    if (this.drawn?.heat !== heat || this.drawn.look !== currentLook()) this.paintHeat(heat);
+  private choose(bin: number): void {
+    const { choice, counts } = this.shown!;
+    if (!counts.has(bin)) return;
+    this.change({ latency: choice.latency?.[0] === bin && choice.latency[1] === bin + 1 ? null : [bin, bin + 1] });
+  }
+
+  // Draws the chart only when other rows are chosen. An interval is marked over the chart.
+  private drawCells(choice: Choice, heat: Heat): void {
     const { data } = this.model;
-    const [width, height] = [this.heatWidth() - kLeft - 8, kHeatHeight - kBottom - 8];
-    const x = (bin: number): number => kLeft + (bin / data.time.bins) * width;
-    const outside = (from: number, to: number): SVGElement => s("rect", { class: "outside", x: x(from), width: Math.max(0, x(to) - x(from)), height });
-    replace(this.outside, ...(choice.time ? [outside(0, choice.time[0]), outside(choice.time[1], data.time.bins)] : []));
-  }
-
-  private heatWidth(): number {
-    return Math.max(280, widthOf(this.heat, 460));
-  }
-
-  private paintHeat(heat: Heat): void {
-    const { data } = this.model;
-    const { first, last, most } = heat;
-    this.drawn = { heat, look: currentLook() };
-    const width = this.heatWidth();
-    const inner = [width - kLeft - 8, kHeatHeight - kBottom - 8] as const;
-    const ratio = window.devicePixelRatio || 1;
-    const canvas = h("canvas", { width: Math.round(inner[0] * ratio), height: Math.round(inner[1] * ratio), role: "img",
-      "aria-label": `Exits by time and latency; the fullest of the cells has ${counted(most, "exit")}` });
-    canvas.style.width = `${inner[0]}px`;
-    canvas.style.height = `${inner[1]}px`;
-    canvas.style.marginLeft = `${kLeft}px`;
-    const context = canvas.getContext("2d");
-    const cell = [canvas.width / data.time.bins, canvas.height / (last - first)] as const;
-    if (context) {
-      context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--heat").trim();
-      heat.counts.forEach((n, at) => {
-        if (n === 0) return;
-        const [time, bin] = [Math.floor(at / kLatencyBins), at % kLatencyBins];
-        context.globalAlpha = 0.22 + 0.78 * (Math.log1p(n) / Math.log1p(most));
-        context.fillRect(time * cell[0], (last - bin - 1) * cell[1], Math.max(1.5, cell[0] - 0.4), Math.max(1.5, cell[1] - 0.4));
-      });
+    if (this.drawn?.heat !== heat || this.drawn.look !== currentLook()) {
+      this.drawn = { heat, look: currentLook() };
+      this.cells.element.setAttribute("aria-label", `Exits by time and latency; the fullest of the cells has ${counted(heat.most, "exit")}`);
+      this.cells.draw(Math.max(280, widthOf(this.overTime, 460)), { from: 0, to: Math.max(1, data.duration_ns), label: `begin of the exit; stronger: more exits, at most ${grouped(heat.most)} a cell`, say: sinceStart },
+        { from: edge(heat.first), to: edge(heat.last), log: true, say: duration }, [this.model.edges(), this.model.edges().fill(1)]);
     }
-    canvas.addEventListener("pointermove", (event) => {
-      const box = canvas.getBoundingClientRect();
-      const time = Math.floor(((event.clientX - box.left) / box.width) * data.time.bins);
-      const bin = last - 1 - Math.floor(((event.clientY - box.top) / box.height) * (last - first));
-      const n = heat.counts[time * kLatencyBins + bin] ?? 0;
-      this.reading.textContent = `${moment(this.model.edge(time), 3)}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${counted(n, "exit")}`;
+    this.cells.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
+  }
+
+  private cellsOf(heat: Heat): Cell[] {
+    const list: Cell[] = [];
+    heat.counts.forEach((n, at) => {
+      if (n === 0) return;
+      const [time, bin] = [Math.floor(at / kLatencyBins), at % kLatencyBins];
+      list.push([this.model.edge(time), edge(bin), this.model.edge(time + 1), edge(bin + 1), Math.log1p(n) / Math.log1p(heat.most)]);
     });
-    const scale = s("svg", { class: "scale", width, height: kHeatHeight, "aria-hidden": "true" }, this.outside);
-    for (let size = 1; size < 1e19; size *= 10) {
-      const bin = 4 * Math.log2(size);
-      if (bin < first || bin > last) continue;
-      const y = ((last - bin) / (last - first)) * inner[1];
-      scale.append(s("path", { class: "tick", d: `M${kLeft - 4} ${y.toFixed(1)}h4` }), s("text", { x: kLeft - 7, y: Math.max(9, y + 4), "text-anchor": "end" }, duration(size)));
-    }
-    scale.append(s("text", { x: kLeft, y: inner[1] + 16 }, "0"),
-      s("text", { x: kLeft + inner[0], y: inner[1] + 16, "text-anchor": "end" }, duration(data.duration_ns)),
-      s("text", { class: "axis-name", x: kLeft, y: inner[1] + 31 }, `begin of the exit; stronger: more exits, at most ${grouped(most)} a cell`));
-    replace(this.heat, h("figcaption", {}, "Latency (log scale) over time"), h("div", { class: "over" }, scale, canvas));
-    if (!this.reading.textContent) this.reading.textContent = "Point at a cell to read it.";
+    return list;
+  }
+
+  private read(bin: number, time?: number): void {
+    const n = (time === undefined ? this.shown?.counts.get(bin) : this.drawn?.heat.counts[time * kLatencyBins + bin]) ?? 0;
+    this.reading.textContent = `${time === undefined ? "" : `${moment(this.model.edge(time), 3)}, `}${latencyRange(bin)}: ${counted(n, "exit")}`;
   }
 }
 
@@ -208,5 +164,3 @@ function median(bins: [number, number][], count: number): number {
   }
   return 0;
 }
-
-const range = (bin: number): string => `${duration(low(bin))} to ${duration(low(bin + 1))}`;

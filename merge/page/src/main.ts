@@ -1,12 +1,12 @@
 // One page, one choice: every view draws what is chosen, and changes it.
 import { fromFragment, kStart, toFragment, type Choice } from "./choice";
 import { startComparison } from "./compare";
-import { changeLook, clip, h, name, replace } from "./dom";
-import { Drawing } from "./drawing";
+import { changeLook, clip, h, name, replace, section } from "./dom";
+import { Drawing, type View } from "./drawing";
 import { Flame } from "./flame";
 import { guestSpans } from "./guest_spans";
 import { foot, head } from "./head";
-import { KernelFlame } from "./kernel_flame";
+import { kernelFlame } from "./kernel_flame";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
@@ -69,6 +69,14 @@ async function copy(text: string, said: HTMLElement): Promise<void> {
   }
 }
 
+// Makes the head of the page: the title, and the buttons that concern the whole page.
+function header(title: (Node | string)[], command: () => string, redraw: () => void, said: HTMLElement, ...more: HTMLElement[]): HTMLElement {
+  return h("header", {}, h("h1", {}, ...title), h("div", { class: "actions noprint" },
+    h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), ...more, themeButton(redraw), said));
+}
+
+const status = (): HTMLElement => h("span", { role: "status", class: "dim" });
+
 // trapline timeline --format html: one part of the timeline, and nothing else.
 function startTimeline(data: TimelineData, main: HTMLElement): void {
   useUnit(data.time_unit);
@@ -79,16 +87,13 @@ function startTimeline(data: TimelineData, main: HTMLElement): void {
     view.show();
   };
   const command = ["trapline", ...data.command].map(quoted).join(" ");
-  const said = h("span", { role: "status", class: "dim" });
   const exits = near.spans.filter(([lane, , , kind]) => kind !== "guest" && kind !== "handler" && / (kernel|QEMU)$/.test(near.lanes[lane] ?? ""));
   const longest = exits.reduce((most, [, begin, end]) => Math.max(most, end - begin), 0);
   document.title = `${duration(near.to)} from ${momentOption(data.start_ns, 0)}`;
   main.append(
-    h("header", {}, h("h1", {}, `${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")),
-      h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command, said) }, "Copy command"), themeButton(show), said)),
-    h("section", { id: "timeline", "aria-labelledby": "timeline-title" },
-      h("h2", { id: "timeline-title" }, near.spans.length + near.events.length === 0 ? "Nothing lies in that part of the recording"
-        : `${near.events.length.toLocaleString("en-US")} events on ${near.lanes.length} lanes; the longest part of an exit took ${duration(longest)}`),
+    header([`${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")], () => command, show, status()),
+    section("timeline", [near.spans.length + near.events.length === 0 ? "Nothing lies in that part of the recording"
+      : `${near.events.length.toLocaleString("en-US")} events on ${near.lanes.length} lanes; the longest part of an exit took ${duration(longest)}`],
       h("p", {}, h("code", { id: "command" }, command)), view.controls, view.picture, view.list));
   onWidth(main, show);
   show();
@@ -107,10 +112,9 @@ function start(): void {
     return;
   }
   if (page.comparison && page.recordings.length === 2) {
-    const said = h("span", { role: "status", class: "dim" });
-    startComparison(page.recordings, unpackComparison(page.comparison), main, (redraw, command) => {
+    startComparison(page.recordings, unpackComparison(page.comparison), main, (title, command, redraw) => {
       onWidth(main, redraw);
-      return h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), themeButton(redraw), said);
+      return header(title, command, redraw, status());
     });
     return;
   }
@@ -143,16 +147,15 @@ function start(): void {
     drawing.change();
   };
   const shares = new Shares(model, change);
-  const phases = new Phases(model, change);
+  const phases = data.phases && new Phases(model, change, data.phases);
   const table = new Table(model, change);
   const latency = new Latency(model, change);
   const flame = new Flame(model);
-  const kernel = data.kernel_stacks && data.kernel?.total_ns ? new KernelFlame(data.kernel_stacks, data.kernel) : null;
   const worst = new Worst(model, change);
   const waits = new Waits(model);
   const chips = h("div", { class: "chips", role: "group", "aria-label": "What is chosen" });
   const command = h("code", { id: "command" });
-  const said = h("span", { role: "status", class: "dim" });
+  const said = status();
 
   function words(): string[] {
     const asked = choice.time ? without(data.command, "--from", "--to") : data.command;
@@ -184,16 +187,17 @@ function start(): void {
     said.textContent = "";
   }
 
-  const drawing = new Drawing([
+  const views: View[] = [
     { element: shares.element, draw: () => shares.render(choice, selection!) },
-    ...(phases.element ? [{ element: phases.element, draw: () => phases.render(choice) }] : []),
+    ...(phases ? [{ element: phases.element, draw: () => phases.render(choice) }] : []),
     { element: table.element, draw: () => table.render(choice) },
     { element: latency.element, draw: () => latency.render(choice, selection!) },
     { element: flame.element, draw: () => flame.render(selection!) },
-    ...(kernel ? [{ element: kernel.element, draw: () => kernel.render() }] : []),
+    ...(data.kernel_stacks && data.kernel?.total_ns ? [kernelFlame(data.kernel_stacks, data.kernel)] : []),
     { element: worst.element, draw: () => worst.render(choice) },
     { element: waits.element, draw: () => waits.render(choice) },
-  ], () => {
+  ];
+  const drawing = new Drawing(views, () => {
     selection = model.select(choice);
     drawChips();
   });
@@ -205,12 +209,10 @@ function start(): void {
   const title = data.sources[0]?.path.split("/").filter(Boolean).at(-1) ?? "recording";
   document.title = `${visible(title)}: where the time of the VM exits went`;
   main.append(
-    h("header", {}, h("h1", {}, "Where the time of the VM exits went ", h("small", {}, name(title))),
-      h("div", { class: "actions noprint" },
-        h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
-        h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"), themeButton(lookAgain), said)),
+    header(["Where the time of the VM exits went ", h("small", {}, name(title))], () => words().map(quoted).join(" "), lookAgain, said,
+      h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link")),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, ...(kernel ? [kernel.element] : []), worst.element, waits.element, ...stalls(data), ...guestSpans(data), ...stages(data), foot(data),
+    head(data), ...views.map((view) => view.element), ...stalls(data), ...guestSpans(data), ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);

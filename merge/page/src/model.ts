@@ -9,7 +9,18 @@ export const kLatencyBins = 64 * 4;
 
 // Bin b holds [low(b), low(b + 1)): four to each power of two (docs/formats/page.md).
 export function low(bin: number): number {
-  return Math.floor(2 ** (bin >> 2) * (1 + (bin & 3) / 4));
+  return Math.floor(edge(bin));
+}
+
+// Returns the begin of a bin on an axis, which is no integer for bins of less than a ns.
+export function edge(bin: number): number {
+  return 2 ** (bin >> 2) * (1 + (bin & 3) / 4);
+}
+
+// Returns the bin of a place on the axis.
+export function binOf(ns: number): number {
+  const octave = Math.floor(Math.log2(ns));
+  return octave * 4 + Math.floor((ns / 2 ** octave - 1) * 4);
 }
 
 export interface Group extends Row {
@@ -110,6 +121,11 @@ export class Model {
   edge(bin: number): number {
     const { origin, bin_ns } = this.data.time;
     return Math.max(0, Math.min(this.data.duration_ns, origin + bin * bin_ns));
+  }
+
+  // Returns the begin of each bin, then the end of the last one.
+  edges(): number[] {
+    return Array.from({ length: this.data.time.bins + 1 }, (_, bin) => this.edge(bin));
   }
 
   binAt(ns: number): number {
@@ -218,9 +234,7 @@ export class Model {
         p50_ns: percentile(sorted, count, 500) ?? 0,
         p90_ns: percentile(sorted, count, 900),
         p99_ns: percentile(sorted, count, 990),
-        p999_ns: percentile(sorted, count, 999),
         max_ns: middle(sorted.at(-1)?.[0] ?? 0),
-        max_at: 0,
         histogram: sorted.flat(),
         approximate: true,
         combos: true,

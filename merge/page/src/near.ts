@@ -1,5 +1,4 @@
 // A zoomable timeline of guest, kernel and QEMU on lanes, with the texts of the events in sight.
-import { roundStep } from "./axis";
 import { clip, h, name, replace, s, widthOf } from "./dom";
 import { duration, exact, grouped, moment } from "./text";
 import type { Neighbourhood } from "./types";
@@ -9,6 +8,12 @@ const kLeastLabels = 92;
 const kLetter = 7; // px, of a lane's name
 const kEvents = 200; // texts in the list
 const kLeast = 200; // ns in sight at the deepest zoom
+
+// Returns the next larger 1, 2 or 5 times a power of ten, as a distance of ticks.
+function roundStep(least: number): number {
+  const size = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  return [1, 2, 5, 10].map((n) => n * size).find((n) => n >= least) ?? least;
+}
 
 export interface Focus {
   start: number;

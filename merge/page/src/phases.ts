@@ -1,13 +1,13 @@
 // The boot by phases: how long each lasted, and what its time went to. A phase can be chosen as the
 // interval.
 import type { Choice } from "./choice";
-import { clip, h, name, replace, scroll } from "./dom";
+import { cell, choosable, clip, column, h, name, number, numbers, renew, section, table, time } from "./dom";
 import { kernelOf } from "./known";
 import type { Model } from "./model";
 import type { Change } from "./shares";
 import { partsBar } from "./parts_bar";
 import { duration, exact, grouped, moment } from "./text";
-import { kStates, type Phase, type PhaseShare } from "./types";
+import { kStates, type Phase, type PhaseShare, type Recording } from "./types";
 
 function bar(phase: Phase): SVGSVGElement {
   return partsBar(kStates.map((state) => [state, phase[`${state}_ns`], state === "kernel" ? kernelOf(phase) : state]));
@@ -19,24 +19,17 @@ function most(shares: PhaseShare[]): (Node | string)[] {
 }
 
 export class Phases {
-  readonly element: HTMLElement | null = null;
+  readonly element: HTMLElement;
   private readonly body = h("tbody");
 
   constructor(
     private readonly model: Model,
     private readonly change: Change,
+    private readonly phases: NonNullable<Recording["phases"]>,
   ) {
-    const { phases } = model.data;
-    if (!phases) return;
     const longest = [...phases.rows].sort((a, b) => b.ns - a.ns)[0];
-    const heads = ["Took", "Exits"];
-    this.element = h("section", { id: "phases", "aria-labelledby": "phases-title" },
-      h("h2", { id: "phases-title" }, ...(longest ? ["The longest phase, ", name(clip(longest.name, 50)), `, took ${duration(longest.ns)} of ${duration(model.data.duration_ns)}`] : ["No phase began"])),
-      scroll("Phases, table",
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Phase"), h("th", { scope: "col", class: "number" }, "Began"),
-          ...heads.map((text) => h("th", { scope: "col", class: "number" }, text)),
-          h("th", { scope: "col" }, "vCPUs' time"), h("th", { scope: "col" }, "Most exit time, by device"), h("th", { scope: "col" }, "by guest function"))),
-        this.body),
+    this.element = section("phases", longest ? ["The longest phase, ", name(clip(longest.name, 50)), `, took ${duration(longest.ns)} of ${duration(model.data.duration_ns)}`] : ["No phase began"],
+      table("Phases, table", [column("Phase"), numbers("Began"), numbers("Took"), numbers("Exits"), column("vCPUs' time"), column("Most exit time, by device"), column("by guest function")], this.body),
       h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval, rounded to time bins, in the other views.",
         ...(phases.never.length ? [` These did not begin: ${phases.never.join("; ")}.`] : [])));
   }
@@ -47,20 +40,13 @@ export class Phases {
   }
 
   render(choice: Choice): void {
-    const rows = this.model.data.phases?.rows ?? [];
-    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["phase"];
-    replace(this.body, ...rows.map((phase, i) => {
+    renew(this.body, "row", ...this.phases.rows.map((phase, i) => {
       const bins = this.bins(phase);
       const chosen = choice.time?.join() === bins.join();
-      const choose = (): void => this.change({ time: chosen ? null : bins });
-      return h("tr", { class: chosen ? "chosen" : "", click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
-        h("th", { scope: "row" }, h("button", { type: "button", "data-phase": i, "aria-pressed": String(chosen), click: choose },
-          h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(phase.name)),
-          phase.pattern !== null && phase.pattern !== phase.name && h("small", {}, "from ", name(clip(phase.pattern, 60)))),
-        h("td", { class: "number", title: exact(phase.start) }, moment(phase.start, 3)),
-        h("td", { class: "number", title: exact(phase.ns) }, duration(phase.ns)), h("td", { class: "number" }, grouped(phase.exits)),
-        h("td", {}, bar(phase)), h("td", {}, ...most(phase.devices)), h("td", {}, ...most(phase.functions)));
+      return choosable(String(i), chosen, () => this.change({ time: chosen ? null : bins }), name(phase.name),
+        phase.pattern !== null && phase.pattern !== phase.name && h("small", {}, "from ", name(clip(phase.pattern, 60))),
+        number(moment(phase.start, 3), exact(phase.start)), time(phase.ns), number(grouped(phase.exits)),
+        cell(bar(phase)), cell(...most(phase.devices)), cell(...most(phase.functions)));
     }));
-    if (focused !== undefined) this.body.querySelector<HTMLElement>(`[data-phase="${Number(focused)}"]`)?.focus();
   }
 }

@@ -1,7 +1,7 @@
 // A flame graph: frames as wide as their time, the widest first, callers above. A frame can be zoomed
 // into.
-import { clip, h, name, replace, s, widthOf } from "./dom";
-import { duration, exact, percent } from "./text";
+import { clip, currentLook, h, name, replace, s, widthOf } from "./dom";
+import { counted, duration, exact, percent } from "./text";
 
 const kRow = 22;
 const kLeast = 2; // pixels of a frame that is drawn
@@ -11,21 +11,35 @@ export interface Frame {
   name: string;
   kind: "all" | "function" | "reason" | "device" | "event";
   total: number; // with its children
+  count: number; // exits; 0 if the note tells them
   note: string; // said after the time
   children: Map<string, Frame>;
   parent: Frame | null;
 }
 
 export function frame(name: string, kind: Frame["kind"], parent: Frame | null): Frame {
-  return { name, kind, total: 0, note: "", children: new Map(), parent };
+  return { name, kind, total: 0, count: 0, note: "", children: new Map(), parent };
 }
 
-export function child(of: Frame, text: string, kind: Frame["kind"]): Frame {
-  const key = `${kind}:${text}`;
-  let found = of.children.get(key);
-  if (!found) of.children.set(key, (found = frame(text, kind, of)));
-  return found;
+// Adds a time to the root and to all frames on the way from it. Returns the last of these frames.
+export function grow(root: Frame, frames: [string, Frame["kind"]][], ns: number, count = 0): Frame {
+  let at = root;
+  const add = (): void => {
+    at.total += ns;
+    at.count += count;
+  };
+  add();
+  for (const [text, kind] of frames) {
+    const key = `${kind}:${text}`;
+    const found = at.children.get(key) ?? frame(text, kind, at);
+    at.children.set(key, found);
+    at = found;
+    add();
+  }
+  return at;
 }
+
+const noteOf = (one: Frame): string => (one.count ? ` in ${counted(one.count, "exit")}` : one.note);
 
 // The frame with the most time that none of its children has.
 export function busiest(root: Frame): { frame: Frame; own: number } {
@@ -54,6 +68,7 @@ export class FlamePicture {
   readonly element = h("div", { class: "picture" });
   private zoom: string[] = [];
   private root: Frame | null = null;
+  private look = -1;
 
   // `under` stands below the picture; `after` ends the line above it.
   constructor(
@@ -62,8 +77,11 @@ export class FlamePicture {
     private readonly under: Node,
   ) {}
 
+  // Does nothing if the picture shows this root already.
   show(root: Frame): void {
+    if (this.root === root && this.look === currentLook()) return;
     this.root = root;
+    this.look = currentLook();
     this.draw();
   }
 
@@ -91,7 +109,7 @@ export class FlamePicture {
     const steps: Frame[] = [];
     for (let at: Frame | null = top; at; at = at.parent) steps.unshift(at);
     return steps.flatMap((one, depth) => [depth ? " › " : "",
-      one === top ? h("strong", {}, name(clip(one.name, 40)), ` ${duration(one.total)}${one.note}`)
+      one === top ? h("strong", {}, name(clip(one.name, 40)), ` ${duration(one.total)}${noteOf(one)}`)
         : h("button", { type: "button", class: "link", click: () => { this.zoom = this.zoom.slice(0, depth); this.draw(); } }, clip(one.name, 40))]);
   }
 
@@ -122,7 +140,7 @@ export class FlamePicture {
   }
 
   private group(one: Frame, root: Frame, left: number, size: number, depth: number, keys: string[]): SVGElement {
-    const label = `${one.name}: ${duration(one.total)}, ${percent(one.total / Math.max(1, root.total))}${one.note}`;
+    const label = `${one.name}: ${duration(one.total)}, ${percent(one.total / Math.max(1, root.total))}${noteOf(one)}`;
     const go = (): void => { this.zoom = keys; this.draw(keys.join("\n")); };
     return s("g", { class: `frame f-${one.kind}`, tabindex: 0, role: "button", "aria-label": label, "data-frame": keys.join("\n"), click: go,
       keydown: (event) => {

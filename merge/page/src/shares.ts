@@ -1,32 +1,33 @@
 // Where the time went, per vCPU, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
-import { roundStep } from "./axis";
-import { currentLook, h, replace, s, widthOf } from "./dom";
+import { blocks, Chart } from "./chart";
+import { h, section } from "./dom";
 import { kernelOf, knowsDurations, knowsGuest } from "./known";
 import type { Model, Selection } from "./model";
-import { kBusy, Strip, sums } from "./strip";
-import { duration, exact, moment, percent, visible } from "./text";
+import { kBusy, Strips, sums } from "./strip";
+import { duration, moment, percent, visible } from "./text";
 import { kStates, type State } from "./types";
 
-const kMark = 12; // the strip of what is chosen
+const kMark = 24; // px, height of the chart of chosen exits
 
 export type Change = (change: Partial<Choice>) => void;
 
 const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
 
 export class Shares {
-  readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
-  private readonly title = h("h2", { id: "shares-title" });
-  private readonly strips = h("div", { class: "strips" });
+  private readonly title = h("h2");
+  readonly element = section("shares", this.title);
   private readonly reading = h("p", { class: "reading" });
   private readonly from: HTMLInputElement;
   private readonly to: HTMLInputElement;
   private readonly words = h("output", { class: "interval", for: "time-from time-to" });
-  private readonly marked = h("div");
+  private readonly strips: Strips;
+  private readonly chosen = new Chart({ class: "chosen", height: kMark, series: [{ fill: "accent", paths: blocks() }] });
+  private readonly most = h("figcaption");
+  private readonly marked = h("figure", { class: "vcpu", hidden: true }, this.most, this.chosen.element);
   private readonly whole: HTMLButtonElement;
   private readonly onlyBusy: HTMLButtonElement;
   private readonly idle: boolean; // more of the vCPUs' time than not
-  private drawn: { look: number; busy: boolean; strips: Strip[] } | null = null;
 
   constructor(
     private readonly model: Model,
@@ -43,12 +44,12 @@ export class Shares {
       h("button", { type: "button", id: busy ? "busy-time" : "all-time", click: () => this.change({ busy }) }, text);
     this.whole = show(false, "All time");
     this.onlyBusy = show(true, "Busy time");
+    this.strips = new Strips(model, { read: (text) => { this.reading.textContent = visible(text); },
+      brush: (from, to) => this.change({ time: [model.binAt(from), model.binAt(to) + 1] }) });
     const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
     this.element.append(
-      this.title,
       halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy: without halts")) : "",
-      this.strips,
-      this.reading,
+      this.strips.element, this.marked, this.reading,
       h("div", { class: "controls noprint" },
         h("label", { for: "time-from" }, "Interval from"), this.from,
         h("label", { for: "time-to" }, "to"), this.to, this.words,
@@ -96,9 +97,8 @@ export class Shares {
     this.from.setAttribute("aria-valuetext", value(Number(this.from.value)));
     this.to.setAttribute("aria-valuetext", value(Number(this.to.value)));
     this.words.textContent = `${value(time?.[0] ?? 0)} to ${value(time?.[1] ?? bins)} (${duration(span)})`;
-    const narrowed = knowsDurations(data) && (choice.rows.length > 0 || choice.latency !== null);
-    for (const strip of this.shown(busy)) strip.mark(time);
-    replace(this.marked, narrowed && this.marks(selection));
+    this.strips.render(time, busy);
+    this.mark(knowsDurations(data) && (choice.rows.length > 0 || choice.latency !== null) ? selection : null);
   }
 
   private place(state: State): string {
@@ -108,75 +108,15 @@ export class Shares {
     return kernel === "kernel" ? "in the kernel" : `in ${kernel}`;
   }
 
-  private plotWidth(): number {
-    const width = widthOf(this.strips);
-    return width > 640 ? width - 190 : width;
-  }
-
-  private shown(busy: boolean): Strip[] {
-    if (this.drawn?.look === currentLook() && this.drawn.busy === busy) return this.drawn.strips;
-    const strips = this.model.data.vcpus.map((vcpu) => new Strip(this.model, vcpu, this.plotWidth(), busy));
-    for (const strip of strips) this.follow(strip);
-    replace(this.strips, ...strips.map((strip) => strip.element), this.marked, this.axis());
-    this.drawn = { look: currentLook(), busy, strips };
-    return strips;
-  }
-
-  // A drag is heard to its end, wherever the pointer goes.
-  private follow(strip: Strip): void {
-    const { svg } = strip;
-    const bin = (event: PointerEvent): number => {
-      const box = svg.getBoundingClientRect();
-      return this.model.binAt(((event.clientX - box.left) / Math.max(1, box.width)) * this.model.data.duration_ns);
-    };
-    svg.addEventListener("pointermove", (event) => {
-      if (event.buttons === 0) this.reading.textContent = visible(strip.reading(bin(event)));
-    });
-    svg.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0) return;
-      event.preventDefault();
-      const first = bin(event);
-      const moved = (next: PointerEvent): void => {
-        const to = bin(next);
-        this.change({ time: [Math.min(to, first), Math.max(to, first) + 1] });
-      };
-      const done = (): void => window.removeEventListener("pointermove", moved);
-      window.addEventListener("pointermove", moved);
-      window.addEventListener("pointerup", done, { once: true });
-      window.addEventListener("pointercancel", done, { once: true });
-    });
-  }
-
   // Exit time of what is chosen, by the bin in which the exits began.
-  private marks(selection: Selection): HTMLElement {
-    const { data } = this.model;
-    const width = this.plotWidth();
+  private mark(selection: Selection | null): void {
+    this.marked.hidden = selection === null;
+    if (!selection) return;
+    const { duration_ns, time } = this.model.data;
     const most = Math.max(1, ...selection.byTime.values());
-    const svg = s("svg", { class: "marks", width, height: kMark * 2, role: "img",
-      "aria-label": `The chosen ${selection.count} exits over time` });
-    for (const [bin, ns] of selection.byTime.entries()) {
-      if (ns === 0) continue;
-      const left = (this.model.edge(bin) / Math.max(1, data.duration_ns)) * width;
-      const size = Math.max(1.5, (ns / most) * kMark * 2);
-      svg.append(s("rect", { class: "chosen", x: left, y: kMark * 2 - size, height: size,
-        width: Math.max(1, (data.time.bin_ns / Math.max(1, data.duration_ns)) * width - 0.3) },
-        s("title", {}, `${moment(this.model.edge(bin), 3)}: ${exact(ns)} in chosen exits`)));
-    }
-    return h("figure", { class: "vcpu" }, h("figcaption", {}, `Time in the chosen exits, at most ${duration(most)} in ${duration(data.time.bin_ns)}`), svg);
-  }
-
-  private axis(): SVGSVGElement {
-    const { data } = this.model;
-    const width = this.plotWidth();
-    const svg = s("svg", { class: "axis", width, height: 20, "aria-hidden": "true" });
-    const most = Math.max(2, Math.floor(width / 110));
-    const step = roundStep(data.duration_ns / most);
-    for (let at = 0; at <= data.duration_ns; at += step) {
-      const left = (at / Math.max(1, data.duration_ns)) * width;
-      const end = left > width - 30;
-      svg.append(s("path", { class: "tick", d: `M${left.toFixed(1)} 0v4` }),
-        s("text", { x: left, y: 15, "text-anchor": at === 0 ? "start" : end ? "end" : "middle" }, at === 0 ? "0" : duration(at)));
-    }
-    return svg;
+    this.most.textContent = `Time in the chosen exits, at most ${duration(most)} in ${duration(time.bin_ns)}`;
+    this.chosen.element.setAttribute("aria-label", `The chosen ${selection.count} exits over time`);
+    this.chosen.draw(this.strips.width(), { from: 0, to: Math.max(1, duration_ns) }, { from: 0, to: most },
+      [this.model.edges(), [...selection.byTime, null]]);
   }
 }

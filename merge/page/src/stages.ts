@@ -1,7 +1,7 @@
 // Requests and interrupts as stages, halts and polling: what is not one exit but goes across them. Then
 // what the kernel did in them.
 import { kernelTable, otherTables } from "./described";
-import { h, name, s, scroll } from "./dom";
+import { cell, column, first, h, name, number, numbers, s, section, table, time } from "./dom";
 import { duration, exact, grouped, percent } from "./text";
 import type { Distribution, Recording, RequestPath } from "./types";
 
@@ -25,30 +25,20 @@ interface Line {
   group: string;
   what: string;
   d: Distribution;
-  note?: string;
 }
 
-function table(label: string, lines: Line[], first: string, second: string): HTMLElement {
+function tableOf(label: string, lines: Line[], group: string, stage: string): HTMLElement {
   const most = Math.max(1, ...lines.map((line) => line.d.max_ns));
-  const number = (ns: number | null, count: number): HTMLElement =>
-    h("td", { class: "number", title: count ? exact(ns) : "" }, count ? duration(ns) : "–");
   let last = "";
-  return scroll(label,
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), h("th", { scope: "col" }, second), h("th", { scope: "col", class: "number" }, "Count"),
-      ...["p50", "p90", "p99", "Max"].map((text) => h("th", { scope: "col", class: "number" }, text)),
-      h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, ${duration(1000)} to ${duration(most)}; bar: p50 to p99, or to the maximum`)))),
-    h("tbody", {}, ...lines.map((line) => {
-      const again = line.group === last;
-      last = line.group;
-      return h("tr", { class: again ? "" : "first" }, h("th", { scope: "row" }, again ? h("span", { class: "dim" }, "″") : name(line.group), !again && line.note && h("small", {}, line.note)),
-        h("td", {}, line.what), h("td", { class: "number" }, grouped(line.d.count)),
-        number(line.d.p50_ns, line.d.count), number(line.d.p90_ns, line.d.count), number(line.d.p99_ns, line.d.count), number(line.d.max_ns, line.d.count),
-        h("td", {}, line.d.count ? range(line.d, most) : h("span", { class: "dim" }, "not known of any")));
-    })));
-}
-
-function section(id: string, title: (Node | string)[], ...children: Node[]): HTMLElement {
-  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, ...title), ...children);
+  return table(label, [column(group), column(stage), ...["Count", "p50", "p90", "p99", "Max"].map((text) => numbers(text)),
+    column("Distribution", `log axis, ${duration(1000)} to ${duration(most)}; bar: p50 to p99, or to the maximum`)],
+    lines.map(({ group, what, d }) => {
+      const again = group === last;
+      last = group;
+      return h("tr", { class: again ? "" : "first" }, first(again ? h("span", { class: "dim" }, "″") : name(group)), cell(what), number(grouped(d.count)),
+        ...[d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns].map((ns) => (d.count ? time(ns) : number("–"))),
+        cell(d.count ? range(d, most) : h("span", { class: "dim" }, "not known of any")));
+    }));
 }
 
 type Block = NonNullable<RequestPath["block"]>;
@@ -96,7 +86,7 @@ function workers(data: Recording): HTMLElement[] {
     ];
   });
   return [section("vhost", [`vhost workers took ${grouped(turns)} turns; `, name(busiest.worker), `, the busiest, ran within ${duration(busiest.woken_to_run.p50_ns)} after half of its wake-ups`],
-    table("vhost workers, table", lines, "worker", "stage"),
+    tableOf("vhost workers, table", lines, "worker", "stage"),
     ...vhost.map((row) => h("p", { class: "dim" }, name(row.worker), `: ${grouped(row.notified)} of ${grouped(row.turns)} turns began with a guest's notify; ${grouped(row.interrupts)} interrupts; ${duration(row.preempted_ns)} preempted.`)))];
 }
 
@@ -116,7 +106,7 @@ function requests(data: Recording): HTMLElement {
   });
   const { requests_open = 0, notifies_ambiguous = 0, interrupts_ambiguous = 0, bios_ambiguous = 0 } = data.counters;
   return section("requests", [`QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}${diskShare(data)}`],
-    table("Requests, table", lines, "request", "stage"),
+    tableOf("Requests, table", lines, "request", "stage"),
     h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one candidate: the stages that begin or end with them are not counted.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's bios may belong to more than one request, and are assigned to none.` : ""}`),
     ...eventfds(data.request_paths));
 }
@@ -135,7 +125,7 @@ function interrupts(data: Recording): HTMLElement {
   });
   const again = data.irqs.coalesced;
   return section("interrupts", [`${grouped(rows.reduce((n, row) => n + row.injected, 0))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],
-    table("Interrupts, table", lines, "vector and pin", "stage"),
+    tableOf("Interrupts, table", lines, "vector and pin", "stage"),
     ...(rows.length > 12 ? [h("p", { class: "dim" }, `${rows.length - 12} more ways of interrupts are in trapline report --irq.`)] : []),
     h("p", { class: "dim" }, `${grouped(again)} interrupt${again === 1 ? " was" : "s were"} raised again while ${again === 1 ? "it was" : "they were"} pending.`));
 }
@@ -152,7 +142,7 @@ function halts(data: Recording): HTMLElement {
       { group, what: "woken → running", d: row.wake_to_run },
     ].filter((line) => line.d.count > 0);
   });
-  return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], table("Halts, table", lines, "vCPU", "halts"));
+  return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], tableOf("Halts, table", lines, "vCPU", "halts"));
 }
 
 export function stages(data: Recording): HTMLElement[] {

@@ -1,12 +1,14 @@
-// One vCPU's time over time: stacked shares of its states. The picture stays; an interval is marked
-// over it.
-import { h, replace, s } from "./dom";
+// One vCPU's time over time, as stacked shares of its states. An interval is marked over the chart.
+import { Chart, sinceStart, steps } from "./chart";
+import { currentLook, h, replace, widthOf } from "./dom";
 import { kernelOf } from "./known";
 import type { Model } from "./model";
 import { duration, exact, moment, percent } from "./text";
 import { kStates, type State, type Vcpu } from "./types";
 
 const kHeight = 72;
+const kLabels = 166; // px, width
+const kAtOnce = 24; // strips that are drawn before they are seen
 export const kSigns: Record<State, string> = {
   guest: "guest",
   kernel: "kernel",
@@ -17,6 +19,9 @@ export const kSigns: Record<State, string> = {
   paused: "paused",
   offline: "offline",
 };
+
+// Colours of states that have no colour of their own.
+const kFills: Partial<Record<State | "not_seen", string>> = { paused: "line", offline: "line", not_seen: "hatch" };
 
 // In which a vCPU ran, or could have: the report's busy time.
 export const kBusy: readonly State[] = ["guest", "kernel", "user", "preempted", "blocked"];
@@ -37,30 +42,43 @@ export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State
   return result;
 }
 
-export class Strip {
+class Strip {
   readonly element: HTMLElement;
-  readonly svg: SVGSVGElement;
-  private readonly marks = s("g");
+  readonly chart: Chart;
+  private readonly full = h("span", { class: "dim" });
   private readonly labels = h("ul", { class: "labels" });
-  private readonly states: readonly State[];
-  private readonly full: number; // the share of a bin that the strip's whole height stands for
+  private readonly seen: (State | "not_seen")[]; // those that the vCPU was in
 
+  // `axis` adds the time below the strip.
   constructor(
     private readonly model: Model,
     private readonly vcpu: Vcpu,
-    private readonly width: number,
-    private readonly busy = false,
+    private readonly axis: boolean,
+    read?: (text: string) => void,
   ) {
-    this.states = busy ? kBusy : kStates;
-    this.full = busy ? this.most() : 1;
-    this.svg = s("svg", { class: "strip", width, height: kHeight, viewBox: `0 0 ${width} ${kHeight}`, role: "img" });
-    this.svg.append(s("rect", { class: "ground", width, height: kHeight }));
-    this.stack();
-    this.losses();
-    this.svg.append(this.marks);
+    this.seen = ([...kStates, "not_seen"] as const).filter((state) => vcpu.shares[state].some((ns) => ns > 0));
+    // Draws the highest sum first. Each later series covers all of it but the part of one state.
+    this.chart = new Chart({ class: "strip", height: kHeight, ...(read ? { pointed: (time: number) => read(this.reading(model.binAt(time))) } : {}),
+      series: [...this.seen].reverse().map((state) => ({ fill: kFills[state] ?? state, paths: steps })) });
     this.element = h("figure", { class: "vcpu" },
-      h("figcaption", {}, h("strong", {}, vcpu.name), h("span", { class: "dim" }, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(this.full)} of the time` : ""}`)),
-      h("div", { class: "beside" }, this.svg, this.labels));
+      h("figcaption", {}, h("strong", {}, vcpu.name), this.full),
+      h("div", { class: "beside" }, this.chart.element, this.labels));
+  }
+
+  // `busy` leaves out the halts, and makes the strip as high as its busiest bin.
+  draw(width: number, busy: boolean): void {
+    const { model, vcpu } = this;
+    const { bins } = model.data.time;
+    const drawn: readonly string[] = busy ? kBusy : [...kStates, "not_seen"];
+    let below = new Array<number>(bins + 1).fill(0);
+    const heights = this.seen.map((state) => (below = below.map((height, bin) =>
+      height + (drawn.includes(state) && bin < bins ? (vcpu.shares[state][bin] ?? 0) / this.length(bin) : 0))));
+    const full = busy ? Math.min(1, below.reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
+    replace(this.full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(full)} of the time` : ""}`);
+    this.chart.draw(width, { from: 0, to: Math.max(1, model.data.duration_ns), ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
+      [model.edges(), ...heights.reverse()]);
+    this.chart.mark(...model.data.lost.map(({ cpu, from, to, count }) => ({ x: from, to,
+      element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}` }) })));
   }
 
   private sign(state: State): string {
@@ -71,64 +89,75 @@ export class Strip {
     return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
   }
 
-  private x(bin: number): number {
-    return (this.model.edge(bin) / Math.max(1, this.model.data.duration_ns)) * this.width;
-  }
-
-  // The largest share of a bin that is busy; at least something.
-  private most(): number {
-    const shares = Array.from({ length: this.model.data.time.bins }, (_, bin) => kBusy.reduce((n, state) => n + (this.vcpu.shares[state][bin] ?? 0), 0) / this.length(bin));
-    return Math.min(1, shares.reduce((most, share) => Math.max(most, share), 0)) || 1;
-  }
-
-  private stack(): void {
-    const base = new Float64Array(this.model.data.time.bins);
-    for (const state of this.busy ? this.states : ([...this.states, "not_seen"] as const)) {
-      let path = "";
-      this.vcpu.shares[state].forEach((ns, bin) => {
-        if (ns === 0) return;
-        const part = ns / this.length(bin) / this.full;
-        const y = (1 - (base[bin] ?? 0) - part) * kHeight;
-        path += `M${this.x(bin).toFixed(1)} ${y.toFixed(1)}H${(this.x(bin + 1) + 0.3).toFixed(1)}v${(part * kHeight).toFixed(1)}H${this.x(bin).toFixed(1)}z`;
-        base[bin] = (base[bin] ?? 0) + part;
-      });
-      if (path) this.svg.append(s("path", { class: `p-${state === "not_seen" ? "lost" : state}`, d: path }));
-    }
-  }
-
-  private losses(): void {
-    const { data } = this.model;
-    for (const lost of data.lost) {
-      const left = (lost.from / Math.max(1, data.duration_ns)) * this.width;
-      const right = (lost.to / Math.max(1, data.duration_ns)) * this.width;
-      this.svg.append(s("rect", { class: "lost", x: left, width: Math.max(2, right - left), height: kHeight },
-        s("title", {}, `CPU ${lost.cpu}: ${lost.count === 0 ? "events lost (count unknown)" : `${lost.count} events lost`} in ${exact(lost.to - lost.from)}`)));
-    }
-  }
-
-  mark(time: [number, number] | null): void {
+  mark(time: [number, number] | null, busy: boolean): void {
     const own = sums([this.vcpu], time);
-    const span = Math.max(1, this.states.reduce((n, p) => n + own[p], this.busy ? 0 : own.not_seen));
-    const shown = this.states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], this.sign(p)]);
-    if (!this.busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
-    this.svg.setAttribute("aria-label", `${this.vcpu.name}${this.busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
+    const states = busy ? kBusy : kStates;
+    const span = Math.max(1, states.reduce((n, p) => n + own[p], busy ? 0 : own.not_seen));
+    const shown = states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], this.sign(p)]);
+    if (!busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
+    this.chart.element.setAttribute("aria-label", `${this.vcpu.name}${busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
     replace(this.labels, ...shown.map(([state, ns, sign]) =>
       h("li", { title: exact(ns) }, h("span", { class: `swatch b-${state}`, "aria-hidden": "true" }),
         h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
-    if (!time) {
-      replace(this.marks);
-      return;
-    }
-    const [left, right] = [this.x(time[0]), this.x(time[1])];
-    replace(this.marks, s("rect", { class: "outside", width: left, height: kHeight }),
-      s("rect", { class: "outside", x: right, width: Math.max(0, this.width - right), height: kHeight }),
-      s("path", { class: "edge", d: `M${left} 0V${kHeight}M${right} 0V${kHeight}` }));
+    this.chart.select(time && [this.model.edge(time[0]), this.model.edge(time[1])]);
   }
 
   // "vCPU 0 at +1.2 s: guest 80 %, …"
-  reading(bin: number): string {
+  private reading(bin: number): string {
     const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
       .map((p) => `${this.sign(p)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
     return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "not known"}`;
+  }
+}
+
+// The strips of a recording's vCPUs. The first strips are drawn at once, the others when they come into
+// sight, because a thousand canvases take a gigabyte.
+export class Strips {
+  readonly element = h("div", { class: "strips" });
+  private readonly strips: Strip[];
+  private readonly unseen = new Map<Element, () => void>();
+  private readonly sight = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach(({ target }) => this.unseen.get(target)?.()), { rootMargin: "400px" });
+  private look = -1;
+  private busy = false;
+  private time: [number, number] | null = null;
+
+  // `read` takes the text of the bin under the pointer, `brush` the times at the ends of a drag.
+  constructor(model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }) {
+    const { vcpus } = model.data;
+    this.strips = vcpus.map((vcpu, i) => new Strip(model, vcpu, i === vcpus.length - 1, hear?.read));
+    if (hear) for (const strip of this.strips) strip.chart.brush(hear.brush);
+    this.element.append(...this.strips.map((strip) => strip.element));
+    window.addEventListener("beforeprint", () => { for (const draw of this.unseen.values()) draw(); });
+  }
+
+  render(time: [number, number] | null, busy = false): void {
+    this.time = time;
+    if (this.look !== currentLook() || this.busy !== busy) this.draw(busy);
+    for (const strip of this.strips) strip.mark(time, busy);
+  }
+
+  // Returns the width of a chart that has labels beside it, or below it on a narrow page.
+  width(): number {
+    const width = widthOf(this.element);
+    return width > 640 ? width - kLabels : width;
+  }
+
+  private draw(busy: boolean): void {
+    [this.look, this.busy] = [currentLook(), busy];
+    this.strips.forEach((strip, i) => {
+      const draw = (): void => {
+        this.sight.unobserve(strip.element);
+        this.unseen.delete(strip.element);
+        strip.draw(this.width(), busy);
+        strip.mark(this.time, busy);
+      };
+      if (i < kAtOnce) {
+        draw();
+        return;
+      }
+      strip.chart.clear();
+      this.unseen.set(strip.element, draw);
+      this.sight.observe(strip.element);
+    });
   }
 }

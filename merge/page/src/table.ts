@@ -1,6 +1,6 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
 import type { Choice } from "./choice";
-import { clip, h, name, number, replace, s, scroll } from "./dom";
+import { cell, choosable, clip, column, h, name, number, renew, replace, s, section, table } from "./dom";
 import { kernelOf, knowsDurations } from "./known";
 import { kLatencyBins, type Group, type Model } from "./model";
 import { partsBar } from "./parts_bar";
@@ -52,11 +52,10 @@ function sparkline(histogram: number[], first: number, last: number): SVGSVGElem
 }
 
 export class Table {
-  readonly element = h("section", { id: "table", "aria-labelledby": "table-title" });
-  private readonly title = h("h2", { id: "table-title" });
+  private readonly title = h("h2");
+  readonly element = section("table", this.title);
   private readonly by: HTMLSelectElement;
   private readonly find: HTMLInputElement;
-  private readonly head = h("thead");
   private readonly body = h("tbody");
   private readonly under = h("p", { class: "dim" });
   private readonly more: HTMLButtonElement;
@@ -70,11 +69,10 @@ export class Table {
     this.find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off",
       input: () => this.change({ query: this.find.value }) });
     this.more = h("button", { type: "button", class: "noprint", click: () => this.change({ all: true }) }, "Show all rows");
-    this.element.append(this.title,
+    this.element.append(
       h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), this.by,
         h("label", { for: "find" }, "with the words"), this.find),
-      scroll("Exits, table", this.head, this.body),
-      this.under, this.more);
+      table("Exits, table", [], this.body), this.under, this.more);
   }
 
   private headings(choice: Choice): void {
@@ -88,10 +86,7 @@ export class Table {
         "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
         button, column.unit && h("small", {}, column.unit));
     });
-    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["sort"];
-    replace(this.head, h("tr", {}, ...cells, h("th", { scope: "col" }, "Parts"),
-      h("th", { scope: "col" }, "Latency", h("small", {}, "log axis, height: √ of exits"))));
-    if (focused) this.head.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
+    renew(this.element.querySelector("thead tr")!, "sort", ...cells, column("Parts"), column("Latency", "log axis, height: √ of exits"));
   }
 
   render(choice: Choice): void {
@@ -118,18 +113,9 @@ export class Table {
         last = Math.max(last, (bins.at(-2) ?? 0) + 1);
       }
     }
-    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["row"];
     const vcpuTime = this.vcpuTime(choice);
-    replace(this.body, ...shown.map((row) => this.row(row, choice, vcpuTime, first, last)));
-    if (groups.length === 0) {
-      replace(this.body, h("tr", {}, h("td", { colspan: kColumns.length + 2 },
-        all.length === 0 ? "No exits are in what is chosen." : "No row has these words.")));
-    }
-    if (focused !== undefined) {
-      for (const one of this.body.querySelectorAll<HTMLElement>("button[data-row]")) {
-        if (one.dataset["row"] === focused) one.focus();
-      }
-    }
+    renew(this.body, "row", ...shown.map((row) => this.row(row, choice, vcpuTime, first, last)), groups.length === 0 && h("tr", {},
+      h("td", { colspan: kColumns.length + 2 }, all.length === 0 ? "No exits are in what is chosen." : "No row has these words.")));
     const set = this.model.data.sets.find((one) => one.by === choice.by);
     const left = !all.some((row) => row.approximate) ? (set?.rows_left_out ?? 0) : 0;
     this.under.textContent = [
@@ -177,13 +163,7 @@ export class Table {
         return number(sign + duration(ns), sign + exact(ns));
       }),
     ];
-    return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key,
-      click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
-      h("th", { scope: "row" },
-        h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
-          h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)),
-        row.halt && h("small", {}, "halt, no overhead")),
-      ...cells, h("td", {}, known && exitParts(row, row.total_ns)),
-      h("td", {}, known && sparkline(row.histogram, first, last)));
+    return choosable(row.key, chosen, choose, name(row.key), row.halt && h("small", {}, "halt, no overhead"),
+      ...cells, cell(known && exitParts(row, row.total_ns)), cell(known && sparkline(row.histogram, first, last)));
   }
 }

@@ -41,7 +41,14 @@ export function exact(ns: number | null): string {
   return `${grouped(ns)} ${cycles ? "cycles" : "ns"}`;
 }
 
-// A duration with the unit that suits it: "1.84 s", "112 µs".
+// Rounds exactly half of the last digit to the even digit, as the report's text does: 41.25 to 41.2.
+function fixed(value: number, digits: number): string {
+  const half = (value * 2 ** (digits + 1)) % 2 === 1;
+  const even = Math.floor(value * 10 ** digits) % 2 === 0;
+  return (half && even ? value - 0.25 / 10 ** digits : value).toFixed(digits);
+}
+
+// Formats a duration in the unit that suits it, as the report's text does: "1.84 s", "112 µs".
 export function duration(ns: number | null): string {
   if (ns === null) return kUnknown;
   const units: [number, string][] = cycles
@@ -51,7 +58,7 @@ export function duration(ns: number | null): string {
     // What would be rounded to 1,000 of a unit is 1.00 of the next.
     if (ns < size * 0.9995) continue;
     const value = ns / size;
-    return `${value < 999.5 ? value.toPrecision(3) : commas(value.toFixed(0))} ${name}`;
+    return `${value < 9.995 ? fixed(value, 2) : value < 99.95 ? fixed(value, 1) : commas(String(Math.floor(value + 0.5)))} ${name}`;
   }
   return `${sig3(ns)} ${cycles ? "cyc" : "ns"}`;
 }

@@ -10,7 +10,6 @@ export interface Distribution {
   p50_ns: number;
   p90_ns: number | null; // null: too few values
   p99_ns: number | null;
-  p999_ns: number | null;
   max_ns: number;
 }
 
@@ -26,7 +25,6 @@ export interface Parts {
 export interface Row extends Distribution, Parts {
   key: string;
   halt: boolean;
-  max_at: number;
 }
 
 export interface RowSet {
@@ -81,8 +79,6 @@ export interface WorstExit extends Parts {
   device: string;
   function: string;
   preempted_by: string;
-  qemu_events: number | null;
-  injected_vector: number | null;
   waits: ExitWait[]; // the longest
   neighbourhood: number | null;
 }
@@ -105,7 +101,6 @@ export interface Neighbourhood {
 
 export interface RequestPath {
   key: string;
-  requests: number;
   notify_to_start: Distribution;
   end_to_injection: Distribution;
   notify_to_injection: Distribution;
@@ -118,7 +113,6 @@ export interface RequestPath {
 export interface VhostWorker {
   worker: string;
   tid: number;
-  process: number | null;
   turns: number;
   notified: number;
   interrupts: number;
@@ -149,7 +143,6 @@ export interface HaltRow {
   polls_won: Distribution;
   slept: Distribution;
   wake_to_run: Distribution;
-  invalid: number;
 }
 
 // As the report's text has it; the columns' titles, and what their numbers are.
@@ -279,14 +272,12 @@ export type Dimension = (typeof kDimensions)[number];
 
 export interface Recording {
   recorded: [string, string][]; // what the session says: host, command, …
-  tool: string;
   command: string[]; // the words that print this report
   sources: Source[];
   interval: { start_ns: string; end_ns: string };
   duration_ns: number;
   time_unit: "ns" | "cycles";
   user_end: string;
-  from_userspace_exit: boolean;
   counters: Record<string, number>;
   finding: string; // the sentence that the text begins with; empty: not known
   notes: string[];
@@ -346,8 +337,6 @@ export interface MetricChange {
   proven: boolean;
   low?: number | null;
   high?: number | null;
-  p?: number;
-  corrected_p?: number;
 }
 export const kMetrics = ["rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked", "halted"] as const;
 export type Metric = (typeof kMetrics)[number];
@@ -386,7 +375,6 @@ export interface PageData {
 export interface TimelineData {
   format: "trapline-timeline";
   version: number;
-  tool: string;
   command: string[];
   time_unit: "ns" | "cycles";
   start_ns: string;

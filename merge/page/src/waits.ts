@@ -1,8 +1,8 @@
 // Who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
-import { clip, h, name, number, replace, s } from "./dom";
+import { cell, clip, column, first, h, name, number, numbers, replace, s, section, table, time } from "./dom";
 import type { Model } from "./model";
-import { duration, exact, grouped, moment, percent } from "./text";
+import { duration, grouped, moment, percent } from "./text";
 import type { WaitRow, WaitTable } from "./types";
 
 const kStrip = 180;
@@ -11,16 +11,14 @@ const kShown = 10;
 const kParts = [["preempted", "Preempted: this ran instead, or kept it from running"], ["blocked", "Blocked: it waited for this"]] as const;
 
 export class Waits {
-  readonly element = h("section", { id: "waits", "aria-labelledby": "waits-title" });
-  private readonly title = h("h2", { id: "waits-title" });
+  private readonly title = h("h2");
   private readonly tables = h("div");
   private readonly more = h("button", { type: "button", class: "noprint", click: () => { this.all = !this.all; this.draw(); } });
+  readonly element = section("waits", this.title, this.tables, this.more);
   private all = false;
   private choice: Choice | null = null;
 
-  constructor(private readonly model: Model) {
-    this.element.append(this.title, this.tables, this.more);
-  }
+  constructor(private readonly model: Model) {}
 
   render(choice: Choice): void {
     if (this.choice && this.choice.time?.join() === choice.time?.join()) return;
@@ -59,22 +57,18 @@ export class Waits {
     this.more.textContent = this.all ? `Show the first ${kShown} only` : `Show all ${longest} rows`;
   }
 
-  private table(part: "preempted" | "blocked", head: string, rows: [WaitRow, number][], sum: number, table: WaitTable): HTMLElement {
+  private table(part: "preempted" | "blocked", head: string, rows: [WaitRow, number][], sum: number, { rows_left_out }: WaitTable): HTMLElement {
     const shown = this.all ? rows : rows.slice(0, kShown);
     const chosen = this.choice?.time;
     const left = rows.slice(shown.length).reduce((n, [, ns]) => n + ns, 0);
-    return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${head}, table` }, h("table", {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), head),
-        h("th", { scope: "col", class: "number" }, "Time"), h("th", { scope: "col", class: "number" }, "Share", h("small", {}, `% of ${part}`)),
-        h("th", { scope: "col", class: "number" }, "Times"), h("th", { scope: "col", class: "number" }, "Longest"),
-        h("th", { scope: "col" }, "When", h("small", {}, `0 to ${duration(this.model.data.duration_ns)}`)))),
-      h("tbody", {}, ...shown.map(([row, ns]) => h("tr", { "data-culprit": row.culprit },
-        h("th", { scope: "row" }, name(row.culprit), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))),
-        number(duration(ns), exact(ns)), number(percent(ns / Math.max(1, sum)).replace(" %", "")),
-        number(chosen ? "–" : grouped(row.count)), number(chosen ? "–" : duration(row.max_ns), chosen ? "" : exact(row.max_ns)),
-        h("td", {}, this.strip(part, row))))),
-      ), h("p", { class: "dim" }, [left > 0 ? `${duration(left)} in ${rows.length - shown.length} more rows` : "",
-        table.rows_left_out > 0 ? `${grouped(table.rows_left_out)} more culprits are not on this page: trapline report --waits prints them` : "",
+    const heads = [h("th", { scope: "col" }, h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), head), numbers("Time"),
+      numbers("Share", `% of ${part}`), numbers("Times"), numbers("Longest"), column("When", `0 to ${duration(this.model.data.duration_ns)}`)];
+    return h("div", {}, table(`${head}, table`, heads, shown.map(([row, ns]) => h("tr", { "data-culprit": row.culprit },
+      first(name(row.culprit), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))),
+      time(ns), number(percent(ns / Math.max(1, sum)).replace(" %", "")),
+      number(chosen ? "–" : grouped(row.count)), chosen ? number("–") : time(row.max_ns), cell(this.strip(part, row))))),
+      h("p", { class: "dim" }, [left > 0 ? `${duration(left)} in ${rows.length - shown.length} more rows` : "",
+        rows_left_out > 0 ? `${grouped(rows_left_out)} more culprits are not on this page: trapline report --waits prints them` : "",
         chosen ? "numbers and longest pieces are known for the whole recording only" : ""].filter(Boolean).join("; ")));
   }
 

@@ -1,13 +1,13 @@
 // The longest exits, and what happened around one: guest, kernel and QEMU on one zoomable timeline.
 import type { Choice } from "./choice";
-import { clip, currentLook, h, name, replace } from "./dom";
+import { cell, clip, column, currentLook, h, name, numbers, renew, replace, section, table, time } from "./dom";
 import { knowsDurations, kernelOf, kRecordDurations } from "./known";
 import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
 import { stepsPicture } from "./steps";
 import { exitParts } from "./table";
-import { duration, exact, moment, momentOption, quoted, without } from "./text";
+import { duration, moment, momentOption, quoted, without } from "./text";
 import { kParts, type Neighbourhood, type WorstExit } from "./types";
 
 const kShown = 20;
@@ -24,8 +24,8 @@ function waiting(exit: WorstExit): (Node | string)[] {
 }
 
 export class Worst {
-  readonly element = h("section", { id: "worst", "aria-labelledby": "worst-title" });
-  private readonly title = h("h2", { id: "worst-title" });
+  private readonly title = h("h2");
+  readonly element = section("worst", this.title);
   private readonly steps = h("div");
   private readonly body = h("tbody");
   private readonly under = h("p", { class: "dim" });
@@ -40,14 +40,13 @@ export class Worst {
   ) {
     this.functions = model.data.worst.some((exit) => exit.function !== "-");
     if (!knowsDurations(model.data)) {
-      this.element.append(this.title, h("p", { class: "empty" }, kRecordDurations));
+      this.element.append(h("p", { class: "empty" }, kRecordDurations));
       return;
     }
-    const heads = ["Began", "Took", "Parts", "vCPU", "Reason", "Detail", "Device", ...(this.functions ? ["Guest function"] : []), "Ran instead"];
-    this.element.append(this.title, this.steps,
-      h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Longest exits, table" }, h("table", {},
-        h("thead", {}, h("tr", {}, ...heads.map((text, i) => h("th", { scope: "col", class: i < 2 ? "number" : "" }, text)))),
-        this.body)), this.under, this.panel);
+    const heads = ["Parts", "vCPU", "Reason", "Detail", "Device", ...(this.functions ? ["Guest function"] : []), "Ran instead"];
+    const rows = table("Longest exits, table", [numbers("Began"), numbers("Took"), ...heads.map((text) => column(text))], this.body);
+    rows.classList.add("tall");
+    this.element.append(this.steps, rows, this.under, this.panel);
   }
 
   private value(exit: WorstExit, dimension: string): string {
@@ -80,9 +79,7 @@ export class Worst {
     const looked = (choice.worst === null ? undefined : worst[choice.worst]) ?? first;
     replace(this.steps, looked && stepsPicture(looked, looked.neighbourhood === null ? undefined : this.model.data.neighbourhoods[looked.neighbourhood], this.steps));
     const shown = fitting.slice(0, choice.all ? undefined : kShown);
-    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["exit"];
-    replace(this.body, ...shown.map(([exit, i]) => this.row(exit, i, choice)));
-    if (focused !== undefined) this.body.querySelector<HTMLElement>(`[data-exit="${Number(focused)}"]`)?.focus();
+    renew(this.body, "exit", ...shown.map(([exit, i]) => this.row(exit, i, choice)));
     this.under.textContent = worst.length === 0 ? "The recording has no exits but halts."
       : `${shown.length} of ${worst.length} that are kept: the longest, and the longest of each row above; halts are left out. Choose one to see what happened around it.`;
     this.open(choice.worst);
@@ -94,8 +91,8 @@ export class Worst {
     return h("tr", { class: chosen ? "chosen" : "", click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
       h("th", { scope: "row", class: "number" }, h("button", { type: "button", "data-exit": at, "aria-expanded": String(chosen), "aria-controls": "exit", click: choose },
         h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "▼ " : "▶ "), moment(exit.start))),
-      h("td", { class: "number", title: exact(exit.total_ns) }, duration(exit.total_ns)), h("td", {}, exitParts(exit, exit.total_ns)),
-      h("td", {}, exit.vcpu), h("td", {}, name(exit.reason)), h("td", {}, name(exit.detail)), h("td", {}, name(exit.device)), this.functions && h("td", {}, name(exit.function)), h("td", {}, name(exit.preempted_by)));
+      time(exit.total_ns), cell(exitParts(exit, exit.total_ns)), cell(exit.vcpu), cell(name(exit.reason)), cell(name(exit.detail)), cell(name(exit.device)),
+      this.functions && cell(name(exit.function)), cell(name(exit.preempted_by)));
   }
 
   // The same exit stays as it is, with its zoom, while the rest of the page changes.

@@ -19,6 +19,9 @@
 // and what would have been is counted.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <span>
@@ -26,10 +29,41 @@
 
 #include "merge/record/snapshot/page_cut.h"
 #include "merge/record/snapshot/trigger_matcher.h"
-#include "merge/record/snapshot/windows.h"
 #include "merge/source/merge_heap.h"
 
 namespace trapline::record {
+
+// The pieces of time that are kept: closed intervals, apart from each other and in order.
+struct Window {
+  std::uint64_t from = 0, to = 0;
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+class Windows {
+ public:
+  // Joins those that it touches. `from` must not be after `to`.
+  void add(Window window) {
+    const auto first = std::find_if(windows_.begin(), windows_.end(),
+                                    [&](const Window& w) { return w.to >= window.from; });
+    auto last = first;
+    for (; last != windows_.end() && last->from <= window.to; ++last) {
+      window = {std::min(window.from, last->from), std::max(window.to, last->to)};
+    }
+    windows_.insert(windows_.erase(first, last), window);
+  }
+  // Takes away those that end before `time`.
+  [[nodiscard]] std::vector<Window> take_before(std::uint64_t time) {
+    const auto end = std::find_if(windows_.begin(), windows_.end(),
+                                  [&](const Window& w) { return w.to >= time; });
+    std::vector<Window> taken(windows_.begin(), end);
+    windows_.erase(windows_.begin(), end);
+    return taken;
+  }
+  [[nodiscard]] const std::vector<Window>& all() const { return windows_; }
+
+ private:
+  std::vector<Window> windows_;
+};
 
 struct SnapshotOptions {
   std::uint64_t around_ns = 0;

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
 

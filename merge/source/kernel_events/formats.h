@@ -3,8 +3,6 @@
 // Fields and the names of reasons are read from the format's text (format_text.h); whole texts are
 // printed by libtraceevent in a worker (event_texts.h), without its plugins: the one of kvm hides
 // vcpu_id and does not know arm64.
-//
-// More than 150 lines: what every event passes through is inlined.
 #pragma once
 
 #include <array>

@@ -1,4 +1,3 @@
-// More than 400 lines: samples of tracepoints and of code, losses and threads wait in one order.
 #include "merge/source/perf_data/perf_data_source.h"
 
 #include <algorithm>

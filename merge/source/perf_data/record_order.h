@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "merge/source/merge_heap.h"
-#include "merge/source/perf_data/block_pool.h"
+#include "merge/source/perf_data/record_reader.h"
 #include "merge/source/perf_data/spill_file.h"
 
 namespace trapline::perf_data {

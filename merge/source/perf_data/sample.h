@@ -6,8 +6,6 @@
 //
 // Each field is there where sample_type has its bit. Source: perf_event_open(2),
 // include/uapi/linux/perf_event.h; docs/formats/perf-data.md.
-//
-// More than 150 lines: what one record tells stands together.
 #pragma once
 
 #include <cstddef>

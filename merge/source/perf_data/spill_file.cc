@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/bytes.h"
-#include "merge/source/temporary_file.h"
+#include "merge/source/stream_copy.h"
 
 namespace trapline::perf_data {
 namespace {

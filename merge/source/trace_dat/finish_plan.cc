@@ -5,7 +5,6 @@
 
 #include "backend_ftrace/base/json_text.h"
 #include "merge/source/trace_dat/layout_reader.h"
-#include "merge/source/trace_dat/regions.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {

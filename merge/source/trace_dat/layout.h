@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "merge/source/description.h"
 #include "merge/source/file.h"
 #include "merge/source/kernel_events/formats.h"
+#include "merge/source/source.h"
 #include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/time_shift.h"
 

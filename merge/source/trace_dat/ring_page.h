@@ -15,8 +15,6 @@
 // libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using it
 // safely takes this walk beforehand, so this walk is all there is; a test holds it to kbuffer's
 // result, event by event.
-//
-// More than 150 lines: one page's walk, all of it inlined.
 #pragma once
 
 #include <algorithm>

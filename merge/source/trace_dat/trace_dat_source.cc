@@ -4,9 +4,9 @@
 
 #include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/page_source.h"
-#include "merge/source/trace_dat/recorder_text.h"
 #include "merge/source/trace_dat/ring_page.h"
 #include "merge/source/trace_dat/sample.h"
+#include "merge/source/trace_dat/tail.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {

@@ -10,7 +10,7 @@
 
 #include "merge/model/capabilities.h"
 #include "merge/source/trace_text/text_fields.h"
-#include "merge/source/trace_text/text_line.h"
+#include "merge/source/trace_text/text_lines.h"
 
 namespace trapline::trace_text {
 

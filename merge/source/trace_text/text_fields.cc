@@ -1,4 +1,3 @@
-// More than 400 lines: the print formats of all events in one place.
 #include "merge/source/trace_text/text_fields.h"
 
 #include <algorithm>

@@ -3,7 +3,203 @@
 #include <algorithm>
 #include <span>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline::trace_text {
+namespace {
+
+using Kind = TextLine::Kind;
+
+constexpr std::uint32_t kMostCpus = 1U << 16;
+
+// The sets of string_view::find_first_not_of() cost a call for each character.
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == ':' ||
+         c == '.';
+}
+
+// How many characters at the beginning are such ones; at the end.
+template <typename Is>
+std::size_t leading(std::string_view text, Is is) {
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, is) - text.begin());
+}
+template <typename Is>
+std::size_t trailing(std::string_view text, Is is) {
+  std::size_t size = 0;
+  while (size < text.size() && is(text[text.size() - 1 - size])) ++size;
+  return size;
+}
+
+template <typename T>
+bool take_digits(std::string_view& text, T& value) {
+  return !text.empty() && is_digit(text.front()) && take_number(text, value);
+}
+
+void skip_blanks(std::string_view& text) { text.remove_prefix(leading(text, is_blank)); }
+
+void cut_blanks(std::string_view& text) {
+  text.remove_suffix(trailing(text, [](char c) { return is_blank(c) || c == '\r'; }));
+}
+
+// ">", "> > ", ">> |": only where the line begins with one.
+void skip_quotes(std::string_view& line) {
+  skip_blanks(line);
+  while (line.starts_with('>')) {
+    line.remove_prefix(1);
+    skip_blanks(line);
+  }
+}
+
+// "CPU:3 [LOST 123 EVENTS]", "CPU:3 [EVENTS DROPPED]"
+bool parse_loss(std::string_view text, TextLine& line) {
+  if (!text.starts_with("CPU:")) return false;
+  text.remove_prefix(4);
+  if (!take_digits(text, line.cpu) || line.cpu >= kMostCpus || !text.starts_with(" ["))
+    return false;
+  text.remove_prefix(2);
+  const bool kernels = text.starts_with("LOST ");
+  if (kernels) text.remove_prefix(5);
+  if (take_digits(text, line.count)) skip_blanks(text);
+  if (text != (kernels ? "EVENTS]" : "EVENTS DROPPED]")) return false;
+  line.kind = Kind::kLoss;
+  return true;
+}
+
+bool is_heading(std::string_view line) {
+  return line.empty() || line.starts_with('#') || line.starts_with("cpus=") ||
+         line.starts_with("version = ") || line == "-- " || line == "--" ||
+         (line.starts_with("CPU ") && line.ends_with(" is empty"));
+}
+
+// What stands before the CPU: "comm-tid", "comm-tid (tgid)", "comm tid", "comm pid/tid".
+bool parse_task(std::string_view text, TextLine& line) {
+  cut_blanks(text);
+  if (text.ends_with(')')) {  // the tgid
+    text = text.substr(0, std::min(text.rfind('('), text.size()));
+    cut_blanks(text);
+  }
+  const std::size_t digits = trailing(text, is_digit);
+  if (digits == text.size() || digits == 0) return false;
+  const std::size_t before = text.size() - digits - 1;
+  std::string_view tid = text.substr(before + 1);
+  if (!take_digits(tid, line.thread) || !tid.empty()) return false;
+  std::string_view comm = text.substr(0, before);
+  if (text[before] == '/') {
+    const std::size_t process = trailing(comm, is_digit);
+    comm.remove_suffix(process);
+    if (process == 0 || !comm.ends_with(' ')) return false;
+    comm.remove_suffix(1);
+  } else if (text[before] != '-' && text[before] != ' ') {
+    return false;
+  }
+  skip_blanks(comm);
+  cut_blanks(comm);
+  // The buffer's name in front: "host:   comm"; a comm of the kernel has no ": ".
+  if (const std::size_t buffer = comm.find(": "); buffer != comm.npos) {
+    comm.remove_prefix(buffer + 2);
+    skip_blanks(comm);
+  }
+  line.comm = comm;
+  return !comm.empty();
+}
+
+// "[003]"; `rest` is then what comes after it.
+bool parse_cpu(std::string_view& rest, TextLine& line) {
+  if (!take_digits(rest, line.cpu) || line.cpu >= kMostCpus || !rest.starts_with(']')) return false;
+  rest.remove_prefix(1);
+  return rest.starts_with(' ');
+}
+
+bool parse_time(std::string_view& rest, TextLine& line) {
+  constexpr std::uint64_t kSecond = 1'000'000'000, kMostSeconds = 1ULL << 34;
+  std::uint64_t whole = 0;
+  if (!take_digits(rest, whole)) return false;
+  if (rest.starts_with(':')) {
+    line.at = whole;
+    line.digits = 0;
+    rest.remove_prefix(1);
+    return true;
+  }
+  if (!rest.starts_with('.') || whole >= kMostSeconds) return false;
+  rest.remove_prefix(1);
+  const std::size_t digits = leading(rest, is_digit);
+  std::uint64_t fraction = 0;
+  if (digits == 0 || digits > 9 || !take_digits(rest, fraction) || !rest.starts_with(':')) {
+    return false;
+  }
+  rest.remove_prefix(1);
+  for (std::size_t i = digits; i < 9; ++i) fraction *= 10;
+  line.at = whole * kSecond + fraction;
+  line.digits = static_cast<std::uint8_t>(digits);
+  return true;
+}
+
+// "d..1.", "dNh2": 4 or 5 columns, more in later kernels.
+bool parse_flags(std::string_view& rest, TextLine& line) {
+  constexpr std::size_t kLeast = 4, kMost = 8;
+  const std::size_t size = std::min(rest.find(' '), rest.size());
+  if (size < kLeast || size > kMost) return false;
+  constexpr std::string_view kLevels = ".hsHzZ";
+  if (kLevels.find(rest[2]) == kLevels.npos) return false;
+  line.level = rest[2];
+  rest.remove_prefix(size);
+  skip_blanks(rest);
+  return true;
+}
+
+void parse_event(std::string_view rest, TextLine& line) {
+  skip_blanks(rest);
+  cut_blanks(rest);
+  // perf's period.
+  std::string_view after = rest;
+  if (std::uint64_t period = 0; take_digits(after, period) && after.starts_with(' ')) {
+    skip_blanks(after);
+    rest = after;
+  }
+  const std::string_view word = rest.substr(0, leading(rest, is_name_char));
+  line.text = rest;
+  if (word.size() < 2 || !word.ends_with(':')) return;  // "sys_ioctl(fd: 3, …)", a function's name
+  line.name = word.substr(0, word.size() - 1);
+  line.text.remove_prefix(word.size());
+  skip_blanks(line.text);
+}
+
+bool parse_event_line(std::string_view text, TextLine& line) {
+  for (std::size_t open = text.find('['); open != text.npos; open = text.find('[', open + 1)) {
+    std::string_view rest = text.substr(open + 1);
+    if (!parse_cpu(rest, line)) continue;
+    skip_blanks(rest);
+    line.level = 0;
+    std::string_view plain = rest;
+    if (!parse_time(plain, line)) {
+      plain = rest;
+      if (!parse_flags(plain, line) || !parse_time(plain, line)) continue;
+    }
+    if (!parse_task(text.substr(0, open), line)) continue;
+    parse_event(plain, line);
+    line.kind = Kind::kEvent;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TextLine parse_text_line(std::string_view text) {
+  TextLine line;
+  if (text.size() > kLongestTraceLine) return line;
+  skip_quotes(text);
+  cut_blanks(text);
+  if (parse_event_line(text, line)) return line;
+  line = {};
+  if (parse_loss(text, line)) return line;
+  line = {};
+  if (is_heading(text)) line.kind = Kind::kHeading;
+  return line;
+}
+
 namespace {
 
 constexpr std::size_t kTextBlock = 256U << 10;

@@ -3,13 +3,54 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "merge/source/file.h"
-#include "merge/source/trace_text/text_line.h"
 
 namespace trapline::trace_text {
+
+// One line of a trace that was printed as text:
+//
+//   trace-cmd report     qemu-system-x86-101   [000]     6.792201: kvm_exit:   reason HLT rip 0x…
+//   trace, trace_pipe    qemu-1234    (   1230) [003] d..1.   12.345678: kvm_exit: vcpu 0 reason …
+//   perf script          CPU 0/KVM  1230/1234 [003]    12.345678:  kvm:kvm_exit: vcpu 0 reason …
+//
+//   line  = quote* [buffer ": "] task ["(" tgid ")"] "[" cpu "]" [flags] time ":" [event ":"] text
+//   task  = comm "-" tid | comm " " tid | comm " " pid "/" tid
+//   time  = seconds "." 1 to 9 digits | cycles
+//   quote = ">" of a mail, with blanks
+//
+// A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS
+// DROPPED]" of trace-cmd, both without a number where it is not known.
+
+// A longer line is none of a trace.
+inline constexpr std::size_t kLongestTraceLine = 8U << 10;
+
+struct TextLine {
+  enum class Kind : std::uint8_t {
+    kOther,    // not of a trace
+    kHeading,  // of a trace, without an event: comments, "cpus=4", an empty line
+    kEvent,
+    kLoss
+  };
+  Kind kind = Kind::kOther;
+  std::uint32_t cpu = 0;
+  std::uint64_t count = 0;  // kLoss: 0 where the line has no number
+
+  // kEvent
+  std::uint64_t at = 0;     // ns, or cycles
+  std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number of cycles
+  char level = 0;           // the flags' third column: '.', 'h', 's', 'H'; 0 without flags
+  std::int32_t thread = 0;
+  std::string_view comm;
+  std::string_view name;  // "kvm_exit", "kvm:kvm_exit", "tracing_mark_write"; may be empty
+  std::string_view text;  // without blanks around it
+};
+
+// `line` without its line end. The views point into it.
+[[nodiscard]] TextLine parse_text_line(std::string_view line);
 
 class TextLines {
  public:

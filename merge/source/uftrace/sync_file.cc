@@ -1,13 +1,66 @@
 #include "merge/source/uftrace/sync_file.h"
 
-#include <optional>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/source/file.h"
+#include "plugin/format/record.h"
 
 namespace trapline {
+
+namespace fs = std::filesystem;
+
+std::string clock_option(std::string_view cmdline) {
+  constexpr std::string_view kOption = "--clock";
+  const auto at = cmdline.find(kOption);
+  if (at == cmdline.npos) return {};
+  std::string_view rest = cmdline.substr(at + kOption.size());
+  if (rest.empty() || (rest.front() != '=' && rest.front() != ' ')) return {};
+  rest.remove_prefix(1);
+  return std::string(rest.substr(0, rest.find(' ')));
+}
+
+std::string left_out(const std::string& path, bool with_kernel) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool data = name.ends_with(".dat") &&
+                      ((!with_kernel && name.starts_with("kernel-cpu")) || name == "extern.dat");
+    if (data && entry.is_regular_file(error) && entry.file_size(error) > 0) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::optional<std::uint64_t> last_record_time(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  constexpr std::streamoff kSize = sizeof(Record);
+  // A file that was cut off ends within a record.
+  if (size < kSize || !file.seekg((size / kSize - 1) * kSize)) return {};
+  std::array<std::byte, sizeof(Record)> bytes{};
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), kSize)) return {};
+  const Record record(load<std::uint64_t>(bytes.data()), load<std::uint64_t>(bytes.data() + 8));
+  const bool stamped = record.valid() && record.type() != RecordType::kLost;  // LOST has time 0
+  return stamped ? std::optional(record.time()) : std::nullopt;
+}
+
+std::int32_t vcpu_of_task(std::uint32_t tid) {
+  constexpr std::uint32_t kFirstStackTask = 100'000;
+  return tid >= 100 && tid < kFirstStackTask ? static_cast<std::int32_t>(tid / 100) - 1 : kNoVcpu;
+}
+
 namespace {
 
 // The file holds sections, each with its own comments; all name the same clock.

@@ -178,6 +178,8 @@ machine_exception:
         .globl machine_scratch
         .type machine_scratch, @function
 machine_scratch:
+        b machine_scratch.cold
+.Lscratch:
         stp x29, x30, [sp, #-16]!
         add x29, x0, #17
         bl leaf
@@ -187,6 +189,11 @@ machine_scratch:
         ldp x29, x30, [sp], #16
         ret
         .size machine_scratch, . - machine_scratch
+
+        .type machine_scratch.cold, @function
+machine_scratch.cold:
+        b .Lscratch
+        .size machine_scratch.cold, . - machine_scratch.cold
 
         .globl machine_setjmp
         .type machine_setjmp, @function

@@ -31,7 +31,9 @@ void machine_user(void (*function)(void));
 u64 machine_system_call(u64 number);
 void machine_second_cpu(void);  // starts it in second_main(); nothing where there is none
 void machine_exit(void);
-u64 machine_scratch(u64 value);  // assembly: uses the frame pointer as scratch, calls leaf()
+// Assembly: uses the frame pointer as scratch, calls leaf(), and has a part elsewhere, to which it
+// jumps and from which it jumps back.
+u64 machine_scratch(u64 value);
 int machine_setjmp(u64* buffer);
 void machine_longjmp(u64* buffer, int value) __attribute__((noreturn));
 

@@ -178,6 +178,8 @@ machine_exception:
         .globl machine_scratch
         .type machine_scratch, @function
 machine_scratch:
+        j machine_scratch.cold
+.Lscratch:
         addi sp, sp, -16
         sd ra, 8(sp)
         sd s0, 0(sp)
@@ -191,6 +193,11 @@ machine_scratch:
         addi sp, sp, 16
         ret
         .size machine_scratch, . - machine_scratch
+
+        .type machine_scratch.cold, @function
+machine_scratch.cold:
+        j .Lscratch
+        .size machine_scratch.cold, . - machine_scratch.cold
 
         .macro saved operation
         \operation ra, 0(a0)

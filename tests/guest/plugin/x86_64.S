@@ -171,6 +171,8 @@ machine_exception:
         .globl machine_scratch
         .type machine_scratch, @function
 machine_scratch:
+        jmp machine_scratch.cold
+.Lscratch:
         push %rbp
         lea 17(%rdi), %rbp
         call leaf
@@ -180,6 +182,11 @@ machine_scratch:
         pop %rbp
         ret
         .size machine_scratch, . - machine_scratch
+
+        .type machine_scratch.cold, @function
+machine_scratch.cold:
+        jmp .Lscratch
+        .size machine_scratch.cold, . - machine_scratch.cold
 
         .globl machine_setjmp
         .type machine_setjmp, @function

@@ -1,8 +1,7 @@
-#include "merge/analyze/halt_replay.h"
+#include "merge/analyze/halts.h"
 
 #include <gtest/gtest.h>
 
-#include "merge/analyze/halt_costs.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {

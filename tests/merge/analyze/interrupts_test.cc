@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/halts.h"
 #include "merge/analyze/irq_tracker.h"
-#include "merge/analyze/kernel_threads.h"
+#include "merge/analyze/vhost_tracker.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {

@@ -5,8 +5,7 @@
 #include <ostream>
 
 #include "backend_ftrace/base/text_file.h"
-#include "merge/export/decimal.h"
-#include "merge/export/proto_buffer.h"
+#include "merge/export/perfetto_writer.h"
 #include "merge/export/row_writer.h"
 #include "tests/support/temporary_folder.h"
 

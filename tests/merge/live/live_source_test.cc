@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/text_file.h"
-#include "merge/live/save.h"
 #include "merge/session/session_folder.h"
 #include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/trace_dat_source.h"

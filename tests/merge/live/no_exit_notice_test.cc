@@ -1,4 +1,4 @@
-#include "merge/live/no_exit_notice.h"
+#include "merge/live/top.h"
 
 #include <gtest/gtest.h>
 
@@ -23,20 +23,20 @@ TEST(NoExitNotice, IsDueOnceAfterTwoIntervals) {
 }
 
 TEST(NoExitNotice, ExitsBeginTheTimeAnewAndTakeWhatWasToldBack) {
-  NoExitNotice notice(kSecond, 0);
+  NoExitNotice notice(2 * kSecond, 0);
   EXPECT_FALSE(notice.add(frame_of(1), kSecond));
-  EXPECT_FALSE(notice.is_due(2 * kSecond));
-  EXPECT_TRUE(notice.is_due(3 * kSecond));
-  EXPECT_FALSE(notice.add(frame_of(0), 4 * kSecond));
-  EXPECT_TRUE(notice.add(frame_of(1), 5 * kSecond));
-  EXPECT_FALSE(notice.add(frame_of(1), 6 * kSecond));
+  EXPECT_FALSE(notice.is_due(4 * kSecond));
+  EXPECT_TRUE(notice.is_due(5 * kSecond));
+  EXPECT_FALSE(notice.add(frame_of(0), 6 * kSecond));
+  EXPECT_TRUE(notice.add(frame_of(1), 7 * kSecond));
+  EXPECT_FALSE(notice.add(frame_of(1), 8 * kSecond));
 }
 
 // Its frames come every quarter of a second, all at once.
-TEST(NoExitNotice, AShortIntervalWaitsTwoSeconds) {
+TEST(NoExitNotice, AShortIntervalWaitsAsLongAsASessionMayBeSeenLate) {
   NoExitNotice notice(1'000'000, 0);
-  EXPECT_FALSE(notice.is_due(2 * kSecond - 1));
-  EXPECT_TRUE(notice.is_due(2 * kSecond));
+  EXPECT_FALSE(notice.is_due(NoExitNotice::kShortest - 1));
+  EXPECT_TRUE(notice.is_due(NoExitNotice::kShortest));
 }
 
 TEST(NoExitNotice, AnEndlessIntervalIsNeverDue) {

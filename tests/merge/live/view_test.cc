@@ -54,6 +54,17 @@ class ViewTest : public testing::Test {
   std::unique_ptr<View> view_;
 };
 
+TEST_F(ViewTest, AMessageThatComesDoesNotHideTheAnswerToAKey) {
+  view_->save = [] { return "saved it"; };
+  press({'w'});
+  view_->say("no VM exit comes");
+  EXPECT_THAT(screen(), HasSubstr("saved it"));
+  press({'s'});
+  EXPECT_THAT(screen(), Not(HasSubstr("saved it")));
+  view_->say("no VM exit comes");
+  EXPECT_THAT(screen(), HasSubstr("no VM exit comes"));
+}
+
 TEST_F(ViewTest, ShowsVcpusAndTheRowsOfBy) {
   press({'<'});
   EXPECT_THAT(screen(), HasSubstr("vCPU 0"));

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
-#include "merge/pass/vcpu_names.h"
 
 namespace trapline::test {
 namespace {

@@ -1,7 +1,7 @@
 // A log of QEMU beside the host's recording: a session made from a real recording, whose own
 // markers are the log's lines, on the wall clock. Its sync records are right, or those of another
 // run.
-#include "merge/pass/placement.h"
+#include "merge/pass/pass.h"
 
 #include <gmock/gmock.h>
 

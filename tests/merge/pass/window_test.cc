@@ -1,4 +1,4 @@
-#include "merge/pass/window.h"
+#include "merge/pass/selection.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "merge/record/other_readers.h"
+#include "merge/record/page_streams.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <random>
 #include <sstream>
 
-#include "merge/session/guest_function_source.h"
+#include "merge/session/wrapped_sources.h"
 #include "plugin/format/directory_writer.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/temporary_folder.h"

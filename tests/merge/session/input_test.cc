@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "merge/analyze/exit_model.h"
-#include "merge/source/trace_dat/recorder_text.h"
+#include "merge/source/trace_dat/tail.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::test {

@@ -17,7 +17,7 @@
 #include <tuple>
 
 #include "backend_ftrace/base/bytes.h"
-#include "merge/source/forwarding_source.h"
+#include "merge/source/source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/analyze/events.h"
 #include "tests/merge/source/mutate.h"

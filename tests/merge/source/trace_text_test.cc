@@ -6,7 +6,7 @@
 #include "merge/session/open.h"
 #include "merge/source/trace_text/reason_numbers.h"
 #include "merge/source/trace_text/text_fields.h"
-#include "merge/source/trace_text/text_line.h"
+#include "merge/source/trace_text/text_lines.h"
 #include "merge/source/trace_text/trace_text_source.h"
 #include "tests/support/temporary_folder.h"
 

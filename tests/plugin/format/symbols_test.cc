@@ -176,6 +176,21 @@ TEST_F(SymbolsTest, AKallsymsDumpNamesModulesAndEndsTheirLastFunctions) {
   EXPECT_EQ(name_at(table, 0xffffffffc0400001), "three");
 }
 
+TEST_F(SymbolsTest, WhatTheCompilerCutOutOfAFunctionHasItsName) {
+  const SymbolTable table =
+      table_of(write("System.map",
+                     "1000 t cold.init\n1010 t foo.cold\n1020 t foo.part.0\n1030 T foo\n"
+                     "1040 t bar.isra.0.cold\n1050 t .cold\n1060 t particle\n"));
+  EXPECT_EQ(name_at(table, 0x1000), "cold.init");
+  EXPECT_EQ(name_at(table, 0x1010), "foo");
+  EXPECT_EQ(name_at(table, 0x1020), "foo");
+  EXPECT_EQ(name_at(table, 0x1040), "bar.isra.0");
+  EXPECT_EQ(name_at(table, 0x1050), ".cold");
+  EXPECT_EQ(name_at(table, 0x1060), "particle");
+  EXPECT_FALSE(table.find(0x1030)->is_part);
+  EXPECT_TRUE(table.find(0x1010)->is_part);
+}
+
 TEST_F(SymbolsTest, UftracesOldAndNewFormAreTheSame) {
   const std::string old_form =
       "# symbols: 3\n# path name: /x\n0000000000000010 T first\n0000000000000030 t second\n"

@@ -1,0 +1,197 @@
+#include "merge/analyze/halts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trapline {
+
+void HaltTracker::on(const Event& event) {
+  if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread == nullptr) return;
+    if (!wakeup->valid) ++thread->invalid;
+    (wakeup->waited ? thread->slept : thread->polls_won).add(wakeup->ns);
+  } else if (std::holds_alternative<KvmExit>(event.payload)) {
+    (void)threads_.get(event.thread, kMostThreads);  // a vCPU that never halts is told of too
+  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
+    // The first of waking and wakeup counts.
+    Thread* thread = threads_.find(woken->thread);
+    if (thread != nullptr && thread->asleep && !thread->woken) thread->woken = event.at;
+  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    if (Thread* prev = threads_.find(sched->prev)) {
+      prev->asleep = !sched->runnable;
+      if (prev->asleep) asleep_.add(*prev);
+      prev->woken.reset();
+    }
+    Thread* next = threads_.find(sched->next);
+    if (next == nullptr) return;
+    if (next->woken) next->wake_to_run.add(elapsed(*next->woken, event.at));
+    next->woken.reset();
+    next->asleep = false;
+  } else if (std::holds_alternative<Lost>(event.payload)) {
+    asleep_.end([](Thread& thread) {
+      thread.woken.reset();
+      thread.asleep = false;
+    });
+  }
+}
+
+namespace {
+
+constexpr std::uint64_t kHalved = 2;
+
+template <std::size_t... I>
+std::array<HaltReplay, sizeof...(I)> replays(std::uint64_t shrink, std::index_sequence<I...>) {
+  return {HaltReplay(HaltReplays::kSettings[I], shrink)...};
+}
+
+}  // namespace
+
+void HaltReplay::add(const Halt& halt) {
+  const bool wins = halt.at_once || (interval_ != 0 && halt.wake_ns <= interval_);
+  const std::uint64_t late = wins ? 0 : halt.late_ns;
+  polling_ += std::min(halt.wake_ns, interval_);
+  late_ += late;
+  ++(wins ? won_ : lost_);
+  if (!wins && !halt.slept) ++would_sleep_;
+  adjust(halt.wake_ns + late);
+}
+
+void HaltReplay::adjust(std::uint64_t halted_ns) {
+  if (max_ == 0 || halted_ns <= interval_) return;
+  if (interval_ != 0 && halted_ns > max_) {
+    interval_ = how_.shrink == 0 ? 0 : interval_ / how_.shrink;
+    if (interval_ < how_.grow_start) interval_ = 0;
+  } else if (interval_ < max_ && halted_ns < max_) {
+    interval_ = std::min(std::max(interval_ * how_.grow, how_.grow_start), max_);
+  }
+}
+
+HaltReplays::HaltReplays()
+    : zeroing_(replays(0, std::make_index_sequence<kSettings.size()>())),
+      halving_(replays(kHalved, std::make_index_sequence<kSettings.size()>())) {}
+
+void HaltReplays::add(const Halt& halt) {
+  ++halts_;
+  if (halt.slept) late_.add(halt.late_ns);
+  for (HaltReplay& replay : zeroing_) replay.add(halt);
+  for (HaltReplay& replay : halving_) replay.add(halt);
+}
+
+// An interval that is halved below grow_start becomes 0 too: that tells nothing.
+void HaltReplays::on_change(std::uint64_t before, std::uint64_t now) {
+  if (now >= before) return;
+  if (now != 0) ++halved_;
+  if (now == 0 && before / kHalved >= PollParameters().grow_start) ++zeroed_;
+}
+
+HaltReplays::Rows HaltReplays::rows(bool halves) const {
+  Rows rows;
+  const auto& replays = halves ? halving_ : zeroing_;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const HaltReplay& replay = replays[i];
+    rows[i] = {replay.max_ns(), replay.won(), replay.lost(), replay.polling_ns(),
+               replay.late_ns() + replay.would_sleep() * late_.percentile(500).value_or(0)};
+  }
+  return rows;
+}
+
+void HaltCosts::forget(Thread& thread) {
+  thread.woken.reset();
+  thread.last_woken.reset();
+  thread.first_slept.reset();
+}
+
+// Of a halt of `ns` that cannot have polled longer than `most`, where that is known: KVM polls for
+// the vCPU's interval, or until another thread wants the CPU.
+void HaltCosts::add_poll(Thread& thread, std::optional<std::uint64_t> most, std::uint64_t ns) {
+  if (const auto interval = thread.interval_before ? thread.interval_before : thread.interval) {
+    thread.polling_ns += std::min(*interval, most.value_or(ns));
+  } else if (most) {
+    thread.polling_at_most_ns += *most;
+    ++thread.halts_bounded;
+  } else {
+    ++thread.halts_unknown;
+  }
+}
+
+// Before the first change, the interval was what that one says.
+void HaltCosts::on_interval(Thread& thread, const KvmHaltPoll& poll) {
+  held_.add(thread);
+  if (!thread.interval && poll.before == 0)
+    thread.polling_at_most_ns = thread.halts_bounded = thread.halts_unknown = 0;
+  thread.interval_before = poll.before;
+  thread.interval = poll.now;
+  thread.replays.on_change(poll.before, poll.now);
+}
+
+// The end of a halt; kvm_halt_poll_ns, which tells the interval of the next, comes before it.
+void HaltCosts::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup) {
+  const Timestamp begin(event.at.ns() - std::min(wakeup.ns, event.at.ns()));
+  std::optional<std::uint64_t> most;
+  if (!wakeup.waited) {
+    most = wakeup.ns;
+  } else if (thread.first_slept && *thread.first_slept >= begin) {
+    most = std::min(elapsed(begin, *thread.first_slept), wakeup.ns);
+  }
+  add_poll(thread, most, wakeup.ns);
+  if (!wakeup.waited) {
+    const auto interval = thread.interval_before ? thread.interval_before : thread.interval;
+    thread.replays.add({wakeup.ns, 0, false, interval == std::uint64_t{0}});
+  } else if (thread.last_woken && *thread.last_woken >= begin) {
+    const std::uint64_t wake = std::min(elapsed(begin, *thread.last_woken), wakeup.ns);
+    thread.replays.add({wake, wakeup.ns - wake, true, false});
+  } else {
+    ++thread.wakes_unknown;
+  }
+  thread.last_woken.reset();
+  thread.first_slept.reset();
+  thread.interval_before.reset();
+}
+
+void HaltCosts::on_switch(const Event& event, const SchedSwitch& sched) {
+  if (Thread* prev = threads_.find(sched.prev)) {
+    prev->asleep = !sched.runnable;
+    if (prev->asleep) held_.add(*prev);
+    prev->woken.reset();
+    if (prev->asleep && !prev->first_slept) prev->first_slept = event.at;
+  }
+  Thread* next = threads_.find(sched.next);
+  if (next == nullptr) return;
+  next->woken.reset();
+  next->asleep = false;
+}
+
+void HaltCosts::on_exit(const ExitSpan& exit) {
+  if (!exit.halt) return;
+  if (Thread* thread = threads_.get(exit.thread, kMostThreads)) ++thread->halt_exits;
+}
+
+void HaltCosts::on(const Event& event) {
+  if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr) on_wakeup(*thread, event, *wakeup);
+  } else if (std::holds_alternative<KvmExit>(event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr) forget(*thread);
+  } else if (const auto* poll = std::get_if<KvmHaltPoll>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr) on_interval(*thread, *poll);
+  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
+    // The first of waking and wakeup counts.
+    Thread* thread = threads_.find(woken->thread);
+    if (thread == nullptr || !thread->asleep || thread->woken) return;
+    thread->woken = thread->last_woken = event.at;
+  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    on_switch(event, *sched);
+  } else if (std::holds_alternative<Lost>(event.payload)) {
+    held_.end([](Thread& thread) {
+      forget(thread);
+      thread.asleep = false;
+      thread.interval.reset();
+      thread.interval_before.reset();
+    });
+  }
+}
+
+}  // namespace trapline

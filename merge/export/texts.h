@@ -1,0 +1,73 @@
+// Texts that exporters ask for again and again, each made once.
+//
+// The texts of whom vCPUs waited for, each made once: while a recording is read, so a vCPU that has
+// had no exit yet is named as a thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+#include "merge/analyze/culprit.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/model/exit_span.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+class CulpritTexts {
+ public:
+  // `form` is applied to each text when it is made. Borrows the timeline.
+  explicit CulpritTexts(
+      const Timeline& timeline,
+      std::function<std::string(std::string)> form = [](std::string text) { return text; })
+      : timeline_(timeline), form_(std::move(form)) {}
+
+  // Valid until the next call.
+  [[nodiscard]] const std::string& of(const Culprit& culprit, const Pipeline& pipeline);
+
+ private:
+  static constexpr std::size_t kMost = 1u << 16;
+  const Timeline& timeline_;
+  std::function<std::string(std::string)> form_;
+  std::unordered_map<std::uint64_t, std::string> texts_;
+};
+
+// What an exporter made of an exit's reason and detail, kept by both: a guest uses a few ports,
+// addresses and registers all the time.
+
+// Direct-mapped: of exits that share a place the last one's is kept.
+template <typename Value>
+class ExitTexts {
+ public:
+  // The value of exits like this one, from make() where it is not kept. Valid until the next call.
+  template <typename Make>
+  [[nodiscard]] const Value& of(const ExitSpan& exit, Make&& make) {
+    const KvmDetail& detail = exit.detail;
+    const std::uint64_t mixed =
+        (detail.value ^ detail.value >> 12) * 8 + static_cast<std::uint64_t>(detail.kind) * 3 +
+        static_cast<std::uint64_t>(detail.access) + std::uint64_t{exit.reason.reason} * 41;
+    Entry& entry = entries_[mixed % kEntries];
+    if (!entry.is_kept || entry.detail.value != detail.value || entry.detail.kind != detail.kind ||
+        entry.detail.access != detail.access || entry.reason != exit.reason ||
+        entry.source != exit.source) {
+      entry = {detail, exit.reason, exit.source, true, make()};
+    }
+    return entry.value;
+  }
+
+ private:
+  static constexpr std::size_t kEntries = 4096;
+  struct Entry {
+    KvmDetail detail = kNoDetail;
+    ExitReason reason;
+    std::uint16_t source = 0;
+    bool is_kept = false;
+    Value value;
+  };
+  std::array<Entry, kEntries> entries_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,162 @@
+#include "merge/session/wrapped_sources.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "merge/source/uftrace/sync_file.h"
+#include "merge/source/uftrace/uftrace_source.h"
+
+namespace trapline {
+namespace {
+
+class MappedSource final : public WrappedSource {
+ public:
+  MappedSource(std::unique_ptr<Source> source, const clocks::AlignedSource& aligned)
+      : WrappedSource(std::move(source), aligned.map) {
+    info_.aligned = aligned;
+  }
+
+  Read next(Event& event) override { return next_placed(event); }
+};
+
+// Its times stay; only its error is another.
+class ToldSource final : public WrappedSource {
+ public:
+  ToldSource(std::unique_ptr<Source> source, std::optional<std::uint64_t> one_boot_error)
+      : WrappedSource(std::move(source), ClockMap()) {
+    info_.aligned.error_ns.reset();
+    info_.aligned.one_boot_error_ns = one_boot_error;
+  }
+  Read next(Event& event) override { return source_->next(event); }
+};
+
+}  // namespace
+
+std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
+                                   const clocks::AlignedSource& aligned,
+                                   const std::string& timeline_clock) {
+  if (aligned.map.is_identity() && source->info().clock == timeline_clock) {
+    if (!aligned.one_boot_error_ns) return source;
+    return std::make_unique<ToldSource>(std::move(source), aligned.one_boot_error_ns);
+  }
+  return std::make_unique<MappedSource>(std::move(source), aligned);
+}
+
+namespace {
+
+class GuestFunctionSource final : public WrappedSource {
+ public:
+  GuestFunctionSource(std::unique_ptr<Source> source, const GuestAlignment& relation)
+      : WrappedSource(std::move(source), relation.line.map()), threads_(relation.threads) {
+    info_.clock = relation.clock;
+    info_.cycles = false;
+    info_.aligned = relation.of_source();
+  }
+
+  Read next(Event& event) override {
+    if (const Read read = next_placed(event); read != Read::kEvent) return read;
+    const std::int32_t vcpu = vcpu_of_task(static_cast<std::uint32_t>(event.thread));
+    event.thread = thread_of_cpu(threads_, vcpu).value_or(event.thread);
+    if (auto* call = std::get_if<GuestCall>(&event.payload)) call->vcpu = vcpu;
+    return Read::kEvent;
+  }
+  [[nodiscard]] std::string comm(ThreadId) const override { return "guest"; }
+
+ private:
+  std::map<std::int32_t, ThreadId> threads_;
+};
+
+class CallsOfThreads final : public WrappedSource {
+ public:
+  CallsOfThreads(std::unique_ptr<Source> source, std::map<std::int32_t, ThreadId> threads)
+      : WrappedSource(std::move(source), ClockMap()), threads_(std::move(threads)) {}
+
+  Read next(Event& event) override {
+    const Read read = source_->next(event);
+    auto* call = read == Read::kEvent ? std::get_if<GuestCall>(&event.payload) : nullptr;
+    if (call == nullptr) return read;
+    if (call->vcpu != vcpu_) [[unlikely]] {
+      vcpu_ = call->vcpu;
+      thread_ = threads_.find(call->vcpu);
+    }
+    if (thread_ == threads_.end()) return read;
+    call->task = static_cast<std::int32_t>(event.thread);
+    event.thread = thread_->second;
+    return read;
+  }
+
+ private:
+  const std::map<std::int32_t, ThreadId> threads_;
+  std::optional<std::int32_t> vcpu_;  // of the last call, and its thread
+  std::map<std::int32_t, ThreadId>::const_iterator thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
+                                          std::map<std::int32_t, ThreadId> threads) {
+  if (threads.empty()) return source;
+  return std::make_unique<CallsOfThreads>(std::move(source), std::move(threads));
+}
+
+Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
+                                                 const GuestAlignment& relation) {
+  auto source = open_uftrace(path);
+  if (!source) return tl::unexpected(std::move(source).error());
+  return std::make_unique<GuestFunctionSource>(std::move(*source), relation);
+}
+
+namespace {
+
+class GuestKernelSource final : public WrappedSource {
+ public:
+  GuestKernelSource(std::unique_ptr<Source> source, ClockMap map,
+                    std::map<std::int32_t, ThreadId> threads, MachineId machine)
+      : WrappedSource(std::move(source), std::move(map)),
+        threads_(std::move(threads)),
+        machine_(machine) {
+    info_.role = Role::kGuest;
+  }
+  void tell(const GuestAlignment& alignment) {
+    info_.cycles = false;
+    info_.aligned = alignment.of_source();
+  }
+
+  Read next(Event& event) override {
+    if (const Read read = next_placed(event); read != Read::kEvent) return read;
+    event.machine = machine_;
+    if (std::holds_alternative<Lost>(event.payload)) return Read::kEvent;
+    event.task = event.thread;
+    auto cpu = static_cast<std::int32_t>(event.cpu);
+    if (auto* call = std::get_if<GuestCall>(&event.payload)) {
+      call->task = static_cast<std::int32_t>(event.task);
+      call->vcpu = cpu = call->cpu;
+    }
+    event.thread = thread_of_cpu(threads_, cpu).value_or(ThreadId{});
+    return Read::kEvent;
+  }
+
+ private:
+  std::map<std::int32_t, ThreadId> threads_;
+  MachineId machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
+                                             const GuestAlignment& alignment, MachineId machine) {
+  auto guest = std::make_unique<GuestKernelSource>(std::move(source), alignment.line.map(),
+                                                   alignment.threads, machine);
+  guest->tell(alignment);
+  return guest;
+}
+
+std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
+                                           std::map<std::int32_t, ThreadId> threads,
+                                           MachineId machine) {
+  return std::make_unique<GuestKernelSource>(std::move(source), ClockMap(), std::move(threads),
+                                             machine);
+}
+
+}  // namespace trapline

@@ -8,7 +8,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/live/frame.h"
-#include "merge/report/exit_keys.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/waits.h"
 

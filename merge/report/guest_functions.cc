@@ -32,7 +32,8 @@ std::vector<GuestFunctionRow> guest_function_rows(const Pipeline& pipeline) {
 
 class GuestFunctionTable : public TableSink {
  public:
-  GuestFunctionTable(std::size_t top, bool asked) : top_(top), is_asked_(asked) {}
+  explicit GuestFunctionTable(const ReportOptions& options)
+      : top_(options.top), is_asked_(options.asks("--guest")) {}
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override;
 
@@ -87,9 +88,6 @@ const TableKind kGuestFunctionTable = {
     .help = "Guest functions: own time, and the exits' part of it",
     .of_exits = false,
     .in_page = InPage::kAlways,
-    .make = [](const ReportOptions& options,
-               const std::string&) -> Result<std::unique_ptr<TableSink>> {
-      return std::make_unique<GuestFunctionTable>(options.top, options.asks("--guest"));
-    }};
+    .make = make_sink<GuestFunctionTable>};
 
 }  // namespace trapline

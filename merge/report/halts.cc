@@ -274,7 +274,7 @@ TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const Report
 
 class HaltTables : public TableSink {
  public:
-  explicit HaltTables(bool costs) : has_costs_(costs) {}
+  explicit HaltTables(const ReportOptions& options) : has_costs_(!options.page) {}
   [[nodiscard]] SpanClass selects() const override {
     return has_costs_ ? SpanClass::kHalts | SpanClass::kEvents : SpanClass::kHalts;
   }
@@ -300,13 +300,9 @@ class HaltTables : public TableSink {
 
 }  // namespace
 
-const TableKind kHaltTables = {
-    .option = "--halt",
-    .help = "Halts, and their cost under each halt_poll_ns",
-    .in_page = InPage::kAlways,
-    .make = [](const ReportOptions& options,
-               const std::string&) -> Result<std::unique_ptr<TableSink>> {
-      return std::make_unique<HaltTables>(!options.page);
-    }};
+const TableKind kHaltTables = {.option = "--halt",
+                               .help = "Halts, and their cost under each halt_poll_ns",
+                               .in_page = InPage::kAlways,
+                               .make = make_sink<HaltTables>};
 
 }  // namespace trapline

@@ -90,6 +90,8 @@ class IrqTable : public TableSink {
  public:
   static constexpr std::size_t kMostRows = 4096;
 
+  explicit IrqTable(const ReportOptions& /*options*/) {}
+
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kInterrupts; }
   void interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) override;
   void fill(ReportData& data, const Naming& names) const override {
@@ -183,12 +185,9 @@ std::vector<Table> IrqTable::tables(const ReportData& data, const Naming& names)
 
 }  // namespace
 
-const TableKind kIrqTable = {
-    .option = "--irq",
-    .help = "Latency of interrupts, by vector and pin",
-    .in_page = InPage::kAlways,
-    .make = [](const ReportOptions&, const std::string&) -> Result<std::unique_ptr<TableSink>> {
-      return std::make_unique<IrqTable>();
-    }};
+const TableKind kIrqTable = {.option = "--irq",
+                             .help = "Latency of interrupts, by vector and pin",
+                             .in_page = InPage::kAlways,
+                             .make = make_sink<IrqTable>};
 
 }  // namespace trapline

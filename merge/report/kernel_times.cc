@@ -39,7 +39,8 @@ class KernelTable : public TableSink {
   static constexpr std::size_t kMost = 4096;
   static constexpr std::size_t kMostOnPage = 200;
 
-  explicit KernelTable(std::size_t top) : top_(top) {}
+  explicit KernelTable(const ReportOptions& options)
+      : top_(options.page ? kMostOnPage : options.top) {}
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kKernelParts;
   }
@@ -156,12 +157,8 @@ std::vector<Table> KernelTable::tables(const ReportData& report, const Naming& n
 
 }  // namespace
 
-const TableKind kKernelTable = {
-    .option = "--kernel",
-    .help = "The kernel's time in exits, by its events",
-    .make = [](const ReportOptions& options,
-               const std::string&) -> Result<std::unique_ptr<TableSink>> {
-      return std::make_unique<KernelTable>(options.page ? KernelTable::kMostOnPage : options.top);
-    }};
+const TableKind kKernelTable = {.option = "--kernel",
+                                .help = "The kernel's time in exits, by its events",
+                                .make = make_sink<KernelTable>};
 
 }  // namespace trapline

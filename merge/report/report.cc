@@ -3,17 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/groups.h"
 #include "merge/report/notes.h"
 #include "merge/report/requests.h"
+#include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
 #include "merge/report/vcpus.h"
 #include "merge/source/stream_copy.h"
 
 namespace trapline {
+
 namespace {
 
 // A line of each source, and how its clock became the timeline's.
@@ -202,6 +206,246 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
   if (std::ranges::find(data.sources, kStandardInput, &SourceRow::path) == data.sources.end())
     report.next = next_steps(data, words);
   return report;
+}
+
+namespace {
+
+std::uint64_t time_in(const ReportData& report, State state) {
+  std::uint64_t sum = 0;
+  for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
+  return sum;
+}
+
+// "the vCPU's 1.2 s"
+std::string whole_text(const ReportData& report) {
+  return fmt::format("{} {}", report.vcpus.size() == 1 ? "the vCPU's" : "the vCPUs'",
+                     duration_text(report.vcpu_time(), report.cycles));
+}
+
+// A key that begins with these names nothing: "-", "[other]".
+bool is_named(std::string_view key) { return !key.empty() && key.find_first_of("-[") != 0; }
+
+// Where there are no exits: what a guest loses to emulation has no event of its own.
+std::string finding_of_calls(const ReportData& report) {
+  const std::uint64_t whole = report.vcpu_time();
+  if (whole == 0 || report.rows.empty()) return {};
+  std::string text = fmt::format("Of {} recorded guest functions had {}", whole_text(report),
+                                 percent_text(whole - time_in(report, State::kNotSeen), whole));
+  const GroupRow& most = report.rows.front();
+  if (is_named(most.key) && !most.key.ends_with(" / -"))
+    text += fmt::format(" ({}: {})", percent_text(most.total.total(), whole), most.key);
+  text += fmt::format("; in them the guest ran {}",
+                      percent_text(time_in(report, State::kGuest), whole));
+  if (report.knows(State::kUser)) {
+    std::uint64_t at_most = report.left_out.devices_at_most_ns;
+    for (const GroupRow& row : report.rows) at_most += row.devices_at_most_ns;
+    const std::uint64_t least = time_in(report, State::kUser);
+    text += fmt::format(", QEMU's devices {} to {}", percent_text(least, whole),
+                        percent_text(least + at_most, whole));
+  }
+  if (report.knows(State::kPreempted))
+    text += fmt::format(
+        ", and for {} it was ready and did not run, or slept",
+        percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
+  return text +
+         ". What leaving the guest cost was not recorded (kvm:kvm_exit; emulation has none).";
+}
+
+std::string finding_without_overhead(const ReportData& report) {
+  if (report.rows_of == RowsOf::kCalls) return finding_of_calls(report);
+  if (report.rows_of != RowsOf::kExits || !report.model.from_userspace_exit) return {};
+  if (!report.durations()) {
+    if (report.rows.empty()) return {};
+    const GroupRow& most = *std::ranges::max_element(
+        report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
+    std::uint64_t all = report.left_out.total.count();
+    for (const GroupRow& row : report.rows) all += row.total.count();
+    std::string text = "How long the exits took was not recorded (kvm:kvm_exit)";
+    if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
+      text += fmt::format("; {} of those to QEMU were {}", percent_text(most.total.count(), all),
+                          most.key);
+    return text + '.';
+  }
+  const std::uint64_t whole = report.vcpu_time();
+  if (whole == 0) return {};
+  std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
+                                 percent_text(report.whole_cost_ns(), whole));
+  if (report.exits_asked.empty() && is_named(report.costliest))
+    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
+                        report.costliest);
+  return text + ", in QEMU; what KVM and the guest took was not recorded (kvm:kvm_exit).";
+}
+
+// The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time and
+// are in no row: which share of theirs is the row's is not known.
+std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
+  constexpr std::uint64_t kPercent = 100;
+  const std::string_view least =
+      report.whole_cost_ns() < exit_ns - exit_ns / kPercent ? "at least " : std::string_view();
+  if (!report.exits_asked.empty()) {
+    return fmt::format(" ({}{} of it by those with {})", least,
+                       percent_text(report.cost_ns, exit_ns), report.exits_asked.text());
+  }
+  // One that is of waits, or of the kernel's part alone, names no exit; nor does whose exit it is:
+  // the guest's exits are not the guest's time.
+  for (const std::string_view no_exit : {"-by", "-on", "kernel-function", "nested"})
+    if (report.by.find(no_exit) != report.by.npos) return {};
+  if (!is_named(report.costliest)) return {};
+  // Another row may have more.
+  if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
+  return fmt::format(" ({} of that: {})",
+                     std::string(least) + percent_text(report.costliest_ns, exit_ns),
+                     report.costliest);
+}
+
+// Who ran while the vCPUs were ready, of `not_run_ns`: where the waits were followed, and neither a
+// loss nor a wait of which something is assumed can make another one's share larger.
+std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns) {
+  if (!report.waits || report.waits->ran_most.empty()) return {};
+  const ReportCounters& counters = report.counters;
+  if (counters.gaps != 0 || counters.left_out_pieces != 0) return {};
+  const WaitCounters waits = report.wait_counters.value_or(WaitCounters());
+  if (waits.cut_by_loss != 0 || waits.cpu_assumed != 0) return {};
+  const std::uint64_t told_ns = report.waits->preempted.total_ns, ns = report.waits->ran_most_ns;
+  if (told_ns > not_run_ns || ns < report.waits->others_at_most_ns + (not_run_ns - told_ns))
+    return {};
+  return fmt::format(" ({} of that: {} ran instead)", percent_text(ns, not_run_ns),
+                     report.waits->ran_most);
+}
+
+}  // namespace
+
+std::string finding_text(const ReportData& report) {
+  if (!report.overhead) return finding_without_overhead(report);
+  if (report.overhead->busy_ns() == 0) return {};
+  const Overhead& overhead = *report.overhead;
+  const std::uint64_t busy = overhead.busy_ns();
+  const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
+  const std::string_view vcpus = report.vcpus.size() == 1 ? "The vCPU was" : "The vCPUs were";
+  const std::uint64_t halted = report.halted_ns();
+  std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
+  std::uint64_t paused = 0;
+  for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
+  if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
+  if (paused != 0) text += " and paused for " + time(paused);
+  const std::string_view least = report.costs_at_least ? "at least " : "";
+  text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
+                      percent_text(overhead.guest_ns, busy), least,
+                      percent_text(overhead.exit_ns, busy));
+  text += costliest_text(report, overhead.exit_ns);
+  if (!report.knows(State::kUser))
+    text += "; how much of it QEMU took was not recorded (kvm:kvm_userspace_exit)";
+  if (!report.knows(State::kPreempted)) {
+    text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
+  } else if (overhead.not_run_ns == 0) {
+    const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
+    text +=
+        fmt::format("; {}no vCPU had to wait for a CPU.", seen ? "" : "in the time that was seen ");
+  } else {
+    text += fmt::format("; for {}{} a vCPU was ready and did not run{}.", least,
+                        percent_text(overhead.not_run_ns, busy),
+                        ran_instead_text(report, overhead.not_run_ns));
+  }
+  return text;
+}
+
+namespace {
+
+// The report's option that tells more of a part of the exits' time, and what it tells; no option
+// where the recording has no more.
+struct Question {
+  std::string_view option, answers;
+};
+Question question_of(Part part, const ReportData& report) {
+  const auto has = [&report](std::string_view dimension) {
+    return report.by.find(dimension) != std::string::npos;
+  };
+  for (const TableKind& kind : table_kinds()) {
+    const std::string_view answers = kind.answers(part);
+    if (answers.empty()) continue;
+    if (report.tables_asked.contains(kind.option)) return {};
+    return {kind.option, answers};
+  }
+  if (part == Part::kUser && !has("device"))
+    return {"--by device", "which of QEMU's devices took the time"};
+  const bool details =
+      std::ranges::any_of(report.rows, [](const GroupRow& row) { return !row.largest.empty(); });
+  if (has("detail") || !details) return {};
+  return {"--by detail --top 20", "which ports, registers and addresses took the time"};
+}
+
+// Another recording, where this one cannot tell kernel, QEMU and waiting apart; else no command.
+NextStep step_to_record(const ReportData& report) {
+  if (report.knows(State::kUser) && report.durations()) return {};
+  return {report.knows(State::kPreempted) ? "record" : "record --sched",
+          report.durations() ? "tells kernel, QEMU and waiting apart"
+                             : "a recording that has the exits' durations"};
+}
+
+// Of the busy time a twentieth or more went to exits, or to waits for a CPU: a change may gain it.
+bool can_be_advised(const ReportData& report) {
+  if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
+  const Overhead& overhead = *report.overhead;
+  return std::max(overhead.exit_ns, overhead.not_run_ns) > overhead.busy_ns() / 20;
+}
+
+constexpr std::uint64_t kAround = 1'000'000;
+
+std::vector<NextStep> steps_of_calls(const ReportData& report, const RecordingWords& words) {
+  std::vector<NextStep> steps;
+  if (report.by.find("stack") == std::string::npos)
+    steps.push_back(
+        {fmt::format("report {}{} --by stack --top 20", words.recording, words.interval),
+         "from where the functions are called"});
+  if (report.cycles) return steps;
+  const GroupRow& row = report.rows.front();
+  steps.push_back({fmt::format("timeline {} --from {} --to {}", words.recording,
+                               seconds_text(row.max_at_ns), seconds_text(row.max_at_ns + kAround)),
+                   fmt::format("the longest call of {}, and what follows", row.key)});
+  return steps;
+}
+
+}  // namespace
+
+std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords& words) {
+  if (report.rows_of == RowsOf::kCalls && !report.rows.empty())
+    return steps_of_calls(report, words);
+  if (report.rows_of == RowsOf::kExits && report.rows.empty() && report.is_window &&
+      !report.cycles) {
+    return {{fmt::format("explain {} --around {}", words.recording, seconds_text(report.start_ns)),
+             "the exit that lies over this part, or the next one"}};
+  }
+  if (report.rows_of != RowsOf::kExits || report.rows.empty()) return {};
+  const NextStep record = step_to_record(report);
+  if (report.total.total.total() == 0)
+    return record.command.empty() ? std::vector<NextStep>() : std::vector{record};
+  const Parts& parts = report.total.parts;
+  const auto most = static_cast<Part>(std::ranges::max_element(parts) - parts.begin());
+  std::vector<NextStep> steps;
+  const std::string around =
+      words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
+  const Question question = question_of(most, report);
+  if (most == Part::kUser && report.vmm_events.empty()) {
+    steps.push_back({"help devices", "how to record which of QEMU's devices took the time"});
+  } else if (!question.option.empty()) {
+    steps.push_back(
+        {fmt::format("report {}{} {}", words.recording, words.interval, question.option),
+         std::string(question.answers)});
+  }
+  if (report.cycles && !around.empty()) return steps;
+  steps.push_back(
+      {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
+  if (steps.size() == 1 && !record.command.empty()) {
+    steps.push_back(record);
+  } else if (can_be_advised(report)) {
+    steps.push_back(
+        {fmt::format("advise {}{}", words.recording, words.interval), "what changes would gain"});
+  } else if (steps.size() == 1) {
+    steps.push_back(
+        {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
+         "the events around it"});
+  }
+  return steps;
 }
 
 }  // namespace trapline

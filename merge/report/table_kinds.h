@@ -34,6 +34,13 @@ class TableSink : public SpanSink {
 // Whether the page has a table: never, for it has a view of its own.
 enum class InPage : std::uint8_t { kNever, kAsked, kAlways };
 
+// Makes a sink from the options.
+template <typename Sink>
+[[nodiscard]] Result<std::unique_ptr<TableSink>> make_sink(const ReportOptions& options,
+                                                           const std::string& /*value*/) {
+  return std::make_unique<Sink>(options);
+}
+
 struct TableKind {
   std::string_view option{};    // "--irq"
   std::string_view argument{};  // of the option, "TIME"; empty: it is a flag

@@ -114,7 +114,7 @@ namespace {
 // --waits
 class WaitTables : public TableSink {
  public:
-  explicit WaitTables(std::size_t top) : top_(top) {}
+  explicit WaitTables(const ReportOptions& options) : top_(options.top) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kWaits; }
   void exit(const ExitSpan& /*exit*/, const Pipeline& pipeline) override {
     sums_.add(pipeline.waits()->shares());
@@ -178,7 +178,7 @@ struct StealRow {
 // --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
 class StealTable : public TableSink {
  public:
-  explicit StealTable(std::size_t top) : top_(top) {}
+  explicit StealTable(const ReportOptions& options) : top_(options.top) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kWaits; }
   void wait(const EndedWait& wait, const Pipeline& pipeline) override;
   void fill(ReportData& data, const Naming& names) const override {
@@ -283,24 +283,19 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 
 }  // namespace
 
-const TableKind kWaitTables = {
-    .option = "--waits",
-    .help = "Who preempted or blocked the vCPUs inside exits",
-    .in_page = InPage::kNever,
-    .make = [](const ReportOptions& options, const std::string&)
-        -> Result<std::unique_ptr<TableSink>> { return std::make_unique<WaitTables>(options.top); },
-    .answers = [](Part most) -> std::string_view {
-      return most == Part::kBlocked     ? "what the exits waited for"
-             : most == Part::kPreempted ? "what ran while the vCPUs were ready"
-                                        : "";
-    }};
+const TableKind kWaitTables = {.option = "--waits",
+                               .help = "Who preempted or blocked the vCPUs inside exits",
+                               .in_page = InPage::kNever,
+                               .make = make_sink<WaitTables>,
+                               .answers = [](Part most) -> std::string_view {
+                                 return most == Part::kBlocked ? "what the exits waited for"
+                                        : most == Part::kPreempted
+                                            ? "what ran while the vCPUs were ready"
+                                            : "";
+                               }};
 
-const TableKind kStealTable = {
-    .option = "--steal",
-    .help = "Who ran while vCPUs were runnable, in exits or not",
-    .make = [](const ReportOptions& options,
-               const std::string&) -> Result<std::unique_ptr<TableSink>> {
-      return std::make_unique<StealTable>(options.top);
-    }};
+const TableKind kStealTable = {.option = "--steal",
+                               .help = "Who ran while vCPUs were runnable, in exits or not",
+                               .make = make_sink<StealTable>};
 
 }  // namespace trapline

@@ -21,13 +21,11 @@
 #include "merge/explain/guest_spans.h"
 #include "merge/explain/stalls.h"
 #include "merge/render/page/exits.h"
-#include "merge/render/page/guest_times.h"
-#include "merge/render/page/kernel_stacks.h"
 #include "merge/render/page/page_options.h"
 #include "merge/render/page/shares.h"
+#include "merge/render/page/stacks.h"
 #include "merge/render/page/waits.h"
 #include "merge/render/page/worst_exits.h"
-#include "merge/report/aggregator.h"
 #include "merge/report/run.h"
 
 namespace trapline {

@@ -8,10 +8,10 @@
 
 #include "merge/explain/guest_spans.h"
 #include "merge/explain/stalls.h"
-#include "merge/render/page/cells_json.h"
-#include "merge/render/page/kernel_stacks.h"
+#include "merge/render/page/exits.h"
 #include "merge/render/page/page_data.h"
-#include "merge/render/page/worst_json.h"
+#include "merge/render/page/stacks.h"
+#include "merge/render/page/worst_exits.h"
 #include "merge/render/print.h"
 #include "merge/report/report.h"
 #include "merge/report/vcpus.h"

@@ -10,7 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/naming.h"
 #include "merge/render/page/page_data.h"
-#include "merge/render/page/worst_json.h"
+#include "merge/render/page/worst_exits.h"
 
 namespace trapline::page {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/pass/naming.h"
-#include "merge/render/page/cells.h"
+#include "merge/render/page/exits.h"
 #include "merge/report/table.h"
 
 namespace trapline::page {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "merge/pass/pass.h"
-#include "merge/report/aggregator.h"
+#include "merge/report/run.h"
 #include "merge/source/timeline.h"
 #include "tests/merge/analyze/events.h"
 #include "tests/support/memory_source.h"

@@ -5,11 +5,13 @@
 //   exit                                its parts ──> the stack that it interrupted
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
+#include "merge/report/folded_stacks.h"
 #include "merge/report/table.h"
 
 namespace trapline::page {
@@ -43,5 +45,14 @@ class GuestTimes {
   mutable ThreadTable<Thread> threads_;
   std::vector<Times> stacks_;  // by StackId
 };
+
+// The kernel's time in exits, for the page's flame graph.
+
+inline constexpr std::size_t kMostKernelStacks = std::size_t{1} << 14, kMostKernelRows = 400,
+                             kLongestKernelStack = 2000;
+
+// The stacks with the most time first; what is beyond those
+// bounds is in "[other]", the last row. docs/formats/page.md.
+[[nodiscard]] Table kernel_stack_table(const KernelStacks& stacks, const Naming& names);
 
 }  // namespace trapline::page

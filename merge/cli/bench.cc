@@ -24,7 +24,6 @@ struct BenchArguments {
   std::uint64_t pairs = 5, warm_up = 1, seed = 1;
   bool no_qemu_events = false;
   Output terminal;
-  SideOptions sides;
   CompareOptions compare;
   CompareChoice choice;
 };
@@ -122,7 +121,7 @@ Result<void> complete(BenchArguments& options) {
   record.say = [](const std::string& line) {
     if (line.starts_with("warning:")) say(line);
   };
-  return complete(options.choice, options.sides, options.compare);
+  return complete(options.choice, options.compare);
 }
 
 // The sessions' folder is made last.
@@ -172,7 +171,7 @@ Result<int> run_bench(BenchArguments& options) {
   if (auto written = write_plan(options, *folder, runs); !written) {
     return tl::unexpected(written.error());
   }
-  SideOptions& sides = options.sides;
+  CompareOptions& sides = options.compare;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     say(fmt::format("{} of {}: {}{}", i + 1, runs.size(), runs[i].name,
                     runs[i].warm_up ? ", which is discarded" : ""));
@@ -186,7 +185,7 @@ Result<int> run_bench(BenchArguments& options) {
       (runs[i].is_b ? sides.after : sides.before).push_back(options.folder + "/" + runs[i].name);
     }
   }
-  const auto comparison = run_compare(sides, options.compare, {});
+  const auto comparison = run_compare(sides, {});
   if (!comparison) return tl::unexpected(comparison.error());
   const auto printed =
       print_as(options.choice.format, make_report(*comparison), options.terminal,

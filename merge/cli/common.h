@@ -11,7 +11,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/help.h"
 #include "merge/cli/selection.h"
-#include "merge/render/page/page_options.h"
+#include "merge/render/page/page_data.h"
 #include "merge/render/print.h"
 #include "merge/report/run.h"
 #include "merge/session/input.h"

@@ -11,7 +11,7 @@ namespace {
 constexpr int kConditionMet = 4;
 
 // What there is a row each of.
-Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, CompareOptions& compare) {
+Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
   const std::tuple<bool, CompareRows, const char*> kinds[] = {
       {choice.guest, CompareRows::kFunctions, "function"},
       {choice.irq, CompareRows::kInterrupts, "interrupt"},
@@ -35,7 +35,7 @@ Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, Compar
   }
   auto dimensions = parse_dimensions(compare.by, "span");
   if (!dimensions) return tl::unexpected(std::move(dimensions).error());
-  sides.by = std::move(*dimensions);
+  compare.dimensions = std::move(*dimensions);
   return {};
 }
 
@@ -70,8 +70,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
               with_page ? "html is a page of both sides" : "json and csv are for programs");
 }
 
-Result<void> complete(CompareChoice& choice, SideOptions& sides, CompareOptions& compare) {
-  if (auto chosen = choose_rows(choice, sides, compare); !chosen) return chosen;
+Result<void> complete(CompareChoice& choice, CompareOptions& compare) {
+  if (auto chosen = choose_rows(choice, compare); !chosen) return chosen;
   for (const std::string& text : choice.fail_if) {
     auto condition = parse_fail_condition(text);
     if (!condition) return tl::unexpected(std::move(condition).error());

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "merge/cli/common.h"
+#include "merge/compare/compare.h"
 #include "merge/compare/compare_fail_if.h"
-#include "merge/compare/compare_run.h"
 
 namespace trapline::cli {
 
@@ -25,8 +25,7 @@ struct CompareChoice {
 void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
                         bool with_page = false);
 // The texts that need more than a number, checked before anything is read.
-[[nodiscard]] Result<void> complete(CompareChoice& choice, SideOptions& sides,
-                                    CompareOptions& compare);
+[[nodiscard]] Result<void> complete(CompareChoice& choice, CompareOptions& compare);
 // --fail-if decides by runs: fewer than there have to be need --single-run.
 [[nodiscard]] Result<void> check_runs(const CompareChoice& choice, std::size_t before,
                                       std::size_t after);

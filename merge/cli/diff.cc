@@ -3,21 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "backend_ftrace/base/paths.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
-#include "merge/cli/diff_page.h"
 #include "merge/compare/compare_tables.h"
-#include "merge/render/page/page_options.h"
+#include "merge/render/page/page_data.h"
 
 namespace trapline::cli {
 namespace {
 
 struct DiffArguments {
   std::vector<std::string> paths;
-  SideOptions sides;
   CompareOptions compare;
   CompareChoice choice;
   SelectionOptions which;
@@ -31,7 +30,7 @@ struct DiffArguments {
 };
 
 // The runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
-bool take_bench(const std::string& folder, SideOptions& sides) {
+bool take_bench(const std::string& folder, CompareOptions& sides) {
   if (!is_file(std::filesystem::path(folder) / "bench.json") ||
       is_file(std::filesystem::path(folder) / "session.json")) {
     return false;
@@ -51,7 +50,7 @@ bool take_bench(const std::string& folder, SideOptions& sides) {
 }
 
 Result<void> complete(DiffArguments& options) {
-  SideOptions& sides = options.sides;
+  CompareOptions& sides = options.compare;
   if (!options.paths.empty() && (!sides.before.empty() || !sides.after.empty())) {
     return fail(ErrorKind::kUsage, "give BEFORE and AFTER, or --before and --after, not both");
   }
@@ -89,14 +88,34 @@ Result<void> complete(DiffArguments& options) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
                 options.which.exits.text());
   }
-  return complete(options.choice, sides, options.compare);
+  return complete(options.choice, sides);
+}
+
+// The page's data: the first recording of each side, read once more, and the comparison of all.
+Result<std::string> diff_page(const DiffArguments& options, const Comparison& comparison,
+                              const Progress& progress) {
+  const CompareOptions& sides = options.compare;
+  std::array<std::string, 2> recordings;
+  const std::string* paths[] = {&sides.before.front(), &sides.after.front()};
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    PassOptions pass;
+    pass.input = sides.common;
+    pass.input.paths = files_of(*paths[i]);
+    pass.which = sides.which;
+    auto run = run_page(pass, page_options(pass.input, options.which), progress);
+    if (!run) return tl::unexpected(std::move(run).error());
+    if (!run->status) return tl::unexpected(std::move(run->status).error());
+    recordings[i] = std::move(run->recording);
+  }
+  const Report differences = make_report(comparison);
+  return page_json(recordings, &differences);
 }
 
 Result<void> print_result(const Comparison& comparison, const DiffArguments& options) {
   if (options.choice.format != "html")
     return print_as(options.choice.format, make_report(comparison), options.output);
   ProgressLine progress;
-  auto page = diff_page(options.sides, options.which, comparison, progress.callback());
+  auto page = diff_page(options, comparison, progress.callback());
   if (!page) return tl::unexpected(std::move(page).error());
   return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
 }
@@ -110,7 +129,7 @@ void print_flame(const Comparison& comparison, std::ostream& out) {
 
 int run_diff(DiffArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
-  auto comparison = run_compare(options.sides, options.compare, ProgressLine().callback());
+  auto comparison = run_compare(options.compare, ProgressLine().callback());
   if (!comparison) return fail_with(comparison.error());
   if (auto printed = print_result(*comparison, options); !printed) {
     return fail_with(printed.error());
@@ -133,9 +152,9 @@ void add_diff(CLI::App& app, int& status) {
                       "BEFORE AFTER: two recordings or session folders; join the files of one "
                       "recording (the host's, the guest's) with commas. Or the folder of a bench");
   const OptionGroup rest(*command, kRest), how(*command, kHow);
-  rest.add("--before", options->sides.before, "FILE...",
+  rest.add("--before", options->compare.before, "FILE...",
            "The runs of the first side, a recording each: --before run/a-*");
-  rest.add("--after", options->sides.after, "FILE...", "The runs of the second side");
+  rest.add("--after", options->compare.after, "FILE...", "The runs of the second side");
   add_selection(*command, options->which, {}, true);
   add_compare_choice(*command, options->choice, options->compare, true);
   rest.add("--confidence", options->confidence, "",
@@ -149,11 +168,11 @@ void add_diff(CLI::App& app, int& status) {
   rest.add("--flame", options->flame, "FILE",
            "Write stacks with their nanoseconds on both sides into this file, for "
            "differential flame graphs");
-  how.add("--symbols", options->sides.common.symbols, "FILE[@OFFSET]",
+  how.add("--symbols", options->compare.common.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
-  how.add("--trace-events", options->sides.common.trace_events, "FILE",
+  how.add("--trace-events", options->compare.common.trace_events, "FILE",
           "The trace-events-all of the QEMU that was recorded");
-  how.rare().add("--tsc-khz", options->sides.common.tsc_khz, "",
+  how.rare().add("--tsc-khz", options->compare.common.tsc_khz, "",
                  "The TSC's frequency in kHz, for x86-tsc recordings");
   add_output(OptionGroup(*command, kOutput), options->output);
   add_color(OptionGroup(*command, kOutput), options->output.color);

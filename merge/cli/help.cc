@@ -6,8 +6,6 @@
 #include <cctype>
 #include <vector>
 
-#include "merge/report/table_kinds.h"
-
 namespace trapline::cli {
 namespace {
 

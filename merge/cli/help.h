@@ -13,10 +13,7 @@
 
 #include "backend_ftrace/base/size.h"
 #include "merge/cli/usage_error.h"
-
-namespace trapline {
-struct TableKind;
-}
+#include "merge/report/table_kinds.h"
 
 namespace trapline::cli {
 

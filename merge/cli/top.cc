@@ -28,7 +28,7 @@ Result<void> complete(TopArguments& options) {
         ErrorKind::kUsage,
         "--by kernel-function: needs a recording; use trapline report --by kernel-function");
   }
-  top.engine.frames.by = top.batch.by = std::move(*by);
+  top.engine.by = top.batch.by = std::move(*by);
   top.batch.by_text = options.by;
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());

@@ -15,6 +15,8 @@
 #include "merge/compare/compare_stats.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/pass/pass.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/folded_stacks.h"
 
 namespace trapline {
@@ -101,9 +103,15 @@ struct ComparedRecording {
   std::uint64_t lost = 0;  // events, as far as they were counted
 };
 
+// What diff and bench are asked for.
 struct CompareOptions {
-  std::string by;  // as the user gave it; what the rows are called
+  std::vector<std::string> before, after;  // a recording each: a path, or several with commas
+  InputOptions common;                     // without paths
+  Selection which;                         // of each recording
+  std::string by;                          // as the user gave it; what the rows are called
+  std::vector<Dimension> dimensions = {Dimension::kReason};
   CompareRows rows = CompareRows::kExits;
+  bool flame = false;    // stacks as well: Comparison::flame
   std::size_t top = 20;  // the rows with the most time on both sides together; 0: all
   double confidence = 0.95;
   std::uint64_t seed = 1;
@@ -140,5 +148,11 @@ struct Comparison {
 
 [[nodiscard]] Comparison compare(const std::vector<Recorded>& before,
                                  const std::vector<Recorded>& after, const CompareOptions& options);
+
+// "host.dat,uftrace.data,sync.txt": several files are one recording, unless a file has that name.
+[[nodiscard]] std::vector<std::string> files_of(const std::string& recording);
+// From what the user named to plain data.
+[[nodiscard]] Result<Comparison> run_compare(const CompareOptions& options,
+                                             const Progress& progress);
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-#include "merge/compare/compare_run.h"
+#include "merge/compare/compare.h"
 
 #include <algorithm>
 #include <optional>
@@ -172,39 +172,38 @@ namespace {
 
 // Reads one recording. An Error is that of open_input(), of a recording that ends early, or says
 // that it holds nothing of what the rows are made of. `met`: what exits were called, so far.
-Result<Recorded> read_for_comparison(const InputOptions& input, const SideOptions& sides,
-                                     CompareRows rows, std::optional<ExitMatcher>& met,
-                                     const Progress& progress) {
+Result<Recorded> read_for_comparison(const InputOptions& input, const CompareOptions& options,
+                                     std::optional<ExitMatcher>& met, const Progress& progress) {
   PassOptions what;
   what.input = input;
-  what.which = sides.which;
-  CompareSink sink(sides.by, rows);
+  what.which = options.which;
+  CompareSink sink(options.dimensions, options.rows);
   FoldedStacks stacks;
   std::vector<SpanSink*> sinks = {&sink};
-  if (sides.flame) sinks.push_back(&stacks);
+  if (options.flame) sinks.push_back(&stacks);
   auto pass = Pass::read(std::move(what), std::move(sinks), progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   Recorded recorded = sink.take(pass->naming());
-  if (auto found = check_found(*pass, rows, recorded); !found)
+  if (auto found = check_found(*pass, options.rows, recorded); !found)
     return tl::unexpected(std::move(found).error());
   if (const ExitMatcher* matcher = pass->matcher(); matcher != nullptr && met)
     met->merge(*matcher);
   else if (matcher != nullptr)
     met = *matcher;
-  if (sides.flame) recorded.flame = stacks.take(pass->naming());
+  if (options.flame) recorded.flame = stacks.take(pass->naming());
   recorded.markers = pass->input().capabilities.markers;
   recorded.missing = pass->input().missing;
   return recorded;
 }
 
 Result<std::vector<Recorded>> read_side(const std::vector<std::string>& paths,
-                                        const SideOptions& sides, CompareRows rows,
+                                        const CompareOptions& options,
                                         std::optional<ExitMatcher>& met, const Progress& progress) {
   std::vector<Recorded> side;
   for (const std::string& path : paths) {
-    InputOptions input = sides.common;
+    InputOptions input = options.common;
     input.paths = files_of(path);
-    auto recorded = read_for_comparison(input, sides, rows, met, progress);
+    auto recorded = read_for_comparison(input, options, met, progress);
     if (!recorded) return tl::unexpected(std::move(recorded).error());
     recorded->path = input.paths.size() == 1 ? path : input.paths.front() + ",...";
     side.push_back(std::move(*recorded));
@@ -252,14 +251,13 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
   return warnings;
 }
 
-Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& options,
-                               const Progress& progress) {
-  if (auto asked = check_exits_asked(sides.which.exits, options.rows); !asked)
+Result<Comparison> run_compare(const CompareOptions& options, const Progress& progress) {
+  if (auto asked = check_exits_asked(options.which.exits, options.rows); !asked)
     return tl::unexpected(std::move(asked).error());
   std::optional<ExitMatcher> met;
-  auto before = read_side(sides.before, sides, options.rows, met, progress);
+  auto before = read_side(options.before, options, met, progress);
   if (!before) return tl::unexpected(std::move(before).error());
-  auto after = read_side(sides.after, sides, options.rows, met, progress);
+  auto after = read_side(options.after, options, met, progress);
   if (!after) return tl::unexpected(std::move(after).error());
   // What one side has alone is a change.
   if (auto known = met ? met->check() : Result<void>(); !known)
@@ -267,9 +265,10 @@ Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& o
   const auto is_from_markers = [](Dimension dimension) {
     return dimension == Dimension::kDevice || dimension == Dimension::kVmmEvent;
   };
-  const bool devices = options.rows == CompareRows::kRequests ||
-                       (options.rows == CompareRows::kExits &&
-                        std::any_of(sides.by.begin(), sides.by.end(), is_from_markers));
+  const bool devices =
+      options.rows == CompareRows::kRequests ||
+      (options.rows == CompareRows::kExits &&
+       std::any_of(options.dimensions.begin(), options.dimensions.end(), is_from_markers));
   auto warnings = check_comparable(*before, *after, devices, options.rows);
   if (!warnings) return tl::unexpected(std::move(warnings).error());
   Comparison comparison = compare(*before, *after, options);
@@ -278,9 +277,9 @@ Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& o
     comparison.warnings.insert(comparison.warnings.begin(),
                                fmt::format("only exits with {} are compared; the times of the "
                                            "guest are those of all",
-                                           sides.which.exits.text()));
+                                           options.which.exits.text()));
   }
-  if (sides.flame) comparison.flame = folded_difference(flames(*before), flames(*after));
+  if (options.flame) comparison.flame = folded_difference(flames(*before), flames(*after));
   return comparison;
 }
 

@@ -1,7 +1,6 @@
 // A sink that counts exits, or what CompareRows says, by row, for a comparison.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -2,8 +2,6 @@
 // docs/formats/diff.md.
 #pragma once
 
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "merge/compare/compare.h"

@@ -8,6 +8,7 @@
 #include "merge/report/head.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/report.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/vcpus.h"
 #include "merge/report/waits.h"
 
@@ -56,34 +57,31 @@ Table live_vcpu_table(std::span<const VcpuRow> rows, const ExitTracker& exits) {
   return table;
 }
 
+// As --slower-than has them, without what a frame does not keep.
 Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   const Naming& names = engine.naming();
-  const auto word = [&names](std::size_t place, Dimension dimension) {
-    return [&names, place, dimension](const SlowExit& exit) {
-      const std::vector<Dimension> by = {dimension};
-      GroupKey key;
-      key.words[0] = exit.key.words[place];
-      return ExitKeys(by).text(key, names);
-    };
+  const auto word = [&names](const SlowExit& exit, std::size_t place, Dimension dimension) {
+    const std::vector<Dimension> by = {dimension};
+    GroupKey key;
+    key.words[0] = exit.key.words[place];
+    return ExitKeys(by).text(key, names);
   };
-  TableOf<SlowExit> table(exits, word(kReasonWord, Dimension::kReason));
-  table.add({"start_ns"}, [](const SlowExit& exit) { return exit.start.ns(); });
-  table.add({"total_ns"}, [known = engine.model().durations()](const SlowExit& exit) {
-    return known ? to_value(exit.total) : CellValue();
-  });
-  add_parts(table, engine.model().known_states(), kNoParts, 0, [](const SlowExit& exit) {
-    return PartsOf{exit.parts, exit.total, exit.halt};
-  });
-  table.add({"tid"}, [](const SlowExit& exit) { return static_cast<std::int32_t>(exit.thread); });
-  table.add({"vcpu"}, [&names](const SlowExit& exit) {
-    return number_or_null(names.vcpus.number(exit.thread), kNoVcpu);
-  });
-  table.add({"reason"}, word(kReasonWord, Dimension::kReason));
-  table.add({"detail"},
-            [](const SlowExit& exit) { return name_or_null(detail_text(exit.detail)); });
-  table.add({"device"}, [device = word(kDeviceWord, Dimension::kDevice)](const SlowExit& exit) {
-    return name_or_null(device(exit));
-  });
+  std::vector<ExitRow> rows;
+  for (const SlowExit& exit : exits) {
+    ExitRow& row = rows.emplace_back();
+    row.span.start = exit.start;
+    row.span.end = Timestamp(exit.start.ns() + exit.total);
+    row.span.parts = exit.parts;
+    row.span.halt = exit.halt;
+    row.span.thread = exit.thread;
+    row.span.vcpu = names.vcpus.number(exit.thread);
+    row.reason = word(exit, kReasonWord, Dimension::kReason);
+    row.detail = detail_text(exit.detail);
+    row.device = word(exit, kDeviceWord, Dimension::kDevice);
+  }
+  Table table = slow_exit_table(std::move(rows), engine.model().known_states(), false);
+  table.columns.resize(table.columns.size() - 4);  // from the function on
+  if (!engine.model().durations()) forget(table, "total_ns");
   return table;
 }
 

@@ -31,12 +31,12 @@ Engine::Engine(Input input, EngineOptions options, OnFrame on_frame)
       on_frame_(std::move(on_frame)),
       timeline_(std::move(input_.sources)),
       known_(input_.processes) {
-  options_.frames.requests &= input_.capabilities.markers;
+  options_.requests &= input_.capabilities.markers;
   start_pipeline();
 }
 
 void Engine::start_pipeline() {
-  auto maker = std::make_unique<FrameMaker>(options_.frames);
+  auto maker = std::make_unique<FrameMaker>(options_);
   if (maker_) maker->take_over(*maker_);
   pipeline_.reset();
   maker_ = std::move(maker);

@@ -21,13 +21,6 @@
 
 namespace trapline::live {
 
-struct EngineOptions {
-  Selection which;
-  FrameOptions frames;
-  std::uint64_t interval_ns = 1'000'000'000;
-  bool vm_runs = false;  // the one that is asked for, although it may have no event yet
-};
-
 class Engine {
  public:
   using OnFrame = std::function<void(Frame&&)>;

@@ -34,7 +34,7 @@ std::uint64_t grown(std::uint64_t now, std::uint64_t& told) {
 
 }  // namespace
 
-FrameMaker::FrameMaker(const FrameOptions& options)
+FrameMaker::FrameMaker(const EngineOptions& options)
     : dimensions_(with_base(options.by)),
       keys_(dimensions_),
       requests_wanted_(options.requests),

@@ -3,28 +3,31 @@
 
 #include <deque>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
 #include "merge/live/frame.h"
+#include "merge/pass/selection.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/waits.h"
 
 namespace trapline::live {
 
-struct FrameOptions {
+struct EngineOptions {
+  Selection which;
   std::vector<Dimension> by;  // beside kBaseDimensions
   bool waits = true;          // who kept the vCPUs waiting
   bool requests = true;
+  std::uint64_t interval_ns = 1'000'000'000;
+  bool vm_runs = false;  // the one that is asked for, although it may have no event yet
 };
 
 class FrameMaker final : public SpanSink {
  public:
   static constexpr std::size_t kMostCells = 2048, kMostSlow = 32, kMostCulprits = 32;
 
-  explicit FrameMaker(const FrameOptions& options);
+  explicit FrameMaker(const EngineOptions& options);
   FrameMaker(const FrameMaker&) = delete;
   FrameMaker& operator=(const FrameMaker&) = delete;
 

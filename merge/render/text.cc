@@ -159,7 +159,8 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     no_room.push_back(columns[column - 1]->key);
     not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
   }
-  if (block == 0) print_left_out(table.left_out, out);
+  if (block == 0 && table.left_out != 0)
+    out << "and " << grouped(table.left_out) << " more (--top)\n";
   if (!not_shown.empty()) {
     not_shown += "; a wider terminal or COLUMNS=200 shows them";
     print_wrapped("not shown:", not_shown, out, style);

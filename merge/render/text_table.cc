@@ -151,10 +151,6 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   return left_out;
 }
 
-void print_left_out(std::size_t rows, std::ostream& out) {
-  if (rows != 0) out << "and " << grouped(rows) << " more (--top)\n";
-}
-
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
                    const TextStyle& style, const Emphasis& emphasis) {
   const std::vector<std::string_view> words = words_of(text);

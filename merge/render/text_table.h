@@ -91,9 +91,6 @@ inline void print_wrapped(const std::string& text, std::ostream& out, const Text
   print_wrapped({}, text, out, style, emphasis);
 }
 
-// Below a table: how many rows --top left out of it; nothing where it left none out.
-void print_left_out(std::size_t rows, std::ostream& out);
-
 // Leaves of the text what is before the last blank within `columns`, or so many of them where there
 // is none; returns what is after it.
 [[nodiscard]] std::string cut_at_blank(std::string& text, std::size_t columns);

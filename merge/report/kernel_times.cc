@@ -111,7 +111,7 @@ std::vector<KernelRow> KernelTable::rows(const Naming& names) const {
 
 std::vector<Table> KernelTable::tables(const ReportData& report, const Naming& names) const {
   using Row = KernelRow;
-  enum DropOrder : std::uint8_t { kMax = 1, kCount };
+  constexpr std::uint8_t kMax = 1, kCount = 2;  // what a narrow terminal leaves out last
   std::uint64_t whole = other_.ns, untraced = 0;
   for (const auto& [key, sum] : sums_) {
     whole += sum.ns;

@@ -2,7 +2,6 @@
 // notes are made.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "merge/pass/naming.h"
 #include "merge/report/report_data.h"

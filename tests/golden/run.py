@@ -15,6 +15,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_LINES = 60
+MOST_LINES_OF_JSON = 100  # it has a line for each member
 
 
 def printed(trapline, case):

@@ -35,9 +35,9 @@ CASES = [
 ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG),
         ("vhost", "tests/merge/requests/vhost-net.dat")]
 # The report's tables, and what explain says of intervals, stand in the page as they are.
-DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff"],
+DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff", "formats/report"],
              "rows": ["formats/rows"],
-             "stalls": ["formats/stalls"], "advise": ["advise", "formats/report"],
+             "stalls": ["formats/stalls", "formats/report"], "advise": ["advise", "formats/report"],
              "explain": ["explain", "formats/report"], "top": ["top", "formats/report"]}
 
 

@@ -1,7 +1,6 @@
 #include "merge/render/page/page_data.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "merge/render/page_template.h"
 #include "merge/report/options.h"

@@ -91,6 +91,7 @@ struct PageData::Writer {
       table.columns.push_back(
           {{"halt"}, [rows](std::size_t row) { return to_value((*rows)[row].halts ? 1 : 0); }});
       table.key = "by_" + set.by;
+      std::ranges::replace(table.key, ',', '_');
       table.packed = true;
       table.left_out = left_out;
       table.facts = {{"by", set.by}};

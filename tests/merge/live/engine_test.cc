@@ -14,7 +14,7 @@ TEST(Engine, EventsAreCountedOnceWhereTheModelIsChosenAnew) {
   ASSERT_TRUE(input);
   input->capabilities.kvm_exit = false;  // as a live source knows before its first exit
   EngineOptions options;
-  options.frames.by = {Dimension::kReason};
+  options.by = {Dimension::kReason};
   options.interval_ns = 10'000'000;
   std::uint64_t events = 0;
   Engine engine(std::move(*input), options, [&](Frame&& frame) { events += frame.events; });

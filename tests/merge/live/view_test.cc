@@ -24,7 +24,7 @@ class ViewTest : public testing::Test {
     InputOptions input;
     input.paths = {path};
     EngineOptions options;
-    options.frames.by = {Dimension::kReason};
+    options.by = {Dimension::kReason};
     engine_ = std::make_unique<Engine>(*open_input(input), options, [this](Frame&& frame) {
       frames_.push_back(std::move(frame));
     });

@@ -141,7 +141,7 @@ TEST(PrintTableTest, NamesTheColumnsForWhichThereWasNoRoom) {
   };
   EXPECT_THAT(printed(8), testing::StartsWith("\nkey  two\na      2\nand 3 more (--top)\n"
                                               "not shown: one;\n"));
-  EXPECT_THAT(printed(8), testing::EndsWith("in\nits\nplace\n"));
+  EXPECT_THAT(printed(8), testing::EndsWith("in its\nplace\n"));
   EXPECT_EQ(printed(80), "\nkey  one  two\na      1    2\nand 3 more (--top)\n");
   table.titles = {"a key that takes much of the terminal's width for itself alone"};
   EXPECT_THAT(printed(70),

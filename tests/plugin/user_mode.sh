@@ -30,7 +30,7 @@ check() {  # check NAME QEMU PROGRAM
   expect_equal "$1: report" 0 "$status"
   expect_equal "$1: leaf in the report" 232 "$(python3 -c '
 import json, sys
-print(next(row["count"] for row in json.load(open(sys.argv[1]))["groups"]["rows"] if row["key"] == "leaf"))' "$work/stdout")"
+print(next(row["count"] for row in json.load(open(sys.argv[1]))["tables"]["groups"]["rows"] if row["key"] == "leaf"))' "$work/stdout")"
 }
 
 gcc -O2 -o "$work/dynamic" "$source_file" -pthread

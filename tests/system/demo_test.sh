@@ -133,7 +133,7 @@ trapline_agrees() {
   expect_equal "exit status of trapline report" 0 "$status"
   python3 - "$work/stdout" >"$work/trapline-counts" <<'END'
 import json, sys
-for row in json.load(open(sys.argv[1]))["groups"]["rows"]:
+for row in json.load(open(sys.argv[1]))["tables"]["groups"]["rows"]:
     print(*row["key"].split(" / "), row["count"])
 END
   # The last exit, in leave() or behind it, has no return and is no span.
@@ -196,7 +196,7 @@ every_exit_lies_in_the_call_that_caused_it() {
   run "$TRAPLINE_BINARY_DIR/merge/trapline" report "$session" --format json
   python3 - "$work/stdout" "$work/truth" <<'END' || fail "the relation that trapline report prints"
 import json, sys
-guest = [s for s in json.load(open(sys.argv[1]))["sources"] if s["kind"] == "uftrace"][0]
+guest = [s for s in json.load(open(sys.argv[1]))["tables"]["sources"]["rows"] if s["kind"] == "uftrace"][0]
 truth = dict(word.split("=") for word in open(sys.argv[2]).read().split())
 apart = abs(guest["offset_ns"] - int(truth["offset_ns"]))
 print(guest, "apart from the oracle's:", apart, "ns")

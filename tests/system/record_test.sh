@@ -142,10 +142,10 @@ records_guest_functions_of_a_tcg_qemu() {
   tid=$(json '[t["tid"] for t in s["threads"] if t["name"].startswith("CPU 0")][0]')
   python3 - "$work/stdout" "$tid" <<'END' || fail "the report by function: $(head -c 2000 "$work/stdout")"
 import json, sys
-report = json.load(open(sys.argv[1]))
-assert report["groups"]["of"] == "calls" and report["groups"]["by"] == "function", report["groups"]
-assert [v["tid"] for v in report["vcpus"]] == [int(sys.argv[2])], report["vcpus"]
-functions = {row["name"]: row for row in report["guest_functions"]}
+tables = json.load(open(sys.argv[1]))["tables"]
+assert tables["groups"]["of"] == "calls" and tables["groups"]["by"] == "function", tables["groups"]
+assert [v["tid"] for v in tables["vcpus"]["rows"]] == [int(sys.argv[2])], tables["vcpus"]
+functions = {row["name"]: row for row in tables["guest_functions"]["rows"]}
 assert functions["rtc_read"]["calls"] == 400 and functions["compute"]["calls"] == 400
 assert functions["rtc_read"]["qemu_events"] == 800, functions["rtc_read"]
 assert functions["compute"]["qemu_events"] == 0, functions["compute"]

@@ -167,7 +167,7 @@ prometheus_has_what_the_report_counts() {
   local exits
   exits=$(sed -n 's/^trapline_exits_total{.*} //p' "$work/figures" | paste -sd+ | bc)
   expect_equal "exits" "$("$trapline" report --format json "$recording" |
-    python3 -c 'import json, sys; print(json.load(sys.stdin)["counters"]["exits"])')" "$exits"
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["tables"]["counters"]["exits"])')" "$exits"
   expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed 's/[{ ].*//' | sort -u |
     while read -r name; do grep -q "^# TYPE $name " "$work/figures" || echo "$name"; done)"
   [ "$(find "$work" -name 'figures*' | wc -l)" = 1 ] || fail "something is left beside the file"
@@ -197,7 +197,7 @@ an_open_session_is_read_as_it_grows_and_to_its_end() {
   wait "$recorder" || fail "$(cat "$work/recorder")"
   grep -q 'the recording has ended' "$work/stderr" || fail "stderr is: $(cat "$work/stderr")"
   expect_equal "events" "$("$trapline" info "$work/run" | sed -n 's/^  events *//p' | head -n 1 | tr -d ,)" \
-    "$(python3 -c 'import json, sys; print(sum(json.loads(line)["events"] for line in sys.stdin))' <"$work/lines")"
+    "$(python3 -c 'import json, sys; print(sum(json.loads(line)["head"]["events"] for line in sys.stdin))' <"$work/lines")"
 }
 
 # In the box, where kvm_exit fires: what it prints while a session is recorded is what the session's report says; on its
@@ -223,7 +223,7 @@ END
     --lines "$work/out/lines"
   local seen
   seen=$(python3 -c 'import json, sys
-print(sum(row["count"] for line in sys.stdin for row in json.loads(line)["rows"]))' <"$work/out/own")
+print(sum(row["count"] for line in sys.stdin for row in json.loads(line)["tables"]["groups"]["rows"]))' <"$work/out/own")
   [ "$seen" -gt 1000 ] || fail "on its own it saw $seen exits: $(cat "$work/out/own.err")"
 }
 on_an_amd_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_its_report_gives amd; }
@@ -277,9 +277,10 @@ bench_records_and_compares() {
 import json, os, sys
 work = sys.argv[1]
 comparison = json.load(open(f"{work}/stdout"))
-assert comparison["rows_of"] == "calls", comparison
-assert [len(comparison[side]) for side in ("before", "after")] == [2, 2], comparison["before"]
-counts = {row["key"]: (row["before_count"], row["after_count"]) for row in comparison["rows"]}
+assert comparison["head"]["rows_of"] == "calls", comparison
+tables = comparison["tables"]
+assert [len(tables[side]["rows"]) for side in ("before", "after")] == [2, 2], tables["before"]
+counts = {row["key"]: (row["before_count"], row["after_count"]) for row in tables["changes"]["rows"]}
 assert counts["rtc_read"] == (800, 800) and counts["compute"] == (800, 800), counts
 plan = json.load(open(f"{work}/bench/bench.json"))
 assert plan["seed"] == 7 and "-m" in plan["a"] and "64" in plan["a"] and "96" in plan["b"], plan

@@ -41,8 +41,9 @@ def rows_of(options, recording, number, count, work):
     """That many rows of the recording, again and again, of the host @."""
     command = [options.trapline, "export", recording, "--format", "jsonl", "--host", "@", "--session", str(number), "-o", "-"]
     once = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.count(b"\n")
-    events = int(subprocess.run([options.trapline, "report", recording, "--format", "json"], check=True,
-                                stdout=subprocess.PIPE, text=True).stdout.split('"events":')[1].split(",")[0])
+    report = json.loads(subprocess.run([options.trapline, "report", recording, "--format", "json"], check=True,
+                                       stdout=subprocess.PIPE, text=True).stdout)
+    events = report["tables"]["sources"]["rows"][0]["events"]
     big = work / "big.dat"
     subprocess.run([sys.executable, ROOT / "tests/bench/merge/make_recording.py", recording, big, "--events",
                     str(events * (count // once + 2))], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -12,10 +12,13 @@ device makes the guest's rounds longer, so rates and shares of all rows do chang
 --figures: writes every run's figures, for tests/merge/compare/compare_stats_test.cc, as lines GROUP,ROW,METRIC,VALUE...
 """
 import itertools
-import json
 import random
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
 
 METRICS = ("rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked", "halted")
 DURATIONS = ("p50", "p99", "mean", "kernel", "preempted", "blocked")
@@ -26,7 +29,7 @@ TIMES = 100
 def diff(trapline, by, before, after, *words):
     done = subprocess.run([trapline, "diff", "--by", by, "--format", "json", "--before", *before, "--after", *after, *words],
                           check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
+    return version_2.loads(done.stdout)
 
 
 def proven(comparison, metrics):

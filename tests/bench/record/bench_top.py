@@ -75,7 +75,7 @@ opening, before = used() - before, used()
 for _ in range(rounds):
     text = subprocess.run([options.trapline, "top", "--batch", options.recording], stdout=subprocess.PIPE,
                           text=True, check=True).stdout
-read = rounds * sum(json.loads(line)["events"] for line in text.splitlines())
+read = rounds * sum(json.loads(line)["head"]["events"] for line in text.splitlines())
 cpu = used() - before - opening
 print(f"{options.recording}: {read} events, {cpu:.2f} CPU s beside {opening:.2f} for opening it: {cpu / read * 1e9:.0f} ns an event, "
       f"{100 * cpu / read * options.rate:.1f} % of a CPU at {options.rate:.0f}/s")

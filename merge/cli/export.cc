@@ -7,6 +7,7 @@
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
 #include "merge/export/output_file.h"
+#include "merge/model/kernel_events.h"
 #include "merge/pass/pass.h"
 #include "merge/report/options.h"
 #include "merge/session/host_facts.h"
@@ -78,8 +79,8 @@ Result<void> complete_export(ExportArguments& options) {
   if (options.how.guest_span.empty()) {
     if (!guest_rows) return {};
     return fail(ErrorKind::kUsage,
-                "--rows guest-spans needs the intervals, for example --guest-span "
-                "irq_handler_entry:irq..irq_handler_exit:irq");
+                "--rows guest-spans needs the intervals, for example --guest-span {}",
+                example_guest_span());
   }
   if (!guest_rows && options.how.format != "perfetto") {
     return fail(ErrorKind::kUsage,

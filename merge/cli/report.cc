@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/browser.h"
 #include "merge/cli/common.h"
+#include "merge/model/kernel_events.h"
 #include "merge/render/budget.h"
 #include "merge/render/explanation.h"
 #include "merge/render/page/page_data.h"
@@ -37,9 +38,8 @@ bool wants_page(const ReportArguments& options) {
 }
 
 tl::unexpected<Error> no_guest_span() {
-  return fail(ErrorKind::kUsage,
-              "--by guest-span needs the intervals, for example --guest-span "
-              "irq_handler_entry:irq..irq_handler_exit:irq");
+  return fail(ErrorKind::kUsage, "--by guest-span needs the intervals, for example --guest-span {}",
+              example_guest_span());
 }
 
 // The page has the guest's intervals beside its other tables.

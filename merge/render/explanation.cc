@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "merge/model/kernel_events.h"
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
 #include "merge/report/tables.h"
@@ -240,7 +241,8 @@ std::string parts_sentence(const Explanation& explanation) {
   }
   if (!explanation.known[static_cast<std::size_t>(State::kPreempted)] &&
       largest_part(span) != Part::kHalted)
-    text += " Whether the vCPU waited in it was not recorded (sched:sched_switch).";
+    text += fmt::format(" Whether the vCPU waited in it was not recorded ({}).",
+                        events::sched_switch.full_name);
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "merge/model/kernel_events.h"
 #include "merge/render/render.h"
 #include "merge/report/units.h"
 
@@ -46,7 +47,8 @@ std::string finding_of_calls(const Report& report) {
         ", and for {} it was ready and did not run, or slept",
         percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
   return text +
-         ". What leaving the guest cost was not recorded (kvm:kvm_exit; emulation has none).";
+         fmt::format(". What leaving the guest cost was not recorded ({}; emulation has none).",
+                     events::kvm_exit.full_name);
 }
 
 std::string finding_without_overhead(const Report& report) {
@@ -58,7 +60,8 @@ std::string finding_without_overhead(const Report& report) {
         report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
     std::uint64_t all = report.left_out.total.count();
     for (const GroupRow& row : report.rows) all += row.total.count();
-    std::string text = "How long the exits took was not recorded (kvm:kvm_exit)";
+    std::string text =
+        fmt::format("How long the exits took was not recorded ({})", events::kvm_exit.full_name);
     if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
       text += fmt::format("; {} of those to QEMU were {}", percent_text(most.total.count(), all),
                           most.key);
@@ -71,7 +74,8 @@ std::string finding_without_overhead(const Report& report) {
   if (report.exits_asked.empty() && is_named(report.costliest))
     text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
                         report.costliest);
-  return text + ", in QEMU; what KVM and the guest took was not recorded (kvm:kvm_exit).";
+  return text + fmt::format(", in QEMU; what KVM and the guest took was not recorded ({}).",
+                            events::kvm_exit.full_name);
 }
 
 // The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time and
@@ -132,9 +136,11 @@ std::string finding_text(const Report& report) {
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report, overhead.exit_ns);
   if (!report.knows(State::kUser))
-    text += "; how much of it QEMU took was not recorded (kvm:kvm_userspace_exit)";
+    text += fmt::format("; how much of it QEMU took was not recorded ({})",
+                        events::kvm_userspace_exit.full_name);
   if (!report.knows(State::kPreempted)) {
-    text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
+    text += fmt::format("; whether a vCPU had to wait for a CPU was not recorded ({}).",
+                        events::sched_switch.full_name);
   } else if (overhead.not_run_ns == 0) {
     const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
     text +=

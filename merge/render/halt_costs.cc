@@ -1,3 +1,4 @@
+#include "merge/model/kernel_events.h"
 #include "merge/render/report_text.h"
 
 #include <fmt/format.h>
@@ -43,8 +44,9 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   if (halts + unknown == 0 || report.cycles) return;
   if (unknown > halts) {
     print_wrapped(fmt::format("What another halt_poll_ns would change cannot be told: of {} {} the "
-                              "wake-up is not in the recording (sched:sched_waking).",
-                              grouped(unknown), unknown == 1 ? "sleep" : "sleeps"),
+                              "wake-up is not in the recording ({}).",
+                              grouped(unknown), unknown == 1 ? "sleep" : "sleeps",
+                              events::sched_waking.full_name),
                   out, style);
     return;
   }
@@ -59,10 +61,10 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
                          : "shrinks to 0 (assumed)"),
       out, style);
   if (unknown == 0) return;
-  print_wrapped(
-      fmt::format("{} left out, whose wake-up is not in the recording (sched:sched_waking).",
-                  unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are"),
-      out, style);
+  print_wrapped(fmt::format("{} left out, whose wake-up is not in the recording ({}).",
+                            unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are",
+                            events::sched_waking.full_name),
+                out, style);
 }
 
 }  // namespace

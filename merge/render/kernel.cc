@@ -1,3 +1,4 @@
+#include "merge/model/kernel_events.h"
 #include "merge/render/report_text.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,9 @@ void print_kernel(const Report& report, std::ostream& out, const TextStyle& styl
   const KernelReport& kernel = *report.kernel;
   if (!report.knows(State::kKernel)) {
     out << '\n';
-    print_wrapped("The kernel's time in exits was not recorded (kvm:kvm_exit).", out, style);
+    print_wrapped(fmt::format("The kernel's time in exits was not recorded ({}).",
+                              events::kvm_exit.full_name),
+                  out, style);
     return;
   }
   const std::string_view who = report.knows(State::kUser) ? "The kernel" : "The kernel or QEMU";
@@ -24,9 +27,11 @@ void print_kernel(const Report& report, std::ostream& out, const TextStyle& styl
               style);
   if (kernel.total_ns == 0 || kernel.untraced_ns != kernel.total_ns) return;
   print_wrapped(
-      "No event was recorded in it that tells more (record kvm, irq_vectors, "
-      "irq:softirq_entry, irq:softirq_exit, timer:hrtimer_expire_entry, "
-      "timer:hrtimer_expire_exit).",
+      fmt::format(
+          "No event was recorded in it that tells more (record kvm, irq_vectors, {}, {}, {}, "
+          "{}).",
+          events::softirq_entry.full_name, events::softirq_exit.full_name,
+          events::hrtimer_expire_entry.full_name, events::hrtimer_expire_exit.full_name),
       out, style);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/render/render.h"
 #include "merge/render/report_text.h"
 #include "merge/render/tables.h"
@@ -95,7 +96,8 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
   for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
   const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
   if (report.lacks_entries && !calls) {
-    out << fmt::format("exits in {}: not counted (kvm_entry was not recorded)\n", interval);
+    out << fmt::format("exits in {}: not counted ({} was not recorded)\n", interval,
+                       events::kvm_entry.name);
   } else {
     out << fmt::format("{} {} in {}\n", grouped(calls ? report.counters.calls.calls : exits),
                        calls ? "calls of guest functions" : "exits", interval);
@@ -288,10 +290,12 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
   if (report.irqs->empty()) {
     out << '\n';
     if (report.irq_events.empty()) {
-      print_wrapped(
-          "No interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, "
-          "kvm_apic_accept_irq, kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq).",
-          out, style);
+      using enum IrqStep;
+      std::vector<std::string_view> names;
+      for (const IrqStep step : {kLine, kMsi, kAccept, kPic, kInject, kEoi, kPicEnd})
+        names.push_back(events::of(step).name);
+      print_wrapped(fmt::format("No interrupts were recorded ({}).", fmt::join(names, ", ")), out,
+                    style);
     } else {
       print_wrapped(
           fmt::format("No interrupt was followed to the guest. Recorded: {}.", report.irq_events),

@@ -1,3 +1,4 @@
+#include "merge/model/kernel_events.h"
 #include "merge/render/report_text.h"
 
 #include <fmt/format.h>
@@ -23,8 +24,9 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
                                          vcpu_text(row.vcpu), row.tid);
     out << '\n';
     if (!report.model.sched_switch) {
-      print_wrapped(name + ": what was stolen from it was not recorded (sched:sched_switch).", out,
-                    style);
+      print_wrapped(fmt::format("{}: what was stolen from it was not recorded ({}).", name,
+                                events::sched_switch.full_name),
+                    out, style);
       continue;
     }
     if (row.by.rows.empty()) {
@@ -49,9 +51,9 @@ void print_waits(const Report& report, std::ostream& out, const TextStyle& style
     const WaitReport& waits = *report.waits;
     if (!report.knows(State::kPreempted)) {
       out << '\n';
-      print_wrapped(
-          "Whether a vCPU was preempted or blocked was not recorded (sched:sched_switch).", out,
-          style);
+      print_wrapped(fmt::format("Whether a vCPU was preempted or blocked was not recorded ({}).",
+                                events::sched_switch.full_name),
+                    out, style);
     } else if (waits.preempted.rows.empty() && waits.blocked.rows.empty()) {
       out << '\n';
       print_wrapped("No vCPU was preempted or blocked inside its exits, as far as was recorded.",

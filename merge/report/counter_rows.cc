@@ -1,3 +1,4 @@
+#include "merge/model/kernel_events.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
@@ -5,16 +6,17 @@ namespace trapline {
 std::vector<CounterRow> counter_rows(const Report& report) {
   const ReportCounters& counters = report.counters;
   const ExitCounters& exits = counters.exits;
+  const std::string_view exit = events::kvm_exit.name, entry = events::kvm_entry.name;
   // One of each vCPU is cut at either edge of a recording.
   const std::uint64_t edges = report.threads;
   std::vector<CounterRow> rows = {
       {"exits", report.lacks_entries ? std::nullopt : std::optional(exits.exits)},
       {"exit_without_entry", exits.exit_without_entry,
        report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
-                                        : "kvm_exit without a kvm_entry after it",
+                                        : fmt::format("{} without a {} after it", exit, entry),
        edges},
-      {"entry_without_exit", exits.entry_without_exit, "kvm_entry without a kvm_exit before it",
-       edges},
+      {"entry_without_exit", exits.entry_without_exit,
+       fmt::format("{} without a {} before it", entry, exit), edges},
       {"closed_by_loss", exits.closed_by_loss},
       {"exits_stopped", exits.exits_stopped,
        "exits left out: their vCPU was paused or went offline in them", edges},
@@ -28,7 +30,8 @@ std::vector<CounterRow> counter_rows(const Report& report) {
       {"qemu_events_in_exits",
        report.durations() ? std::optional(exits.vmm_events_in_exits) : std::nullopt},
       {"guest_records", counters.guest_records},
-      {"user_without_end", exits.user_without_end, "user intervals that only kvm_entry ended"},
+      {"user_without_end", exits.user_without_end,
+       fmt::format("user intervals that only {} ended", entry)},
       {"clock_went_back", exits.clock_went_back, "events stamped before their thread's last one"},
       {"threads_left_out", exits.threads_left_out,
        "kvm events of threads beyond the most that are followed"},

@@ -28,7 +28,7 @@ void fill_sources(Report& report, const Timeline& timeline);
 struct CounterRow {
   std::string_view key;
   std::optional<std::uint64_t> count;  // nothing: not known
-  std::string_view sentence{};         // of the text; empty: not there
+  std::string sentence{};              // of the text; empty: not there
   std::uint64_t expected = 0;          // up to this text does not tell it
 };
 [[nodiscard]] std::vector<CounterRow> counter_rows(const Report& report);

@@ -1,5 +1,5 @@
 // trapline advise: what changes would gain, of the vCPUs' busy time.
-#include "merge/render/advise.h"
+#include "merge/explain/advise.h"
 #include "merge/cli/common.h"
 
 namespace trapline::cli {
@@ -18,7 +18,7 @@ Result<void> run_advise(AdviseArguments& options) {
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto advice = trapline::run_advise(options.pass, ProgressLine().callback());
   if (!advice) return tl::unexpected(std::move(advice).error());
-  return print_as(options.format, *advice, options.output);
+  return print_as(options.format, make_report(*advice), options.output);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
+#include "merge/compare/compare_tables.h"
 #include "merge/record/recorder.h"
-#include "merge/render/diff_render.h"
 #include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"
 
@@ -189,7 +189,7 @@ Result<int> run_bench(BenchArguments& options) {
   const auto comparison = run_compare(sides, options.compare, {});
   if (!comparison) return tl::unexpected(comparison.error());
   const auto printed =
-      print_as(options.choice.format, *comparison, options.terminal,
+      print_as(options.choice.format, make_report(*comparison), options.terminal,
                fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
                            options.seed, printable(options.folder)));
   if (!printed) return tl::unexpected(printed.error());

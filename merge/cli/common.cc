@@ -239,4 +239,18 @@ Result<void> print_to(const Output& output, const std::function<void(std::ostrea
   return file->commit();
 }
 
+Result<void> print_as(const std::string& format, const Report& report, const Output& output,
+                      const std::string& heading) {
+  return print_to(output, [&](std::ostream& out) {
+    if (format == "json") {
+      print_json(report, out);
+    } else if (format == "csv") {
+      print_csv(report, out);
+    } else {
+      out << heading;
+      print_text(report, out, style_of(output));
+    }
+  });
+}
+
 }  // namespace trapline::cli

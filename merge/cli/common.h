@@ -12,7 +12,7 @@
 #include "merge/cli/help.h"
 #include "merge/cli/selection.h"
 #include "merge/render/page/page_options.h"
-#include "merge/render/text_table.h"
+#include "merge/render/print.h"
 #include "merge/report/run.h"
 #include "merge/session/input.h"
 
@@ -84,21 +84,8 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 // Returns an Error when it cannot be written whole.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
-// As "json", "csv" or text, after `heading`: by print_json(), print_csv() and print_text() of
-// merge/render.
-template <typename T>
-[[nodiscard]] Result<void> print_as(const std::string& format, const T& result,
-                                    const Output& output, const std::string& heading = {}) {
-  return print_to(output, [&](std::ostream& out) {
-    if (format == "json") {
-      print_json(result, out);
-    } else if (format == "csv") {
-      print_csv(result, out);
-    } else {
-      out << heading;
-      print_text(result, out, style_of(output));
-    }
-  });
-}
+// As "json", "csv" or text, after `heading`.
+[[nodiscard]] Result<void> print_as(const std::string& format, const Report& report,
+                                    const Output& output, const std::string& heading = {});
 
 }  // namespace trapline::cli

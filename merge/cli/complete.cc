@@ -86,7 +86,7 @@ InputOptions recordings_among(const Values& words) {
 }
 
 // The report of the recordings among the words: `row` takes one value out of it.
-Values of_report(const Values& words, const std::function<void(const Report&, Values&)>& row) {
+Values of_report(const Values& words, const std::function<void(const ReportData&, Values&)>& row) {
   PassOptions what;
   what.input = recordings_among(words);
   if (what.input.paths.empty()) return {};
@@ -97,19 +97,19 @@ Values of_report(const Values& words, const std::function<void(const Report&, Va
 }
 
 Values reasons(const Values& words) {
-  return of_report(words, [](const Report& report, Values& values) {
+  return of_report(words, [](const ReportData& report, Values& values) {
     for (const GroupRow& row : report.rows) values.push_back(row.key);
   });
 }
 
 Values vcpus(const Values& words) {
-  return of_report(words, [](const Report& report, Values& values) {
+  return of_report(words, [](const ReportData& report, Values& values) {
     for (const VcpuRow& vcpu : report.vcpus) values.push_back(std::to_string(vcpu.vcpu));
   });
 }
 
 Values vms(const Values& words) {
-  return of_report(words, [](const Report& report, Values& values) {
+  return of_report(words, [](const ReportData& report, Values& values) {
     for (const VcpuRow& vcpu : report.vcpus) values.push_back(vcpu.vm);
   });
 }

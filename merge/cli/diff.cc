@@ -1,5 +1,7 @@
 // trapline diff: what changed between the runs of two sides, and what of it is proven.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -7,7 +9,7 @@
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
 #include "merge/cli/diff_page.h"
-#include "merge/render/diff_render.h"
+#include "merge/compare/compare_tables.h"
 #include "merge/render/page/page_options.h"
 
 namespace trapline::cli {
@@ -92,11 +94,18 @@ Result<void> complete(DiffArguments& options) {
 
 Result<void> print_result(const Comparison& comparison, const DiffArguments& options) {
   if (options.choice.format != "html")
-    return print_as(options.choice.format, comparison, options.output);
+    return print_as(options.choice.format, make_report(comparison), options.output);
   ProgressLine progress;
   auto page = diff_page(options.sides, options.which, comparison, progress.callback());
   if (!page) return tl::unexpected(std::move(page).error());
   return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
+}
+
+// "stack before after": a line for each stack with its nanoseconds on both sides, as difffolded.pl
+// writes them and flamegraph.pl reads them.
+void print_flame(const Comparison& comparison, std::ostream& out) {
+  for (const FoldedDifference& one : comparison.flame)
+    out << fmt::format("{} {} {}\n", one.stack, one.before_ns, one.after_ns);
 }
 
 int run_diff(DiffArguments& options) {
@@ -107,8 +116,8 @@ int run_diff(DiffArguments& options) {
     return fail_with(printed.error());
   }
   if (!options.flame.empty()) {
-    const auto written = print_to(options.flame_output(),
-                                  [&](std::ostream& out) { print_folded(*comparison, out); });
+    const auto written =
+        print_to(options.flame_output(), [&](std::ostream& out) { print_flame(*comparison, out); });
     if (!written) return fail_with(written.error());
   }
   return check_conditions(*comparison, options.choice);

@@ -1,11 +1,10 @@
 #include "merge/cli/diff_page.h"
 
 #include <array>
-#include <sstream>
 #include <utility>
 
 #include "merge/cli/common.h"
-#include "merge/render/diff_render.h"
+#include "merge/compare/compare_tables.h"
 #include "merge/render/page/page_data.h"
 
 namespace trapline::cli {
@@ -24,9 +23,8 @@ Result<std::string> diff_page(const SideOptions& sides, const SelectionOptions& 
     if (!run->status) return tl::unexpected(std::move(run->status).error());
     recordings[i] = std::move(run->recording);
   }
-  std::ostringstream json;
-  print_json(comparison, json);
-  return page_json(recordings, json.str());
+  const Report differences = make_report(comparison);
+  return page_json(recordings, &differences);
 }
 
 }  // namespace trapline::cli

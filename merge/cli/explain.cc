@@ -1,6 +1,7 @@
 // trapline explain: why one exit took as long as it did.
+#include "merge/explain/explain.h"
 #include "merge/cli/common.h"
-#include "merge/render/explanation.h"
+#include "merge/explain/guest_spans.h"
 
 namespace trapline::cli {
 namespace {
@@ -19,7 +20,7 @@ Result<void> run_spans(ExplainArguments& options) {
   options.pass.guest_intervals = std::move(*spec);
   auto explained = run_guest_spans(options.pass, options.worst, ProgressLine().callback());
   if (!explained) return tl::unexpected(std::move(explained).error());
-  return print_as(options.format, *explained, options.output);
+  return print_as(options.format, make_report(*explained), options.output);
 }
 
 Result<void> run_explain(ExplainArguments& options) {
@@ -44,14 +45,9 @@ Result<void> run_explain(ExplainArguments& options) {
   }
   auto explained = run_explain(options.pass, around, ProgressLine().callback());
   if (!explained) return tl::unexpected(std::move(explained).error());
-  return print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
-      print_json(*explained, out);
-    } else {
-      print_text(*explained, static_cast<bool>(options.pass.input.verbose), out,
-                 style_of(options.output));
-    }
-  });
+  return print_as(options.format,
+                  make_report(*explained, static_cast<bool>(options.pass.input.verbose)),
+                  options.output);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <vector>
 
+#include "merge/report/table_kinds.h"
+
 namespace trapline::cli {
 namespace {
 
@@ -156,6 +158,21 @@ void arrange_help(CLI::App& app) {
     command->formatter_fn(help_of);
     command->set_help_all_flag("--help-all", kAll);
   }
+}
+
+CLI::Option* OptionGroup::table(const TableKind& kind,
+                                std::map<std::string, std::string, std::less<>>& values) const {
+  const std::string option(kind.option), help(kind.help);
+  if (kind.argument.empty()) {
+    return command_
+        .add_flag_callback(
+            option, [&values, option] { values[option]; }, help)
+        ->group(group_);
+  }
+  CLI::Option* added = command_.add_option_function<std::string>(
+      option, [&values, option](const std::string& text) { values[option] = text; }, help);
+  refuse_empty(*added);
+  return added->group(group_)->type_name(std::string(kind.argument));
 }
 
 }  // namespace trapline::cli

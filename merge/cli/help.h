@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +13,10 @@
 
 #include "backend_ftrace/base/size.h"
 #include "merge/cli/usage_error.h"
+
+namespace trapline {
+struct TableKind;
+}
 
 namespace trapline::cli {
 
@@ -65,6 +71,9 @@ class OptionGroup {
                       const std::vector<std::string>& words, const std::string& text) const {
     return add(names, value, "", text)->check(one_of(words))->capture_default_str();
   }
+  // An option of a table: what it names is a key of `values`.
+  CLI::Option* table(const TableKind& kind,
+                     std::map<std::string, std::string, std::less<>>& values) const;
   template <typename Value>
   CLI::Option* flag(const std::string& names, Value& value, const std::string& text) const {
     return command_.add_flag(names, value, text)->group(group_);

@@ -7,14 +7,13 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/browser.h"
 #include "merge/cli/common.h"
-#include "merge/model/kernel_events.h"
-#include "merge/render/budget.h"
-#include "merge/render/explanation.h"
+#include "merge/explain/guest_spans.h"
 #include "merge/render/page/page_data.h"
-#include "merge/render/render.h"
+#include "merge/render/print.h"
 #include "merge/report/notes.h"
-#include "merge/report/phase_spec.h"
+#include "merge/report/report.h"
 #include "merge/report/run.h"
+#include "merge/report/table_kinds.h"
 
 namespace trapline::cli {
 namespace {
@@ -23,9 +22,8 @@ struct ReportArguments {
   PassOptions pass;
   ReportOptions report;
   SelectionOptions which;
-  std::string sort = "total", slower_than, guest_span;
-  std::vector<std::string> spans, phases;
-  bool with_phases = false;
+  std::string sort = "total", guest_span;
+  std::vector<std::string> spans;
   std::string format = "text";
   std::optional<std::size_t> budget_kb;
   Output output;
@@ -96,29 +94,17 @@ Result<void> complete(ReportArguments& options) {
     if (!dimensions) return tl::unexpected(std::move(dimensions).error());
     options.report.by = std::move(*dimensions);
   }
-  if (options.with_phases || !options.phases.empty()) {
-    if (!options.which.exits.empty()) {
-      return fail(ErrorKind::kUsage,
-                  "--phases with {}: an exit may begin a phase; give one without the other",
-                  options.which.exits.text());
-    }
-    auto& phases = options.report.phases.emplace();
-    for (const std::string& text : options.phases) {
-      auto phase = parse_phase_spec(text);
-      if (!phase) return tl::unexpected(std::move(phase).error());
-      phases.push_back(std::move(*phase));
-    }
-    if (phases.empty()) phases = default_phases();
+  if (!options.report.phases.empty()) options.report.tables["--phases"];
+  if (options.report.asks("--phases") && !options.which.exits.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--phases with {}: an exit may begin a phase; give one without the other",
+                options.which.exits.text());
   }
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
   options.report.sort = *sort;
-  if (!options.slower_than.empty()) {
-    auto least = parse_duration("--slower-than", options.slower_than);
-    if (!least) return tl::unexpected(std::move(least).error());
-    options.report.slower_than = *least;
-  }
-  options.report.halt_costs = options.report.halt;
+  if (auto tables = make_tables(options.report); !tables)
+    return tl::unexpected(std::move(tables).error());
   return options.which.parse(options.pass.which);
 }
 
@@ -135,40 +121,30 @@ std::string command_for_all(const ReportArguments& options) {
   const RecordingWords words = words_of(options);
   std::string command = fmt::format("trapline report {}{} --by {}", words.recording, words.interval,
                                     options.report.by_text);
-  const std::pair<bool, std::string_view> kTablesAsked[] = {
-      {options.report.irq, " --irq"},      {options.report.halt, " --halt"},
-      {options.with_phases, " --phases"},  {options.report.guest, " --guest"},
-      {options.report.waits, " --waits"},  {options.report.steal, " --steal"},
-      {options.report.kernel, " --kernel"}};
-  for (const auto& [asked, option] : kTablesAsked)
-    if (asked) command += option;
-  if (!options.slower_than.empty()) command += " --slower-than " + options.slower_than;
+  for (const auto& [option, value] : options.report.tables)
+    command += ' ' + option + (value.empty() ? "" : ' ' + value);
   return command + " --format json";
 }
 
 // `recording` is the page's data, where that is asked for.
-Result<void> print_report(const Report& report, const std::string& recording,
+Result<void> print_report(const ReportData& data, const std::string& recording,
                           const ReportArguments& options) {
+  const Report report = make_report(data, words_of(options));
   std::string within;
   if (options.budget_kb) {
-    auto text = report_within(report, words_of(options), command_for_all(options),
-                              *options.budget_kb * kKib);
+    auto text = report_within(report, command_for_all(options), *options.budget_kb * kKib);
     if (!text) return tl::unexpected(std::move(text).error());
     within = std::move(*text);
   }
+  if (!wants_page(options) && !options.budget_kb)
+    return print_as(options.format, report, options.output);
   return print_to(options.output, [&](std::ostream& out) {
     if (options.budget_kb) {
       out << within;
     } else if (options.format == "html") {
       print_page(page_json({&recording, 1}), out);
-    } else if (options.format == "page-data") {
-      out << page_json({&recording, 1}) << '\n';
-    } else if (options.format == "json") {
-      print_json(report, out);
-    } else if (options.format == "csv") {
-      print_csv(report, out);
     } else {
-      print_text(report, words_of(options), out, style_of(options.output));
+      out << page_json({&recording, 1}) << '\n';
     }
   });
 }
@@ -199,9 +175,8 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   if (options.report.by_text != "guest-span")
     return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span, or --format html");
   const ReportOptions& report = options.report;
-  if (options.with_phases || !options.phases.empty() || !options.spans.empty() ||
-      !options.slower_than.empty() || !options.which.empty() || report.irq || report.halt ||
-      report.guest || report.waits || report.steal || report.kernel) {
+  if (!report.tables.empty() || !report.phases.empty() || !options.spans.empty() ||
+      !options.which.empty()) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");
@@ -215,28 +190,25 @@ int run_guest_spans(ReportArguments& options) {
   options.pass.guest_intervals = std::move(*spec);
   auto spans = trapline::run_guest_spans(options.pass, 0, ProgressLine().callback());
   if (!spans) return fail_with(spans.error());
-  const auto printed = print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
-      print_span_table_json(*spans, out);
-    } else if (options.format == "csv") {
-      print_span_table_csv(*spans, out);
-    } else {
-      const TextStyle style = style_of(options.output);
-      print_span_table(*spans, options.report.top, out, style);
-    }
-  });
+  const auto printed =
+      print_as(options.format, make_span_report(*spans, options.report.top), options.output);
   return printed ? 0 : fail_with(printed.error());
 }
 
 Result<PageRun> run_page(const ReportArguments& options, const Progress& progress) {
   PageOptions about = page_options(options.pass.input, options.which);
   about.phases = options.report.phases;
-  if (options.phases.empty() && about.phases) about.command.push_back("--phases");
-  about.kernel = options.report.kernel;
-  if (about.kernel) about.command.push_back("--kernel");
-  for (const std::string& phase : options.phases) {
-    about.command.insert(about.command.end(), {"--phase", phase});
+  for (const TableKind& kind : table_kinds()) {
+    const auto asked = options.report.tables.find(kind.option);
+    if (kind.in_page != InPage::kAsked || asked == options.report.tables.end()) continue;
+    about.tables.insert(*asked);
+    // --phase asks for its table by itself.
+    if (kind.option == "--phases" && !about.phases.empty()) continue;
+    about.command.emplace_back(kind.option);
+    if (!asked->second.empty()) about.command.push_back(asked->second);
   }
+  for (const std::string& phase : about.phases)
+    about.command.insert(about.command.end(), {"--phase", phase});
   return run_page(options.pass, std::move(about), progress);
 }
 
@@ -277,24 +249,6 @@ int run_report(ReportArguments& options) {
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 
-// The tables beside the groups.
-void add_tables(const OptionGroup& tables, ReportArguments& options) {
-  tables.flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
-  tables.flag("--halt", options.report.halt, "Halts, and their cost under each halt_poll_ns");
-  tables.flag("--phases", options.with_phases, "Phases of the boot: time, exits, devices");
-  tables.rare().add(
-      "--phase", options.phases, "SPEC",
-      "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
-      "says PATTERN, at function:NAME, or at an exit from a guest address in "
-      "0xFIRST..0xLAST; repeatable");
-  tables.flag("--guest", options.report.guest,
-              "Guest functions: own time, and the exits' part of it");
-  tables.flag("--waits", options.report.waits, "Who preempted or blocked the vCPUs inside exits");
-  tables.flag("--steal", options.report.steal,
-              "Who ran while vCPUs were runnable, in exits or not");
-  tables.flag("--kernel", options.report.kernel, "The kernel's time in exits, by its events");
-}
-
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
@@ -316,9 +270,12 @@ void add_report(CLI::App& app, int& status) {
   tables.add("--sort", options->sort, "KEY", "total, count, mean, p99, max, key")
       ->capture_default_str();
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
-  tables.add("--slower-than", options->slower_than, "TIME",
-             "List the exits that took at least this long");
-  add_tables(tables, *options);
+  for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
+  tables.rare().add(
+      "--phase", options->report.phases, "SPEC",
+      "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
+      "says PATTERN, at function:NAME, or at an exit from a guest address in "
+      "0xFIRST..0xLAST; repeatable");
   add_selection(*command, options->which);
   options->format_option =
       output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},

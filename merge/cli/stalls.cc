@@ -1,5 +1,5 @@
 // trapline stalls: the longest times in which a vCPU, or a whole VM, made no progress.
-#include "merge/render/stalls.h"
+#include "merge/explain/stalls.h"
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ Result<void> run_stalls(StallsArguments& options) {
   if (!found) return tl::unexpected(std::move(found).error());
   if (std::ranges::find(options.pass.input.paths, kStandardInput) == options.pass.input.paths.end())
     found->recording = shell_text(recording_words(options.pass.input));
-  return print_as(options.format, *found, options.output);
+  return print_as(options.format, make_report(*found), options.output);
 }
 
 }  // namespace

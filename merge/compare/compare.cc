@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "merge/report/top_rows.h"
+#include "merge/report/keyed_rows.h"
 
 namespace trapline {
 namespace {
@@ -176,6 +176,7 @@ std::vector<ComparedRecording> described(const std::vector<Recorded>& side) {
     one.guest_ns = run.guest_ns;
     for (const auto& [key, row] : run.rows) one.counted += row.durations.count();
     one.vcpus = run.vcpus;
+    one.lost = run.lost;
     all.push_back(std::move(one));
   }
   return all;

@@ -1,5 +1,5 @@
-// Two sides compared: each has one recording, which is a run, or several. Plain data that
-// merge/render/diff_render.h prints; docs/diff.md tells the method, docs/formats/diff.md the JSON.
+// Two sides compared: each has one recording, which is a run, or several. docs/diff.md tells the
+// method, docs/formats/diff.md the JSON.
 #pragma once
 
 #include <array>
@@ -98,6 +98,7 @@ struct ComparedRecording {
   std::optional<std::uint64_t> guest_ns;
   std::uint64_t counted = 0;  // in all rows
   std::size_t vcpus = 0;
+  std::uint64_t lost = 0;  // events, as far as they were counted
 };
 
 struct CompareOptions {

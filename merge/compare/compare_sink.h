@@ -7,7 +7,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/compare/compare.h"
-#include "merge/report/exit_keys.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/keyed_rows.h"
 
 namespace trapline {

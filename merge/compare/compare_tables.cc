@@ -88,14 +88,15 @@ std::string interval_text(const MetricChange& metric) {
 Table change_table(const Comparison& comparison) {
   using Row = ComparedRow;
   // Of each metric, what a narrow terminal leaves out, the highest first.
-  constexpr std::array<std::uint8_t, kMetrics> kGoes = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
+  constexpr std::array<std::uint8_t, kMetrics> kDropped = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
   TableOf<Row> table(comparison.rows, &Row::key);
   table.dim = [&rows = comparison.rows](std::size_t row) { return rows[row].halts; };
+  table.key = "changes";
   table.left_out = comparison.rows_left_out;
   table.add({"key"}, &Row::key);
   table.add({"halts"}, &Row::halts);
-  table.add({.key = "before_count", .title = "before", .goes = 4}, &Row::before_count);
-  table.add({.key = "after_count", .title = "after", .goes = 3}, &Row::after_count);
+  table.add({.key = "before_count", .title = "before", .drop_order = 4}, &Row::before_count);
+  table.add({.key = "after_count", .title = "after", .drop_order = 3}, &Row::after_count);
   for (std::size_t i = 0; i < kMetrics; ++i) {
     const auto metric = static_cast<Metric>(i);
     const std::string name(kMetricNames[i]), prefix = name + '.';
@@ -106,14 +107,14 @@ Table change_table(const Comparison& comparison) {
                                  ? "user (QEMU)"
                                  : std::string(title_of(metric, comparison.model)),
                     .block = metric < Metric::kKernel ? std::uint8_t{0} : std::uint8_t{1},
-                    .goes = kGoes[i],
-                    .stands_out = StandsOut::kProven};
+                    .drop_order = kDropped[i],
+                    .highlight = Highlight::kProven};
     add_figures(table, prefix, std::move(shown),
                 [metric](const Row& row) -> const MetricChange& { return row.of(metric); });
   }
   table.add({.title = comparison.cycles ? "cost/‰" : "cost/ms",
              .unit = Unit::kThousandths,
-             .stands_out = StandsOut::kProven},
+             .highlight = Highlight::kProven},
             [](const Row& row) -> CellValue {
               const MetricChange& cost = row.of(Metric::kCost);
               if (row.halts) return "halt";
@@ -132,15 +133,16 @@ std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven) {
   return rows;
 }
 
-Table metric_table(std::span<const MetricRow> rows, const Comparison& comparison) {
+Table metric_table(std::vector<MetricRow> all, const Comparison& comparison) {
   using Row = MetricRow;
   const auto name = [](const Row& row) {
     return kMetricNames[static_cast<std::size_t>(row.metric)];
   };
-  TableOf<Row> table(rows, [model = comparison.model](const Row& row) {
+  TableOf<Row> table(std::move(all), [model = comparison.model](const Row& row) {
     return fmt::format("{} of {}", title_of(row.metric, model), row.row->key);
   });
-  table.dim = [rows](std::size_t row) { return rows[row].row->halts; };
+  table.dim = [rows = table.all()](std::size_t row) { return rows[row].row->halts; };
+  table.json = false;
   table.add({.key = "key", .unit = Unit::kText}, [](const Row& row) { return row.row->key; });
   table.add({.key = "metric", .unit = Unit::kWord}, name);
   const auto unit = [cycles = comparison.cycles](const Row& row) {
@@ -152,27 +154,138 @@ Table metric_table(std::span<const MetricRow> rows, const Comparison& comparison
       return value_text(row.metric, row.change().*side, cycles);
     };
   };
-  table.add({.title = "before", .unit = Unit::kWord, .goes = 2}, value(&MetricChange::before));
-  table.add({.title = "after", .unit = Unit::kWord, .goes = 1}, value(&MetricChange::after));
+  table.add({.title = "before", .unit = Unit::kWord, .drop_order = 2},
+            value(&MetricChange::before));
+  table.add({.title = "after", .unit = Unit::kWord, .drop_order = 1}, value(&MetricChange::after));
   add_figures(table, "", {.title = "change"},
               [](const Row& row) -> const MetricChange& { return row.change(); });
   table.add({.title = fmt::format("{:.3g}% interval", comparison.confidence * 100),
              .unit = Unit::kWord,
-             .goes = 3},
+             .drop_order = 3},
             [](const Row& row) { return interval_text(row.change()); });
   return table;
 }
 
-Table run_table(std::span<const ComparedRecording> side) {
+namespace {
+
+std::string_view rows_name(const Comparison& comparison) {
+  return kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)];
+}
+
+// The runs of a side.
+Table run_table(const char* key, const std::vector<ComparedRecording>& side) {
   using Row = ComparedRecording;
   TableOf<Row> table(side, &Row::path);
+  table.key = key;
   table.add({"path"}, [](const Row& row) { return printable(row.path); });
   table.add({"exits"}, &Row::exits);
   table.add({"counted"}, &Row::counted);
   table.add({"wall_ns"}, &Row::wall_ns);
   table.add({"guest_ns"}, &Row::guest_ns);
   table.add({"vcpus"}, &Row::vcpus);
+  table.add({"lost"}, &Row::lost);
   return table;
+}
+
+void add_side(const char* label, const std::vector<ComparedRecording>& side,
+              const Comparison& comparison, std::vector<Paragraph>& text) {
+  const bool cycles = comparison.cycles, exits = comparison.rows_of == CompareRows::kExits;
+  for (const ComparedRecording& recording : side)
+    text.push_back(
+        {.text = fmt::format("{}: {} {} in {}, the guest ran {}", printable(recording.path),
+                             grouped(exits ? recording.exits : recording.counted),
+                             rows_name(comparison), duration_text(recording.wall_ns, cycles),
+                             duration_text(recording.guest_ns, cycles)),
+         .label = fmt::format("{:<7}", label)});
+}
+
+// How far the figures go: between these recordings, or between all runs of both kinds.
+std::vector<Paragraph> method_text(const Comparison& comparison) {
+  const std::size_t before = comparison.before.size(), after = comparison.after.size();
+  std::vector<Paragraph> sentences = {
+      {},
+      {.text = "-: too little on one side to tell. cost: time per second in which the guest ran."}};
+  if (comparison.method == Method::kNone) {
+    sentences.push_back(
+        {.text = fmt::format(
+             "The figures differ by this between these recordings. {} before and {} after "
+             "cannot tell whether other runs differ too: runs of the same guest also do. "
+             "Record at least {} runs of each side, better {} or more, in turns (trapline "
+             "bench).",
+             before == 1 ? "One run" : fmt::format("{} runs", before),
+             after == 1 ? "one" : fmt::format("{}", after), kFewestRuns, kFewestForPermutation)});
+    return sentences;
+  }
+  std::string text = fmt::format(
+      "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "
+      "together: "
+      "Student's t of the runs' logarithms",
+      before, after, comparison.confidence * 100, grouped(comparison.tests));
+  if (comparison.method == Method::kStudent) {
+    text += fmt::format(
+        ", which assumes that they are normally distributed: {} runs of each side need not assume "
+        "it.",
+        kFewestForPermutation);
+  } else {
+    text += fmt::format(", and the largest t of {} splits of the runs, which both have to agree.",
+                        grouped(comparison.splits));
+  }
+  sentences.push_back({.text = std::move(text)});
+  return sentences;
+}
+
+Facts head_of(const Comparison& comparison) {
+  return {{"command", "diff"},
+          {"time_unit", to_value(comparison.cycles ? "cycles" : "ns")},
+          {"user_end", to_value(name_of(comparison.model.user_end))},
+          {"by", comparison.by},
+          {"rows_of", to_value(rows_name(comparison))},
+          {"confidence", comparison.confidence},
+          {"seed", comparison.seed},
+          {"method", to_value(kMethodNames[static_cast<std::size_t>(comparison.method)])},
+          {"splits", comparison.splits},
+          {"tests", comparison.tests},
+          {"proven_changes", comparison.proven_changes()}};
+}
+
+// Of the text: the changes that are proven, and below them how.
+Table proven_table(const Comparison& comparison) {
+  std::vector<MetricRow> rows = metric_rows(comparison, true);
+  const bool none = rows.empty();
+  Table table = metric_table(std::move(rows), comparison);
+  if (!none)
+    table.titles = {"Proven changes"};
+  else if (comparison.method != Method::kNone)
+    table.after.push_back({.text = "\nNo change is proven.", .verbatim = true});
+  for (Paragraph& sentence : method_text(comparison)) table.after.push_back(std::move(sentence));
+  return table;
+}
+
+}  // namespace
+
+Report make_report(const Comparison& comparison) {
+  Report report;
+  report.cycles = comparison.cycles;
+  report.head = head_of(comparison);
+  report.notes = comparison.warnings;
+  add_side("before:", comparison.before, comparison, report.before);
+  add_side("after:", comparison.after, comparison, report.before);
+  for (const std::string& warning : comparison.warnings)
+    report.before.push_back(note_paragraph(warning));
+  Table changes = change_table(comparison);
+  if (comparison.rows.empty()) {
+    changes.after = {{.text = fmt::format("\nno {}", rows_name(comparison)), .verbatim = true}};
+  } else {
+    changes.titles = {comparison.by};
+    if (comparison.has_parts()) changes.titles.emplace_back("Change of the parts");
+  }
+  report.tables.push_back(run_table("before", comparison.before));
+  report.tables.push_back(run_table("after", comparison.after));
+  report.tables.push_back(std::move(changes));
+  if (!comparison.rows.empty()) report.tables.push_back(proven_table(comparison));
+  report.tables.push_back(metric_table(metric_rows(comparison, false), comparison));
+  report.tables.back().csv = true;
+  return report;
 }
 
 }  // namespace trapline

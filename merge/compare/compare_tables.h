@@ -23,9 +23,9 @@ struct MetricRow {
 // All metrics of all rows, or those whose change is proven.
 [[nodiscard]] std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven);
 // A line for each: of CSV, and of text those that are proven.
-[[nodiscard]] Table metric_table(std::span<const MetricRow> rows, const Comparison& comparison);
+[[nodiscard]] Table metric_table(std::vector<MetricRow> rows, const Comparison& comparison);
 
-// The runs of a side.
-[[nodiscard]] Table run_table(std::span<const ComparedRecording> side);
+// Of diff and bench: docs/formats/diff.md. Borrows the comparison.
+[[nodiscard]] Report make_report(const Comparison& comparison);
 
 }  // namespace trapline

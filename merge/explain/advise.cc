@@ -9,7 +9,9 @@
 #include "merge/model/kernel_events.h"
 #include "merge/pass/naming.h"
 #include "merge/report/causes.h"
+#include "merge/report/head.h"
 #include "merge/report/notes.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {
@@ -164,6 +166,7 @@ Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
                 pass->path(), events::kvm_exit.full_name, events::kvm_entry.full_name);
   }
   Advice advice = sink.advice(pass->naming());
+  advice.begun = begin_report("advise", *pass);
   advice.notes = notes_of(*pass);
   if (!pass->pipeline().exits().saw_halts())
     advice.notes.push_back(no_halt_note(pass->pipeline().is_window()));
@@ -172,9 +175,46 @@ Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
   return advice;
 }
 
-Table advice_table(std::span<const AdviceRow> rows) {
+namespace {
+
+// What a change gains, or that this is not known.
+std::string gain_text(const AdviceRow& row) {
+  if (row.gain_high_ns != 0)
+    return fmt::format("gains {} to {} of the busy time",
+                       percent_text(row.gain_low_ns, row.busy_ns),
+                       percent_text(row.gain_high_ns, row.busy_ns));
+  return fmt::format("costs {}; {}", percent_text(row.cost_ns, row.busy_ns),
+                     remedy_of(row.id).model == AdviceModel::kNone
+                         ? "the gain is not validated"
+                         : "the gain may be below 1%, or is not known within a factor of two");
+}
+
+std::vector<Paragraph> sentences_of(const AdviceRow& row, std::size_t rank) {
+  const Remedy& remedy = remedy_of(row.id);
+  std::vector<Paragraph> sentences = {{},
+                                      {.text = fmt::format("{}: {}", row.cause, gain_text(row)),
+                                       .label = fmt::format("{}.", rank),
+                                       .figures = true},
+                                      {.text = row.change, .label = "   change:"},
+                                      {.text = row.rests_on, .label = "   rests on:"}};
+  if (row.gain_high_ns != 0)
+    sentences.push_back({.text = std::string(assumption_of(remedy.model)), .label = "   assumes:"});
+  if (!remedy.elsewhere.empty())
+    sentences.push_back({.text = std::string(remedy.elsewhere), .label = "   elsewhere:"});
+  return sentences;
+}
+
+// Changes without a figure come last.
+Table advice_table(const Advice& advice) {
   using Row = AdviceRow;
-  TableOf<Row> table(rows, &Row::cause);
+  std::vector<Row> rows = advice.rows;
+  rows.insert(rows.end(), advice.not_validated.begin(), advice.not_validated.end());
+  TableOf<Row> table(std::move(rows), &Row::cause);
+  table.key = "advice";
+  table.csv = true;
+  table.sentences = [all = table.all()](std::size_t row) {
+    return sentences_of(all[row], row + 1);
+  };
   const auto add_change = [&table](const char* key, auto get) {
     table.add({.key = key}, [get](const Row& row) { return text_or_null(get(row)); });
   };
@@ -202,6 +242,27 @@ Table advice_table(std::span<const AdviceRow> rows) {
   add_change("assumes", [](const Row& row) { return assumption_of(remedy_of(row.id).model); });
   add_change("elsewhere", [](const Row& row) { return remedy_of(row.id).elsewhere; });
   return table;
+}
+
+}  // namespace
+
+Report make_report(const Advice& advice) {
+  Report report = advice.begun;
+  report.head.push_back({"overhead.guest_ns", advice.busy.guest_ns});
+  report.head.push_back({"overhead.exit_ns", advice.busy.exit_ns});
+  report.head.push_back({"overhead.not_run_ns", advice.busy.not_run_ns});
+  report.head.push_back({"finding", advice.finding});
+  report.head.push_back({"record", advice.record});
+  for (const std::string& sentence : advice.finding)
+    report.before.push_back({.text = sentence, .figures = true});
+  report.tables.push_back(advice_table(advice));
+  report.notes = advice.notes;
+  if (!advice.record.empty() || !advice.notes.empty()) report.after.emplace_back();
+  for (const std::string& line : advice.record)
+    report.after.push_back({.text = line, .label = "record:"});
+  for (const std::string& note : advice.notes)
+    report.after.push_back(note_paragraph(note, LabelLook::kPlain));
+  return report;
 }
 
 }  // namespace trapline

@@ -34,6 +34,7 @@ struct AdviceRow {
 };
 
 struct Advice {
+  Report begun;  // head and sources
   Overhead busy;
   std::vector<AdviceRow> rows;           // with a figure, the largest gain first
   std::vector<AdviceRow> not_validated;  // the largest cost first
@@ -112,6 +113,7 @@ class AdviceSink : public SpanSink {
 // Errors: those of Pass::read; no exits; no durations; cycles.
 [[nodiscard]] Result<Advice> run_advise(const PassOptions& what, const Progress& progress);
 
-[[nodiscard]] Table advice_table(std::span<const AdviceRow> rows);
+// Borrows it.
+[[nodiscard]] Report make_report(const Advice& advice);
 
 }  // namespace trapline

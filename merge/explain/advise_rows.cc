@@ -13,7 +13,6 @@
 #include "merge/explain/advise.h"
 #include "merge/model/kernel_events.h"
 #include "merge/report/causes.h"
-#include "merge/report/halt_cost_report.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
 
@@ -24,7 +23,7 @@ constexpr std::uint64_t kLeast = 100;  // nothing below a hundredth of the busy 
 // Of a time that goes, the tenth that may stay.
 constexpr std::uint64_t less_a_tenth(std::uint64_t ns) { return ns - ns / 10; }
 
-std::string time_text(std::uint64_t ns) { return duration_text(ns, false); }
+std::string ns_text(std::uint64_t ns) { return duration_text(ns, false); }
 
 std::string counted(std::uint64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
@@ -148,11 +147,10 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
 
 // `user`: who is in user space; empty: its time is not told apart.
 std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view user) const {
-  std::string text =
-      fmt::format("{} ({}, {}), {}", counted(sum.exits, "exit"), events::kvm_exit.name,
-                  events::kvm_entry.name, time_text(sum.cost));
+  std::string text = fmt::format("{} ({}, {}), {}", counted(sum.exits, "exit"),
+                                 events::kvm_exit.name, events::kvm_entry.name, ns_text(sum.cost));
   if (!user.empty() && sum.beyond_kernel != 0)
-    text += fmt::format(", of which {} in {} or asleep", time_text(sum.beyond_kernel), user);
+    text += fmt::format(", of which {} in {} or asleep", ns_text(sum.beyond_kernel), user);
   switch (remedy_of(id).model) {
     case AdviceModel::kBatched:
       return text + fmt::format(", in {}", counted(sum.rows, "row"));
@@ -260,7 +258,7 @@ void AdviceSink::find_waits(Found& found) const {
                           id == RemedyId::kQuota ? ", cpu.stat"
                           : wakeups              ? ", wake-ups"
                                                  : "",
-                          time_text(sum.ns), largest_text(sum.by, sum.ns)),
+                          ns_text(sum.ns), largest_text(sum.by, sum.ns)),
               change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
   }
 }
@@ -313,12 +311,11 @@ void AdviceSink::find_halts(Found& found) const {
   const Gain gain{less_a_tenth(wait_of(std::min(saved(zeroing), saved(halving)))),
                   std::max(saved(zeroing), saved(halving))};
   if (gain.low == 0) return;
-  found.add(
-      {}, RemedyId::kPolling, gain, all->halts, all->late,
-      fmt::format("{} ({}, {}), {} from what ended them to the vCPU's running; {} of polling",
-                  counted(all->halts, "halt"), events::kvm_vcpu_wakeup.name,
-                  events::sched_waking.name, time_text(all->late), time_text(zeroing.polling_ns)),
-      fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
+  found.add({}, RemedyId::kPolling, gain, all->halts, all->late,
+            fmt::format("{} ({}, {}), {} from what ended them to the vCPU's running; {} of polling",
+                        counted(all->halts, "halt"), events::kvm_vcpu_wakeup.name,
+                        events::sched_waking.name, ns_text(all->late), ns_text(zeroing.polling_ns)),
+            fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
 }
 
 void AdviceSink::find_missing(Found& found) const {
@@ -375,7 +372,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   const std::string_view least = costs_at_least(names.pipeline.exits()) ? "at least " : "";
   finding.push_back(fmt::format(
       "The {} busy for {}: the guest ran for {} of it, exits cost {}{}, and {}.",
-      vcpus == 1 ? "vCPU was" : "vCPUs were", time_text(found.busy),
+      vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
       percent_text(busy.guest_ns, found.busy), least, percent_text(busy.exit_ns, found.busy),
       knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
                                 percent_text(busy.not_run_ns, found.busy))

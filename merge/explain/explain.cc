@@ -10,6 +10,7 @@
 #include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
+#include "merge/report/head.h"
 #include "merge/report/notes.h"
 #include "merge/report/slow_exits.h"
 
@@ -352,6 +353,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
                 around ? "no exit that ended holds that time or comes after it"
                        : "no exit but halts both began and ended here; give a TIME inside one");
   }
+  explanation->begun = begin_report("explain", *pass);
   const Timestamp first = pass->pipeline().begin().value_or(Timestamp());
   explanation->before = around && explanation->exit.span.start > around->resolve(first);
   explanation->notes = notes_of(*pass);

@@ -13,7 +13,8 @@
 #include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
 #include "merge/report/causes.h"
-#include "merge/report/report.h"
+#include "merge/report/slow_exits.h"
+#include "merge/report/table.h"
 
 namespace trapline {
 
@@ -62,6 +63,7 @@ struct WakerTimes {
 };
 
 struct Explanation {
+  Report begun;  // head and sources
   bool cycles = false;
   ExitRow exit;
   std::string vm;              // "?": not known
@@ -157,5 +159,10 @@ class ExitPicker : public SpanSink {
 [[nodiscard]] Result<Explanation> run_explain(const PassOptions& what,
                                               std::optional<TimeSpec> around,
                                               const Progress& progress);
+
+// Rows that text draws as a tree.
+[[nodiscard]] TableOf<ExplainNode> tree_table(std::vector<ExplainNode> nodes);
+// Borrows it. `steps`: text also has what happened in order, and QEMU's events.
+[[nodiscard]] Report make_report(const Explanation& explanation, bool steps);
 
 }  // namespace trapline

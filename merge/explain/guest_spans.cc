@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/head.h"
 #include "merge/report/keyed_rows.h"
 #include "merge/report/notes.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {
@@ -191,8 +194,259 @@ Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t
   if (auto found = check_guest_intervals(*pass); !found)
     return tl::unexpected(std::move(found).error());
   GuestSpansExplained explained = spans.explain(pass->naming());
+  explained.begun = begin_report("explain", *pass);
   explained.notes = notes_of(*pass);
   return explained;
+}
+
+namespace {
+
+// As the tree of an interval calls its parts, and as keys of JSON and columns of CSV do.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSpanParts{
+    {{"guest", "guest_ns"},
+     {"kernel", "kernel_ns"},
+     {"user", "user_ns"},
+     {"preempted", "preempted_ns"},
+     {"blocked", "blocked_ns"},
+     {"halted", "halted_ns"},
+     {"not recorded", "not_recorded_ns"}}};
+
+std::uint64_t time_of_part(const ExplainNode& tree, std::string_view part) {
+  for (const ExplainNode& child : tree.children) {
+    if (child.text == part) return child.ns;
+  }
+  return 0;
+}
+
+// Who kept the vCPUs waiting in a part.
+struct CulpritRow {
+  const ExplainNode* part;
+  const ExplainNode* culprit;
+};
+
+std::vector<CulpritRow> culprits_of(std::span<const ExplainNode> parts) {
+  std::vector<CulpritRow> rows;
+  for (const ExplainNode& part : parts)
+    for (const ExplainNode& culprit : part.children) rows.push_back({&part, &culprit});
+  return rows;
+}
+
+Table span_culprit_table(std::vector<CulpritRow> rows) {
+  using Row = CulpritRow;
+  TableOf<Row> table(std::move(rows), [](const Row& row) { return row.culprit->text; });
+  table.key = "culprits";
+  table.add({"part"}, [](const Row& row) { return row.part->text; });
+  table.add({"culprit"}, [](const Row& row) { return row.culprit->text; });
+  table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.culprit->ns; });
+  table.add({.title = "share", .unit = Unit::kShare}, [](const Row& row) {
+    return Share{row.culprit->ns, row.part->ns};
+  });
+  table.add({"count", "times"}, [](const Row& row) { return row.culprit->count; });
+  return table;
+}
+
+TableOf<GuestSpanGroup> span_table(std::span<const GuestSpanGroup> groups) {
+  using Row = GuestSpanGroup;
+  TableOf<Row> table(groups,
+                     [](const Row& row) -> std::string { return row.key.empty() ? "-" : row.key; });
+  table.key = "spans";
+  table.csv = true;
+  table.add({.key = "key", .csv = false}, &Row::key);
+  table.add({.key = "interval", .json = false}, &Row::key);
+  table.add({"count", "count"}, [](const Row& row) { return row.all.count(); });
+  table.add({"total_ns", "total", Unit::kDuration}, [](const Row& row) { return row.all.total(); });
+  table.add({"p50_ns", "p50", Unit::kDuration},
+            [](const Row& row) { return row.all.percentile(500); });
+  table.add({"p99_ns"}, [](const Row& row) { return row.all.percentile(990); });
+  table.add({"max_ns", "max", Unit::kDuration}, [](const Row& row) { return row.all.max(); });
+  for (const auto& part : kSpanParts) {
+    const std::string_view text = part.first;
+    table.add(
+        {std::string(part.second), std::string(text == "not recorded" ? "" : text), Unit::kShare},
+        [text](const Row& row) {
+          return Share{time_of_part(row.tree, text), row.tree.ns};
+        });
+  }
+  return table;
+}
+
+std::vector<CounterRow> span_counters(const GuestSpansExplained& spans) {
+  return {{"restarted", spans.restarted, "begun again before they ended"},
+          {"end_only", spans.end_only, "ends of intervals that nothing began"},
+          {"open", spans.open, "intervals that never ended"},
+          {"unplaced", spans.unplaced,
+           "intervals left out: their vCPU is not known, or too many overlap"}};
+}
+
+// The figures of all intervals.
+void add_figures(Facts& facts, const GuestSpansExplained& spans) {
+  facts.push_back({"guest_span", spans.spec});
+  facts.push_back({"clocks", spans.clocks});
+  facts.push_back({"count", spans.all.count()});
+  facts.push_back({"total_ns", spans.all.total()});
+  facts.push_back({"p50_ns", to_value(spans.all.percentile(500))});
+  facts.push_back({"p99_ns", to_value(spans.all.percentile(990))});
+  facts.push_back({"max_ns", spans.all.max()});
+}
+
+void add_clocks(const GuestSpansExplained& spans, std::vector<Paragraph>& text) {
+  for (const std::string& clock : spans.clocks) text.push_back({.text = "clock of " + clock});
+}
+
+void end_report(Report& report, const GuestSpansExplained& spans) {
+  report.tables.push_back(counter_table(span_counters(spans)));
+  report.notes = spans.notes;
+  for (const std::string& note : spans.notes) report.after.push_back(note_paragraph(note));
+}
+
+// The longest one by one, each as a tree.
+Table worst_table(std::span<const ExplainedSpan> worst, std::uint64_t start) {
+  using Row = ExplainedSpan;
+  TableOf<Row> table(worst, [](const Row& row) { return row.tree.text; });
+  table.key = "worst";
+  table.add({start == 0 ? "start_ns" : "start"},
+            [start](const Row& row) { return static_cast<std::int64_t>(row.start_ns - start); });
+  table.add({"sentence"}, &Row::sentence);
+  table.add({"advice"}, [](const Row& row) { return text_or_null(row.advice); });
+  table.add({"source"}, [](const Row& row) { return text_or_null(row.source); });
+  table.text_children = true;
+  table.children = [worst](std::size_t row) {
+    const ExplainedSpan& span = worst[row];
+    Table tree = tree_table({span.tree});
+    tree.key = "tree";
+    tree.before = {{.text = fmt::format("\n{}. At {}", row + 1, time_text(span.start_ns, false)),
+                    .verbatim = true}};
+    tree.after = {{.text = span.sentence, .figures = true}};
+    if (!span.advice.empty()) {
+      tree.after.push_back({.text = span.advice});
+      tree.after.push_back({.text = '(' + span.source + ')'});
+    }
+    return std::vector<Table>{std::move(tree)};
+  };
+  return table;
+}
+
+// The parts of the worst, those that wait by culprit. They sum to the interval.
+struct WorstPart {
+  std::size_t rank;
+  const ExplainedSpan* span;
+  const ExplainNode *part, *culprit;
+};
+
+Table worst_parts(const GuestSpansExplained& spans) {
+  using Row = WorstPart;
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < spans.worst.size(); ++i) {
+    const ExplainedSpan& span = spans.worst[i];
+    for (const ExplainNode& part : span.tree.children) {
+      if (part.children.empty()) rows.push_back({i + 1, &span, &part, nullptr});
+      for (const ExplainNode& culprit : part.children)
+        rows.push_back({i + 1, &span, &part, &culprit});
+    }
+  }
+  TableOf<Row> table(std::move(rows), [](const Row& row) { return row.span->tree.text; });
+  table.key = "parts";
+  table.json = false;
+  table.csv = true;
+  table.add({"rank"}, &Row::rank);
+  table.add({"start_ns"}, [](const Row& row) { return row.span->start_ns; });
+  table.add({"interval"}, [](const Row& row) { return row.span->tree.text; });
+  table.add({"interval_ns"}, [](const Row& row) { return row.span->tree.ns; });
+  table.add({.key = "part", .unit = Unit::kWord}, [](const Row& row) { return row.part->text; });
+  table.add({"culprit"}, [](const Row& row) {
+    return row.culprit == nullptr ? CellValue() : text_or_null(row.culprit->text);
+  });
+  table.add({"ns"},
+            [](const Row& row) { return row.culprit == nullptr ? row.part->ns : row.culprit->ns; });
+  return table;
+}
+
+// Of the text: who kept the vCPUs waiting in a part.
+Table culprits_in_text(const ExplainNode& part) {
+  Table table = span_culprit_table(culprits_of({&part, 1}));
+  const std::string time = duration_text(part.ns, false);
+  table.json = false;
+  table.titles = {part.text == "halted"    ? fmt::format("Halted {}, until", time)
+                  : part.text == "blocked" ? fmt::format("Blocked {}, by", time)
+                                           : fmt::format("Preempted {}, by", time)};
+  return table;
+}
+
+// Of the text: the first `top` rows, and how much of all of them was not recorded.
+Table spans_in_text(const GuestSpansExplained& spans, std::size_t top) {
+  const std::size_t shown = top == 0 ? spans.groups.size() : std::min(top, spans.groups.size());
+  Table table = span_table(std::span(spans.groups).first(shown));
+  table.left_out = spans.groups.size() - shown;
+  table.titles = {"interval"};
+  const std::uint64_t missing = time_of_part(spans.tree, kSpanParts.back().first);
+  if (missing != 0)
+    table.after = {{.text = fmt::format("Not recorded: {} of all of them.",
+                                        percent_text(missing, spans.tree.ns)),
+                    .verbatim = true}};
+  return table;
+}
+
+}  // namespace
+
+Report make_report(const GuestSpansExplained& spans) {
+  const Histogram& all = spans.all;
+  Report report = spans.begun;
+  add_figures(report.head, spans);
+  report.before = {{.text = fmt::format(
+                        "{} intervals of {}: p50 {}, p99 {}, max {}", grouped(all.count()),
+                        spans.spec, duration_text(all.percentile(500), false),
+                        duration_text(all.percentile(990), false), duration_text(all.max(), false)),
+                    .figures = true}};
+  add_clocks(spans, report.before);
+  report.before.emplace_back();
+  Table tree = tree_table({spans.tree});
+  tree.key = "tree";
+  tree.after = {
+      {.text = fmt::format("\nThe {} longest:", grouped(spans.worst.size())), .verbatim = true}};
+  report.tables.push_back(std::move(tree));
+  report.tables.push_back(worst_table(spans.worst, 0));
+  report.tables.push_back(worst_parts(spans));
+  end_report(report, spans);
+  return report;
+}
+
+Report make_span_report(const GuestSpansExplained& spans, std::size_t top) {
+  Report report = spans.begun;
+  if (!report.head.empty()) report.head.front().value = "report";  // the command
+  add_figures(report.head, spans);
+  report.before = {
+      {.text = fmt::format("{} intervals of {}, {} together", grouped(spans.all.count()),
+                           spans.spec, duration_text(spans.all.total(), false)),
+       .verbatim = true}};
+  add_clocks(spans, report.before);
+  Table table = span_table(spans.groups);
+  table.children = [&spans](std::size_t row) {
+    return std::vector<Table>{span_culprit_table(culprits_of(spans.groups[row].tree.children))};
+  };
+  table.in_text = std::make_shared<const Table>(spans_in_text(spans, top));
+  report.tables.push_back(std::move(table));
+  report.tables.push_back(span_culprit_table(culprits_of(spans.tree.children)));
+  for (const ExplainNode& part : spans.tree.children)
+    report.tables.push_back(culprits_in_text(part));
+  end_report(report, spans);
+  return report;
+}
+
+std::vector<Table> page_tables(const GuestSpansExplained& spans, std::size_t most,
+                               std::uint64_t start) {
+  const std::span groups = std::span(spans.groups).first(std::min(most, spans.groups.size()));
+  Table table = span_table(groups);
+  table.left_out = spans.groups.size() - groups.size();
+  add_figures(table.facts, spans);
+  for (const auto& [text, key] : kSpanParts)
+    table.facts.push_back({std::string(key), time_of_part(spans.tree, text)});
+  for (const CounterRow& row : span_counters(spans))
+    table.facts.push_back({"counters." + std::string(row.key), to_value(row.count)});
+  Table culprits = span_culprit_table(culprits_of(spans.tree.children));
+  Table worst = worst_table(spans.worst, start);
+  culprits.key = "span_culprits";
+  worst.key = "span_worst";
+  return {std::move(table), std::move(culprits), std::move(worst)};
 }
 
 }  // namespace trapline

@@ -26,6 +26,7 @@ struct GuestSpanGroup {
 };
 
 struct GuestSpansExplained {
+  Report begun;  // head and sources
   std::string spec;
   Histogram all;                       // of the intervals
   ExplainNode tree;                    // of all of them
@@ -78,5 +79,15 @@ class GuestSpans : public SpanSink {
 [[nodiscard]] Result<GuestSpansExplained> run_guest_spans(const PassOptions& what,
                                                           std::size_t worst,
                                                           const Progress& progress);
+
+// explain --guest-span. Both borrow the spans.
+[[nodiscard]] Report make_report(const GuestSpansExplained& spans);
+// report --by guest-span: a row for the intervals of each value, then who kept the vCPUs waiting in
+// all of them. `top`: text has the first rows only; 0: all.
+[[nodiscard]] Report make_span_report(const GuestSpansExplained& spans, std::size_t top);
+// The page's: the first `most` rows, with the figures of all, who kept the vCPUs waiting, and the
+// longest. `start`: their times count from it.
+[[nodiscard]] std::vector<Table> page_tables(const GuestSpansExplained& spans, std::size_t most,
+                                             std::uint64_t start);
 
 }  // namespace trapline

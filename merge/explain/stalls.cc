@@ -11,6 +11,7 @@
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
+#include "merge/report/head.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
 
@@ -200,6 +201,7 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   }
   const Naming names = pass->naming();
   StallsFound found = sink.found(names, top);
+  found.begun = begin_report("stalls", *pass);
   found.at_least_ns = what.stalls_ns;
   found.notes = notes_of(*pass);
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
@@ -218,10 +220,126 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   return found;
 }
 
-Table stall_table(std::span<const StallRow> rows) {
+namespace {
+
+std::string limits_text(const StallRow& row) {
+  std::string text;
+  for (const StallLimit& limit : row.limits) {
+    text += fmt::format("{}{} after {} ({})", text.empty() ? "A guest may notice: " : "; ",
+                        limit.what, duration_text(limit.ns, false), limit.source);
+  }
+  return text.empty() ? text : text + '.';
+}
+
+std::string sentence_of(const StallRow& row) {
+  const Stall& stall = row.stall;
+  std::string text =
+      fmt::format("{} made no progress for {}{}", row.name, duration_text(stall.length(), false),
+                  stall.open ? ", and had not ended when the recording did" : "");
+  if (text.starts_with("all ")) text.front() = 'A';
+  if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
+    text += ", and no other vCPU ran the guest meanwhile";
+  text += '.';
+  if (stall.faults * 2 > stall.exits) {
+    text += fmt::format(" The same page fault (0x{:x}) came {} times at the same instruction.",
+                        stall.fault_address, stall.faults);
+  } else if (stall.exits > 1) {
+    text += fmt::format(" These are {} exits, between which the guest ran for {}.", stall.exits,
+                        duration_text(row.guest_ns, false));
+  }
+  if (!row.exit.empty())
+    text += fmt::format(" {} exit was {}.", stall.exits > 1 ? "The longest" : "The", row.exit);
+  std::uint64_t told = 0;
+  constexpr std::size_t kMostTold = 3;
+  for (std::size_t i = 0; i < std::min(kMostTold, row.causes.size()); ++i) {
+    const StallRow::Cause& cause = row.causes[i];
+    if (i != 0 && cause.ns * 20 < stall.length()) break;
+    told += cause.ns;
+    const double share = 100 * static_cast<double>(cause.ns) / static_cast<double>(stall.length());
+    text += fmt::format("{} {} ({:.1f}%) {}",
+                        i != 0             ? ", for"
+                        : stall.vcpus != 0 ? " The vCPU that was stopped longest: for"
+                                           : " For",
+                        duration_text(cause.ns, false), share, cause.text);
+  }
+  if (told * 20 < stall.length() * 19)
+    text += fmt::format(", and other causes took {}", duration_text(stall.length() - told, false));
+  return text + '.';
+}
+
+// The command that explains the longest exit of the longest one that has any: no command explains
+// one that no exit ended.
+std::vector<NextStep> next_steps(const StallsFound& found) {
+  const auto row = std::ranges::find_if(
+      found.rows, [](const StallRow& one) { return one.stall.longest.has_value(); });
+  if (row == found.rows.end() || found.recording.empty()) return {};
+  std::string command = fmt::format("explain {} --around {}", found.recording,
+                                    seconds_text(row->stall.longest->start.ns()));
+  // Of several VMs the name says whose it is.
+  if (row->name.starts_with("VM ") && !row->vm.empty()) command += " --vm " + shell_text({row->vm});
+  if (row->vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row->vcpu);
+  const std::string answers =
+      row == found.rows.begin()
+          ? "why its longest exit took so long"
+          : fmt::format("why the longest exit of the stall of {} took so long",
+                        duration_text(row->stall.length(), false));
+  return {{std::move(command), answers}};
+}
+
+Table cause_table(const StallRow& row) {
+  using Cause = StallRow::Cause;
+  TableOf<Cause> table(row.causes, &Cause::text);
+  table.key = "causes";
+  table.add({"cause"}, &Cause::key);
+  table.add({"culprit"}, [](const Cause& cause) { return text_or_null(cause.culprit); });
+  table.add({"phase"}, [](const Cause& cause) { return text_or_null(cause.phase); });
+  table.add({"text"}, &Cause::text);
+  table.add({"ns"}, &Cause::ns);
+  return table;
+}
+
+// What a guest may notice.
+Table limit_table(const StallRow& row) {
+  TableOf<StallLimit> table(row.limits, &StallLimit::what);
+  table.key = "noticed";
+  table.add({"what"}, &StallLimit::what);
+  table.add({"after_ns"}, &StallLimit::ns);
+  table.add({"source"}, &StallLimit::source);
+  return table;
+}
+
+std::vector<Paragraph> sentences_above(const StallsFound& found) {
+  const std::string least = duration_text(found.at_least_ns, false);
+  if (found.rows.empty())
+    return {{.text = fmt::format("No stall of {} or more.", least), .verbatim = true}};
+  const StallRow& longest = found.rows.front();
+  std::vector<Paragraph> sentences = {{.text = sentence_of(longest)}};
+  if (std::string limits = limits_text(longest); !limits.empty())
+    sentences.push_back({.text = std::move(limits)});
+  sentences.push_back(
+      {.text = fmt::format("\n{} {} of {} and more, {} together", grouped(found.count),
+                           found.count == 1 ? "stall" : "stalls", least,
+                           duration_text(found.total_ns, false)),
+       .verbatim = true});
+  return sentences;
+}
+
+}  // namespace
+
+Table stall_table(const StallsFound& found) {
   using Row = StallRow;
-  enum Goes : std::uint8_t { kExits = 1, kExit };
-  TableOf<Row> table(rows, &Row::name);
+  enum DropOrder : std::uint8_t { kExits = 1, kExit };
+  TableOf<Row> table(found.rows, &Row::name);
+  table.key = "stalls";
+  table.csv = true;
+  table.left_out = found.count - found.rows.size();
+  table.facts = {
+      {"min_ns", found.at_least_ns}, {"count", found.count}, {"total_ns", found.total_ns}};
+  table.children = [all = table.all()](std::size_t row) {
+    return std::vector<Table>{cause_table(all[row]), limit_table(all[row])};
+  };
+  table.before = sentences_above(found);
+  if (table.rows != 0) table.titles = {"stall"};
   table.add({"begin_ns"}, [](const Row& row) { return row.stall.begin.ns(); });
   table.add({.title = "at", .unit = Unit::kText, .csv = false, .json = false}, [](const Row& row) {
     // To the nanosecond: rounded down it would be before the exit, for --around.
@@ -240,12 +358,12 @@ Table stall_table(std::span<const StallRow> rows) {
   table.add({"vcpus_stopped"}, [](const Row& row) {
     return row.stall.vcpus == 0 ? CellValue() : to_value(row.stall.not_halted);
   });
-  table.add({.key = "exits", .title = "exits", .goes = kExits}, [](const Row& row) {
+  table.add({.key = "exits", .title = "exits", .drop_order = kExits}, [](const Row& row) {
     return row.stall.exits == 0 ? CellValue() : to_value(row.stall.exits);
   });
   table.add({"guest_ns"},
             [](const Row& row) { return row.knows_guest ? to_value(row.guest_ns) : CellValue(); });
-  table.add({.key = "exit", .title = "longest exit", .unit = Unit::kText, .goes = kExit},
+  table.add({.key = "exit", .title = "longest exit", .unit = Unit::kText, .drop_order = kExit},
             [](const Row& row) { return text_or_null(row.exit); });
   table.add({.key = "same_faults"}, [](const Row& row) {
     return row.stall.faults == 0 ? CellValue() : to_value(row.stall.faults);
@@ -266,7 +384,22 @@ Table stall_table(std::span<const StallRow> rows) {
   });
   table.add({.key = "cause_ns", .json = false},
             [](const Row& row) { return row.causes.front().ns; });
+  table.add({.key = "finding", .csv = false}, sentence_of);
   return table;
+}
+
+Report make_report(const StallsFound& found) {
+  Report report = found.begun;
+  report.tables.push_back(stall_table(found));
+  report.notes = found.notes;
+  for (const OpenHalt& halt : found.open_halts)
+    report.notes.push_back(
+        fmt::format("{} was halted at the end, for {}: idle, as far as the events tell", halt.vcpu,
+                    duration_text(halt.ns, false)));
+  for (const std::string& note : report.notes)
+    report.after.push_back(note_paragraph(note, LabelLook::kPlain));
+  report.next = next_steps(found);
+  return report;
 }
 
 }  // namespace trapline

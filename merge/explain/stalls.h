@@ -46,6 +46,7 @@ struct OpenHalt {
 };
 
 struct StallsFound {
+  Report begun;  // head and sources
   std::uint64_t at_least_ns = 0;
   std::string recording;                  // as a shell's words; empty: it cannot be read again
   std::vector<StallRow> rows;             // the longest first
@@ -76,6 +77,8 @@ class LongestStalls : public SpanSink {
 [[nodiscard]] Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top,
                                              const Progress& progress);
 
-[[nodiscard]] Table stall_table(std::span<const StallRow> rows);
+// Of the stalls. Borrows the rows.
+[[nodiscard]] Table stall_table(const StallsFound& found);
+[[nodiscard]] Report make_report(const StallsFound& found);
 
 }  // namespace trapline

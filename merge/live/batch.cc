@@ -3,11 +3,13 @@
 #include <vector>
 
 #include "merge/pass/naming.h"
-#include "merge/render/report_json.h"
-#include "merge/render/tables.h"
+#include "merge/render/print.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/tables.h"
-#include "merge/report/top_rows.h"
+#include "merge/report/head.h"
+#include "merge/report/keyed_rows.h"
+#include "merge/report/report.h"
+#include "merge/report/vcpus.h"
+#include "merge/report/waits.h"
 
 namespace trapline::live {
 namespace {
@@ -85,73 +87,80 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   return table;
 }
 
-// Most intervals of a quiet recording have no such row: a table for it is not even described.
-template <typename Row, typename MakeTable>
-Json rows_or_none(const std::vector<Row>& rows, MakeTable make_table) {
-  return rows.empty() ? Json::array() : rows_json(make_table(rows));
+Table stall_table(const std::optional<SeenStall>& stall, const Naming& names) {
+  std::vector<SeenStall> rows;
+  if (stall) rows.push_back(*stall);
+  TableOf<SeenStall> table(std::move(rows), [](const SeenStall&) { return std::string(); });
+  table.add({"begin_ns"}, [](const SeenStall& row) { return row.begin.ns(); });
+  table.add({"ns"}, &SeenStall::length);
+  table.add({"open"}, &SeenStall::open);
+  table.add({"vcpu"}, [&names](const SeenStall& row) {
+    return number_or_null(names.vcpus.number(row.thread), kNoVcpu);
+  });
+  table.add({"tid"}, [](const SeenStall& row) { return static_cast<std::int32_t>(row.thread); });
+  return table;
 }
 
-Json waits_json(const WaitRows& waits, bool told) {
-  Json rows = rows_or_none(waits.rows, [&](const auto&) { return wait_table(waits, {}, -1); });
-  for (Json& row : rows)
-    for (const char* key : {"process", "vm", "vm_name"}) row.erase(key);
-  return {{"total_ns", told ? Json(waits.total_ns) : Json()}, {"rows", std::move(rows)}};
+void add(Report& report, const char* key, Table table, std::size_t left_out = 0) {
+  table.key = key;
+  table.left_out = left_out;
+  report.tables.push_back(std::move(table));
 }
 
-Json stall_json(const std::optional<SeenStall>& stall, const Naming& names) {
-  if (!stall) return nullptr;
-  const std::int32_t vcpu = names.vcpus.number(stall->thread);
-  return {{"begin_ns", stall->begin.ns()},
-          {"ns", stall->length()},
-          {"open", stall->open},
-          {"vcpu", vcpu == kNoVcpu ? Json() : Json(vcpu)},
-          {"tid", static_cast<std::int32_t>(stall->thread)}};
+void add_waits(Report& report, const char* key, const WaitRows& waits, bool is_known) {
+  Table table = wait_table(waits, is_known);
+  std::erase_if(table.columns, [](const Column& column) {
+    return column.key == "process" || column.key.starts_with("vm");
+  });
+  add(report, key, std::move(table));
+}
+
+// Without its times where the events tell of none.
+Table group_rows(std::span<const LiveRow> rows, const States& known, bool durations) {
+  Table table = live_table(rows, known);
+  if (!durations)
+    for (const char* time : {"total_ns", "min_ns", "mean_ns", "p", "max_ns", "carried_ns"})
+      forget(table, time);
+  return table;
 }
 
 }  // namespace
 
 std::string batch_line(const Frame& frame, const BatchOptions& options, const Engine& engine) {
-  Json line = {{"version", 2},
-               {"start_ns", frame.begin.ns()},
-               {"end_ns", frame.end.ns()},
-               {"events", frame.events},
-               {"lost_events", frame.lost_events},
-               {"gaps", frame.gaps},
-               {"gaps_uncounted", frame.gaps_uncounted}};
-  const States known = engine.pipeline().exits().known_states();
-  const bool durations = engine.model().durations();
+  const ExitTracker& exits = engine.pipeline().exits();
+  const States known = exits.known_states();
+  Report report;
+  report.head = head_facts("top", engine.model().cycles, frame.begin.ns(), frame.end.ns(), frame);
+  report.head.push_back({"events", frame.events});
+  add_filter(report.head, options.scope.vcpus, options.exits);
+  report.tables = {source_table(source_rows(engine.timeline()))};
+
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, options.scope, engine);
-  line["vcpus"] = rows_json(live_vcpu_table(vcpus, engine.pipeline().exits()));
-  for (std::size_t i = 0; i < vcpus.size(); ++i) {
-    // With what came before the vCPU's time.
-    const std::uint64_t seen = vcpus[i].totals.time_ns() - vcpus[i].totals.not_seen_ns;
-    line["vcpus"][i]["not_seen_ns"] = frame.length() > seen ? frame.length() - seen : 0;
-  }
-  if (Json filter = filter_json(options.scope.vcpus, options.exits); !filter.empty())
-    line["filter"] = std::move(filter);
-  line["by"] = options.by_text;
+  Table vcpu_table = live_vcpu_table(vcpus, exits);
+  // With what came before the vCPU's time.
+  const auto not_seen =
+      std::ranges::find(vcpu_table.columns, "not_seen_ns", &Table::Described::key);
+  not_seen->value = [&](std::size_t row) -> CellValue {
+    const VcpuTotals& totals = vcpus[row].totals;
+    const std::uint64_t seen = totals.time_ns() - totals.not_seen_ns;
+    return frame.length() > seen ? frame.length() - seen : std::uint64_t{0};
+  };
+  add(report, "vcpus", std::move(vcpu_table));
+
   std::vector<LiveRow> rows = rows_of(frame, options.by, options.scope, options.sort, engine);
   const std::size_t left_out = keep_first(rows, options.top);
-  line["rows"] = rows_or_none(rows, [&](const auto& shown) {
-    Table table = live_table(shown, known);
-    if (!durations)
-      for (const char* time : {"total_ns", "min_ns", "mean_ns", "p", "max_ns", "carried_ns"})
-        forget(table, time);
-    return table;
-  });
-  line["rows_left_out"] = left_out;
-  line["exits_folded"] = frame.folded;
-  const bool told = known[static_cast<std::size_t>(State::kPreempted)];
-  line["waits"] = {{"preempted", waits_json(frame.waits.preempted, told)},
-                   {"blocked", waits_json(frame.waits.blocked, told)}};
-  line["requests"] = rows_or_none(frame.requests, request_table);
+  add(report, "groups", group_rows(rows, known, engine.model().durations()), left_out);
+  report.tables.back().facts = {{"by", options.by_text}, {"exits_folded", frame.folded}};
+
+  const bool waits = known[static_cast<std::size_t>(State::kPreempted)];
+  add_waits(report, "preempted", frame.waits.preempted, waits);
+  add_waits(report, "blocked", frame.waits.blocked, waits);
+  add(report, "requests", request_table(frame.requests));
+  add(report, "longest_stall", stall_table(frame.longest_stall, engine.naming()));
   std::vector<SlowExit> slow = slow_of(frame, options.scope, engine);
-  if (slow.size() > options.slow) slow.resize(options.slow);
-  line["longest_stall"] = stall_json(frame.longest_stall, engine.naming());
-  line["slow_exits"] =
-      rows_or_none(slow, [&](const auto& exits) { return slow_table(exits, engine); });
-  // Texts were made printable where they came from; what is not UTF-8 must not stop the view.
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  (void)keep_first(slow, options.slow);
+  add(report, "slow_exits", slow_table(slow, engine));
+  return json_line(report);
 }
 
 }  // namespace trapline::live

@@ -17,7 +17,7 @@
 #include "merge/model/histogram.h"
 #include "merge/model/loss_counts.h"
 #include "merge/report/dimensions.h"
-#include "merge/report/wait_report.h"
+#include "merge/report/waits.h"
 
 namespace trapline::live {
 

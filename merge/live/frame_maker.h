@@ -8,9 +8,9 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/live/frame.h"
-#include "merge/report/exit_keys.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/keyed_rows.h"
-#include "merge/report/wait_table.h"
+#include "merge/report/waits.h"
 
 namespace trapline::live {
 
@@ -61,7 +61,7 @@ class FrameMaker final : public SpanSink {
   std::uint64_t folded_ = 0;
   std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
   std::vector<Distribution> requests_;  // by spec
-  WaitTable waits_;
+  WaitSums waits_;
   std::deque<SeenStall> stalls_;  // of the last minute, but those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;  // at begin_
   Frame counted_;                          // the counters at begin_

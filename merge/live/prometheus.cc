@@ -34,7 +34,7 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
   const bool durations = engine.model().durations();
   for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;
   for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
-    Row& into = bounded(rows_, row.key, kMostRows, std::string(Report::kFoldedKey));
+    Row& into = bounded(rows_, row.key, kMostRows, std::string(ReportData::kFoldedKey));
     into.halts = (into.count == 0 || into.halts) && row.halts;
     into.count += row.total.count();
     for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.parts[i];

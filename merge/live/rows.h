@@ -7,6 +7,7 @@
 
 #include "merge/live/engine.h"
 #include "merge/report/options.h"
+#include "merge/report/report_data.h"
 
 namespace trapline::live {
 

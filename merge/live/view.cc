@@ -285,7 +285,7 @@ std::string per_second(std::uint64_t count, std::uint64_t length) {
 struct View::Table {
   struct Title {
     std::string text;
-    std::uint8_t goes = 0;  // as of columns_with_room()
+    std::uint8_t drop_order = 0;  // as of columns_with_room()
   };
   std::vector<Title> titles;
   std::vector<std::vector<std::string>> rows;
@@ -510,7 +510,7 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
   // A figure without its unit is another one.
   widths[0] = std::min({width, widths[0], kLeastName});
   std::vector<std::size_t> columns = columns_with_room(
-      widths, [&table](std::size_t column) { return table.titles[column].goes; }, width);
+      widths, [&table](std::size_t column) { return table.titles[column].drop_order; }, width);
   columns.erase(columns.begin());  // the name
   std::size_t numbers = 0;
   for (const std::size_t column : columns) numbers += kColumnGap + widths[column];

@@ -1,195 +1,429 @@
-#include <tuple>
+#include <fmt/format.h>
 
-#include "backend_ftrace/base/text.h"
-#include "merge/render/render.h"
-#include "merge/render/report_json.h"
-#include "merge/render/tables.h"
-#include "merge/report/tables.h"
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/quoted_text.h"
+#include "backend_ftrace/base/size.h"
+#include "merge/render/print.h"
 
 namespace trapline {
 namespace {
 
-Json wait_rows_json(const WaitRows& waits, bool told) {
-  Json json = {{"total_ns", told ? Json(waits.total_ns) : Json()},
-               {"rows", rows_json(wait_table(waits, {}, -1))}};
-  if (waits.rows_left_out != 0) json["rows_left_out"] = waits.rows_left_out;
-  return json;
+using Json = nlohmann::ordered_json;
+
+Json value_json(const CellValue& value) {
+  return std::visit(
+      [](const auto& held) -> Json {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, Share>) {
+          return held.ns ? Json(*held.ns) : Json();
+        } else if constexpr (std::is_same_v<Held, Changed>) {
+          return held.by;
+        } else if constexpr (std::is_same_v<Held, std::monostate> || std::is_same_v<Held, Absent>) {
+          return {};
+        } else {
+          return held;
+        }
+      },
+      value);
 }
 
-Json steal_json(const Report& report) {
-  Json rows = rows_json(steal_table(report));
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[i].update(wait_rows_json((*report.steal)[i].by, report.model.sched_switch));
-  return rows;
-}
-
-Json kernel_json(const Report& report, const KernelReport& kernel) {
-  Json json = {
-      {"total_ns", value_or_null(told(report.known_states(), State::kKernel, kernel.total_ns))},
-      {"rows", rows_json(kernel_table(kernel))}};
-  if (kernel.rows_left_out != 0) json["rows_left_out"] = kernel.rows_left_out;
-  return json;
-}
-
-}  // namespace
-
-Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
-  Json json = row_json(table, row);
-  if (report.cycles) return json;
-  const HaltCostRow& costs = (*report.halt_costs)[row];
-  json["replay"] = {{"halts", costs.halts},
-                    {"wakes_unknown", costs.wakes_unknown},
-                    {"late_ns", costs.late_ns},
-                    {"shrink", costs.halves ? 2 : 0},
-                    {"shrink_recorded", costs.saw_shrinking},
-                    {"settings", Json::array()}};
-  // Without a halt every setting reads the same.
-  if (costs.halts != 0) json["replay"]["settings"] = rows_json(replay_table(replay_rows(costs)));
-  return json;
-}
-
-Json phases_json(const PhaseReport& phases, const Report& report) {
-  Json rows = rows_json(phase_table(phases.rows, report));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const PhaseRow& row = phases.rows[i];
-    for (const auto& [key, what, shares] : {std::tuple("devices", "device", &row.devices),
-                                            std::tuple("functions", "function", &row.functions)})
-      rows[i][key] = rows_json(phase_share_table(share_rows(row, what, *shares), report));
+// "a.b" is b of the object a.
+void put(Json& json, std::string_view key, const CellValue& value) {
+  if (std::holds_alternative<Absent>(value)) return;
+  Json* at = &json;
+  for (auto dot = key.find('.'); dot != key.npos; dot = key.find('.')) {
+    at = &(*at)[std::string(key.substr(0, dot))];
+    key.remove_prefix(dot + 1);
   }
-  return {{"rows", std::move(rows)}, {"never", phases.never}};
+  (*at)[std::string(key)] = value_json(value);
 }
 
-Json counters_json(std::span<const CounterRow> rows) {
-  Json json;
-  for (const CounterRow& row : rows) json[std::string(row.key)] = value_or_null(row.count);
+Json facts_json(const Facts& facts) {
+  Json json = Json::object();
+  for (const Fact& fact : facts) put(json, fact.key, fact.value);
   return json;
 }
 
-Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits) {
-  Json filter = Json::object();
-  if (!vcpus.vm.empty()) filter["vm"] = printable(vcpus.vm);
-  if (vcpus.vcpu) filter["vcpu"] = *vcpus.vcpu;
-  for (const auto& [option, pattern] : exits.options())
-    filter[std::string(option.substr(2))] = printable(pattern);
-  return filter;
+Json row_json(const Table& table, std::size_t row);
+
+bool is_in_json(const Column& column) { return !column.key.empty() && column.json; }
+
+// The table's members, in their order. `take` gets the key of each and its value; rows are handed
+// out one by one by `take_rows`.
+template <typename Take, typename TakeRows>
+void each_member(const Table& table, const Take& take, const TakeRows& take_rows) {
+  const Json facts = facts_json(table.facts);
+  for (const auto& [key, value] : facts.items()) take(key, value);
+  if (!table.columns.empty() || table.children) {
+    if (table.packed) {
+      Json keys = Json::array();
+      for (const Table::Described& column : table.columns)
+        if (is_in_json(column)) keys.push_back(column.key);
+      take("columns", keys);
+    }
+    take_rows();
+  }
+  if (table.total) take("total", table.total->rows == 0 ? Json() : row_json(*table.total, 0));
+  if (!table.columns.empty()) take("left_out", Json(table.left_out));
 }
 
-Json report_json(const Report& report) {
-  Json json = {{"version", 2}};
-  json["sources"] = rows_json(source_table(report));
-  json["interval"] = {{"start_ns", report.start_ns}, {"end_ns", report.end_ns}};
-  json["time_unit"] = report.cycles ? "cycles" : "ns";
-  json["user_end"] = name_of(report.model.user_end);
-  json["from_userspace_exit"] = report.model.from_userspace_exit;
-  if (const Json filter = filter_json(report.vcpus_asked, report.exits_asked); !filter.empty())
-    json["filter"] = filter;
-  if (!report.exits_asked.empty())
-    json["all_exits"] = {{"count", report.all_exits}, {"cost_ns", report.all_cost_ns}};
-  json["vcpus"] = Json::array();
-  json["overhead"] = row_json(overhead_table(report), 0)["overhead"];
-  json["groups"] = {{"by", report.by},
-                    {"of", name_of(report.rows_of)},
-                    {"rows", rows_json(group_table(report.rows, report))}};
-  if (report.rows_of == RowsOf::kExits)
-    json["groups"]["total"] =
-        report.lacks_entries ? Json() : row_json(group_table({&report.total, 1}, report), 0);
-  if (report.rows_left_out != 0) json["groups"]["rows_left_out"] = report.rows_left_out;
-  json["qemu_events"] = rows_json(vmm_event_table(report));
-  if (report.slow_exits) {
-    json["slow_exits"] = {
-        {"slower_than_ns", report.slower_than_ns},
-        {"left_out", report.slow_left_out},
-        {"exits", rows_json(slow_exit_table(*report.slow_exits, report.known_states(),
-                                            report.counters.exits.vmm_events != 0))}};
-  }
-  if (report.rows_of == RowsOf::kRequests)
-    json["request_paths"] = rows_json(request_path_table(report));
-  if (!report.vhost.empty()) json["vhost"] = rows_json(vhost_table(report));
-  if (report.irqs)
-    json["irqs"] = {{"coalesced", report.irq_events.empty() ? Json() : Json(report.irqs_coalesced)},
-                    {"rows", rows_json(irq_table(report))}};
-  if (report.halts) json["halts"] = Json::array();
-  if (report.waits) {
-    const bool told = report.knows(State::kPreempted);
-    json["waits"] = {
-        {"preempted", wait_rows_json(report.waits->preempted, told)},
-        {"blocked", wait_rows_json(report.waits->blocked, told)},
-        {"halted", wait_rows_json(report.waits->halted, told && report.knows(State::kHalted))}};
-  }
-  if (report.kernel) json["kernel"] = kernel_json(report, *report.kernel);
-  if (report.steal) json["steal"] = steal_json(report);
-  if (report.guest_functions) json["guest_functions"] = rows_json(guest_function_table(report));
-  if (report.guest_functions_left_out != 0)
-    json["guest_functions_left_out"] = report.guest_functions_left_out;
-  json["counters"] = counters_json(counter_rows(report));
-  json["notes"] = report.notes;
-  if (report.halt_costs) json["halt_costs"] = Json::array();
-  if (report.phases) json["phases"] = phases_json(*report.phases, report);
+Json table_json(const Table& table) {
+  Json json = Json::object();
+  each_member(
+      table, [&json](const std::string& key, const Json& value) { json[key] = value; },
+      [&] {
+        Json& rows = json["rows"] = Json::array();
+        for (std::size_t row = 0; row < table.rows; ++row) rows.push_back(row_json(table, row));
+      });
   return json;
 }
 
-namespace {
+Json row_json(const Table& table, std::size_t row) {
+  Json json = table.packed ? Json::array() : Json::object();
+  for (const Table::Described& column : table.columns) {
+    if (!is_in_json(column)) continue;
+    if (table.packed)
+      json.push_back(value_json(column.value(row)));
+    else
+      put(json, column.key, column.value(row));
+  }
+  if (!table.children) return json;
+  for (const Table& child : table.children(row)) json[child.key] = table_json(child);
+  return json;
+}
 
-// An object, member by member and row by row: of ten thousands of vCPUs all rows would take
-// hundreds of megabytes as one tree, and again as one text.
+std::string line_of(const Json& json, bool ascii) {
+  return json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
+}
+
+// Writes an object member by member, and row by row what is long. No text in it has a line's end:
+// that is written as an escape.
 class ObjectWriter {
  public:
-  explicit ObjectWriter(std::ostream& out) : out_(out) {}
-  void add(const std::string& key, const Json& value) {
-    if (!value.is_array()) return begin(key), print(value, 2);
-    add_rows(key, value.size(), [&](std::size_t row) -> const Json& { return value[row]; });
+  ObjectWriter(std::ostream& out, std::size_t indent) : out_(out), indent_(indent) {}
+  void begin(std::string_view key) {
+    out_ << std::exchange(separator_, ",\n") << std::string(indent_ + 2, ' ') << Json(key).dump()
+         << ": ";
+  }
+  void add(std::string_view key, const Json& value) {
+    begin(key);
+    print(value, indent_ + 2);
   }
   template <typename ToJson>
-  void add_rows(const std::string& key, std::size_t rows, const ToJson& to_json) {
+  void add_rows(std::string_view key, std::size_t rows, const ToJson& to_json) {
     begin(key);
+    const std::string margin(indent_ + 4, ' ');
     out_ << '[';
     for (std::size_t row = 0; row < rows; ++row) {
-      out_ << (row == 0 ? "\n    " : ",\n    ");
-      print(to_json(row), 4);
+      out_ << (row == 0 ? "\n" : ",\n") << margin;
+      print(to_json(row), indent_ + 4);
     }
-    out_ << (rows == 0 ? "]" : "\n  ]");
+    if (rows != 0) out_ << '\n' << std::string(indent_ + 2, ' ');
+    out_ << ']';
   }
-  void end() { out_ << "\n}\n"; }
+  void end() {
+    if (*separator_ == '{')
+      out_ << "{}";
+    else
+      out_ << '\n' << std::string(indent_, ' ') << '}';
+  }
 
  private:
-  void begin(const std::string& key) {
-    out_ << std::exchange(separator_, ",\n  ") << Json(key).dump() << ": ";
-  }
-  // No text in it has a line's end: that is written as an escape.
   void print(const Json& value, std::size_t indent) {
-    std::string_view text = text_ = value.dump(2, ' ', false, Json::error_handler_t::replace);
+    const std::string whole = value.dump(2, ' ', false, Json::error_handler_t::replace);
+    std::string_view text = whole;
     for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-      out_ << text.substr(0, end + 1) << std::string_view("    ").substr(0, indent);
+      out_ << text.substr(0, end + 1) << std::string(indent, ' ');
       text.remove_prefix(end + 1);
     }
     out_ << text;
   }
+
   std::ostream& out_;
-  const char* separator_ = "{\n  ";
-  std::string text_;
+  std::size_t indent_;
+  const char* separator_ = "{\n";
 };
 
 }  // namespace
 
 void print_json(const Report& report, std::ostream& out) {
-  ObjectWriter object(out);
-  const Json json = report_json(report);
-  const auto add_rows = [&object](const std::string& key, const Table& table, const auto& to_json) {
-    object.add_rows(key, table.rows, [&](std::size_t row) { return to_json(table, row); });
-  };
-  for (const auto& [key, value] : json.items()) {
-    if (key == "vcpus")
-      add_rows(key, vcpu_table(report.vcpus, report), row_json);
-    else if (key == "halts")
-      add_rows(key, halt_table(report), row_json);
-    else if (key == "halt_costs")
-      add_rows(key, halt_cost_table(report), [&report](const Table& table, std::size_t row) {
-        return halt_cost_json(table, row, report);
-      });
-    else
-      object.add(key, value);
+  constexpr std::size_t kIndent = 2;
+  ObjectWriter object(out, 0);
+  object.add("version", Report::kVersion);
+  object.add("head", facts_json(report.head));
+  object.begin("tables");
+  ObjectWriter tables(out, kIndent);
+  for (const Table& table : report.tables) {
+    if (!table.json) continue;
+    tables.begin(table.key);
+    ObjectWriter members(out, 2 * kIndent);
+    each_member(
+        table, [&members](const std::string& key, const Json& value) { members.add(key, value); },
+        [&] {
+          members.add_rows("rows", table.rows,
+                           [&table](std::size_t row) { return row_json(table, row); });
+        });
+    members.end();
   }
+  tables.end();
+  object.add("notes", report.notes);
   object.end();
+  out << '\n';
+}
+
+namespace {
+
+Json document(const Report& report) {
+  Json json = {{"version", Report::kVersion}, {"head", facts_json(report.head)}};
+  Json& tables = json["tables"] = Json::object();
+  for (const Table& table : report.tables)
+    if (table.json) tables[table.key] = table_json(table);
+  json["notes"] = report.notes;
+  return json;
+}
+
+}  // namespace
+
+// What is not UTF-8 must not stop `top`.
+std::string json_line(const Report& report, bool ascii) { return line_of(document(report), ascii); }
+
+std::string json_of(const Facts& facts) { return line_of(facts_json(facts), true); }
+
+namespace {
+
+// What the page calls a unit: how its cells are written.
+std::string_view page_unit(Unit unit) {
+  switch (unit) {
+    case Unit::kCount:
+      return "count";
+    case Unit::kDuration:
+    case Unit::kNanoseconds:
+      return "duration";
+    case Unit::kShare:
+      return "share";
+    default:
+      return "text";
+  }
+}
+
+Json page_cell(const Table::Described& column, std::size_t row) {
+  const CellValue value = column.value(row);
+  if (column.unit != Unit::kShare) return value_json(value);
+  const auto* share = std::get_if<Share>(&value);
+  if (share == nullptr || !share->ns || share->whole == 0) return {};
+  return static_cast<double>(*share->ns) / static_cast<double>(share->whole);
+}
+
+// {facts, "columns": [{"title", "unit"}], "rows", "left_out"}: as text has them.
+Json described_json(const Table& table) {
+  const std::vector<const Table::Described*> shown = shown_columns(table, 0);
+  Json json = facts_json(table.facts);
+  Json& columns = json["columns"] = Json::array();
+  columns.push_back({{"title", table.page_title}, {"unit", "text"}});
+  for (const Table::Described* column : shown)
+    columns.push_back({{"title", column->title}, {"unit", page_unit(column->unit)}});
+  Json& rows = json["rows"] = Json::array();
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    Json& cells = rows.emplace_back(Json::array({table.name(row)}));
+    for (const Table::Described* column : shown) cells.push_back(page_cell(*column, row));
+  }
+  json["left_out"] = table.left_out;
+  return json;
+}
+
+}  // namespace
+
+// One row after the other: there may be ten thousands.
+std::string json_of(const Table& table) {
+  if (!table.page_title.empty()) return line_of(described_json(table), true);
+  std::string text = "{";
+  const auto begin = [&text](std::string_view key) {
+    text += fmt::format("{}\"{}\":", text.size() > 1 ? "," : "", key);
+  };
+  each_member(
+      table,
+      [&](const std::string& key, const Json& value) {
+        begin(key);
+        text += line_of(value, true);
+      },
+      [&] {
+        begin("rows");
+        text += '[';
+        for (std::size_t row = 0; row < table.rows; ++row)
+          text += (row == 0 ? "" : ",") + line_of(row_json(table, row), true);
+        text += ']';
+      });
+  if (!table.raw_rows.empty()) {
+    begin("rows");
+    text += table.raw_rows;
+  }
+  return text + '}';
+}
+
+namespace {
+
+// A line with the columns' keys; `parent`: what the first column is called, of a row's children.
+void print_csv_header(const Table& table, std::string_view parent, std::ostream& out) {
+  out << parent;
+  const char* separator = parent.empty() ? "" : ",";
+  for (const Table::Described& column : table.columns) {
+    if (column.key.empty() || !column.csv) continue;
+    out << std::exchange(separator, ",") << column.key;
+  }
+  out << '\n';
+}
+
+void print_csv_cell(const CellValue& value, Unit unit, std::ostream& out) {
+  const Json json = value_json(value);
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    out << (unit == Unit::kWord ? text : csv_cell(text));
+  } else if (json.is_number_float()) {
+    const double number = json.get<double>();
+    if (std::isfinite(number)) out << fmt::format("{}", number);
+  } else if (!json.is_null()) {
+    out << json.dump();
+  }
+}
+
+void print_csv_rows(const Table& table, std::string_view parent, std::ostream& out) {
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    if (!parent.empty()) out << csv_cell(parent);
+    const char* separator = parent.empty() ? "" : ",";
+    for (const Table::Described& column : table.columns) {
+      if (column.key.empty() || !column.csv) continue;
+      out << std::exchange(separator, ",");
+      print_csv_cell(column.value(row), column.unit, out);
+    }
+    out << '\n';
+  }
+}
+
+// The rows of each kind of children together.
+void print_csv_children(const Table& table, std::ostream& out) {
+  if (!table.csv_children || table.rows == 0) return;
+  const std::size_t kinds = table.children(0).size();
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    for (std::size_t row = 0; row < table.rows; ++row) {
+      const Table child = std::move(table.children(row)[kind]);
+      if (row == 0) {
+        out << "\n# " << table.key << '.' << child.key << '\n';
+        print_csv_header(child, table.key, out);
+      }
+      print_csv_rows(child, table.name(row), out);
+    }
+  }
+}
+
+}  // namespace
+
+void print_csv(const Report& report, std::ostream& out) {
+  bool is_first = true;
+  for (const Table& table : report.tables) {
+    if (!table.csv) continue;
+    if (!std::exchange(is_first, false)) out << "\n# " << table.key << '\n';
+    print_csv_header(table, {}, out);
+    print_csv_rows(table, {}, out);
+    print_csv_children(table, out);
+  }
+}
+
+namespace {
+
+constexpr std::size_t kMostRows = 1024;
+
+// A table's rows and how many of them are left; `least` of them stay.
+struct List {
+  std::string key;
+  std::size_t kept, least;
+};
+
+// The most important rows first, as the table tells them apart.
+Json important_rows(const Table& table) {
+  std::vector<std::size_t> order(table.rows);
+  for (std::size_t row = 0; row < order.size(); ++row) order[row] = row;
+  if (table.weight)
+    std::ranges::stable_sort(order, std::ranges::greater(),
+                             [&table](std::size_t row) { return table.weight(row); });
+  if (order.size() > kMostRows) order.resize(kMostRows);
+  Json rows = Json::array();
+  for (const std::size_t row : order) rows.push_back(row_json(table, row));
+  return rows;
+}
+
+Json important(const Report& report, std::vector<List>& lists) {
+  Json json = {{"version", Report::kVersion}, {"head", facts_json(report.head)}};
+  Json& tables = json["tables"] = Json::object();
+  bool has_first = false;
+  for (const Table& table : report.tables) {
+    if (!table.json) continue;
+    Json& members = tables[table.key] = Json::object();
+    each_member(
+        table,
+        [&](const std::string& key, const Json& value) {
+          // A table without rows is one of counters.
+          if (!table.columns.empty() || value != 0) members[key] = value;
+        },
+        [&] {
+          Json& rows = members["rows"] = important_rows(table);
+          const bool is_first = table.csv && !std::exchange(has_first, has_first || table.csv);
+          lists.push_back({table.key, rows.size(), is_first ? std::size_t{1} : 0});
+        });
+    if (members.contains("rows"))
+      members["left_out"] = table.left_out + table.rows - members["rows"].size();
+  }
+  json["notes"] = report.notes;
+  Json& next = json["head"]["next"] = Json::array();
+  for (const NextStep& step : report.next)
+    next.push_back({{"command", "trapline " + step.command}, {"answers", step.answers}});
+  return json;
+}
+
+// Halves the list that takes most; false where there is none.
+bool cut(Json& tables, std::vector<List>& lists) {
+  List* largest = nullptr;
+  std::size_t most = 0;
+  for (List& list : lists) {
+    if (list.kept <= list.least) continue;
+    const std::size_t size = line_of(tables[list.key]["rows"], false).size();
+    if (size > most) {
+      most = size;
+      largest = &list;
+    }
+  }
+  if (largest == nullptr) return false;
+  const std::size_t before = largest->kept;
+  largest->kept = std::max(before / 2, largest->least);
+  Json& table = tables[largest->key];
+  table["left_out"] = table["left_out"].get<std::size_t>() + before - largest->kept;
+  auto& rows = table["rows"].get_ref<Json::array_t&>();
+  rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(largest->kept), rows.end());
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> report_within(const Report& report, const std::string& command,
+                                  std::size_t bytes) {
+  std::vector<List> lists;
+  Json json = important(report, lists);
+  json["head"]["all"] = Json();
+  while (true) {
+    std::string text = line_of(json, false) + '\n';
+    if (text.size() <= bytes) return text;
+    json["head"]["all"] = command;
+    if (!cut(json["tables"], lists)) {
+      return fail(ErrorKind::kUsage,
+                  "--budget: what no report can do without takes {} bytes here; give {} or more",
+                  text.size(), size_text((text.size() + kKib - 1) / kKib * kKib));
+    }
+  }
 }
 
 }  // namespace trapline

@@ -63,12 +63,6 @@ std::string_view TextTable::Row::look_of(std::size_t column) const {
   return dim || found == looks.end() ? std::string_view() : found->second;
 }
 
-std::size_t text_width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
 std::string cut_at_blank(std::string& text, std::size_t columns) {
   std::size_t end = 0;  // where a character after these columns begins
   for (std::size_t width = 0; end < text.size(); ++end) {
@@ -84,16 +78,16 @@ std::string cut_at_blank(std::string& text, std::size_t columns) {
   return rest;
 }
 
-std::vector<std::size_t> columns_with_room(const std::vector<std::size_t>& widths,
-                                           const std::function<std::uint8_t(std::size_t)>& goes,
-                                           std::size_t room) {
+std::vector<std::size_t> columns_with_room(
+    const std::vector<std::size_t>& widths,
+    const std::function<std::uint8_t(std::size_t)>& drop_order, std::size_t room) {
   std::vector<std::size_t> columns(widths.size());
   std::iota(columns.begin(), columns.end(), std::size_t{0});
   while (true) {
     std::size_t width = widths[columns.front()];
     for (std::size_t i = 1; i < columns.size(); ++i) width += kColumnGap + widths[columns[i]];
-    const auto first = std::ranges::max_element(columns, {}, goes);
-    if (width <= room || goes(*first) == 0) return columns;
+    const auto first = std::ranges::max_element(columns, {}, drop_order);
+    if (width <= room || drop_order(*first) == 0) return columns;
     columns.erase(first);
   }
 }
@@ -106,7 +100,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
     widths.push_back(width);
   }
   const std::vector<std::size_t> columns = columns_with_room(
-      widths, [this](std::size_t column) { return columns_[column].goes; }, style.width);
+      widths, [this](std::size_t column) { return columns_[column].drop_order; }, style.width);
   std::size_t numbers = 0;
   for (std::size_t i = 1; i < columns.size(); ++i) numbers += kColumnGap + widths[columns[i]];
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;

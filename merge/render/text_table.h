@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "merge/report/units.h"
+
 namespace trapline {
 
 // How a terminal is written to; a file or a pipe is as wide as its lines.
@@ -35,10 +37,10 @@ inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
 
 inline constexpr std::size_t kColumnGap = 2;
 // Of columns that are so wide and kColumnGap apart those for which there is room, in their order.
-// `goes`: of a column, 0: it stays; where there is no room the highest goes first.
+// `drop_order`: of a column, 0: it stays; where there is no room the highest is dropped first.
 [[nodiscard]] std::vector<std::size_t> columns_with_room(
-    const std::vector<std::size_t>& widths, const std::function<std::uint8_t(std::size_t)>& goes,
-    std::size_t room);
+    const std::vector<std::size_t>& widths,
+    const std::function<std::uint8_t(std::size_t)>& drop_order, std::size_t room);
 
 class TextTable {
  public:
@@ -47,8 +49,8 @@ class TextTable {
     template <typename Title>
     Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
     std::string title;
-    bool text = false;      // on the left
-    std::uint8_t goes = 0;  // as of columns_with_room()
+    bool text = false;            // on the left
+    std::uint8_t drop_order = 0;  // as of columns_with_room()
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -95,8 +97,5 @@ void print_left_out(std::size_t rows, std::ostream& out);
 // Leaves of the text what is before the last blank within `columns`, or so many of them where there
 // is none; returns what is after it.
 [[nodiscard]] std::string cut_at_blank(std::string& text, std::size_t columns);
-
-// Columns that the text takes, for UTF-8 whose characters take one each.
-[[nodiscard]] std::size_t text_width(std::string_view text);
 
 }  // namespace trapline

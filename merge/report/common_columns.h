@@ -39,14 +39,15 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
     return Share{told(known, part, of.parts, of.halts), of.whole};
   });
 }
-// `goes`: as Column::goes of the first; the last of them go first.
+// `drop_order`: as Column::drop_order of the first; the last of them go first.
 template <typename Row, typename Get>
 void add_parts(TableOf<Row>& table, const States& known,
-               const std::array<std::string_view, kParts>& titles, std::uint8_t goes, Get get) {
+               const std::array<std::string_view, kParts>& titles, std::uint8_t drop_order,
+               Get get) {
   for (std::size_t i = 0; i < kParts; ++i)
     add_part(table, known, i,
              {.title = std::string(titles[i]),
-              .goes = static_cast<std::uint8_t>(goes == 0 ? 0 : goes + i)},
+              .drop_order = static_cast<std::uint8_t>(drop_order == 0 ? 0 : drop_order + i)},
              get);
 }
 // Of calls of guest functions, which have no time in the kernel: QEMU's part is its devices', and
@@ -66,9 +67,9 @@ void add_call_parts(TableOf<Row>& table, const States& known, Get get, AtMost at
 struct DistributionTitles {
   struct Title {
     std::string_view text{};
-    std::uint8_t goes = 0;
+    std::uint8_t drop_order = 0;
     Title() = default;
-    Title(const char* title, std::uint8_t when = 0) : text(title), goes(when) {}
+    Title(const char* title, std::uint8_t when = 0) : text(title), drop_order(when) {}
     Title(std::string_view title) : text(title) {}
   };
   Title count{}, mean{}, p50{}, p90{}, p99{}, max{};
@@ -82,7 +83,7 @@ void add_percentiles(TableOf<Row>& table, const std::string& prefix,
                      const DistributionTitles& titles, Get get) {
   const auto add = [&](std::string_view key, const DistributionTitles::Title& title, auto figure) {
     table.add({prefix + std::string(key), std::string(title.text), Unit::kDuration, titles.block,
-               title.goes},
+               title.drop_order},
               [get, figure](const Row& row) -> CellValue {
                 const auto* histogram = get(row);
                 if (histogram == nullptr) return Absent();

@@ -4,8 +4,12 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/wait_tracker.h"
+#include "merge/pass/naming.h"
+#include "merge/report/report_data.h"
 
 namespace trapline {
+
 namespace {
 
 constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
@@ -71,6 +75,155 @@ Result<std::vector<Dimension>> parse_dimensions(std::string_view text, std::stri
     dimensions.push_back(*dimension);
   }
   return dimensions;
+}
+
+namespace {
+
+ExitReason unpack_reason(std::uint64_t word) {
+  return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word >> 16) & 0xffff,
+          static_cast<std::uint32_t>(word) >> 8 & 0xff};
+}
+std::uint64_t pack_kind(const KvmDetail& detail) {
+  return std::uint64_t{static_cast<std::uint8_t>(detail.kind)} << 8 |
+         static_cast<std::uint8_t>(detail.access);
+}
+KvmDetail unpack_detail(std::uint64_t value, std::uint64_t kind) {
+  return {value, 0, static_cast<DetailKind>(kind >> 8), static_cast<Access>(kind & 0xff), false};
+}
+
+// The culprit of most of that part's time.
+std::uint64_t pack_largest(std::span<const WaitShare> waits, Part part) {
+  const LargestCulprit most = largest(waits, part);
+  return most.ns == 0 ? kNoCulprit : pack(most.culprit);
+}
+
+// The first word of an exit's key in the dimension: a detail's kind is another.
+std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
+                      const GuestStacks& stacks, std::span<const WaitShare> waits,
+                      const KernelTracker* kernel) {
+  switch (dimension) {
+    case Dimension::kReason:
+      return packed(span.reason, span.source);
+    case Dimension::kDetail:
+      return span.detail.value;
+    case Dimension::kDevice:
+      return span.device;
+    case Dimension::kVmmEvent:
+      return span.vmm_event;
+    case Dimension::kFunction:
+      return stacks.innermost(stack);
+    case Dimension::kStack:
+      return stack;
+    case Dimension::kVcpu:
+    case Dimension::kVm:
+      return static_cast<std::uint32_t>(span.thread);
+    case Dimension::kCpu:
+      return span.cpu;
+    case Dimension::kNested:
+      return static_cast<std::uint64_t>(span.nested);
+    case Dimension::kPreemptedBy:
+      return pack_largest(waits, Part::kPreempted);
+    case Dimension::kBlockedOn:
+      return pack_largest(waits, Part::kBlocked);
+    case Dimension::kKernelFunction:
+      return kernel == nullptr ? kNoName : kernel->function();
+    case Dimension::kCount:
+      break;
+  }
+  return 0;
+}
+
+std::uint64_t word_of(Dimension dimension, const FunctionCall& call, const GuestStacks& stacks) {
+  switch (dimension) {
+    case Dimension::kDevice:
+      return call.own.several_devices ? ExitKeys::kSeveralDevices : call.own.device;
+    case Dimension::kVmmEvent:
+      return call.own.vmm_event;
+    case Dimension::kFunction:
+      return stacks.innermost(call.stack);
+    case Dimension::kStack:
+      return call.stack;
+    case Dimension::kVcpu:
+    case Dimension::kVm:
+      return static_cast<std::uint32_t>(call.thread);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+std::size_t ExitKeys::words() const {
+  return dimensions_.size() + (has(Dimension::kDetail) ? 1 : 0);
+}
+
+bool ExitKeys::has(Dimension dimension) const {
+  return std::find(dimensions_.begin(), dimensions_.end(), dimension) != dimensions_.end();
+}
+
+const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
+                             std::span<const WaitShare> waits, const KernelTracker* kernel) {
+  if (only_reason_) {
+    key_.words[0] = packed(span.reason, span.source);
+    return key_;
+  }
+  if (const GroupKey* row = halted_row(span.halt)) return *row;
+  std::size_t at = 0;
+  for (const Dimension dimension : dimensions_) {
+    key_.words[at++] = word_of(dimension, span, stack, stacks, waits, kernel);
+    if (dimension == Dimension::kDetail) key_.words[at++] = pack_kind(span.detail);
+  }
+  return key_;
+}
+
+const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) {
+  std::size_t at = 0;
+  for (const Dimension dimension : dimensions_) key_.words[at++] = word_of(dimension, call, stacks);
+  return key_;
+}
+
+std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
+  if (key.halted && !by_reason_) return std::string(ReportData::kHaltedKey);
+  std::size_t at = 0;
+  const auto next = [&](Dimension dimension) -> std::string {
+    const std::uint64_t word = key.words[at++];
+    const ThreadId thread{static_cast<std::int32_t>(word)};
+    switch (dimension) {
+      case Dimension::kReason:
+        return printable(reason_text(names.timeline.source(word & 0xff), unpack_reason(word)));
+      case Dimension::kDetail:
+        return detail_text(unpack_detail(word, key.words[at++]));
+      case Dimension::kDevice:
+      case Dimension::kVmmEvent:
+        return word == kSeveralDevices ? "[several]"
+                                       : name_or_dash(names.names, static_cast<NameId>(word));
+      case Dimension::kFunction:
+      case Dimension::kKernelFunction:
+        return name_or_dash(names.names, static_cast<NameId>(word));
+      case Dimension::kStack:
+        return printable(names.pipeline.stacks().text(static_cast<StackId>(word)));
+      case Dimension::kVcpu:
+        return names.vcpus.vcpu(thread, !has(Dimension::kVm));
+      case Dimension::kVm:
+        return names.vcpus.vm(thread);
+      case Dimension::kCpu:
+        return fmt::format("host CPU {}", word);
+      case Dimension::kNested:
+        return std::string(nested_text(static_cast<NestedLevel>(word)));
+      case Dimension::kPreemptedBy:
+      case Dimension::kBlockedOn:
+        return word == kNoCulprit ? "-" : names.text(unpack_culprit(word));
+      case Dimension::kCount:
+        break;
+    }
+    return {};
+  };
+  std::string text;
+  for (const Dimension dimension : dimensions_) {
+    if (at != 0) text += " / ";
+    text += next(dimension);
+  }
+  return text;
 }
 
 }  // namespace trapline

@@ -1,5 +1,17 @@
 #include "merge/report/groups.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "merge/pass/naming.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/report_data.h"
+#include "merge/report/units.h"
+
 namespace trapline {
 
 void GroupRow::merge(const GroupRow& other) {
@@ -42,6 +54,300 @@ void Groups::add(const GroupKey& key, const FunctionCall& call) {
   row.total.add(total);
   for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += call.own.parts[i];
   row.devices_at_most_ns += call.own.devices_at_most_ns;
+}
+
+namespace {
+
+// What a narrow terminal leaves out, the highest first: the shape of a distribution, then parts
+// that little time was spent in, then how many there were, then what it was about; the total and
+// its share stay.
+enum GroupDropOrder : std::uint8_t {
+  kOfParts = 1,
+  kLargest = kOfParts + kParts,
+  kCount,
+  kSmallParts,
+  kHalted = kSmallParts + kParts,  // what the halts' rows say already
+  kP99,
+  kMax,
+  kP50,
+  kP90,
+  kMean
+};
+
+}  // namespace
+
+TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> given,
+                                const ReportData& report) {
+  const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
+  const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
+  const std::uint64_t whole = exits ? report.whole_cost_ns() : report.vcpu_time();
+  const States known = requests ? States() : report.known_states();
+  TableOf<GroupRow> table(std::move(given), &GroupRow::key);
+  const std::span<const GroupRow> rows = table.all();
+  table.dim = [rows](std::size_t row) { return rows[row].halts; };
+  const auto timed = [durations](std::uint64_t ns) {
+    return durations ? to_value(ns) : CellValue();
+  };
+  table.add({"key"}, &GroupRow::key);
+  table.add({.key = "count", .title = std::string(name_of(report.rows_of)), .drop_order = kCount},
+            [](const GroupRow& row) { return row.total.count(); });
+  table.add({"total_ns", "total", Unit::kDuration},
+            [timed](const GroupRow& row) { return timed(row.total.total()); });
+  if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
+  table.add({"",
+             requests ? ""
+             : exits  ? "of cost"
+                      : "of time",
+             Unit::kShare},
+            [=](const GroupRow& row) -> CellValue {
+              if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
+              return Share{exits ? row.cost_ns() : row.total.total(), whole};
+            });
+  add_percentiles(table, "",
+                  {.mean = {"mean", kMean},
+                   .p50 = {"p50", kP50},
+                   .p90 = {requests || calls ? "p90" : "", kP90},
+                   .p99 = {"p99", kP99},
+                   .max = {"max", kMax}},
+                  [durations](const GroupRow& row) {
+                    static const Histogram kNone;
+                    return durations ? &row.total : &kNone;
+                  });
+  if (exits) table.columns.back().highlight = Highlight::kLargest;
+  table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
+  const auto parts = [](const GroupRow& row) {
+    return PartsOf{row.parts, row.total.total(), row.halts};
+  };
+  if (calls) {
+    const auto at_most = [](const GroupRow& row) {
+      return Share{row.devices_at_most_ns, row.total.total()};
+    };
+    table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .drop_order = kOfParts},
+              [](const GroupRow& row) {
+                return Share{row.guest_ns(), row.total.total()};
+              });
+    add_call_parts(table, known, parts, at_most);
+    table.add({"devices_at_most_ns"}, at_most);
+  } else {
+    const std::size_t first = table.columns.size();
+    add_parts(table, known, requests ? kNoParts : part_titles(known), kOfParts, parts);
+    for (std::size_t part = 0; part < kParts; ++part) {
+      std::uint64_t ns = 0, all = 0;
+      for (const GroupRow& row : rows) {
+        if (row.halts) continue;
+        ns += row.parts[part];
+        all += row.total.total();
+      }
+      if (ns < all / 10)
+        table.columns[first + part].drop_order = static_cast<std::uint8_t>(kSmallParts + part);
+    }
+    table.columns.back().drop_order = kHalted;
+    for (std::size_t part = 0; part < kParts; ++part)
+      table.columns[first + part].highlight = Highlight::kLargestPart;
+  }
+  if (exits) {
+    table.add({.key = "largest", .unit = Unit::kText},
+              [](const GroupRow& row) { return text_or_null(row.largest); });
+    table.add({"largest_ns", "largest", Unit::kSubject, 0, kLargest},
+              [](const GroupRow& row) -> CellValue {
+                if (row.largest.empty()) return {};
+                return Share{.ns = row.largest_ns,
+                             .whole = row.total.total(),
+                             .at_least = row.largest_at_least,
+                             .of = row.largest};
+              });
+  }
+  return table;
+}
+
+namespace {
+
+// The rows of exits, those that --top left out in one, all in one; then those of halts.
+std::vector<GroupRow> shown_rows(const ReportData& report) {
+  std::vector<GroupRow> rows = report.rows;
+  if (report.rows_of != RowsOf::kExits) return rows;
+  const auto halts =
+      std::find_if(rows.begin(), rows.end(), [](const auto& row) { return row.halts; });
+  const auto exits = halts - rows.begin();
+  std::vector<GroupRow> sums;
+  if (report.left_out.total.count() != 0) {
+    sums.push_back(report.left_out);
+    sums.back().key = fmt::format("{} more (--top)", report.rows_left_out - report.halts_left_out);
+  }
+  if (exits + static_cast<std::ptrdiff_t>(sums.size()) > 1) {
+    sums.push_back(report.total);
+    sums.back().key = halts == rows.end() ? "all exits" : "all exits but halts";
+    if (!report.exits_asked.empty()) sums.back().key += " with " + report.exits_asked.text();
+  }
+  rows.insert(halts, sums.begin(), sums.end());
+  if (report.halts_left_out != 0) {
+    rows.push_back(report.left_out_halts);
+    rows.back().key = fmt::format("{} more halts (--top)", report.halts_left_out);
+  }
+  return rows;
+}
+
+// Of the costliest rows what most of them was about.
+std::string largest_text(const ReportData& report) {
+  constexpr std::size_t kMost = 3;
+  std::vector<const GroupRow*> rows;
+  for (const GroupRow& row : report.rows)
+    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 10)
+      rows.push_back(&row);
+  std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
+  std::string text;
+  for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
+    text += fmt::format("{}{}: {} ({}{})", text.empty() ? "" : "; ", row->key, row->largest,
+                        row->largest_at_least ? ">= " : "",
+                        percent_text(row->largest_ns, row->total.total()));
+  }
+  return text;
+}
+
+std::string no_rows_text(const ReportData& report) {
+  const bool requests = report.rows_of == RowsOf::kRequests;
+  return fmt::format("\nno {}{}", name_of(report.rows_of),
+                     report.is_window ? ": none both began and ended in this part"
+                     : requests       ? "; record QEMU's events: --qemu-events 'virtio_blk_*'"
+                                      : "");
+}
+
+Table in_text(const ReportData& report) {
+  if (report.rows.empty()) {
+    Table none;
+    if (!report.lacks_entries || report.rows_of != RowsOf::kExits)
+      none.after = {{.text = no_rows_text(report), .verbatim = true}};
+    return none;
+  }
+  TableOf<GroupRow> table =
+      group_columns(std::make_shared<const std::vector<GroupRow>>(shown_rows(report)), report);
+  if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
+  table.titles = {report.by};
+  if (std::string largest = largest_text(report); !largest.empty())
+    table.after.push_back(
+        {.text = std::move(largest), .label = "largest:", .dropped = "largest_ns"});
+  if (std::ranges::find(table.all(), "-", &GroupRow::key) != table.all().end()) {
+    const bool none = report.by == "kernel-function" && table.rows == 1;
+    table.after.push_back(
+        {.text = fmt::format("-: {} without a {}{}", name_of(report.rows_of), report.by,
+                             none ? "; record --kernel-functions" : ""),
+         .verbatim = true});
+  }
+  return table;
+}
+
+}  // namespace
+
+Table group_table(const ReportData& report) {
+  const auto copy = [](std::vector<GroupRow> rows) {
+    return std::make_shared<const std::vector<GroupRow>>(std::move(rows));
+  };
+  Table table = group_columns(copy(report.rows), report);
+  table.key = "groups";
+  table.csv = true;
+  table.facts = {{"by", report.by}, {"of", to_value(name_of(report.rows_of))}};
+  table.left_out = report.rows_left_out;
+  if (report.rows_of == RowsOf::kExits)
+    table.total = std::make_shared<const Table>(
+        report.lacks_entries ? Table() : group_columns(copy({report.total}), report));
+  table.in_text = std::make_shared<const Table>(in_text(report));
+  return table;
+}
+
+Subjects::Subjects(const std::vector<Dimension>& by)
+    : devices_(std::ranges::find(by, Dimension::kDevice) == by.end()),
+      details_(std::ranges::find(by, Dimension::kDetail) == by.end()) {}
+
+bool Subjects::is_same(const Sum& a, const Sum& b) {
+  return a.group == b.group && a.device == b.device && a.detail.value == b.detail.value &&
+         a.detail.kind == b.detail.kind && a.detail.access == b.detail.access;
+}
+
+Subjects::Sum* Subjects::sum_of(const Sum& subject) {
+  if (subject.group >= last_.size()) last_.resize(subject.group + 1);
+  std::uint32_t& last = last_[subject.group];
+  std::uint64_t hash = subject.detail.value * 0x9e3779b97f4a7c15 ^
+                       (std::uint64_t{subject.group} << 32 | subject.device);
+  hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9;
+  const auto at = static_cast<std::uint32_t>(hash >> 32);
+  const std::uint32_t known =
+      index_.find(at, [&](std::uint32_t i) { return is_same(sums_[i], subject); });
+  if (known != FlatIndex::kNone) {
+    last = known;
+    return &sums_[known];
+  }
+  if (sums_.size() == kMost) return nullptr;
+  last = static_cast<std::uint32_t>(sums_.size());
+  sums_.push_back(subject);
+  index_.add(at);
+  return &sums_.back();
+}
+
+void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
+  if (exit.halt || group == Groups::kOther) return;
+  const bool by_device = devices_ && exit.device != kNoName;
+  if (!by_device && (!details_ || exit.detail.kind == DetailKind::kNone)) return;
+  if (group < last_.size() && !sums_.empty()) [[likely]] {
+    Sum& last = sums_[last_[group]];
+    const bool same = by_device ? last.device == exit.device
+                                : last.device == kNoName && last.detail.kind == exit.detail.kind &&
+                                      last.detail.value == exit.detail.value &&
+                                      last.detail.access == exit.detail.access;
+    if (same && last.group == group) {
+      last.ns += exit.total();
+      return;
+    }
+  }
+  add_other(group, exit, by_device);
+}
+
+void Subjects::add_other(std::uint32_t group, const ExitSpan& exit, bool by_device) {
+  Sum subject{.group = group};
+  if (by_device) {
+    subject.device = exit.device;
+  } else {
+    subject.detail.value = exit.detail.value;
+    subject.detail.kind = exit.detail.kind;
+    subject.detail.access = exit.detail.access;
+  }
+  if (Sum* sum = sum_of(subject)) {
+    sum->ns += exit.total();
+    return;
+  }
+  if (group >= overflow_.size()) overflow_.resize(group + 1);
+  overflow_[group] = true;
+}
+
+std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t>& row_of_group,
+                                                 std::size_t rows, const Naming& names) const {
+  std::vector<Sum> sums = sums_;
+  for (Sum& sum : sums) sum.group = row_of_group[sum.group];
+  const auto key = [](const Sum& sum) {
+    return std::tuple(sum.group, sum.device, sum.detail.kind, sum.detail.value, sum.detail.access);
+  };
+  std::ranges::sort(sums, {}, key);
+  std::vector<Subject> subjects(rows);
+  std::vector<const Sum*> most(rows, nullptr);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    // Several groups may be one row.
+    if (i + 1 < sums.size() && key(sums[i]) == key(sums[i + 1])) {
+      sums[i + 1].ns += sums[i].ns;
+      continue;
+    }
+    const Sum*& largest = most[sums[i].group];
+    if (largest == nullptr || sums[i].ns > largest->ns) largest = &sums[i];
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (most[row] == nullptr) continue;
+    const Sum& sum = *most[row];
+    subjects[row].ns = sum.ns;
+    subjects[row].text =
+        sum.device != kNoName ? name_or_dash(names.names, sum.device) : detail_text(sum.detail);
+  }
+  for (std::size_t group = 0; group < overflow_.size(); ++group)
+    if (overflow_[group] && group < row_of_group.size())
+      subjects[row_of_group[group]].at_least = true;
+  return subjects;
 }
 
 }  // namespace trapline

@@ -18,7 +18,8 @@ namespace trapline {
 
 namespace {
 
-std::vector<std::string> notes_of_calls(const Report& report, const Capabilities& capabilities) {
+std::vector<std::string> notes_of_calls(const ReportData& report,
+                                        const Capabilities& capabilities) {
   std::vector<std::string> notes = {
       "no VM exits were recorded: the rows are calls of guest functions, and their times are own "
       "times, without the functions that they called"};
@@ -42,7 +43,7 @@ std::vector<std::string> notes_of_calls(const Report& report, const Capabilities
 }
 
 // Exits that are always about something, and no event that tells what.
-void note_details(const Report& report, std::vector<std::string>& notes) {
+void note_details(const ReportData& report, std::vector<std::string>& notes) {
   constexpr std::string_view kAccesses[] = {
       "EPT_MISCONFIG", "IO_INSTRUCTION", "MSR_READ", "MSR_WRITE", "io", "msr"};
   if (report.by != "reason" || !report.durations()) return;
@@ -59,7 +60,7 @@ void note_details(const Report& report, std::vector<std::string>& notes) {
 }
 
 // A note for each VM whose exits all have rip 0.
-void note_hidden(const Report& report, std::vector<std::string>& notes) {
+void note_hidden(const ReportData& report, std::vector<std::string>& notes) {
   struct Seen {
     std::uint64_t hidden = 0;
     bool shown = false;
@@ -81,7 +82,7 @@ void note_hidden(const Report& report, std::vector<std::string>& notes) {
 
 // Exits that never ended are in the states alone: said where that is a hundredth of the vCPUs'
 // time.
-void note_open(const Report& report, std::vector<std::string>& notes) {
+void note_open(const ReportData& report, std::vector<std::string>& notes) {
   std::uint64_t open = 0;
   for (const VcpuRow& row : report.vcpus)
     for (const std::uint64_t part : row.totals.cut_parts) open += part;
@@ -179,7 +180,7 @@ std::vector<std::string> notes_of(const Pass& pass) {
   return notes;
 }
 
-std::vector<std::string> notes_of(const Report& report, const Capabilities& capabilities,
+std::vector<std::string> notes_of(const ReportData& report, const Capabilities& capabilities,
                                   bool several_vms) {
   std::vector<std::string> notes;
   if (report.rows_of == RowsOf::kCalls) return notes_of_calls(report, capabilities);

@@ -9,7 +9,7 @@
 #include "merge/model/capabilities.h"
 #include "merge/model/loss_counts.h"
 #include "merge/pass/pass.h"
-#include "merge/report/report.h"
+#include "merge/report/report_data.h"
 
 namespace trapline {
 
@@ -25,7 +25,7 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 void note_declarations(const Input& input, const Names& names, std::vector<std::string>& notes);
 
 // `report` has its model and its vCPUs.
-[[nodiscard]] std::vector<std::string> notes_of(const Report& report,
+[[nodiscard]] std::vector<std::string> notes_of(const ReportData& report,
                                                 const Capabilities& capabilities, bool several_vms);
 
 // Where no halt was seen, in the recording or the part of it that was looked at.

@@ -1,10 +1,14 @@
 // What a report is asked for.
 #pragma once
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,15 +16,19 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/model/event.h"
 #include "merge/report/dimensions.h"
-#include "merge/report/phase_report.h"
-#include "merge/report/report.h"
+#include "merge/report/groups.h"
 
 namespace trapline {
 
 enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
 inline constexpr std::array<std::string_view, 6> kSortNames{"total", "count", "mean",
                                                             "max",   "p99",   "key"};
-[[nodiscard]] Result<SortBy> parse_sort(std::string_view text);
+[[nodiscard]] inline Result<SortBy> parse_sort(std::string_view text) {
+  const auto* const name = std::ranges::find(kSortNames, text);
+  if (name != kSortNames.end()) return static_cast<SortBy>(name - kSortNames.begin());
+  return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are {}", text,
+              fmt::join(kSortNames, ", "));
+}
 // What rows are sorted by, the largest first; without durations their number stands for the total.
 // `total` is a row's Histogram, or what has the same figures.
 template <typename Total>
@@ -55,14 +63,14 @@ struct ReportOptions {
   bool by_default = false;  // nobody asked for it: a recording without exits has functions instead
   bool calls = false;       // calls of guest functions instead of exits: run_report() decides
   SortBy sort = SortBy::kTotal;
-  std::size_t top = 0;  // 0: all
-  std::optional<std::uint64_t> slower_than;
+  std::size_t top = 0;    // 0: all
   bool requests = false;  // --by span: requests instead of exits
-  bool irq = false, halt = false, guest = false, waits = false, steal = false;
-  bool halt_costs = false;  // beside `halt`
-  bool kernel = false;
-  std::optional<std::vector<PhaseSpec>> phases;
+  // What table_kinds() has and was asked for, by option, with the option's value.
+  std::map<std::string, std::string, std::less<>> tables;
+  std::vector<std::string> phases;  // --phase, of --phases
   bool page = false;  // the report is that of a page, which has other tables beside it
+
+  [[nodiscard]] bool asks(std::string_view option) const { return tables.contains(option); }
 };
 
 }  // namespace trapline

@@ -1,11 +1,210 @@
 #include "merge/report/run.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/first_look.h"
+#include "merge/report/causes.h"
+#include "merge/report/notes.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
+
+namespace {
+
+void fill_vmm_events(ReportData& report, const Pipeline& pipeline) {
+  const auto& counts = pipeline.exits().vmm_events();
+  for (NameId name = 1; name < counts.size(); ++name) {
+    if (counts[name].count != 0)
+      report.vmm_events.push_back({printable(pipeline.names()[name]), counts[name]});
+  }
+  std::sort(report.vmm_events.begin(), report.vmm_events.end(),
+            [](const VmmEventRow& a, const VmmEventRow& b) {
+              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
+            });
+}
+
+}  // namespace
+
+Aggregator::Aggregator(const Input& input, const ReportOptions& options,
+                       std::vector<std::unique_ptr<TableSink>> tables)
+    : input_(input),
+      options_(options),
+      keys_(options.by),
+      needs_stack_(keys_.needs_stack()),
+      needs_waits_(keys_.needs_waits()),
+      groups_(keys_.words()),
+      subjects_(options.by),
+      tables_(std::move(tables)) {}
+
+std::vector<SpanSink*> Aggregator::sinks() {
+  std::vector<SpanSink*> sinks = {this};
+  for (const auto& table : tables_) sinks.push_back(table.get());
+  return sinks;
+}
+
+SpanClass Aggregator::selects() const {
+  SpanClass selected = SpanClass::kLosses;
+  // A report of requests alone needs no exits.
+  selected = selected | (options_.requests ? SpanClass::kRequests : SpanClass::kExits);
+  if (options_.calls) selected = selected | SpanClass::kCalls;
+  if (needs_waits_) selected = selected | SpanClass::kWaits;
+  if (keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
+  return selected;
+}
+
+void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
+  const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
+  std::span<const WaitShare> waits;
+  if (needs_waits_) waits = pipeline.waits()->shares();
+  subjects_.add(
+      groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()), exit), exit);
+}
+
+void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
+  groups_.add(keys_.of(call, pipeline.stacks()), call);
+}
+
+void Aggregator::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
+
+void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
+  requests_.add(delivered);
+}
+
+void Aggregator::lost(const Event&, const Lost& loss, const Pipeline&) {
+  if (!loss.on_purpose) lost_.add_gap(loss.count);
+}
+
+ReportData Aggregator::snapshot(const Naming& names) const {
+  const Pipeline& pipeline = names.pipeline;
+  ReportData report;
+  report.model = pipeline.exits().model();
+  report.told = pipeline.exits().known_states();
+  report.lacks_entries = pipeline.exits().lacks_entries();
+  report.by = options_.by_text;
+  const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
+  report.start_ns = interval.begin.ns();
+  report.end_ns = interval.end.ns();
+  report.cycles = names.timeline.source(0).info().cycles;
+  report.sources = source_rows(names.timeline);
+  report_counters(report.counters, names);
+  if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
+  fill_vcpus(report, names);
+  report.is_window = pipeline.is_window();
+  report.saw_halts = pipeline.exits().saw_halts();
+  report.costs_at_least = costs_at_least(pipeline.exits());
+  if (options_.requests) {
+    requests_.report(report, pipeline);
+  } else {
+    report_groups(report, names);
+  }
+  fill_vmm_events(report, pipeline);
+  for (const auto& [option, value] : options_.tables) report.tables_asked.insert(option);
+  for (const auto& table : tables_) table->fill(report, names);
+  if (needs_waits_) report.wait_counters = pipeline.waits()->counters();
+  report.missing = input_.missing;
+  report.notes = input_.notes;
+  note_sources(names.timeline, report.notes);
+  note_declarations(input_, names.names, report.notes);
+  for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms())) {
+    report.notes.push_back(std::move(note));
+  }
+  if (report.wait_counters) note_quotas(report, pipeline);
+  for (const auto& sink : tables_) {
+    std::vector<Table> tables = sink->tables(report, names);
+    std::ranges::move(tables, std::back_inserter(report.tables));
+  }
+  return report;
+}
+
+void Aggregator::report_counters(ReportCounters& told, const Naming& names) const {
+  const Timeline& timeline = names.timeline;
+  const Pipeline& pipeline = names.pipeline;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceCounters counters = timeline.source(i).counters();
+    // Of a window the host's losses are those that lie in it.
+    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
+      told.add(counters);
+    told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);
+    told.left_out_pieces += counters.left_out_pieces;
+    told.damaged_events += counters.damaged_events;
+  }
+  if (pipeline.is_window()) told.add(lost_);
+  told.exits = pipeline.exits().counters();
+  told.calls = pipeline.stacks().counters();
+  told.guest_records = pipeline.stacks().records();
+  told.groups_folded = groups_.folded();
+}
+
+void Aggregator::report_groups(ReportData& report, const Naming& names) const {
+  std::map<std::string, std::uint32_t> known;  // two numbers may have one name
+  std::vector<std::uint32_t> row_of_group;
+  for (const Groups::Group& group : groups_.groups()) {
+    const auto [place, is_new] = known.try_emplace(keys_.text(group.key, names), known.size());
+    if (is_new) report.rows.emplace_back().key = place->first;
+    report.rows[place->second].merge(group.row);
+    row_of_group.push_back(place->second);
+  }
+  const auto subjects = subjects_.of_rows(row_of_group, report.rows.size(), names);
+  for (std::size_t row = 0; row < subjects.size() && report.durations(); ++row) {
+    report.rows[row].largest = subjects[row].text;
+    report.rows[row].largest_ns = subjects[row].ns;
+    report.rows[row].largest_at_least = subjects[row].at_least;
+  }
+  std::ranges::sort(report.rows, {}, &GroupRow::key);
+  sort_rows(report);
+}
+
+// --top is of both, exits and halts. What found no room among the groups is no row to leave out.
+void Aggregator::sort_rows(ReportData& report) const {
+  std::stable_sort(report.rows.begin(), report.rows.end(),
+                   [&](const GroupRow& a, const GroupRow& b) {
+                     return comes_before(a, b, options_.sort, report.durations());
+                   });
+  std::array<std::size_t, 2> kept{};
+  std::vector<GroupRow> rows;
+  for (GroupRow& row : report.rows) {
+    if (!row.halts) report.total.merge(row);
+    report.cost_ns += row.cost_ns();
+    if (row.cost_ns() > report.costliest_ns) {
+      report.costliest = row.key;
+      report.costliest_ns = row.cost_ns();
+    }
+    std::size_t& so_far = kept[row.halts ? 1 : 0];
+    if (options_.top == 0 || so_far < options_.top) {
+      ++so_far;
+      rows.push_back(std::move(row));
+      continue;
+    }
+    ++report.rows_left_out;
+    if (row.halts) ++report.halts_left_out;
+    (row.halts ? report.left_out_halts : report.left_out).merge(row);
+  }
+  report.rows = std::move(rows);
+  if (groups_.other().total.count() == 0) return;
+  report.total.merge(groups_.other());
+  report.cost_ns += groups_.other().cost_ns();
+  const auto place = report.rows.begin() + static_cast<std::ptrdiff_t>(kept[0]);
+  report.rows.insert(place, groups_.other())->key = ReportData::kFoldedKey;
+}
+
+// Once each, where a vCPU is in such a cgroup.
+void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
+  std::set<const CpuQuota*> told;
+  for (const VcpuRow& row : report.vcpus) {
+    for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid})) {
+      if (told.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
+    }
+  }
+}
+
 namespace {
 
 // True if the report has something to say of events in trace_marker alone.
@@ -17,22 +216,16 @@ bool counts_markers(const ReportOptions& options) {
 // What was asked for that only exits have.
 Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_for) {
   const std::string exits = asked_for.text();
-  const std::pair<bool, std::string_view> of_exits[] = {
-      {!exits.empty(), exits},
-      {options.page, "--format html"},
-      {options.halt, "--halt"},
-      {options.phases.has_value(), "--phases"},
-      {options.slower_than.has_value(), "--slower-than"},
-      {options.irq, "--irq"},
-      {options.waits, "--waits"},
-      {options.steal, "--steal"},
-      {options.kernel, "--kernel"}};
-  for (const auto& [asked, name] : of_exits) {
-    if (!asked) continue;
+  std::vector<std::string_view> names;
+  if (!exits.empty()) names.push_back(exits);
+  if (options.page) names.push_back("--format html");
+  for (const TableKind& kind : table_kinds())
+    if (kind.of_exits && options.asks(kind.option)) names.push_back(kind.option);
+  if (!names.empty()) {
     return fail(ErrorKind::kUsage,
                 "{}: shows VM exits, and this recording has none; its calls of guest functions are "
                 "reported with --by, as text, JSON or CSV",
-                name);
+                names.front());
   }
   return check_dimensions_of_calls(options.by);
 }
@@ -65,8 +258,8 @@ Result<void> read_report(Pass& pass, const ReportOptions& options, std::vector<S
   return pass.check_names();
 }
 
-Report report_of(const Pass& pass, const Aggregator& aggregator) {
-  Report report = aggregator.snapshot(pass.naming());
+ReportData report_of(const Pass& pass, const Aggregator& aggregator) {
+  ReportData report = aggregator.snapshot(pass.naming());
   report.vcpus_asked = pass.asked_for().vcpus;
   report.exits_asked = pass.asked_for().exits;
   if (const ExitMatcher* matcher = pass.matcher()) {
@@ -82,8 +275,10 @@ Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const ReportOptions options = options_for(asked, pass->input());
-  Aggregator aggregator(pass->input(), options);
-  if (auto read = read_report(*pass, options, {&aggregator}, progress); !read)
+  auto tables = make_tables(options);
+  if (!tables) return tl::unexpected(std::move(tables).error());
+  Aggregator aggregator(pass->input(), options, std::move(*tables));
+  if (auto read = read_report(*pass, options, aggregator.sinks(), progress); !read)
     return tl::unexpected(std::move(read).error());
   return ReportRun{report_of(*pass, aggregator), pass->status()};
 }

@@ -1,12 +1,20 @@
 #include "merge/report/slow_exits.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/pipeline.h"
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/tables.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 
@@ -26,37 +34,18 @@ ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming) {
   return row;
 }
 
-void SlowExits::add(const ExitSpan& span, NameId function) {
-  const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
-    return a.span.total() > b.span.total();
-  };
-  ++added_;
-  if (kept_.size() >= most_) {
-    if (kept_.front().span.total() >= span.total()) return;
-    std::pop_heap(kept_.begin(), kept_.end(), faster_last);
-    kept_.pop_back();
-  }
-  kept_.push_back({span, function, added_});
-  kept_.back().span.intervals = {};  // they end with the call
-  kept_.back().span.handlers = {};
-  std::push_heap(kept_.begin(), kept_.end(), faster_last);
+std::string exit_text(const ExitRow& row, const std::string& accesses) {
+  std::string text = row.reason;
+  if (row.detail != "-") text += ", " + row.detail;
+  text += accesses;
+  if (row.device != "-") text += ", " + row.device;
+  if (row.function == kHiddenFunction) return text + ", rip " + row.function;
+  return row.function == "-" ? text : text + ", in " + row.function;
 }
 
-void SlowExits::report(Report& report, const Naming& naming) const {
-  if (!at_least_ns_) return;
-  report.slower_than_ns = *at_least_ns_;
-  report.slow_left_out = added_ - kept_.size();
-  std::vector<SlowExit> kept = kept_;
-  std::sort(kept.begin(), kept.end(), [](const SlowExit& a, const SlowExit& b) {
-    return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
-  });
-  auto& rows = report.slow_exits.emplace();
-  for (const SlowExit& slow : kept) rows.push_back(exit_row(slow.span, slow.function, naming));
-}
-
-Table slow_exit_table(std::span<const ExitRow> rows, const States& known, bool vmm_events) {
+TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known, bool vmm_events) {
   using Row = ExitRow;
-  TableOf<Row> table(rows, &Row::vcpu);
+  TableOf<Row> table(std::move(rows), &Row::vcpu);
   table.add({"start_ns"}, [](const Row& row) { return row.span.start.ns(); });
   table.add({"total_ns"}, [](const Row& row) { return row.span.total(); });
   add_parts(table, known, kNoParts, 0, [](const Row& row) {
@@ -77,5 +66,123 @@ Table slow_exit_table(std::span<const ExitRow> rows, const States& known, bool v
   });
   return table;
 }
+
+namespace {
+
+class SlowExits : public TableSink {
+ public:
+  // So many are kept; of more, the slowest.
+  static constexpr std::size_t kMost = 20'000;
+
+  // `top`: the slowest of them; 0: all.
+  SlowExits(std::uint64_t at_least_ns, std::size_t top)
+      : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override;
+
+ private:
+  struct SlowExit {
+    ExitSpan span;
+    NameId function;
+    std::uint64_t order;  // in which it ended
+  };
+  // In the order of time.
+  [[nodiscard]] std::vector<ExitRow> rows(const Naming& naming) const;
+
+  std::uint64_t at_least_ns_;
+  std::size_t most_;
+  std::vector<SlowExit> kept_;  // a heap with the fastest in front once it is full
+  std::uint64_t added_ = 0;
+};
+
+void SlowExits::exit(const ExitSpan& span, const Pipeline& pipeline) {
+  if (span.total() < at_least_ns_) return;
+  const NameId function = pipeline.stacks().innermost(pipeline.stack_of(span));
+  const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
+    return a.span.total() > b.span.total();
+  };
+  ++added_;
+  if (kept_.size() >= most_) {
+    if (kept_.front().span.total() >= span.total()) return;
+    std::pop_heap(kept_.begin(), kept_.end(), faster_last);
+    kept_.pop_back();
+  }
+  kept_.push_back({span, function, added_});
+  kept_.back().span.intervals = {};  // they end with the call
+  kept_.back().span.handlers = {};
+  std::push_heap(kept_.begin(), kept_.end(), faster_last);
+}
+
+std::vector<ExitRow> SlowExits::rows(const Naming& naming) const {
+  std::vector<SlowExit> kept = kept_;
+  std::sort(kept.begin(), kept.end(), [](const SlowExit& a, const SlowExit& b) {
+    return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
+  });
+  std::vector<ExitRow> rows;
+  for (const SlowExit& slow : kept) rows.push_back(exit_row(slow.span, slow.function, naming));
+  return rows;
+}
+
+// An exit's line, and one for its parts.
+std::vector<Paragraph> sentences_of(const ExitRow& row, bool is_longest, bool cycles,
+                                    const std::array<std::string_view, kParts>& titles) {
+  std::string parts;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (row.span.parts[i] == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", titles[i],
+                         duration_text(row.span.parts[i], cycles));
+  }
+  if (row.preempted_by != "-")
+    parts += (parts.empty() ? "preempted by " : "  preempted by ") + row.preempted_by;
+  return {{.text = fmt::format(" {}  {}  {}", row.vcpu, duration_text(row.span.total(), cycles),
+                               exit_text(row)),
+           .label = time_text(row.span.start.ns(), cycles),
+           .look = is_longest ? LabelLook::kWarning : LabelLook::kStrong,
+           .figures = true},
+          {.text = std::move(parts), .label = "   "}};
+}
+
+std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& names) const {
+  const States known = report.known_states();
+  const bool cycles = report.cycles;
+  TableOf<ExitRow> table =
+      slow_exit_table(rows(names), known, report.counters.exits.vmm_events != 0);
+  table.key = "slow_exits";
+  table.csv = true;
+  table.facts = {{"slower_than_ns", at_least_ns_}};
+  table.left_out = added_ - kept_.size();
+  table.before = {{.text = fmt::format("\nExits of {} and more: {}",
+                                       duration_text(at_least_ns_, cycles), grouped(added_)),
+                   .verbatim = true}};
+  if (table.left_out != 0)
+    table.before.push_back(
+        {.text = fmt::format("the {} slowest of them; raise {} to see them all",
+                             grouped(table.rows), table.rows < kMost ? "--top" : "--slower-than"),
+         .verbatim = true});
+  std::uint64_t longest = 0;
+  for (const ExitRow& row : table.all()) longest = std::max(longest, row.span.total());
+  table.sentences = [=, all = table.all(), titles = part_titles(known)](std::size_t row) {
+    return sentences_of(all[row], all[row].span.total() == longest, cycles, titles);
+  };
+  return {std::move(table)};
+}
+
+Result<std::unique_ptr<TableSink>> make_slow_exits(const ReportOptions& options,
+                                                   const std::string& value) {
+  const auto least = parse_duration("--slower-than", value);
+  if (!least) return tl::unexpected(least.error());
+  return std::make_unique<SlowExits>(*least, options.top);
+}
+
+}  // namespace
+
+const TableKind kSlowExitTable = {.option = "--slower-than",
+                                  .argument = "TIME",
+                                  .help = "List the exits that took at least this long",
+                                  .in_page = InPage::kNever,
+                                  .make = make_slow_exits};
 
 }  // namespace trapline

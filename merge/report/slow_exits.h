@@ -1,48 +1,27 @@
 // --slower-than: the exits that lasted at least so long, one by one.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "merge/model/exit_span.h"
 #include "merge/pass/naming.h"
-#include "merge/report/report.h"
+#include "merge/report/table.h"
 
 namespace trapline {
 
-// The exit in words; `function` is the guest's, kNoName where it is not known.
-[[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming);
-
-class SlowExits {
- public:
-  // So many are kept; of more, the slowest.
-  static constexpr std::size_t kMost = 20'000;
-
-  // `top`: the slowest of them; 0: all.
-  SlowExits(std::optional<std::uint64_t> at_least_ns, std::size_t top)
-      : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
-
-  [[nodiscard]] bool wants(const ExitSpan& span) const {
-    return at_least_ns_ && span.total() >= *at_least_ns_;
-  }
-  // `function` is the guest's, as above.
-  void add(const ExitSpan& span, NameId function);
-  // In the order of time; nothing where the option was not given.
-  void report(Report& report, const Naming& names) const;
-
- private:
-  struct SlowExit {
-    ExitSpan span;
-    NameId function;
-    std::uint64_t order;  // in which it ended
-  };
-  std::optional<std::uint64_t> at_least_ns_;
-  std::size_t most_;
-  std::vector<SlowExit> kept_;  // a heap with the fastest in front once it is full
-  std::uint64_t added_ = 0;
+// One exit in words.
+struct ExitRow {
+  ExitSpan span;
+  std::string vcpu, function, reason, detail, device, preempted_by;
 };
+// `function` is the guest's, kNoName where it is not known.
+[[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming);
+// "io, port 0x71 read, rtc, in outb"; `accesses` stands after the detail.
+[[nodiscard]] std::string exit_text(const ExitRow& row, const std::string& accesses = {});
+
+// `vmm_events`: the recording has events of QEMU.
+[[nodiscard]] TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,
+                                               bool vmm_events);
 
 }  // namespace trapline

@@ -61,4 +61,10 @@ std::string time_text(std::uint64_t ns, bool cycles) {
   return cycles ? std::to_string(ns) : seconds_text(ns);
 }
 
+std::size_t text_width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
 }  // namespace trapline

@@ -20,4 +20,7 @@ namespace trapline {
 // Seconds of the recording's clock, as trace-cmd prints them: "12.345678901"; plain cycles.
 [[nodiscard]] std::string time_text(std::uint64_t ns, bool cycles);
 
+// Columns that the text takes, for UTF-8 whose characters take one each.
+[[nodiscard]] std::size_t text_width(std::string_view text);
+
 }  // namespace trapline

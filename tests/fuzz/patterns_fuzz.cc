@@ -13,7 +13,7 @@
 #include "merge/record/vm_names.h"
 #include "merge/report/groups.h"
 #include "merge/report/options.h"
-#include "merge/report/phase_spec.h"
+#include "merge/report/phases.h"
 #include "plugin/format/symbol_table.h"
 #include "plugin/options.h"
 #include "tests/fuzz/bounded.h"

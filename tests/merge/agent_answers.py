@@ -6,12 +6,15 @@
 Twelve recordings have a planted cause, three cannot say what is asked. Each answer comes from at most three calls
 within 16 kB each; every command of `next` works; what cannot be read is an error in JSON.
 """
-import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 BUDGET = 16
 PLANTED = {
@@ -52,7 +55,7 @@ class Asker:
             raise SystemExit(f"{words}: status {done.returncode}: {done.stderr}")
         if words[0] == "report" and len(done.stdout.encode()) > BUDGET * 1024:
             raise SystemExit(f"{words}: {len(done.stdout)} bytes")
-        return json.loads(done.stdout)
+        return version_2.loads(done.stdout)
 
 
 def answer(asker, recording):
@@ -98,7 +101,7 @@ def main():
     for words, kind, status in ((["report", f"{tests}/data/box/no-kvm.dat"], "runtime", 1),
                                 (["report", "--no-such-option"], "usage", 2)):
         done = Asker(trapline).run(*words)
-        error = json.loads(done.stderr)["error"]
+        error = version_2.loads(done.stderr)["error"]
         if (error["kind"], error["status"], done.returncode) != (kind, status, status) or not error["message"]:
             wrong.append(f"{words}: {done.returncode} {done.stderr}")
     for line in wrong:

@@ -5,11 +5,15 @@ it with what `report --by span` says.
 (filefrag told it when the recording was made). With it each request's sectors on the host's disk are known,
 whoever queued them. `shortest` is the time in nanoseconds after which the disk answers, where it was made to.
 """
-import json
 import re
 import subprocess
 
 import recording
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 BLOCK = re.compile(r"(\d+),(\d+) (\w+) .*?(\d+) \+ (\d+) ")
 PARTS = ("start_to_bio", "bio_to_issue", "issue_to_complete", "complete_to_end")
@@ -68,7 +72,7 @@ def find(path, distance):
 def check(trapline, path, distance, shortest):
     """Differences as sentences."""
     expected, most = find(path, distance)
-    report = json.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
+    report = version_2.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
                                        check=True, text=True, capture_output=True).stdout)
     said = {row["key"].split("..")[0]: row for row in report["request_paths"]}
     wrong = []

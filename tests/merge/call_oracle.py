@@ -6,10 +6,13 @@
 SESSION has its guest calls in trace_marker. docs/formats/report.md, "Calls", has the rules.
 """
 import collections
-import json
 import re
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 LINE = re.compile(r"^.*-(\d+)\s+\[\d+\]\s+(?:\S+\s+)?(\d+)\.(\d{9}):\s+(\w+):\s+(.*)$")
 CALL = re.compile(r"^(?:\S+: )?trapline: ([EX]) cpu\d+ d=(\d+) 0x[0-9a-f]+ (.*)$")
@@ -110,7 +113,7 @@ def main():
     trapline, session = sys.argv[1:]
     run = subprocess.run([trapline, "report", session, "--format", "json"], check=True,
                          capture_output=True, text=True)
-    report = json.loads(run.stdout)
+    report = version_2.loads(run.stdout)
     functions = truth(session + "/trace.dat")
     told = {row["name"]: row for row in report["guest_functions"]}
     wrong = [name for name in functions.keys() ^ told.keys()]

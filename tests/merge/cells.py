@@ -8,11 +8,14 @@ not fall; nothing but 0 reads as 0; what JSON does not know is "-". At 120, 80 a
 explain and diff is wider than that but one that is a single word, or a command to type; a key stands on a line of its
 own only where all columns that may go are gone.
 """
-import json
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "cyc": 1, "kcyc": 1e3, "Mcyc": 1e6, "Gcyc": 1e9}
 DURATIONS = {"total": "total_ns", "mean": "mean_ns", "p50": "p50_ns", "p99": "p99_ns", "max": "max_ns"}
@@ -122,7 +125,7 @@ def check(trapline, recording):
         text = report(trapline, words)
         if not text:
             return 0
-        data = json.loads(report(trapline, [*words, "--format", "json"]))
+        data = version_2.loads(report(trapline, [*words, "--format", "json"]))
         if data["groups"]["of"] != "exits" or data["user_end"] == "none":
             return 0
         titles, rows = table_of(text, by)

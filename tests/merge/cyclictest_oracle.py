@@ -6,12 +6,16 @@ recording gives for that time (guest_span_oracle.py's accounting of trace-cmd's 
 named where the vCPU was preempted.
 """
 import collections
-import json
 import re
 import subprocess
 
 import guest_span_oracle
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 SPEC, WORST = "marker:hit latency threshold", 20
 BREAK = re.compile(r"^# Break value: (\d+)$", re.MULTILINE)
@@ -24,7 +28,7 @@ def check(trapline, folder):
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
 
     def run(*arguments):
-        return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],
+        return version_2.loads(subprocess.run([trapline, *arguments, "--format", "json"],
                                          stdout=subprocess.PIPE, check=True).stdout)
     with open(f"{folder}/samples.txt", encoding="utf-8") as file:
         samples = [int(us) for us in BREAK.findall(file.read())]

@@ -8,13 +8,16 @@ prints of it. Every run's figures, every side's, changes, intervals, p-values an
 within 1e-6.
 """
 import itertools
-import json
 import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 PARTS = ("kernel", "user", "preempted", "blocked", "halted")
 EXTENSIVE = ("rate", "share", "cost")
@@ -58,7 +61,7 @@ class Run:
             subprocess.run([trapline, "export", described["path"], "--format", "jsonl", "-o", out], check=True,
                            stderr=subprocess.DEVNULL)
             with open(out, encoding="utf-8") as lines:
-                rows = [json.loads(line) for line in lines]
+                rows = [version_2.loads(line) for line in lines]
         self.rows = {}
         for row in rows:
             self.rows.setdefault(row["reason"], []).append((row["total_ns"], *(row[f"{part}_ns"] or 0 for part in PARTS)))
@@ -174,7 +177,7 @@ def agree(a, b):
 def main():
     trapline, *words = sys.argv[1:]
     cut = words.index("--")
-    diff = json.loads(subprocess.run(
+    diff = version_2.loads(subprocess.run(
         [trapline, "diff", "--before", *words[:cut], "--after", *words[cut + 1:], "--format", "json"],
         capture_output=True, text=True, check=True).stdout)
     before, after = ([Run(trapline, one) for one in diff[side]] for side in ("before", "after"))

@@ -17,6 +17,9 @@ import tempfile
 
 from recording import readable
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
+
 MOST_LINES = 2000  # of rows: what can be told is the same of each
 SESSIONS = ("quota", "quota-io", "quota-tasks", "realtime", "own")
 REPORT = ["report", "--format", "json", "--waits", "--steal", "--kernel", "--halt", "--irq", "--slower-than", "100us", "--phases",
@@ -111,10 +114,10 @@ def documents(trapline, command, path):
         return
     text = done.stdout.decode()
     try:
-        yield json.loads(text)
+        yield version_2.loads(text)
     except json.JSONDecodeError:
         for line in text.splitlines()[:MOST_LINES]:
-            yield json.loads(line)
+            yield version_2.loads(line)
 
 
 def need_of(path):
@@ -137,7 +140,7 @@ def check(trapline, path):
     """The figures looked at, and the complaints."""
     data, session = path, {}
     if path.is_dir():
-        data, session = path / "trace.dat", json.loads((path / "session.json").read_text())
+        data, session = path / "trace.dat", version_2.loads((path / "session.json").read_text())
     recorded = Recorded(data, session)
     if not recorded.is_read:
         return 0, []

@@ -3,9 +3,12 @@
 
   fewer_claims.py TRAPLINE FOLDER    FOLDER is tests/data
 """
-import json
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 NO_WAKING = "unknown (record sched:sched_waking)"
 NO_SWITCH = "sched_switch was not recorded"
@@ -19,7 +22,7 @@ def main():
     def report(name):
         run = subprocess.run([trapline, "report", f"{folder}/{name}", "--waits", "--steal", "--format", "json"],
                              stdout=subprocess.PIPE, check=True)
-        return json.loads(run.stdout)
+        return version_2.loads(run.stdout)
 
     def expect(name, what, holds):
         if not holds:

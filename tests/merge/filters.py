@@ -7,11 +7,13 @@ Of each recording, for the first name of each kind: the rows' sums, the first ta
 the filter, and the same of export (rows), explain (its exit is the row's longest), timeline (as many exits), diff
 with itself, and top. A name that no exit has is a usage error of each that lists those that there are.
 """
-import json
 import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 KINDS = ["reason", "device", "detail", "function", "vm", "vcpu"]
 FIRST = 1  # names of each kind
@@ -28,7 +30,7 @@ def run(*words):
 def report(*words):
     done = run("report", *words, "--format", "json")
     assert done.returncode in (0, 3), (words, done.stderr)
-    return json.loads(done.stdout)
+    return version_2.loads(done.stdout)
 
 
 def is_row(row):
@@ -70,10 +72,10 @@ def check_exits(recording, kind, row):
     lines = run("timeline", *words).stdout.splitlines()
     entries = [line for line in lines if re.search(r"  entry after ", line)]
     assert not entries or len(entries) == row["count"], (words, len(entries), row)
-    frames = [json.loads(line) for line in run("top", *words, "--batch", "--interval", "10s").stdout.splitlines()]
+    frames = [version_2.loads(line) for line in run("top", *words, "--batch", "--interval", "10s").stdout.splitlines()]
     assert sum(one["count"] for frame in frames for one in frame["rows"]) == row["count"], (words, row)
     if row["total_ns"]:
-        explained = json.loads(run("explain", *words, "--format", "json").stdout)
+        explained = version_2.loads(run("explain", *words, "--format", "json").stdout)
         assert explained["exit"]["total_ns"] == row["max_ns"], (words, explained["exit"], row)
 
 

@@ -14,7 +14,6 @@ for noop, whose readings of the TSC are all that relates then. Without WAY it is
 --shift adds to the truth, to show that a wrong relation does not pass.
 """
 import bisect
-import json
 import os
 import re
 import subprocess
@@ -22,6 +21,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import version_2  # noqa: E402
 from guest_brackets import narrowest  # noqa: E402
 
 SHOWN = re.compile(r"^ *(\d+)\.(\d{9}) ")
@@ -133,7 +133,7 @@ def check(trapline: str, host: str, guest: str, syncs: list[str],
           points: list[tuple[int, float, float]], shift: int) -> None:
     report = subprocess.run([trapline, "report", host, guest, *syncs, "--format", "json"],
                             check=True, capture_output=True, text=True).stdout
-    source = json.loads(report)["sources"][1]
+    source = version_2.loads(report)["sources"][1]
     placed = placed_times(trapline, host, guest, syncs)
     clock = own_clock(guest)
     if clock:  # on its recording's clock instead of on mono

@@ -6,10 +6,14 @@ many there are is counted from guest.dat; what the host did in the longest of th
 trapline prints, is cut out of the host's exits (oracle.py) and guest runs.
 """
 import collections
-import json
 import subprocess
 
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 number = oracle.number
 SPEC = "sched_switch:next_pid..sched_switch:prev_pid"
@@ -87,7 +91,7 @@ def check(trapline, folder):
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
 
     def run(*arguments):
-        return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],
+        return version_2.loads(subprocess.run([trapline, *arguments, "--format", "json"],
                                          stdout=subprocess.PIPE, check=True).stdout)
     got = run("explain", *files, "--guest-span", SPEC, "--worst", str(WORST))
     threads = {f"vCPU {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}

@@ -5,10 +5,14 @@ docs/formats/report.md ("Halts") is what both follow. Every halt is a row of a l
 each setting is then played over the whole list.
 """
 import collections
-import json
 import subprocess
 
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 SETTINGS = [0, 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000]
 GROW_START = 10_000
@@ -148,7 +152,7 @@ def check(trapline, path):
     # By anything but the reason all halts are one row.
     run = subprocess.run([trapline, "report", path, "--halt", "--by", "detail", "--format", "json"],
                          stdout=subprocess.PIPE, check=True)
-    got = json.loads(run.stdout)
+    got = version_2.loads(run.stdout)
     tids = {vcpu["tid"]: thread for vcpu in got["vcpus"]
             if (thread := threads.get(vcpu["tid"])) is not None}
     wanted = {vcpu["vcpu"]: expected(tids[vcpu["tid"]]) for vcpu in got["vcpus"]

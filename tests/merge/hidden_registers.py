@@ -6,7 +6,6 @@
 The rip of the raw events of a real recording is made 0: of one VM, of both, and of the first exits of one. Rows of a
 hidden guest say so, the other VM's rows stay as they were, and no symbol is looked up, although one covers address 0.
 """
-import json
 import pathlib
 import re
 import shutil
@@ -14,6 +13,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 PAGE, COMMIT_SIZE = 4096, 0x7FFFFFF
 HIDDEN = "hidden (confidential guest)"
@@ -76,7 +78,7 @@ class Session:
         return output(self.trapline, *arguments)
 
     def report(self, *options):
-        return json.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
+        return version_2.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
 
     def counts(self, *options):
         return {row["key"]: row["count"] for row in self.report(*options)["groups"]["rows"]}
@@ -113,7 +115,7 @@ def main():
     expect("the VM that the note names", [name for name in vms if name in "".join(note)], ["web01"])
     expect("slow exits", {exit["function"] for exit in one.report("--slower-than", "0", "--vm", "web01")["slow_exits"]["exits"]},
            {HIDDEN})
-    rows = [json.loads(line) for line in one.run("export", one.path, "--format", "jsonl", "-o", "-", "--symbols", one.symbols).splitlines()]
+    rows = [version_2.loads(line) for line in one.run("export", one.path, "--format", "jsonl", "-o", "-", "--symbols", one.symbols).splitlines()]
     hidden = [row for row in rows if row["tid"] == web["tid"]]
     expect("exported rows", {(row["rip"], row["function"]) for row in hidden}, {(None, HIDDEN)})
     expect("exported rows of the other", HIDDEN in {row["function"] for row in rows if row["tid"] == db["tid"]}, False)

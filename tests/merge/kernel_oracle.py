@@ -5,11 +5,15 @@ The exits come from oracle.py. Here the events of an exit are walked after it ha
 the kernel") is what both follow. The rows sum to the exits' kernel time, reason by reason, to the nanosecond.
 """
 import collections
-import json
 import re
 import subprocess
 
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 VECTORS = ("local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "x86_platform_ipi",
            "error_apic", "spurious_apic", "thermal_apic", "threshold_apic", "deferred_error_apic")
@@ -164,7 +168,7 @@ def expected(path):
 
 def run(trapline, *words):
     done = subprocess.run([trapline, *words, "--format", "json"], capture_output=True, check=False)
-    return json.loads(done.stdout) if done.stdout else None
+    return version_2.loads(done.stdout) if done.stdout else None
 
 
 def folded(trapline, path):

@@ -12,12 +12,15 @@ those without events; names from `trace-cmd report`. It follows docs/formats/rep
 import argparse
 import collections
 import functools
-import json
 import re
 import subprocess
 import sys
 
 from recording import number, read
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 KVM_RUN = 0xAE80
 SLEEPING = 0xFF  # of prev_state: states in which a thread waits; 0x100 is "preempted"
@@ -689,7 +692,7 @@ def compare(trapline, path, by, model, lost):
     """Differences as sentences."""
     run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json"],
                          stdout=subprocess.PIPE, check=True)
-    report = json.loads(run.stdout)
+    report = version_2.loads(run.stdout)
     wanted = model.rows(by)
     got = {row["key"]: row for row in report["groups"]["rows"]}
     wrong = []

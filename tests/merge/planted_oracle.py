@@ -12,6 +12,11 @@ import re
 import subprocess
 
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) \d+$")
 CHARGED, WRONG, TOLERANCE, SHARE = 0.95, 0.01, 0.01, 0.05
@@ -111,7 +116,7 @@ class Check:
     def report(self, *options):
         run = subprocess.run([self.trapline, "report", self.path, "--format", "json", *options],
                              stdout=subprocess.PIPE, check=True)
-        return json.loads(run.stdout)
+        return version_2.loads(run.stdout)
 
     def close(self, what, got, want, tolerance=TOLERANCE):
         print(f"{what}: trapline {got}, planted {want} ({(got - want) / want:+.3%})")
@@ -304,7 +309,7 @@ def check_quota(check, recording):
     vcpu = recording.vcpus[0]
     report = subprocess.run([check.trapline, "report", check.path.replace("/trace.dat", ""), "--steal", "--format",
                              "json"], stdout=subprocess.PIPE, check=True)
-    steal = next(row for row in json.loads(report.stdout)["steal"] if row["tid"] == vcpu)
+    steal = next(row for row in version_2.loads(report.stdout)["steal"] if row["tid"] == vcpu)
     rows = {row["culprit"]: row["ns"] for row in steal["rows"]}
     first = recording.exits[vcpu][0][0]
     waits = [(begin, end) for begin, end in recording.ready[vcpu] if begin >= first and
@@ -324,7 +329,7 @@ def check_quota(check, recording):
 def steal_rows(check, path, vcpu):
     report = subprocess.run([check.trapline, "report", path, "--steal", "--format", "json"], stdout=subprocess.PIPE,
                             check=True)
-    return next(row for row in json.loads(report.stdout)["steal"] if row["tid"] == vcpu)["rows"]
+    return next(row for row in version_2.loads(report.stdout)["steal"] if row["tid"] == vcpu)["rows"]
 
 
 def check_relay(check, recording):

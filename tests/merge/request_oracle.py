@@ -5,11 +5,15 @@ On VMX a notify is a kvm_fast_mmio, which has no value: QEMU lays the queues of 
 so the address tells the queue's number. (One device with queues, as in all recordings here.)
 """
 import bisect
-import json
 import re
 import subprocess
 
 import recording
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 SHAPES = ("virtio_blk_handle_read", "virtio_blk_handle_write", "virtio_queue_notify")
 
@@ -98,7 +102,7 @@ def check(trapline, path):
         else:
             oracle.kernel(event.tid, event.at, event.name, event.text)
     figures = oracle.figures()
-    report = json.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format",
+    report = version_2.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format",
                                         "json"], check=True, capture_output=True, text=True).stdout)
     wrong = []
 

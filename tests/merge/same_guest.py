@@ -7,9 +7,12 @@ The demo guest does the same work on every x86 host, and its twin on every arm64
 characters and touch as many pages (tests/guest). Only what the guest causes itself is compared:
 interrupts come when the host's clock says.
 """
-import json
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 INTERRUPTS = ("interrupt", "vintr", "EXTERNAL_INTERRUPT", "INTERRUPT_WINDOW", "IRQ")
 IMAGE = "vmx/demo-guest.elf"
@@ -33,7 +36,7 @@ def counts(trapline, folder, recording, image=IMAGE, what="device"):
          "--by", f"function,{what},reason", "--top", "10000", "--format", "json"],
         check=True, stdout=subprocess.PIPE)
     rows = {}
-    for row in json.loads(run.stdout)["groups"]["rows"]:
+    for row in version_2.loads(run.stdout)["groups"]["rows"]:
         function, device, reason = row["key"].split(" / ")
         if reason not in INTERRUPTS and function not in ("-", "start32", "start64", "leave"):
             rows[function, device] = rows.get((function, device), 0) + row["count"]

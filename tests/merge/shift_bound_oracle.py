@@ -6,7 +6,6 @@ kvm_entry to kvm_exit, and how far they all could be moved, is computed once mor
 number of events and of runs and the error that Trapline prints have to be the same. Moved by more than a
 millisecond, the guest is refused.
 """
-import json
 import os
 import re
 import struct
@@ -16,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
+import version_2  # noqa: E402
 from recompress import recompressed  # noqa: E402
 
 LINE = re.compile(r"-(\d+) +\[(\d+)\].*? (\d+)\.(\d{9}): +(\w+):")
@@ -105,7 +105,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         inside, runs, error, outside = expected_fit(uncompressed(host, folder), uncompressed(guest, folder))
         report = subprocess.run([trapline, "report", host, guest, "--format", "json"], capture_output=True, check=True)
-        source = json.loads(report.stdout)["sources"][1]
+        source = version_2.loads(report.stdout)["sources"][1]
         print(f"{inside} events in {runs} runs, {outside} outside, ± {error} ns; printed: {source['method']}, "
               f"± {source['error_ns']} ns")
         wrong = source["method"] != f"time shift; all {inside} events lie in {runs} runs of the vCPUs"

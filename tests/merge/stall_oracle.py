@@ -5,11 +5,15 @@ vCPUs was in the guest, that two or more were stopped, and that what it stands f
 """
 import bisect
 import collections
-import json
 import subprocess
 
 import memory_oracle
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
@@ -250,7 +254,7 @@ def check(trapline, path):
         return []
     if run.returncode != 0:
         return [f"exit status {run.returncode}: {run.stderr}"]
-    got = json.loads(run.stdout)
+    got = version_2.loads(run.stdout)
     wrong = []
     theirs = {(row["begin_ns"], row["tid"]): row for row in got["stalls"] if row["vcpus"] is None}
     phases, unmaps = Phases(model.events, pieces), memory_oracle.Unmaps(model.events)

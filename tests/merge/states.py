@@ -9,11 +9,13 @@ is named.
 """
 import csv
 import io
-import json
 import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 PARTS = ("kernel", "user", "preempted", "blocked", "halted")
 MOST_POLLED = 1_000_000
@@ -45,7 +47,7 @@ class Recording:
             self.wrong.append(f"{what}: {got}, the JSON has {want}")
 
     def check(self):
-        report = json.loads(self.run("report", "--format", "json"))
+        report = version_2.loads(self.run("report", "--format", "json"))
         self.expect("version", report["version"], 2)
         begin, end = report["interval"]["start_ns"], report["interval"]["end_ns"]
         for vcpu in report["vcpus"]:
@@ -58,8 +60,8 @@ class Recording:
         self.text(report, self.run("report"))
         self.csv(report, csv.DictReader(io.StringIO(self.run("report", "--format", "csv"))))
         if report["user_end"] != "none":
-            self.page(report, json.loads(self.run("report", "--format", "page-data"))["recordings"][0])
-        self.top(report, [json.loads(line) for line in self.run("top", "--batch", "--interval", "1s").splitlines()])
+            self.page(report, version_2.loads(self.run("report", "--format", "page-data"))["recordings"][0])
+        self.top(report, [version_2.loads(line) for line in self.run("top", "--batch", "--interval", "1s").splitlines()])
         return self.wrong
 
     def check_overhead(self, name, vcpu):
@@ -74,7 +76,7 @@ class Recording:
     def rows(self, report):
         sums = None
         for by in ("reason", "device", "vcpu", "reason,device"):
-            rows = json.loads(self.run("report", "--format", "json", "--by", by))["groups"]["rows"]
+            rows = version_2.loads(self.run("report", "--format", "json", "--by", by))["groups"]["rows"]
             for row in rows:
                 self.expect(f"--by {by}: {row['key']}: sum of the parts", sum(known(row[f"{part}_ns"]) for part in PARTS),
                             known(row["total_ns"]))

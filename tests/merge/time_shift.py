@@ -8,13 +8,15 @@ writes into a guest's file), TSC2NSEC and OFFSET; every kvm_exit and kvm_entry t
 where trace-cmd report has it. HOST and GUEST are a real pair of one kernel: the guest's events have to
 stand where trace-cmd has them, beside the same events of the host.
 """
-import json
 import re
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 OPTIONS, FLYRECORD = b"options  \0", b"flyrecord\0"
 OFFSET, TRACE_ID, TIME_SHIFT, TSC2NSEC = 7, 11, 12, 14
@@ -124,7 +126,7 @@ def check_unknown_error(trapline, recording):
         other.write_bytes(Path(recording).read_bytes())
         report = subprocess.run([trapline, "report", recording, other, "--offset", f"{other}=5000",
                                  "--format", "json"], check=True, capture_output=True)
-    errors = [source["error_ns"] for source in json.loads(report.stdout)["sources"]]
+    errors = [source["error_ns"] for source in version_2.loads(report.stdout)["sources"]]
     print(f"errors with --offset: {errors}")
     return errors != [0, None]
 

@@ -4,11 +4,13 @@
 Each recording below the paths is printed by `trace-cmd report`, with nanoseconds, without, and raw. Counts have
 to be equal, times as well where the text has nanoseconds, else to a microsecond for each interval that is summed up.
 """
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 BY = ("reason", "reason,detail,device")
 FORMS = (["-t"], [], ["-R"])
@@ -18,7 +20,7 @@ PARTS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halt
 def report(trapline, path, by):
     run = subprocess.run([trapline, "report", str(path), "--by", by, "--format", "json", "--top", "100000"],
                          capture_output=True, check=False)
-    return json.loads(run.stdout) if run.returncode == 0 else run.stderr.decode().replace(str(path), "FILE")
+    return version_2.loads(run.stdout) if run.returncode == 0 else run.stderr.decode().replace(str(path), "FILE")
 
 
 def rows_of(found):

@@ -3,11 +3,15 @@
 All wake-ups of the recording's one worker come from its one vCPU: a turn begins with the first sched_waking
 after a sleep and ends with the next one, which the switch's state tells.
 """
-import json
 import re
 import subprocess
 
 import recording
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 
 def find(path):
@@ -53,7 +57,7 @@ def find(path):
 def check(trapline, path):
     """Differences as sentences."""
     worker, turns, interrupts = find(path)
-    report = json.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
+    report = version_2.loads(subprocess.run([trapline, "report", path, "--by", "span", "--format", "json"],
                                        check=True, text=True, capture_output=True).stdout)
     row = report["vhost"][0]
     after = [raised - notify for _, _, notify, raised in turns if notify and raised]

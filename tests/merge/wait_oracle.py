@@ -6,10 +6,14 @@ everything was read; docs/formats/report.md ("Waits") is what both follow. It ch
 """
 import bisect
 import collections
-import json
 import subprocess
 
 import oracle
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import version_2  # noqa: E402
 
 HARD, SOFT = 0x8, 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
 IRQ = HARD | SOFT
@@ -384,7 +388,7 @@ def differences(what, theirs, ours):
 def report(trapline, path, *options):
     run = subprocess.run([trapline, "report", path, "--format", "json", *options],
                          stdout=subprocess.PIPE, check=True)
-    return json.loads(run.stdout)
+    return version_2.loads(run.stdout)
 
 
 def check_explained(trapline, path, got):
@@ -393,7 +397,7 @@ def check_explained(trapline, path, got):
                          check=False)
     if got["user_end"] == "none":
         return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
-    explained = json.loads(run.stdout)
+    explained = version_2.loads(run.stdout)
     span, culprits = explained["exit"], explained["culprits"]
     parts = {part: span[f"{part}_ns"] or 0 for part in ("kernel", "user", "preempted", "blocked", "halted")}
     wrong = [] if sum(parts.values()) == span["total_ns"] else ["explain: the parts do not add up"]

@@ -9,7 +9,7 @@ import { kernelOf } from "./known";
 import { binOf, Model } from "./model";
 import { kSigns, Strips, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
-import { kMetrics, kStates, type ComparedRow, type Comparison, type Metric, type MetricChange, type PackedRecording } from "./types";
+import { kMetrics, kStates, type ComparedRow, type Comparison, type Metric, type MetricChange, type Report } from "./types";
 import { unpack } from "./unpack";
 
 const kInterval = 150; // px of an interval's picture
@@ -189,7 +189,7 @@ class BothLatencies {
   }
 }
 
-export function startComparison(packed: PackedRecording[], data: Comparison, main: HTMLElement, header: (title: (Node | string)[], command: () => string, redraw: () => void) => HTMLElement): void {
+export function startComparison(packed: Report[], data: Comparison, main: HTMLElement, header: (title: (Node | string)[], command: () => string, redraw: () => void) => HTMLElement): void {
   const recordings = packed.map(unpack);
   useUnit(data.cycles ? "cycles" : "ns");
   const models = recordings.map((recording) => new Model(recording));

@@ -28,3 +28,12 @@ export function kernelTable(data: Recording): HTMLElement[] {
     : [total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits"],
     ...(most ? [tableOf("The kernel's time in exits, table", data.kernel, "--kernel")] : []))];
 }
+
+// Tables that were asked for and have no view of their own.
+export function otherTables(data: Recording): HTMLElement[] {
+  return data.others.map((table) => {
+    const id = `table-${table.key}`;
+    return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, `By ${table.columns[0]?.title ?? table.key}`),
+      tableOf(`By ${table.columns[0]?.title ?? table.key}, table`, table, ""));
+  });
+}

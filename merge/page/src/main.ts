@@ -17,7 +17,7 @@ import { stalls } from "./stalls";
 import { kColumns, Table } from "./table";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { PageData, TimelineData } from "./types";
-import { unpack, unpackTimeline } from "./unpack";
+import { unpack, unpackComparison, unpackTimeline } from "./unpack";
 import { Waits } from "./waits";
 import { Worst } from "./worst";
 
@@ -112,7 +112,7 @@ function start(): void {
     return;
   }
   if (page.comparison && page.recordings.length === 2) {
-    startComparison(page.recordings, page.comparison, main, (title, command, redraw) => {
+    startComparison(page.recordings, unpackComparison(page.comparison), main, (title, command, redraw) => {
       onWidth(main, redraw);
       return header(title, command, redraw, status());
     });

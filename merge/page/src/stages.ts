@@ -1,6 +1,6 @@
 // Requests and interrupts as stages, halts and polling: what is not one exit but goes across them. Then
 // what the kernel did in them.
-import { kernelTable } from "./described";
+import { kernelTable, otherTables } from "./described";
 import { cell, column, first, h, name, number, numbers, s, section, table, time } from "./dom";
 import { duration, exact, grouped, percent } from "./text";
 import type { Distribution, Recording, RequestPath } from "./types";
@@ -146,5 +146,5 @@ function halts(data: Recording): HTMLElement {
 }
 
 export function stages(data: Recording): HTMLElement[] {
-  return [requests(data), ...workers(data), interrupts(data), halts(data), ...kernelTable(data)];
+  return [requests(data), ...workers(data), interrupts(data), halts(data), ...kernelTable(data), ...otherTables(data)];
 }

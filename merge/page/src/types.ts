@@ -256,6 +256,11 @@ export interface KernelTable extends DescribedTable {
   whose: string;
 }
 
+// A table for which the page has no view of its own.
+export interface OtherTable extends DescribedTable {
+  key: string;
+}
+
 // The kernel's time in exits by where it went: "reason;function();callee()".
 export interface KernelStack {
   stack: string;
@@ -292,6 +297,7 @@ export interface Recording {
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
   kernel?: KernelTable; // with --kernel
+  others: OtherTable[];
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];
@@ -304,20 +310,19 @@ export interface Recording {
   left_out: string[]; // sentences: what was thinned out
 }
 
-// As it is written: unpack.ts makes a Recording of it.
-export interface PackedRows {
-  columns: string[];
-  rows: unknown[][];
+// As every command writes it (docs/formats/report.md); unpack.ts makes a Recording of it. Facts of a
+// table are beside its rows.
+export interface Table {
+  columns?: string[]; // the rows are lists under these keys
+  rows?: unknown[];
+  left_out?: number;
+  [fact: string]: unknown;
 }
-type PackedNeighbourhood = [from: number, length: number, left_out: number, spans: number[], events: number[]];
-export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits" | "guest_stacks" | "kernel_stacks"> {
-  texts: string[];
-  sets: (PackedRows & { by: string; rows_left_out: number })[];
-  worst: PackedRows;
-  guest_stacks?: PackedRows; // since version 2
-  kernel_stacks?: PackedRows;
-  neighbourhoods: PackedNeighbourhood[];
-  waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
+export interface Report {
+  version: number;
+  head: Record<string, unknown>;
+  tables: Record<string, Table>;
+  notes: string[];
 }
 
 // A figure of a compared row: docs/formats/diff.md.
@@ -362,8 +367,8 @@ export interface Comparison {
 export interface PageData {
   format: "trapline-page";
   version: number;
-  recordings: PackedRecording[]; // one; two where they are compared
-  comparison?: Comparison;
+  recordings: Report[]; // one; two where they are compared
+  comparison?: Report;
 }
 
 // Of trapline timeline --format html.

@@ -1,5 +1,5 @@
 // From the page's data as it is written, short, to what the views read: docs/formats/page.md.
-import { kDimensions, type ExitWait, type GuestStack, type KernelStack, type Neighbourhood, type NearEvent, type NearSpan, type PackedRecording, type PackedRows, type Recording, type Row, type TimelineData, type WaitTable, type WorstExit } from "./types";
+import { kDimensions, type Comparison, type DescribedTable, type ExitWait, type Neighbourhood, type NearEvent, type NearSpan, type Recording, type Report, type Row, type RowSet, type Table, type TimelineData, type TreeNode, type WaitRow, type WaitTable, type WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
 const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["halted", 1, "halted"], ["handler", 2, ""]];
@@ -7,8 +7,18 @@ const kHandler = 6;
 const kBlocked = 3; // of Part
 const kOthers = 3; // of the lanes
 
-function objects(packed: PackedRows): Record<string, unknown>[] {
-  return packed.rows.map((row) => Object.fromEntries(packed.columns.map((column, i) => [column, row[i]])));
+type Object = Record<string, unknown>;
+
+// A table's rows as objects; a row's children as lists.
+function rowsOf(table: Table | undefined, ...children: string[]): Object[] {
+  const columns = table?.columns;
+  const rows = (table?.rows ?? []) as (unknown[] | Object)[];
+  return rows.map((row) => {
+    if (columns) return Object.fromEntries(columns.map((column, i) => [column, (row as unknown[])[i]]));
+    const object: Object = { ...(row as Object) };
+    for (const child of children) object[child] = (object[child] as Table | undefined)?.rows ?? [];
+    return object;
+  });
 }
 
 function spansOf(flat: number[], from: number, texts: string[]): NearSpan[] {
@@ -54,27 +64,67 @@ export function unpackCells(cells: number[][], latencyBins: number): number[][] 
   });
 }
 
-function waitsOf(table: PackedRecording["waits"]["blocked"]): WaitTable {
-  return { ...table, rows: table.rows.map((row) => {
+function waitsOf(table: Table | undefined): WaitTable {
+  const rows = rowsOf(table).map((row) => {
+    const steps = row["time"] as number[];
     const time: [number, number][] = [];
-    for (let i = 0, bin = 0; i + 1 < row.time.length; i += 2) {
-      bin += row.time[i] ?? 0;
-      time.push([bin, row.time[i + 1] ?? 0]);
+    for (let i = 0, bin = 0; i + 1 < steps.length; i += 2) {
+      bin += steps[i] ?? 0;
+      time.push([bin, steps[i + 1] ?? 0]);
     }
-    return { ...row, time };
-  }) };
+    return { ...row, time } as unknown as WaitRow;
+  });
+  return { total_ns: (table?.["total_ns"] ?? null) as number | null, rows, rows_left_out: table?.left_out ?? 0 };
 }
 
-function worstOf(packed: PackedRecording): WorstExit[] {
-  const { texts } = packed;
+function worstOf(table: Table | undefined, texts: string[]): WorstExit[] {
   const named = new Set(["vcpu", "reason", "detail", "device", "function", "preempted_by"]);
   const value = (key: string, given: unknown): unknown => {
     if (named.has(key)) return texts[given as number];
     if (key !== "waits") return given;
-    return (given as [number, number, number, number][]).map(([part, who, begin, length]): ExitWait =>
-      [part === kBlocked ? "blocked" : "preempted", texts[who] ?? "", begin, begin + length]);
+    const flat = given as number[];
+    const waits: ExitWait[] = [];
+    for (let i = 0; i + 3 < flat.length; i += 4) {
+      const [part, who, begin, length] = flat.slice(i, i + 4) as [number, number, number, number];
+      waits.push([part === kBlocked ? "blocked" : "preempted", texts[who] ?? "", begin, begin + length]);
+    }
+    return waits;
   };
-  return objects(packed.worst).map((exit) => Object.fromEntries(Object.entries(exit).map(([key, given]) => [key, value(key, given)])) as unknown as WorstExit);
+  return rowsOf(table).map((exit) => Object.fromEntries(Object.entries(exit).map(([key, given]) => [key, value(key, given)])) as unknown as WorstExit);
+}
+
+function described(table: Table): DescribedTable {
+  return { ...table, rows_left_out: table.left_out ?? 0 } as unknown as DescribedTable;
+}
+
+function node(row: Object): TreeNode {
+  const children = row["children"] as Table | undefined;
+  return { ...row, ...(children ? { children: rowsOf(children).map(node) } : {}) } as unknown as TreeNode;
+}
+
+function guestSpansOf(tables: Record<string, Table>): Partial<Recording> {
+  const spans = tables["spans"];
+  if (!spans) return {};
+  const worst = rowsOf(tables["span_worst"], "tree").map((row) => ({ ...row, tree: node((row["tree"] as Object[])[0] ?? {}) }));
+  return { guest_spans: { ...spans, spec: spans["guest_span"], rows: rowsOf(spans), rows_left_out: spans.left_out, culprits: rowsOf(tables["span_culprits"]), worst } as unknown as NonNullable<Recording["guest_spans"]> };
+}
+
+// Those of a table of the report, where it was asked for.
+function optional(tables: Record<string, Table>): Partial<Recording> {
+  const { kernel, kernel_stacks, phases, stalls } = tables;
+  return {
+    ...(kernel ? { kernel: described(kernel) as unknown as NonNullable<Recording["kernel"]> } : {}),
+    ...(kernel_stacks ? { kernel_stacks: rowsOf(kernel_stacks) as unknown as NonNullable<Recording["kernel_stacks"]> } : {}),
+    ...(phases ? { phases: { rows: rowsOf(phases, "devices", "functions"), never: phases["never"] } as unknown as NonNullable<Recording["phases"]> } : {}),
+    ...(stalls ? { stalls: { ...stalls, rows: rowsOf(stalls, "causes", "noticed") } as unknown as NonNullable<Recording["stalls"]> } : {}),
+    ...guestSpansOf(tables),
+  };
+}
+
+// A table whose columns are described has no view of its own, but the kernel's.
+function othersOf(tables: Record<string, Table>): Recording["others"] {
+  return Object.entries(tables).filter(([key, table]) => key !== "kernel" && typeof table.columns?.[0] === "object")
+    .map(([key, table]) => ({ ...described(table), key }));
 }
 
 // Who ran instead of an exit's thread, and who woke it, are the lane of the others.
@@ -83,23 +133,44 @@ function withCulprits(near: Neighbourhood, exit: WorstExit | undefined): Neighbo
   return { ...near, spans: [...near.spans, ...culprits] };
 }
 
-export function unpack(packed: PackedRecording): Recording {
-  const { texts } = packed;
-  const worst = worstOf(packed);
-  const { kernel_stacks, ...rest } = packed;
+export function unpack({ head, tables, notes }: Report): Recording {
+  const texts = (tables["worst"]?.["texts"] ?? []) as string[];
+  const worst = worstOf(tables["worst"], texts);
+  const values = (tables["combos"]?.["values"] ?? {}) as Record<string, string[]>;
+  const lists = Object.fromEntries(["sources", "vcpus", "lost", "requests", "request_paths", "vhost", "halts", "guest_functions", "guest_stacks"].map((key) => [key, rowsOf(tables[key])]));
+  const sets = Object.entries(tables).filter(([key]) => key.startsWith("by_")).map(([, set]): RowSet =>
+    ({ by: set["by"] as string, rows_left_out: set.left_out ?? 0, rows: rowsOf(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) }));
   return {
-    ...rest,
-    waits: { preempted: waitsOf(packed.waits.preempted), blocked: waitsOf(packed.waits.blocked) },
-    cells: unpackCells(packed.cells, 4 * 64),
-    values: Object.fromEntries(kDimensions.map((d) => [d, packed.values[d] ?? []])) as Recording["values"],
-    sets: packed.sets.map((set) => ({ by: set.by, rows_left_out: set.rows_left_out, rows: objects(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) })),
+    ...head,
+    ...lists,
+    ...optional(tables),
+    notes,
+    command: head["words"],
+    finding: head["finding"] ?? "",
+    recorded: tables["recorded"]?.rows ?? [],
+    counters: tables["counters"] ?? {},
+    lost_left_out: tables["lost"]?.left_out ?? 0,
+    irqs: { coalesced: tables["irqs"]?.["coalesced"], rows: rowsOf(tables["irqs"]) },
+    others: othersOf(tables),
+    waits: { preempted: waitsOf(tables["preempted"]), blocked: waitsOf(tables["blocked"]) },
+    combos: tables["combos"]?.rows ?? [],
+    cells: unpackCells((tables["cells"]?.rows ?? []) as number[][], 4 * 64),
+    values: Object.fromEntries(kDimensions.map((d) => [d, values[d] ?? []])),
+    sets,
     worst,
-    ...(kernel_stacks ? { kernel_stacks: objects(kernel_stacks) as unknown as KernelStack[] } : {}),
-    guest_stacks: objects(packed.guest_stacks ?? { columns: [], rows: [] }) as unknown as GuestStack[],
-    neighbourhoods: packed.neighbourhoods.map(([from, length, left_out, spans, events], i): Neighbourhood => withCulprits({
-      from, to: from + length, left_out, lanes: kLanes, spans: spansOf(spans, from, texts), events: eventsOf(events, from, texts),
-    }, worst.find((exit) => exit.neighbourhood === i))),
-  };
+    neighbourhoods: rowsOf(tables["neighbourhoods"]).map((near, i): Neighbourhood => {
+      const from = near["from"] as number;
+      return withCulprits({
+        from, to: from + (near["length"] as number), left_out: near["left_out"] as number, lanes: kLanes,
+        spans: spansOf(near["spans"] as number[], from, texts), events: eventsOf(near["events"] as number[], from, texts),
+      }, worst.find((exit) => exit.neighbourhood === i));
+    }),
+  } as unknown as Recording;
+}
+
+export function unpackComparison({ head, tables, notes }: Report): Comparison {
+  const changes = tables["changes"];
+  return { ...head, cycles: head["time_unit"] === "cycles", before: rowsOf(tables["before"]), after: rowsOf(tables["after"]), rows: rowsOf(changes), rows_left_out: changes?.left_out ?? 0, warnings: notes } as unknown as Comparison;
 }
 
 export function unpackTimeline(data: TimelineData): Neighbourhood {

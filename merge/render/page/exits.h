@@ -1,11 +1,203 @@
-// What the page keeps of every exit: its combination of values is found once, for cells and tables.
+// What the page keeps of every exit: its combination of values, found once for cells and tables.
 #pragma once
 
-#include "merge/render/page/cells.h"
-#include "merge/render/page/combos.h"
-#include "merge/render/page/tables.h"
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/pass/naming.h"
+#include "merge/report/dimensions.h"
+#include "merge/report/groups.h"
+#include "merge/report/keyed_rows.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
+
+class Combos {
+ public:
+  static constexpr std::size_t kMost = 4096;
+  // The number of the exits that are beyond the first kMost combinations.
+  static constexpr std::uint32_t kOther = kMost;
+
+  Combos();
+
+  // The dimensions of a combination, in the order of its key's words; a detail takes two.
+  [[nodiscard]] static const std::vector<Dimension>& dimensions();
+  // Page faults are one value: there are as many addresses as the guest has pages.
+  [[nodiscard]] std::uint32_t of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
+  struct Combo {
+    GroupKey key;
+  };
+  [[nodiscard]] const std::vector<Combo>& combos() const { return combos_.rows(); }
+
+ private:
+  ExitKeys keys_;
+  KeyedRows<Combo> combos_;
+};
+
+// The exits of a recording as the page keeps them: how many, and how long, by their values, by when
+// they began and by how long they took.
+//
+//   combination of values x time bin x latency bin -> count, total, user, preempted, blocked
+//
+// Sums are exact: whatever a reader of the page selects, counts and totals are those of the exits.
+// Memory is bounded: time bins become twice as long whenever the recording outgrows them or cells
+// become too many.
+
+// Four bins to each power of two: bin b holds [low(b), low(b + 1)) with
+// low(b) = 2^(b / 4) * (1 + (b % 4) / 4). 0 and 1 are in bin 0.
+inline constexpr unsigned kLatencyBins = 256;
+[[nodiscard]] constexpr unsigned latency_bin(std::uint64_t ns) {
+  if (ns < 2) return 0;
+  const auto octave = static_cast<unsigned>(std::bit_width(ns)) - 1;
+  const auto quarter =
+      static_cast<unsigned>(octave >= 2 ? ns >> (octave - 2) : ns << (2 - octave)) & 3;
+  return octave * 4 + quarter;
+}
+
+// Time in bins of 2^shift ns, aligned to multiples of their length, so that two become one exactly.
+struct TimeBins {
+  std::uint64_t first = 0;  // of the recording
+  unsigned shift = 10;
+  bool started = false;  // `first` is that of something in a bin
+  [[nodiscard]] std::uint64_t base() const { return first >> shift; }
+  // Times before the first are in its bin.
+  [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
+    return ns < first ? 0 : (ns >> shift) - base();
+  }
+  // Where the bin of `at` ends, or `end`, which comes after `at`, where that is before. The last
+  // bin of all ends beyond the last time there is.
+  [[nodiscard]] std::uint64_t until(std::uint64_t at, std::uint64_t end) const {
+    const std::uint64_t edge = (base() + bin(at) + 1) << shift;
+    return edge > at ? std::min(end, edge) : end;
+  }
+  // Where bin `bin` goes when bins become twice as long.
+  [[nodiscard]] std::uint64_t doubled(std::uint64_t bin) const {
+    return ((base() + bin) >> 1) - (base() >> 1);
+  }
+  // The same of sums by bin; `add` adds one to another.
+  template <typename Sum, typename Add>
+  [[nodiscard]] std::vector<Sum> doubled(const std::vector<Sum>& sums, const Add& add) const {
+    std::vector<Sum> longer;
+    for (std::size_t bin = 0; bin < sums.size(); ++bin) {
+      const auto to = static_cast<std::size_t>(doubled(bin));
+      if (longer.size() <= to) longer.resize(to + 1);
+      add(longer[to], sums[bin]);
+    }
+    return longer;
+  }
+  // `take` gets each bin that the time lies in, and how much of it.
+  template <typename Take>
+  void each(Timestamp begin, Timestamp end, const Take& take) const {
+    for (std::uint64_t at = begin.ns(); at < end.ns();) {
+      const std::uint64_t to = until(at, end.ns());
+      take(static_cast<std::size_t>(bin(at)), to - at);
+      at = to;
+    }
+  }
+  // The first of all that is in a bin comes.
+  void start(Timestamp at) { first = at.ns(), started = true; }
+  // Where nothing came, bins begin here.
+  void begin_at(std::uint64_t ns) {
+    if (!started) first = ns;
+  }
+};
+
+class Cells {
+ public:
+  static constexpr std::size_t kMostCells = 1u << 17, kMostBins = 256;
+
+  Cells() : slots_(1024) {}
+
+  // `combo` is the exit's number in Combos.
+  void add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline);
+
+  struct Cell {
+    std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
+    std::uint64_t count = 0, total = 0;
+    std::array<std::uint64_t, kParts - 1> parts{};  // without the first, the kernel's
+    [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
+    void set_combo(std::size_t combo) {
+      key = (std::uint64_t{combo} + 1) << 32 | static_cast<std::uint32_t>(key);
+    }
+    [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(key) >> 8; }
+    [[nodiscard]] std::uint32_t latency() const { return static_cast<std::uint32_t>(key) & 0xff; }
+    // Without the key.
+    void add(const Cell& other);
+  };
+  // Exits that are in the combination Combos::kOther for want of room.
+  [[nodiscard]] std::uint64_t folded() const { return folded_; }
+  [[nodiscard]] const TimeBins& bins() const { return bins_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  // Sorted by combination, time and latency.
+  [[nodiscard]] std::vector<Cell> sorted() const;
+  // Makes time bins twice as long.
+  void coarsen();
+  void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
+
+ private:
+  [[nodiscard]] std::size_t slot_of(std::uint64_t key) const;
+  void rehash(std::size_t slots, bool doubled);
+
+  TimeBins bins_;
+  std::vector<Cell> slots_;  // open addressing, a power of two, at most half full
+  std::size_t size_ = 0;
+  std::uint64_t folded_ = 0;
+};
+
+// The cells and their combinations as tables of the page: docs/formats/page.md.
+
+struct Exits;
+// "combos" and "cells".
+[[nodiscard]] std::vector<Table> cell_tables(const Exits& exits, const Naming& names);
+
+// The page's tables, with the figures that the report has by the same dimensions.
+//
+//   exit ──> row of its combination ─────────────────── sum ──> rows by reason, device, …
+//        └─> groups of the table: page faults by address,  ┘
+//            and exits of combinations that found no room
+//
+// A combination's row is counted once for all tables: they are its sums, made at the end.
+
+class Tables {
+ public:
+  Tables();
+
+  // `combo` is the exit's number in Combos.
+  void add(std::uint32_t combo, const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
+
+  struct Table {
+    std::string by;
+    std::vector<GroupRow> rows;
+  };
+  // In the report's order, the largest first: by total where `durations`, else by count.
+  [[nodiscard]] std::vector<Table> tables(const Combos& combos, const Naming& names,
+                                          bool durations) const;
+
+ private:
+  struct Own {
+    explicit Own(std::string_view text);
+    std::string text;
+    std::vector<Dimension> by;
+    ExitKeys keys;
+    bool details;  // combinations lack the addresses of page faults
+    Groups groups;
+  };
+  [[nodiscard]] std::vector<GroupRow> rows(const Own& own, const Combos& combos,
+                                           const Naming& names, bool durations) const;
+
+  std::deque<Own> own_;
+  std::vector<GroupRow> combos_;   // by number
+  std::vector<bool> has_address_;  // of a combination: its exits are page faults
+};
+
+// What the page keeps of every exit: its combination of values is found once, for cells and tables.
 
 struct Exits {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) {

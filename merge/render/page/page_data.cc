@@ -23,16 +23,17 @@ PageData::PageData(const Pass& pass, PageOptions options)
       pass_(pass),
       asked_requests_(options_of_requests()),
       requests_(pass.input(), asked_requests_) {
-  if (options_.kernel) kernel_.emplace(page::kMostKernelStacks);
-  if (options_.phases) phases_.emplace(*options_.phases);
+  if (options_.tables.contains("--kernel")) kernel_.emplace(page::kMostKernelStacks);
   if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
 }
 
 ReportOptions PageData::report_options(const PageOptions& page) {
   ReportOptions options;
   options.by_default = options.page = true;
-  options.irq = options.halt = options.guest = true;
-  options.kernel = page.kernel;
+  options.tables = page.tables;
+  options.phases = page.phases;
+  for (const TableKind& kind : table_kinds())
+    if (kind.in_page == InPage::kAlways) options.tables[std::string(kind.option)];
   return options;
 }
 
@@ -46,13 +47,15 @@ Result<PageRun> run_page(const PassOptions& what, PageOptions options, const Pro
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const ReportOptions asked = options_for(PageData::report_options(options), pass->input());
-  Aggregator aggregator(pass->input(), asked);
+  auto tables = make_tables(asked);
+  if (!tables) return tl::unexpected(std::move(tables).error());
+  Aggregator aggregator(pass->input(), asked, std::move(*tables));
   PageData page(*pass, std::move(options));
-  std::vector<SpanSink*> sinks = page.sinks();
-  sinks.insert(sinks.begin(), &aggregator);
+  std::vector<SpanSink*> sinks = aggregator.sinks();
+  for (SpanSink* sink : page.sinks()) sinks.push_back(sink);
   if (auto read = read_report(*pass, asked, std::move(sinks), progress); !read)
     return tl::unexpected(std::move(read).error());
-  Report report = report_of(*pass, aggregator);
+  ReportData report = report_of(*pass, aggregator);
   auto recording = page.recording(report);
   if (!recording) return tl::unexpected(std::move(recording).error());
   return PageRun{std::move(report), std::move(*recording), pass->status()};
@@ -80,19 +83,16 @@ Result<void> check_page() {
       "and npm (apt-get install nodejs npm), run cmake again and build");
 }
 
-std::string page_json(std::span<const std::string> recordings, const std::string& comparison) {
-  constexpr int kVersion = 3;
+std::string page_json(std::span<const std::string> recordings, const Report* comparison) {
   std::string text =
-      fmt::format(R"({{"format":"trapline-page","version":{},"recordings":[)", kVersion);
+      fmt::format(R"({{"format":"trapline-page","version":{},"recordings":[)", Report::kVersion);
   for (const std::string& recording : recordings) {
     if (text.back() == '}') text += ',';
     text += recording;
   }
   text += ']';
-  if (!comparison.empty()) {
-    const auto json = nlohmann::ordered_json::parse(comparison);
-    text += ",\"comparison\":" + without_markup(json.dump(-1, ' ', true));
-  }
+  if (comparison != nullptr)
+    text += ",\"comparison\":" + without_markup(json_line(*comparison, true));
   return text + '}';
 }
 

@@ -8,7 +8,7 @@
 //                                  ├─> Shares: vCPU time, by state and time bin
 //                                  ├─> Waits: who kept the vCPUs waiting
 //                                  ├─> WorstExits: the longest, with what was around
-//                                  └─> GuestTimes: the guest's own time; PhaseTable; KernelStacks
+//                                  └─> GuestTimes: the guest's own time; KernelStacks
 //
 // Memory does not grow with the recording.
 #pragma once
@@ -21,14 +21,11 @@
 #include "merge/explain/guest_spans.h"
 #include "merge/explain/stalls.h"
 #include "merge/render/page/exits.h"
-#include "merge/render/page/guest_times.h"
-#include "merge/render/page/kernel_stacks.h"
 #include "merge/render/page/page_options.h"
 #include "merge/render/page/shares.h"
+#include "merge/render/page/stacks.h"
 #include "merge/render/page/waits.h"
 #include "merge/render/page/worst_exits.h"
-#include "merge/report/aggregator.h"
-#include "merge/report/phase_table.h"
 #include "merge/report/run.h"
 
 namespace trapline {
@@ -41,14 +38,14 @@ class PageData : public SpanSink {
   // Of the pass; borrows it.
   PageData(const Pass& pass, PageOptions options);
 
-  // Of the report that it accompanies, which has few tables, for the page has its own.
+  // Of the report that it accompanies: table_kinds() says which tables are in the page.
   [[nodiscard]] static ReportOptions report_options(const PageOptions& page);
 
   // All that take part in the pass.
   [[nodiscard]] std::vector<SpanSink*> sinks();
   // After the pass. The recording's part of the page's data, one line of JSON, ASCII only, without
   // '<' and '>'; at most kMostBytes. An Error where --guest-span found no interval.
-  [[nodiscard]] Result<std::string> recording(const Report& report);
+  [[nodiscard]] Result<std::string> recording(const ReportData& report);
 
   [[nodiscard]] SpanClass selects() const override {
     const SpanClass kernel = kernel_ ? SpanClass::kKernelParts : SpanClass::kNone;
@@ -59,7 +56,6 @@ class PageData : public SpanSink {
     shares_.event(event, pipeline);
     worst_.event(event, pipeline);
     guest_.event(event, pipeline);
-    if (phases_) phases_->event(event, pipeline);
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     exits_.exit(exit, pipeline);
@@ -67,12 +63,10 @@ class PageData : public SpanSink {
     waits_.exit(exit, pipeline);
     worst_.exit(exit, pipeline);
     guest_.exit(exit, pipeline);
-    if (phases_) phases_->exit(exit, pipeline);
     if (kernel_) kernel_->add(exit, *pipeline.kernel());
   }
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
     shares_.states(runs, pipeline);
-    if (phases_) phases_->states(runs, pipeline);
   }
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 
@@ -94,7 +88,6 @@ class PageData : public SpanSink {
   page::WorstExits worst_{exits_};
   page::GuestTimes guest_;
   LongestStalls stalls_;
-  std::optional<PhaseTable> phases_;
   std::optional<KernelStacks> kernel_;
   std::optional<GuestSpans> guest_spans_;
   std::optional<GuestSpansExplained> guest_spans_explained_;
@@ -104,7 +97,7 @@ class PageData : public SpanSink {
 
 // A report with the page's data of its recording.
 struct PageRun {
-  Report report;
+  ReportData report;
   std::string recording;
   Result<void> status;  // as ReportRun's
 };

@@ -1,19 +1,20 @@
-// From what was gathered to the page's JSON, version 3: docs/formats/page.md.
+// From what was gathered to the page's JSON: docs/formats/page.md.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
+#include <iterator>
+#include <memory>
+#include <utility>
 
-#include "merge/render/explanation.h"
-#include "merge/render/page/cells_json.h"
+#include "merge/explain/guest_spans.h"
+#include "merge/explain/stalls.h"
+#include "merge/render/page/exits.h"
 #include "merge/render/page/page_data.h"
-#include "merge/render/page/worst_json.h"
-#include "merge/render/render.h"
-#include "merge/render/report_json.h"
-#include "merge/render/report_text.h"
-#include "merge/render/stalls.h"
-#include "merge/render/tables.h"
-#include "merge/report/tables.h"
+#include "merge/render/page/stacks.h"
+#include "merge/render/page/worst_exits.h"
+#include "merge/render/print.h"
+#include "merge/report/report.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
 namespace {
@@ -22,92 +23,115 @@ using page::Cells;
 using page::Shares;
 using page::WorstExits;
 
-constexpr std::string_view kPlace = "@place@";
 constexpr std::size_t kAimCells = 10'000, kFewestBins = 64;
+
+// Nullptr: the table has no such column.
+Table::Described* column_of(Table& table, std::string_view key) {
+  const auto column = std::ranges::find(table.columns, key, &Table::Described::key);
+  return column == table.columns.end() ? nullptr : &*column;
+}
+
+// Numbers of any size survive a reader with 53 bits only as text.
+CellValue as_text(const CellValue& given) {
+  if (const auto* ns = std::get_if<std::int64_t>(&given)) return std::to_string(*ns);
+  if (const auto* ns = std::get_if<std::uint64_t>(&given)) return std::to_string(*ns);
+  return given;
+}
+void write_as_text(Table& table, std::string_view key) {
+  Table::Described& column = *column_of(table, key);
+  column.value = [value = column.value](std::size_t row) { return as_text(value(row)); };
+}
+
+// The tables as members of an object.
+std::string members_of(const std::vector<Table>& tables) {
+  std::string text;
+  for (const Table& table : tables)
+    if (table.json)
+      text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", table.key, json_of(table));
+  return text;
+}
 
 }  // namespace
 
 struct PageData::Writer {
   const PageData& data;
-  const Report& report;
+  const ReportData& report;
   const Naming names;
   std::uint64_t start = 0;
   page::TimeBins bins{};
-  Json sets_json{};  // they do not depend on the bins
+  std::string fixed{};  // the tables that do not depend on the bins, as JSON
 
   [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
     return static_cast<std::int64_t>(ns - start);
   }
 
-  Json sets() const {
-    Json sets = Json::array();
-    for (const auto& table :
+  // Has times of a column count from the report's start, and calls it `to`.
+  void make_relative(Table& table, std::string_view from, const std::string& to) const {
+    Table::Described* column = column_of(table, from);
+    if (column == nullptr) return;
+    column->key = to;
+    column->value = [value = column->value, since = start](std::size_t row) -> CellValue {
+      const CellValue given = value(row);
+      const auto* ns = std::get_if<std::uint64_t>(&given);
+      return ns == nullptr ? given : to_value(static_cast<std::int64_t>(*ns - since));
+    };
+  }
+
+  // The groups by each of the page's dimensions.
+  void add_sets(std::vector<Table>& tables) const {
+    for (auto& set :
          data.exits_.tables.tables(data.exits_.combos, names, report.model.durations())) {
-      const std::span rows = std::span(table.rows).first(std::min(kMostRows, table.rows.size()));
-      Table groups = group_table(rows, report);
-      std::erase_if(groups.columns, [](const Column& column) {
-        return column.key == "max_at_ns" || column.key == "halts" ||
-               column.key.starts_with("largest");
+      const std::size_t left_out = keep_first(set.rows, kMostRows);
+      const auto rows = std::make_shared<const std::vector<GroupRow>>(std::move(set.rows));
+      Table table = group_columns(rows, report);
+      std::erase_if(table.columns, [](const Column& column) {
+        return column.key == "halts" || column.key.starts_with("largest");
       });
-      const bool durations = report.durations();
-      groups.columns.push_back({{"max_at"}, [=, this](std::size_t row) {
-                                  return durations ? to_value(relative(rows[row].max_at_ns))
-                                                   : CellValue();
-                                }});
-      groups.columns.push_back(
-          {{"halt"}, [=](std::size_t row) { return to_value(rows[row].halts ? 1 : 0); }});
-      Json set = {{"by", table.by}, {"rows_left_out", table.rows.size() - rows.size()}};
-      set.update(packed_json(groups));
-      sets.push_back(std::move(set));
+      make_relative(table, "max_at_ns", "max_at");
+      table.columns.push_back(
+          {{"halt"}, [rows](std::size_t row) { return to_value((*rows)[row].halts ? 1 : 0); }});
+      table.key = "by_" + set.by;
+      table.packed = true;
+      table.left_out = left_out;
+      table.facts = {{"by", set.by}};
+      tables.push_back(std::move(table));
     }
-    return sets;
   }
 
-  Json vcpu_row(const Table& table, std::size_t i) const {
-    const ThreadId thread{report.vcpus[i].tid};
-    Json row = row_json(table, i);
-    row["name"] = names.vcpus.vcpu(thread, true);
-    const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
+  // With how much of each time bin was spent in each state.
+  Table vcpus() const {
+    Table table = vcpu_table(report);
+    table.columns.push_back({{"name"}, [this](std::size_t row) {
+                               const ThreadId thread{report.vcpus[row].tid};
+                               return to_value(names.vcpus.vcpu(thread, true));
+                             }});
     for (std::size_t state = 0; state < kStates; ++state) {
-      Json values = Json::array();
-      for (std::size_t bin = 0; shares != nullptr && bin < shares->size(); ++bin) {
-        values.push_back((*shares)[bin][state]);
-      }
-      row["shares"][std::string(kStateKeys[state])] = std::move(values);
+      table.columns.push_back(
+          {{"shares." + std::string(kStateKeys[state])}, [this, state](std::size_t row) {
+             std::vector<std::uint64_t> values;
+             const auto* shares = data.shares_.of(ThreadId{report.vcpus[row].tid});
+             if (shares != nullptr)
+               for (const Shares::Bin& bin : *shares) values.push_back(bin[state]);
+             return CellValue(std::move(values));
+           }});
     }
-    return row;
+    return table;
   }
 
-  // One by one: there may be ten thousands of vCPUs.
-  template <typename ToJson>
-  static std::string rows_text(const Table& table, const ToJson& to_json) {
-    std::string text = "[";
-    for (std::size_t row = 0; row < table.rows; ++row) {
-      if (row != 0) text += ',';
-      text += to_json(table, row).dump(-1, ' ', true, Json::error_handler_t::replace);
-    }
-    return text += ']';
+  Table losses() const {
+    TableOf<Loss> table(data.losses_, [](const Loss&) { return std::string(); });
+    table.key = "lost";
+    table.left_out = data.losses_left_out_;
+    table.add({"cpu"}, &Loss::cpu);
+    table.add({"from"},
+              [this](const Loss& loss) { return relative(std::max(start, loss.from.ns())); });
+    table.add({"to"}, [this](const Loss& loss) { return relative(std::max(start, loss.to.ns())); });
+    table.add({"count"}, &Loss::count);
+    return table;
   }
 
-  // No name can look like it: the quotes of a text are escaped.
-  static void put(std::string& text, std::string_view key, const std::string& value) {
-    const std::string place = fmt::format("\"{}\":\"{}\"", key, kPlace);
-    text.replace(text.find(place) + key.size() + 3, kPlace.size() + 2, value);
-  }
-
-  Json losses() const {
-    Json json = Json::array();
-    for (const Loss& loss : data.losses_) {
-      json.push_back({{"cpu", loss.cpu},
-                      {"from", relative(std::max(start, loss.from.ns()))},
-                      {"to", relative(std::max(start, loss.to.ns()))},
-                      {"count", loss.count}});
-    }
-    return json;
-  }
-
-  Json left_out() const {
-    Json sentences = Json::array();
+  std::vector<std::string> left_out() const {
+    std::vector<std::string> sentences;
     if (data.exits_.cells.folded() != 0) {
       sentences.push_back(
           fmt::format("{} exits are in no selection: there are more combinations of values than "
@@ -124,138 +148,99 @@ struct PageData::Writer {
     return sentences;
   }
 
-  // Numbers of any size survive a reader with 53 bits only as text.
-  static Json sources(Json sources) {
-    for (Json& source : sources) {
-      source["offset_ns"] = std::to_string(source["offset_ns"].get<std::int64_t>());
-      if (!source["error_ns"].is_null()) {
-        source["error_ns"] = std::to_string(source["error_ns"].get<std::uint64_t>());
-      }
+  // What session.json says of the recording.
+  Table recorded() const {
+    using Row = std::pair<std::string, std::string>;
+    TableOf<Row> table(data.pass_.input().recorded, &Row::first);
+    table.key = "recorded";
+    table.packed = true;
+    table.add({"name"}, &Row::first);
+    table.add({"value"}, &Row::second);
+    return table;
+  }
+
+  Table stalls() const {
+    StallsFound found = data.stalls_.found(names, kStallRows);
+    found.at_least_ns = PassOptions().stalls_ns;
+    const auto kept = std::make_shared<const StallsFound>(std::move(found));
+    Table table = stall_table(*kept);
+    table.owned = kept;
+    make_relative(table, "begin_ns", "start");
+    table.columns.push_back(
+        {{"name"}, [kept](std::size_t row) { return to_value(kept->rows[row].name); }});
+    return table;
+  }
+
+  // Of the requests' report the groups and what is beside them, and the counters of both.
+  void add_requests(std::vector<Table>& tables) const {
+    const auto requests = std::make_shared<const ReportData>(data.requests_.snapshot(names));
+    Table groups = group_table(*requests);
+    std::erase_if(groups.columns, [](const Column& column) { return column.key == "max_at_ns"; });
+    groups.key = "requests";
+    tables.push_back(std::move(groups));
+    tables.push_back(request_path_table(*requests));
+    if (!requests->vhost.empty()) tables.push_back(vhost_table(*requests));
+    for (Table& table : tables)
+      if (table.owned == nullptr) table.owned = requests;
+    std::vector<CounterRow> counters = counter_rows(report);
+    for (const CounterRow& other : counter_rows(*requests)) {
+      const auto row = std::ranges::find(counters, other.key, &CounterRow::key);
+      if (row == counters.end())
+        counters.push_back(other);
+      else if (row->count == 0u)
+        row->count = other.count;
     }
-    return sources;
+    tables.push_back(counter_table(counters));
   }
 
-  Json phases() const {
-    Json json = phases_json(data.phases_->report(names.pipeline, report.end_ns), report);
-    for (Json& row : json["rows"]) {
-      row["start"] = relative(row["start_ns"].get<std::uint64_t>());
-      row.erase("start_ns");
+  void make_fixed() {
+    std::vector<Table> tables;
+    add_requests(tables);
+    tables.push_back(source_table(report.sources));
+    for (const char* key : {"offset_ns", "error_ns"}) write_as_text(tables.back(), key);
+    tables.push_back(recorded());
+    tables.push_back(losses());
+    add_sets(tables);
+    for (Table table : report.tables) {
+      make_relative(table, "start_ns", "start");
+      tables.push_back(std::move(table));
     }
-    return json;
-  }
-
-  Json requests() const {
-    const Report table = data.requests_.snapshot(names);
-    const Json all = report_json(table);
-    Json rows = all["groups"]["rows"];
-    for (Json& row : rows) row.erase("max_at_ns");
-    Json counters = all["counters"];
-    return {{"rows", std::move(rows)},
-            {"paths", all.value("request_paths", Json::array())},
-            {"vhost", all.value("vhost", Json::array())},
-            {"counters", std::move(counters)}};
-  }
-
-  Json kernel() const {
-    Json json = described_json(kernel_table(*report.kernel), "reason: event", kMostRows);
-    json["total_ns"] =
-        value_or_null(told(report.known_states(), State::kKernel, report.kernel->total_ns));
-    json["whose"] = whose_kernel();
-    return json;
-  }
-
-  [[nodiscard]] std::string_view whose_kernel() const {
-    return report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's";
-  }
-
-  void add_kernel(Json& json) const {
-    if (report.kernel) json["kernel"] = kernel();
-  }
-  void add_kernel_stacks(Json& json) const {
-    if (data.kernel_) json["kernel_stacks"] = page::kernel_stacks_json(*data.kernel_, names);
-  }
-
-  Json guest_spans() const {
-    Json json = guest_spans_json(*data.guest_spans_explained_, kMostRows);
-    for (Json& span : json["worst"]) {
-      span["start"] = relative(span["start_ns"].get<std::uint64_t>());
-      span.erase("start_ns");
+    tables.push_back(data.guest_.table(names.pipeline));
+    if (data.kernel_) tables.push_back(page::kernel_stack_table(*data.kernel_, names));
+    if (data.guest_spans_explained_) {
+      std::vector<Table> spans = page_tables(*data.guest_spans_explained_, kMostRows, start);
+      std::ranges::move(spans, std::back_inserter(tables));
     }
-    return json;
+    if (report.durations() && !report.model.cycles) tables.push_back(stalls());
+    fixed = members_of(tables);
   }
 
-  Json stalls() const {
-    const StallsFound found = data.stalls_.found(names, kStallRows);
-    Json rows = stalls_json(found.rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i]["name"] = found.rows[i].name;
-      rows[i]["start"] = relative(rows[i]["begin_ns"].get<std::uint64_t>());
-      rows[i].erase("begin_ns");
-    }
-    return {{"min_ns", PassOptions().stalls_ns},
-            {"count", found.count},
-            {"total_ns", found.total_ns},
-            {"rows", std::move(rows)}};
+  Facts head() const {
+    Facts head = make_report(report, {}).head;
+    for (Fact& fact : head)
+      if (fact.key.starts_with("interval.")) fact.value = as_text(fact.value);
+    head.push_back({"tool", data.options_.tool});
+    head.push_back({"words", data.options_.command});
+    head.push_back({"duration_ns", report.end_ns - report.start_ns});
+    head.push_back({"missing", report.missing});
+    head.push_back({"time.origin", relative(bins.base() << bins.shift)});
+    head.push_back({"time.bin_ns", std::uint64_t{1} << bins.shift});
+    head.push_back({"time.bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1});
+    head.push_back({"latency.per_octave", std::uint64_t{4}});
+    head.push_back({"left_out", left_out()});
+    return head;
   }
 
-  std::string print(std::size_t neighbourhoods) {
-    const Json base = report_json(report);
-    Json json;
-    json["recorded"] = data.pass_.input().recorded;
-    json["tool"] = data.options_.tool;
-    json["command"] = data.options_.command;
-    json["sources"] = sources(base["sources"]);
-    json["interval"] = {{"start_ns", std::to_string(report.start_ns)},
-                        {"end_ns", std::to_string(report.end_ns)}};
-    json["duration_ns"] = report.end_ns - report.start_ns;
-    for (const char* key : {"time_unit", "user_end", "from_userspace_exit"}) json[key] = base[key];
-    Json asked = requests();
-    json["counters"] = base["counters"];
-    for (const char* key : {"requests_restarted", "requests_end_only", "requests_open",
-                            "notifies_ambiguous", "interrupts_ambiguous", "bios_ambiguous"}) {
-      json["counters"][key] = asked["counters"][key];
-    }
-    json["finding"] = finding_text(report);
-    json["notes"] = base["notes"];
-    json["missing"] = report.missing;
-    json["time"] = {{"origin", relative(bins.base() << bins.shift)},
-                    {"bin_ns", std::uint64_t{1} << bins.shift},
-                    {"bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1}};
-    json["latency"] = {{"per_octave", 4}};
-    json["vcpus"] = kPlace;
-    json["overhead"] = base["overhead"];
-    json["lost"] = losses();
-    json["lost_left_out"] = data.losses_left_out_;
-    page::CellsJson cells = page::cells_json(data.exits_, names);
-    json["values"] = std::move(cells.values);
-    json["combos"] = std::move(cells.combos);
-    json["cells"] = kPlace;
-    if (sets_json.is_null()) sets_json = sets();
-    json["sets"] = sets_json;
-    json["requests"] = std::move(asked["rows"]);
-    json["request_paths"] = std::move(asked["paths"]);
-    json["vhost"] = std::move(asked["vhost"]);
-    add_kernel(json);
-    json["irqs"] = base["irqs"];
-    json["halts"] = report.halts ? Json(kPlace) : Json();
-    json["guest_functions"] = base.value("guest_functions", Json::array());
-    json["guest_stacks"] = data.guest_.json(names.pipeline);
-    if (data.phases_) json["phases"] = phases();
-    add_kernel_stacks(json);
-    if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
-    if (report.durations() && !report.model.cycles) json["stalls"] = stalls();
-    page::NumberedTexts texts;
-    page::add_worst(json, data.worst_, {names, start}, neighbourhoods, texts);
-    json["texts"] = texts.all();
-    json["waits"] = data.waits_.json(names);
-    json["left_out"] = left_out();
-    std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-    put(text, "vcpus",
-        rows_text(vcpu_table(report.vcpus, report),
-                  [this](const Table& table, std::size_t row) { return vcpu_row(table, row); }));
-    put(text, "cells", cells.cells);
-    if (report.halts) put(text, "halts", rows_text(halt_table(report), row_json));
-    return text;
+  std::string print(std::size_t neighbourhoods) const {
+    std::vector<Table> tables = page::cell_tables(data.exits_, names);
+    tables.push_back(vcpus());
+    for (std::vector<Table> more :
+         {data.waits_.tables(names),
+          page::worst_tables(data.worst_, {names, start}, neighbourhoods)})
+      std::ranges::move(more, std::back_inserter(tables));
+    return fmt::format(R"({{"version":{},"head":{},"tables":{{{},{}}},{})", Report::kVersion,
+                       json_of(head()), fixed, members_of(tables),
+                       json_of(Facts{{"notes", report.notes}}).substr(1));
   }
 };
 
@@ -275,7 +260,7 @@ std::string without_markup(const std::string& json) {
   return text.append(json, from);
 }
 
-Result<std::string> PageData::recording(const Report& report) {
+Result<std::string> PageData::recording(const ReportData& report) {
   const Pipeline& pipeline = pass_.pipeline();
   if (guest_spans_) {
     if (auto found = check_guest_intervals(pass_); !found)
@@ -283,6 +268,7 @@ Result<std::string> PageData::recording(const Report& report) {
     guest_spans_explained_ = guest_spans_->explain(pass_.naming());
   }
   Writer writer{*this, report, pass_.naming(), report.start_ns, {}, {}};
+  writer.make_fixed();
   const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
   Cells& cells = exits_.cells;
   cells.begin_at(first);

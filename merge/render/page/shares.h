@@ -8,7 +8,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
-#include "merge/render/page/cells.h"
+#include "merge/render/page/exits.h"
 
 namespace trapline::page {
 

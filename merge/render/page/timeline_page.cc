@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include <nlohmann/json.hpp>
+
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/naming.h"
 #include "merge/render/page/page_data.h"
-#include "merge/render/page/worst_json.h"
+#include "merge/render/page/worst_exits.h"
 
 namespace trapline::page {
 namespace {

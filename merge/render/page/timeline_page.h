@@ -15,8 +15,8 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
 #include "merge/pass/naming.h"
+#include "merge/render/ordered_json.h"
 #include "merge/render/page/numbered_texts.h"
-#include "merge/render/report_json.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::page {

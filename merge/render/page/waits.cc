@@ -4,9 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "merge/render/tables.h"
 #include "merge/report/keyed_rows.h"
-#include "merge/report/top_rows.h"
 
 namespace trapline::page {
 
@@ -54,7 +52,7 @@ std::vector<std::uint64_t> steps_of(const std::vector<std::uint64_t>& time) {
 
 }  // namespace
 
-Json Waits::json(const std::map<Culprit, Sum>& sums, const Naming& names) const {
+Table Waits::table(const char* key, const std::map<Culprit, Sum>& sums, const Naming& names) {
   struct Row {
     std::string culprit, vm;
     const Sum* sum;
@@ -70,22 +68,23 @@ Json Waits::json(const std::map<Culprit, Sum>& sums, const Naming& names) const 
     return std::tie(b.sum->ns, a.culprit, a.vm) < std::tie(a.sum->ns, b.culprit, b.vm);
   });
   const std::size_t left_out = keep_first(rows, kMostRows);
-  TableOf<Row> table(rows, &Row::culprit);
+  const States known = names.pipeline.exits().known_states();
+  const bool is_known = known[static_cast<std::size_t>(State::kPreempted)];
+  TableOf<Row> table(std::move(rows), &Row::culprit);
+  table.key = key;
+  table.facts = {{"total_ns", is_known ? to_value(total) : CellValue()}};
+  table.left_out = left_out;
   table.add({"culprit"}, &Row::culprit);
   table.add({"vm"}, [](const Row& row) { return text_or_null(row.vm); });
   table.add({"ns"}, [](const Row& row) { return row.sum->ns; });
   table.add({"count"}, [](const Row& row) { return row.sum->count; });
   table.add({"max_ns"}, [](const Row& row) { return row.sum->max_ns; });
   table.add({"time"}, [](const Row& row) { return steps_of(row.sum->time); });
-  const States known = names.pipeline.exits().known_states();
-  const bool told = known[static_cast<std::size_t>(State::kPreempted)];
-  return {{"total_ns", told ? Json(total) : Json()},
-          {"rows", rows_json(table)},
-          {"rows_left_out", left_out}};
+  return table;
 }
 
-Json Waits::json(const Naming& names) const {
-  return {{"preempted", json(preempted_, names)}, {"blocked", json(blocked_, names)}};
+std::vector<Table> Waits::tables(const Naming& names) const {
+  return {table("preempted", preempted_, names), table("blocked", blocked_, names)};
 }
 
 }  // namespace trapline::page

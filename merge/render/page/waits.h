@@ -9,8 +9,8 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/pass/naming.h"
-#include "merge/render/page/cells.h"
-#include "merge/render/report_json.h"
+#include "merge/render/page/exits.h"
+#include "merge/report/table.h"
 
 namespace trapline::page {
 
@@ -22,8 +22,8 @@ class Waits {
 
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   void coarsen();
-  // {"preempted": …, "blocked": …}: docs/formats/page.md.
-  [[nodiscard]] Json json(const Naming& names) const;
+  // "preempted" and "blocked": docs/formats/page.md.
+  [[nodiscard]] std::vector<Table> tables(const Naming& names) const;
 
  private:
   struct Sum {
@@ -31,7 +31,8 @@ class Waits {
     std::vector<std::uint64_t> time;  // ns by bin
   };
   void add(const WaitShare& share);
-  [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const Naming& names) const;
+  [[nodiscard]] static Table table(const char* key, const std::map<Culprit, Sum>& sums,
+                                   const Naming& names);
 
   TimeBins bins_;
   std::map<Culprit, Sum> preempted_, blocked_;

@@ -15,6 +15,9 @@ import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
+
 # The advice that the experiment follows; of two VMs both rows of it.
 EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "serial", "debug-port": "debug-port",
                "pages": "pages", "polling": "polling", "cpus-hog": "cpus", "cpus-vm": "cpus", "quota": "quota",
@@ -26,7 +29,7 @@ WIDEST = 2
 
 def asked(trapline, command, path):
     run = subprocess.run([trapline, command, path, "--format", "json"], capture_output=True, text=True, check=True)
-    return json.loads(run.stdout)
+    return version_2.loads(run.stdout)
 
 
 def paths_of(folder, name):

@@ -18,6 +18,9 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
+
 sys.dont_write_bytecode = True
 FLEET = pathlib.Path(os.environ["TRAPLINE_SOURCE_DIR"]) / "docs/examples/fleet/fleet"
 LOADER = importlib.machinery.SourceFileLoader("fleet", str(FLEET))
@@ -88,7 +91,7 @@ def sums_of_reports():
     """Of the recordings together, by reason and device: [exits, total]."""
     sums = collections.defaultdict(lambda: [0, 0])
     for recording in recordings:
-        report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "reason,device"],
+        report = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "reason,device"],
                                            capture_output=True, check=True).stdout)
         for row in report["groups"]["rows"]:
             sums[row["key"]][0] += row["count"]
@@ -273,7 +276,7 @@ def loads_every_batch_once(cluster, work):
 
 
 def fleet_rows(cluster, sql):
-    return [list(json.loads(line).values()) for line in cluster.ask(0, sql + " FORMAT JSONEachRow").splitlines()]
+    return [list(version_2.loads(line).values()) for line in cluster.ask(0, sql + " FORMAT JSONEachRow").splitlines()]
 
 
 def main():
@@ -329,7 +332,7 @@ def in_files(cluster, work):
         settings = list(everything)
         if question == "around":
             with open(files[0], encoding="utf-8") as file:
-                row = json.loads(file.readline())
+                row = version_2.loads(file.readline())
             settings += [f"--set={key}={row[key]}" for key in ("host", "session", "start_ns")]
         tables = [of_files(question, *settings), cluster.query(question, *settings)]
         rows = [sorted(tuple(row[table[0].index(key)] for key in keys) for row in table[1:]) for table in tables]

@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
 from trace_processor import TraceProcessor  # noqa: E402
 
 QUERIES = {
@@ -82,7 +83,7 @@ def refuses_cycles(trapline, recording, trace):
 def rows_of(trapline, recording, kind):
     done = subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", kind, "-o", "-"],
                           capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [version_2.loads(line) for line in done.stdout.splitlines()]
 
 
 def way_of_requests(rows):
@@ -160,7 +161,7 @@ def check_without_exits(trapline, processor, recording, trace):
 def check(trapline, processor, recording, work):
     trace = str(work / "x.pftrace")
     done = subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True, check=False)
-    report = json.loads(done.stdout) if done.returncode == 0 else None
+    report = version_2.loads(done.stdout) if done.returncode == 0 else None
     if report is None and b"holds no VM exits" not in done.stderr:
         sys.exit(f"{recording}: {done.stderr.decode()}")
     if report is None or report["counters"]["exits"] == 0:

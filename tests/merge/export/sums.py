@@ -5,7 +5,6 @@ import collections
 import contextlib
 import csv
 import io
-import json
 import re
 import pathlib
 import subprocess
@@ -14,6 +13,7 @@ import tempfile
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[2] / "support"
 sys.path.append(str(SUPPORT))
+import version_2  # noqa: E402
 from node_server import NodeServer  # noqa: E402
 
 PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
@@ -87,7 +87,7 @@ class Speedscope(NodeServer):
 
 
 def check(trapline, speedscope, recording):
-    report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
+    report = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
                                        check=True).stdout)
     wanted = {row["key"]: [row["count"], row["total_ns"] or 0, *(row[part] or 0 for part in PARTS)]
               for row in report["groups"]["rows"]}
@@ -97,13 +97,13 @@ def check(trapline, speedscope, recording):
         if found != right:
             problems.append(f"{recording}: {what}: {found}, the report has {right}")
 
-    rows = [json.loads(line) for line in export(trapline, recording, "--format", "jsonl").splitlines()]
+    rows = [version_2.loads(line) for line in export(trapline, recording, "--format", "jsonl").splitlines()]
     expect("jsonl", sums_of_rows(rows), wanted)
-    by_waker = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "blocked-on"],
+    by_waker = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "blocked-on"],
                                          capture_output=True, check=True).stdout)
     expect("jsonl, woken_by", sums_of_wakers(rows, by_waker["vcpus"]),
            {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_waker["groups"]["rows"]})
-    by_nested = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "nested"],
+    by_nested = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "nested"],
                                           capture_output=True, check=True).stdout)
     expect("jsonl, nested", sums_of_nested(rows),
            {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_nested["groups"]["rows"]})

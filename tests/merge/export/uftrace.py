@@ -3,11 +3,13 @@
 (0.13) and FOLDER's (0.19): calls and total per vmexit:REASON equal the report's, replay runs to the end, dump --chrome
 is valid and has the sums to the nanosecond."""
 import collections
-import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
 
 SCALE = {"us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
@@ -31,7 +33,7 @@ def report_of(text):
 
 def sums_of_dump(text):
     sums, stacks = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(list)
-    for event in json.loads(text, parse_float=str)["traceEvents"]:
+    for event in version_2.loads(text, parse_float=str)["traceEvents"]:
         # The scheduler's come from files of their own, CPU after CPU: not in order of time
         # (0x30d42 and those after it are uftrace's numbers of switches to and from the task).
         if event["ph"] not in "BE" or event["name"].startswith(("linux:", "<30d4")):
@@ -50,7 +52,7 @@ def sums_of_dump(text):
 
 
 def check(trapline, programs, recording, work):
-    report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
+    report = version_2.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
                                        check=True).stdout)
     directory = work / "uftrace.data"
     command = [trapline, "export", recording, "--format", "uftrace", "-o", str(directory), "--force"]

@@ -6,13 +6,13 @@ those of cyclictest's marker where it has them, else those of its tasks."""
 import collections
 import csv
 import io
-import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
 from trace_processor import TraceProcessor  # noqa: E402
 
 STAGES = {"to bio": "start_to_bio", "block layer": "bio_to_issue", "disk": "issue_to_complete",
@@ -64,11 +64,11 @@ class Case:
         return done.stdout.decode("utf-8")
 
     def report(self, *words):
-        return json.loads(self.run("report", *words, "--format", "json"))
+        return version_2.loads(self.run("report", *words, "--format", "json"))
 
     def rows(self, kind, *words):
         """Both forms of rows, which must have the same cells."""
-        lines = [json.loads(line) for line in
+        lines = [version_2.loads(line) for line in
                  self.run("export", "--format", "jsonl", "--rows", kind, "-o", "-", *words).splitlines()]
         table = list(csv.DictReader(io.StringIO(self.run("export", "--format", "csv", "--rows", kind, "-o", "-", *words))))
         as_text = [{key: "" if value is None else str(value) for key, value in row.items()} for row in lines]

@@ -8,10 +8,13 @@ report says of that part of the recording: counts, parts, and where nothing bega
 handed out by the next event of its thread: of each vCPU one may count in the next interval.
 """
 import argparse
-import json
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+import version_2  # noqa: E402
 
 PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 STATES = ("guest_ns", *PARTS, "paused_ns", "offline_ns")
@@ -47,8 +50,8 @@ if options.lines:
         printed = file.read()
 else:
     printed = run("top", "--batch", "--interval", options.interval, "--by", options.by, options.recording)
-frames = [json.loads(line) for line in printed.splitlines()]
-whole = json.loads(run("report", "--by", options.by, "--format", "json", options.recording))
+frames = [version_2.loads(line) for line in printed.splitlines()]
+whole = version_2.loads(run("report", "--by", options.by, "--format", "json", options.recording))
 if not frames or not whole["groups"]["rows"]:
     sys.exit(f"{options.recording}: nothing to compare")
 
@@ -90,7 +93,7 @@ for vcpu in whole["vcpus"]:
             check(f"tid {vcpu['tid']} time in an interval of", one, length)
 
 # The longest stall of the last minute, of those that ended: of vCPUs, where no whole VM's stands for them.
-found = json.loads(run("stalls", "--top", "0", "--format", "json", options.recording) or '{"stalls": []}')["stalls"]
+found = version_2.loads(run("stalls", "--top", "0", "--format", "json", options.recording) or '{"stalls": []}')["stalls"]
 if all(stall["vcpus"] is None for stall in found):
     for frame in frames[:-1]:
         end, stall = frame["end_ns"], frame["longest_stall"]
@@ -108,7 +111,7 @@ for frame in frames[:: max(1, len(frames) // MOST_PARTS)]:
 
     text = run("report", "--by", options.by, "--format", "json", "--from", at(frame["start_ns"]), "--to",
                at(frame["end_ns"] - 1), options.recording)
-    rows = {row["key"]: row for row in json.loads(text)["groups"]["rows"]} if text else {}
+    rows = {row["key"]: row for row in version_2.loads(text)["groups"]["rows"]} if text else {}
     for row in frame["rows"]:
         alone = rows.get(row["key"], Counter())
         name = f"{frame['start_ns']} {row['key']}"

@@ -1,4 +1,5 @@
 // A page in the distribution's Chromium, without a display and without a network.
+import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -55,8 +56,11 @@ export async function frames_of(page, action) {
   return of("ThreadControllerImpl::RunTask").filter(has).map(({ tdur }) => tdur / 1000).sort((a, b) => a - b);
 }
 
+// JSON of version 3 as it was before: tests/support/version_2.py.
+export const version2 = (text) => JSON.parse(execFileSync("python3", [join(import.meta.dirname, "../../support/version_2.py")], { input: text, maxBuffer: 1 << 28 }));
+
 // The JSON in the page's file.
-export const jsonOf = (file) => JSON.parse(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(file, "utf8"))[1]);
+export const jsonOf = (file) => version2(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(file, "utf8"))[1]);
 
 // The first recording's data in the page's file, read as docs/formats/page.md says, not by the page's own code.
 export function dataOf(file) {

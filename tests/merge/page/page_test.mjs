@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { axeSource, close_browser, dataOf, frames_of, jsonOf, kChromium, open, rowsOf, settled } from "./browser.mjs";
+import { axeSource, close_browser, dataOf, frames_of, jsonOf, kChromium, open, rowsOf, settled, version2 } from "./browser.mjs";
 import { small } from "./small_png.mjs";
 
 const trapline = join(process.env.TRAPLINE_BINARY_DIR ?? "", "merge/trapline");
@@ -16,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), "trapline-page-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 const run = (...words) => execFileSync(trapline, words, { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }).toString();
-const report = (file, by, ...more) => JSON.parse(run("report", join(recordings, file), "--by", by, "--format", "json", ...more));
+const report = (file, by, ...more) => version2(run("report", join(recordings, file), "--by", by, "--format", "json", ...more));
 // The recording's page, made once.
 const written = new Map();
 function write(file, ...more) {
@@ -74,7 +74,7 @@ const painted = (page, chart, colour) => page.evaluate(([chart, colour]) => {
   return (found * 4) / data.length;
 }, [chart, colour]);
 
-const json = (words, ...more) => JSON.parse(run("report", ...words, "--format", "json", ...more));
+const json = (words, ...more) => version2(run("report", ...words, "--format", "json", ...more));
 
 // Once it is drawn for the window, nothing is wider than that.
 const fits = (page) => page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth);
@@ -402,16 +402,17 @@ const cases = {
       `a\u202ereversed`, `bell\u0007null\u0000`, `<!--<script>`, `{{7*7}}`, `\u2028line`];
     const html = changed(write(linux), (data) => {
       const rename = (list) => evil.forEach((name, i) => { if (i < list.length) list[i] = name; });
-      for (const list of Object.values(data.values)) rename(list);
-      for (const set of data.sets) evil.forEach((name, i) => { if (set.rows[i]) set.rows[i][set.columns.indexOf("key")] = name; });
-      data.texts = data.texts.map((_, i) => evil[i % evil.length]);
-      data.sources[0].path = `/tmp/${evil[1]}'${evil[5]}`;
-      data.command[1] = data.sources[0].path;
-      data.recorded.push(["Command", evil.join(" ")]);
+      const { head, tables } = data;
+      for (const list of Object.values(tables.combos.values)) rename(list);
+      for (const [key, set] of Object.entries(tables)) if (key.startsWith("by_")) evil.forEach((name, i) => { if (set.rows[i]) set.rows[i][set.columns.indexOf("key")] = name; });
+      tables.worst.texts = tables.worst.texts.map((_, i) => evil[i % evil.length]);
+      tables.sources.rows[0].path = `/tmp/${evil[1]}'${evil[5]}`;
+      head.words[1] = tables.sources.rows[0].path;
+      tables.recorded.rows.push(["Command", evil.join(" ")]);
       data.notes.push(...evil);
-      data.irqs.rows[0].vector = evil[0];
-      data.requests[0].key = evil[1];
-      data.vcpus[0].name = evil[2];
+      tables.irqs.rows[0].vector = evil[0];
+      tables.requests.rows[0].key = evil[1];
+      tables.vcpus.rows[0].name = evil[2];
     });
     await with_page(html, { hash: `#exit=0&find=${encodeURIComponent(evil[0])}` }, async (page) => {
       await page.fill("#find", "");
@@ -525,7 +526,7 @@ const cases = {
       assert.ok((await rowsOf(page)).every((row) => row.total === null && row.max === null));
       assert.match(await page.locator("#left-out").textContent(), /Time bins are [\d.]+ ms long/);
     });
-    const html = changed(write(linux), ({ vcpus }) => vcpus.forEach((vcpu) => { vcpu.user_ns = null; }));
+    const html = changed(write(linux), ({ tables }) => tables.vcpus.rows.forEach((vcpu) => { vcpu.user_ns = null; }));
     await with_page(html, {}, async (page) => {
       assert.match(await page.locator("#shares-title").textContent(), /in kernel or QEMU/);
       assert.match(await page.locator("#shares .labels").first().textContent(), /kernel or QEMU/);
@@ -551,7 +552,7 @@ const cases = {
   // A page of many vCPUs draws the strips in sight, and all strips before it is printed.
   async strips_have_a_canvas_when_they_are_seen() {
     const kVcpus = 100;
-    const html = changed(write(linux), (data) => { data.vcpus = Array.from({ length: kVcpus }, (_, i) => ({ ...data.vcpus[i % 2], name: `vCPU ${i}` })); });
+    const html = changed(write(linux), ({ tables: { vcpus } }) => { vcpus.rows = Array.from({ length: kVcpus }, (_, i) => ({ ...vcpus.rows[i % 2], name: `vCPU ${i}` })); });
     await with_page(html, { hash: "#time=10-20" }, async (page) => {
       const drawn = () => page.locator("#shares .strip canvas").count();
       assert.ok(await drawn() < kVcpus / 2, `${await drawn()} canvases`);
@@ -700,11 +701,11 @@ const cases = {
   async opens_in_a_second_and_brushes_at_30_frames() {
     const html = process.env.TRAPLINE_PAGE_FILE ?? changed(write(linux), (data) => {
       const kTimes = 4;
-      data.time.bins *= kTimes;
-      data.duration_ns *= kTimes;
+      data.head.time.bins *= kTimes;
+      data.head.duration_ns *= kTimes;
       const repeat = (list) => Array.from({ length: kTimes }, () => list).flat();
-      data.cells = data.cells.map(repeat);
-      for (const vcpu of data.vcpus) for (const state of Object.keys(vcpu.shares)) vcpu.shares[state] = repeat(vcpu.shares[state]);
+      data.tables.cells.rows = data.tables.cells.rows.map(repeat);
+      for (const vcpu of data.tables.vcpus.rows) for (const state of Object.keys(vcpu.shares)) vcpu.shares[state] = repeat(vcpu.shares[state]);
     });
     await with_page(html, {}, async (page) => {
       const opened = await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd);
@@ -740,7 +741,7 @@ const cases = {
     const files = [linux, "box/linux-irq.dat"].map((file) => join(recordings, file));
     const html = join(folder, "diff.html");
     run("diff", ...files, "--format", "html", "-o", html, "--force");
-    const expected = JSON.parse(run("diff", ...files, "--format", "json"));
+    const expected = version2(run("diff", ...files, "--format", "json"));
     await with_page(html, {}, async (page) => {
       const data = jsonOf(html);
       assert.equal(data.version, 3);
@@ -779,7 +780,7 @@ const cases = {
       await fits(page);
     });
     // Without kvm_userspace_exit.
-    await with_page(changed(html, ({ vcpus }) => vcpus.forEach((vcpu) => { vcpu.user_ns = null; })), {}, async (page) => {
+    await with_page(changed(html, ({ tables }) => tables.vcpus.rows.forEach((vcpu) => { vcpu.user_ns = null; })), {}, async (page) => {
       assert.equal(await page.locator('#metric option[value="kernel"]').textContent(), "kernel or QEMU, mean");
     });
   },
@@ -790,7 +791,7 @@ const cases = {
     const words = ["diff", "--before", ...before, "--after", ...after];
     const html = join(folder, "runs.html");
     run(...words, "--format", "html", "-o", html, "--force");
-    const expected = JSON.parse(run(...words, "--format", "json"));
+    const expected = version2(run(...words, "--format", "json"));
     assert.equal(expected.method, "student");
     await with_page(html, {}, async (page) => {
       const data = jsonOf(html);
@@ -885,7 +886,7 @@ const cases = {
       const recording = `tests/merge/planted/${file}`;
       const html = join(folder, "stalls.html");
       run("report", recording, "--format", "html", "-o", html, "--force");
-      const found = JSON.parse(run("stalls", recording, "--top", "20", "--format", "json"));
+      const found = version2(run("stalls", recording, "--top", "20", "--format", "json"));
       const { page, faults, close } = await open(html, {});
       const data = dataOf(html);
       const start = Number(data.interval.start_ns);
@@ -929,7 +930,7 @@ const cases = {
     const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
     run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html, "--force");
     const whole = json(words, "--by", "guest-span", "--guest-span", spec);
-    const { worst } = JSON.parse(run("explain", ...words, "--guest-span", spec, "--worst", "10", "--format", "json"));
+    const { worst } = version2(run("explain", ...words, "--guest-span", spec, "--worst", "10", "--format", "json"));
     await with_page(html, {}, async (page) => {
       const data = dataOf(html);
       const start = Number(data.interval.start_ns);

@@ -7,7 +7,8 @@
 #include "merge/explain/advise.h"
 #include "merge/explain/explain.h"
 #include "merge/explain/stalls.h"
-#include "merge/render/render.h"
+#include "merge/render/print.h"
+#include "merge/report/report.h"
 #include "merge/report/run.h"
 #include "tests/support/temporary_folder.h"
 
@@ -38,10 +39,11 @@ TEST_F(NoEntriesTest, ReportSaysSoAndWhatIsMadeOfExitsIsRefused) {
   EXPECT_THAT(report->report.notes, Contains(HasSubstr("kvm_entry was not recorded")));
   // None of its figures is known, which is not 0.
   std::ostringstream text, json;
-  print_text(report->report, RecordingWords{"run", ""}, text, TextStyle());
+  const Report made = make_report(report->report, {"run", ""});
+  print_text(made, text, TextStyle());
   EXPECT_THAT(text.str(), HasSubstr("not counted (kvm_entry was not recorded)"));
   EXPECT_THAT(text.str(), Not(HasSubstr("no exits")));
-  print_json(report->report, json);
+  print_json(made, json);
   for (const char* null : {"\"exits\": null", "\"guest_ns\": null", "\"overhead\": null"})
     EXPECT_THAT(json.str(), HasSubstr(null));
   what_.longest = true;

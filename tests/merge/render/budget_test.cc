@@ -1,4 +1,4 @@
-#include "merge/render/budget.h"
+#include "merge/render/print.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "backend_ftrace/base/size.h"
 #include "merge/render/ordered_json.h"
-#include "merge/render/render.h"
+#include "merge/report/report.h"
 #include "merge/report/run.h"
 
 namespace trapline {
@@ -19,7 +19,7 @@ TEST(BudgetTest, ASizeThatIsTooSmallIsRefusedWithOneThatWouldDo) {
   const auto run = run_report(what, {}, {});
   ASSERT_TRUE(run) << run.error().message;
   const auto within = [&run](std::size_t bytes) {
-    return report_within(run->report, {"run", ""}, "trapline report run", bytes);
+    return report_within(make_report(run->report, {"run", ""}), "trapline report run", bytes);
   };
   const auto refused = within(100);
   ASSERT_FALSE(refused);
@@ -36,16 +36,17 @@ TEST(BudgetTest, RowsOfHaltsHaveWhatTheyHaveWithoutIt) {
   PassOptions what;
   what.input.paths = {std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat"};
   ReportOptions options;
-  options.halt = options.halt_costs = true;
+  options.tables["--halt"];
   const auto run = run_report(what, options, {});
   ASSERT_TRUE(run) << run.error().message;
-  const auto cut = report_within(run->report, {"run", ""}, "trapline report run", 1 << 20);
+  const Report report = make_report(run->report, {"run", ""});
+  const auto cut = report_within(report, "trapline report run", 1 << 20);
   ASSERT_TRUE(cut) << cut.error().message;
   std::ostringstream whole;
-  print_json(run->report, whole);
-  const Json rows = Json::parse(whole.str())["halt_costs"];
+  print_json(report, whole);
+  const Json rows = Json::parse(whole.str())["tables"]["halt_costs"]["rows"];
   ASSERT_FALSE(rows.empty());
-  EXPECT_EQ(Json::parse(*cut)["halt_costs"], rows);
+  EXPECT_EQ(Json::parse(*cut)["tables"]["halt_costs"]["rows"], rows);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
-#include "merge/render/explanation.h"
+#include "merge/explain/explain.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
+
+#include "merge/explain/guest_spans.h"
+#include "merge/render/print.h"
 
 namespace trapline {
 namespace {
@@ -23,12 +26,12 @@ class ExplanationTest : public testing::Test {
   }
   [[nodiscard]] std::string text() const {
     std::ostringstream out;
-    print_text(explanation_, false, out, {});
+    print_text(make_report(explanation_, false), out, {});
     return out.str();
   }
   [[nodiscard]] std::string json() const {
     std::ostringstream out;
-    print_json(explanation_, out);
+    print_json(make_report(explanation_, false), out);
     return out.str();
   }
   Explanation explanation_;
@@ -61,15 +64,15 @@ TEST(GuestSpansTextTest, WhatWasNotCountedIsToldWithinTheTerminal) {
   spans.open = 1'234;
   spans.unplaced = 1;
   std::ostringstream text, json;
-  print_text(spans, text, {.width = 50});
+  print_text(make_report(spans), text, {.width = 50});
   EXPECT_THAT(text.str(), HasSubstr("\nCounters\n"
                                     "         1,234  intervals that never ended\n"
                                     "             1  intervals left out: their vCPU is\n"
                                     "                not known, or too many overlap\n"));
   EXPECT_THAT(text.str(), Not(HasSubstr("begun again")));
-  print_json(spans, json);
-  EXPECT_THAT(json.str(), HasSubstr("\"restarted\": 0,\n    \"end_only\": 0,\n"
-                                    "    \"open\": 1234,\n    \"unplaced\": 1\n"));
+  print_json(make_report(spans), json);
+  EXPECT_THAT(json.str(), HasSubstr("\"restarted\": 0,\n      \"end_only\": 0,\n"
+                                    "      \"open\": 1234,\n      \"unplaced\": 1\n"));
 }
 
 }  // namespace

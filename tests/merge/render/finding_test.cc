@@ -3,8 +3,8 @@
 
 #include <sstream>
 
-#include "merge/render/render.h"
-#include "merge/render/stalls.h"
+#include "merge/explain/stalls.h"
+#include "merge/report/report.h"
 
 namespace trapline::test {
 namespace {
@@ -13,8 +13,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 // A vCPU that was busy for 1000 ns: 400 in the guest, 600 in exits.
-Report report_of_one() {
-  Report report;
+ReportData report_of_one() {
+  ReportData report;
   report.by = "reason";
   VcpuRow& vcpu = report.vcpus.emplace_back();
   vcpu.totals.guest_ns = 400;
@@ -27,7 +27,7 @@ Report report_of_one() {
 }
 
 TEST(FindingTest, TheCostliestRowsShareIsOfWhatExitsCost) {
-  Report report = report_of_one();
+  ReportData report = report_of_one();
   EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (50.0% of that: io)"));
   report.cost_ns = 400;  // exits that a loss cuts are in no row
   EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (at least 50.0% of that: io)"));
@@ -36,14 +36,14 @@ TEST(FindingTest, TheCostliestRowsShareIsOfWhatExitsCost) {
 }
 
 TEST(FindingTest, TheLevelOfAnExitIsNotNamedAsItsCause) {
-  Report report = report_of_one();
+  ReportData report = report_of_one();
   report.by = "nested";
   report.costliest = "guest";
   EXPECT_THAT(finding_text(report), Not(HasSubstr("of that")));
 }
 
 TEST(FindingTest, WhoRanInsteadIsNamedWhereTheEventsProveIt) {
-  Report report = report_of_one();
+  ReportData report = report_of_one();
   VcpuTotals& totals = report.vcpus.front().totals;
   totals.parts[static_cast<std::size_t>(Part::kPreempted)] = 200;
   report.overhead.emplace().add(totals);
@@ -66,7 +66,7 @@ TEST(FindingTest, WhoRanInsteadIsNamedWhereTheEventsProveIt) {
 }
 
 TEST(FindingTest, WhereTimeWasNotSeenNoWaitIsSaidOfTheSeenTimeAlone) {
-  Report report = report_of_one();
+  ReportData report = report_of_one();
   EXPECT_THAT(finding_text(report), HasSubstr("; no vCPU had to wait"));
   report.counters.gaps = 1;
   EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "merge/render/page/cells.h"
+#include "merge/render/page/exits.h"
 
 namespace trapline::page {
 namespace {

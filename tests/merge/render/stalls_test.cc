@@ -1,9 +1,11 @@
-#include "merge/render/stalls.h"
+#include "merge/explain/stalls.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
 #include <utility>
+
+#include "merge/render/print.h"
 
 namespace trapline {
 namespace {
@@ -32,7 +34,7 @@ class StallsTextTest : public testing::Test {
   }
   [[nodiscard]] std::string text() const {
     std::ostringstream out;
-    print_text(found_, out, {});
+    print_text(make_report(found_), out, {});
     return out.str();
   }
   StallsFound found_;

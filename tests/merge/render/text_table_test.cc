@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "merge/render/tables.h"
+#include "merge/render/print.h"
 
 namespace trapline {
 namespace {
@@ -27,9 +27,9 @@ TEST(TextTableTest, AKeyTooWideForTheTerminalIsBrokenBeforeItsNumbers) {
 
 TEST(TextTableTest, ColumnsThatMayGoGoBeforeAKeyIsWrapped) {
   std::vector<TextTable::Column> columns = {"key", "total", "p50", "mean", "about"};
-  columns[2].goes = 2;
-  columns[3].goes = 3;
-  columns[4].goes = 1;
+  columns[2].drop_order = 2;
+  columns[3].drop_order = 3;
+  columns[4].drop_order = 1;
   columns[4].text = true;
   TextTable table(columns);
   table.add({"a key", "1 ns", "2 ns", "3 ns", "rtc"});
@@ -111,8 +111,8 @@ TEST(TextTableTest, CellsStandOutInRowsThatAreNotDimAndTheirColumnsStayWide) {
 
 TEST(TextTableTest, TellsTheColumnsForWhichThereWasNoRoom) {
   std::vector<TextTable::Column> columns = {"key", "one", "two"};
-  columns[1].goes = 2;
-  columns[2].goes = 1;
+  columns[1].drop_order = 2;
+  columns[2].drop_order = 1;
   TextTable table(columns);
   table.add({"a", "1", "2"});
   std::ostringstream out;
@@ -128,20 +128,24 @@ TEST(PrintTableTest, NamesTheColumnsForWhichThereWasNoRoom) {
   const std::vector<Row> rows = {{"a", 1, 2}};
   TableOf<Row> table(rows, &Row::key);
   table.left_out = 3;
-  table.add({.key = "one_key", .title = "one", .goes = 2}, &Row::one);
+  table.add({.key = "one_key", .title = "one", .drop_order = 2}, &Row::one);
   table.add({.key = "two_key", .title = "two"}, &Row::two);
-  std::ostringstream narrow, wide;
-  EXPECT_THAT(print_table(table, "key", false, narrow, {.width = 8}),
-              testing::ElementsAre("one_key"));
-  EXPECT_THAT(narrow.str(), testing::StartsWith("\nkey  two\na      2\nand 3 more (--top)\n"
-                                                "not shown: one;\n"));
-  EXPECT_THAT(print_table(table, "key", false, wide, {.width = 80}), testing::IsEmpty());
-  EXPECT_EQ(wide.str(), "\nkey  one  two\na      1    2\nand 3 more (--top)\n");
-  std::ostringstream line;
-  (void)print_table(table, "a key that takes much of the terminal's width for itself alone", false,
-                    line, {.width = 70});
-  EXPECT_THAT(line.str(),
-              testing::EndsWith("not shown: one; a wider terminal or COLUMNS=200 shows them\n"));
+  table.titles = {"key"};
+  table.after = {{.text = "in its place", .dropped = "one_key"}};
+  const auto printed = [&table](std::size_t width) {
+    Report report;
+    report.tables = {table};
+    std::ostringstream out;
+    print_text(report, out, {.width = width});
+    return out.str();
+  };
+  EXPECT_THAT(printed(8), testing::StartsWith("\nkey  two\na      2\nand 3 more (--top)\n"
+                                              "not shown: one;\n"));
+  EXPECT_THAT(printed(8), testing::EndsWith("in\nits\nplace\n"));
+  EXPECT_EQ(printed(80), "\nkey  one  two\na      1    2\nand 3 more (--top)\n");
+  table.titles = {"a key that takes much of the terminal's width for itself alone"};
+  EXPECT_THAT(printed(70),
+              testing::HasSubstr("not shown: one; a wider terminal or COLUMNS=200 shows them\n"));
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 
 #include <sstream>
 
-#include "merge/render/render.h"
-#include "merge/report/tables.h"
+#include "merge/render/print.h"
+#include "merge/report/report.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline::test {
 namespace {
@@ -12,28 +13,28 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string text_of(const Report& report) {
+std::string text_of(const ReportData& report) {
   std::ostringstream out;
-  print_text(report, RecordingWords{"run", ""}, out, TextStyle());
+  print_text(make_report(report, {"run", ""}), out, TextStyle());
   return out.str();
 }
 
 TEST(TextTest, WhatDoesNotHeedTheChosenVcpusIsNamed) {
-  Report report;
+  ReportData report;
   report.by = "reason";
   EXPECT_THAT(text_of(report), Not(HasSubstr("Only the vCPUs")));
   report.vcpus_asked.vcpu = 1;
   EXPECT_THAT(
       text_of(report),
       HasSubstr("Only the vCPUs with --vcpu 1 are counted; the counters are of all vCPUs."));
-  report.irqs.emplace();
+  report.tables_asked.insert("--irq");
   report.by = "qemu-event";
   EXPECT_THAT(text_of(report),
               HasSubstr("; interrupts, QEMU's events and the counters are of all vCPUs."));
 }
 
 TEST(TextTest, RatesOfVcpusThatRanOneAfterAnotherAreNotSummedUp) {
-  Report report;
+  ReportData report;
   report.by = "reason";
   for (const std::uint64_t begin : {0ull, 2ull}) {
     VcpuRow& row = report.vcpus.emplace_back();

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "merge/analyze/exit_model.h"
-#include "merge/render/tables.h"
+#include "merge/render/ordered_json.h"
+#include "merge/render/print.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/tables.h"
+#include "merge/report/groups.h"
+#include "merge/report/report_data.h"
+#include "merge/report/slow_exits.h"
 
 namespace trapline::test {
 namespace {
@@ -25,19 +28,26 @@ GroupRow halts_of(std::uint64_t kernel, std::uint64_t halted) {
   return row;
 }
 
+Table table_of(const GroupRow& row, const ReportData& report) {
+  return group_columns(std::make_shared<const std::vector<GroupRow>>(1, row), report);
+}
+
+// The table's first row as JSON has it.
+Json first_row(const Table& table) { return Json::parse(json_of(table)).at("rows").at(0); }
+
 // Whether the text has a share of the cost.
-bool tells_cost(const GroupRow& row, const Report& report) {
-  const Table table = group_table({&row, 1}, report);
+bool tells_cost(const GroupRow& row, const ReportData& report) {
+  const Table table = table_of(row, report);
   const auto cost = std::ranges::find(table.columns, "of cost", &Table::Described::title);
   return cost != table.columns.end() && std::holds_alternative<Share>(cost->value(0));
 }
 
 TEST(GroupTableTest, WhatHaltsCostIsNotKnownWhereTheyCountAsAWhole) {
-  Report report;
+  ReportData report;
   report.model.sched_switch = false;
   const GroupRow whole = halts_of(0, 900);
   EXPECT_FALSE(tells_cost(whole, report));
-  const Json json = row_json(group_table({&whole, 1}, report), 0);
+  const Json json = first_row(table_of(whole, report));
   EXPECT_TRUE(json.at("kernel_ns").is_null());
   EXPECT_TRUE(json.at("user_ns").is_null());
   EXPECT_EQ(json.at("halted_ns"), 900);
@@ -45,11 +55,11 @@ TEST(GroupTableTest, WhatHaltsCostIsNotKnownWhereTheyCountAsAWhole) {
 }
 
 TEST(GroupTableTest, WhatHaltsCostIsToldByTheEventsOfTheirWayInAndOut) {
-  Report report;
+  ReportData report;
   report.model.sched_switch = false;
   const GroupRow woken = halts_of(100, 900);  // kvm_vcpu_wakeup tells
   EXPECT_TRUE(tells_cost(woken, report));
-  EXPECT_EQ(row_json(group_table({&woken, 1}, report), 0).at("kernel_ns"), 100);
+  EXPECT_EQ(first_row(table_of(woken, report)).at("kernel_ns"), 100);
   report.model.sched_switch = true;
   EXPECT_TRUE(tells_cost(halts_of(0, 900), report));
 }
@@ -72,9 +82,7 @@ TEST(SlowExitTableTest, TheWayInAndOutOfAWholeHaltIsNotKnown) {
   row.span.parts[static_cast<std::size_t>(Part::kHalted)] = 900;
   ExitModel model;
   model.sched_switch = false;
-  const auto json = [&] {
-    return row_json(slow_exit_table({&row, 1}, model.known_states(), false), 0);
-  };
+  const auto json = [&] { return first_row(slow_exit_table({row}, model.known_states(), false)); };
   EXPECT_EQ(json().at("kernel_ns"), 0);
   row.span.halt = true;
   for (const char* part : {"kernel_ns", "user_ns", "preempted_ns", "blocked_ns"})

@@ -1,5 +1,5 @@
 // Between which events the times of interrupts lie.
-#include "merge/report/irq_table.h"
+#include "merge/report/irqs.h"
 
 #include <gmock/gmock.h>
 
@@ -16,9 +16,7 @@ std::string stages_of(std::initializer_list<IrqStep> steps) {
   std::uint64_t at = 0;
   for (const IrqStep step : steps)
     (void)tracker.on(make(at += 10, 0, kVcpu0, KvmIrq{step, true, 4, 0x24, 0}), ThreadId{1});
-  Report report;
-  IrqTable().report(report, tracker);
-  return report.irq_stages;
+  return irq_stages(tracker);
 }
 
 TEST(IrqTableTest, AStageIsToldByTheEventsThatCame) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "merge/pass/pass.h"
-#include "merge/report/aggregator.h"
+#include "merge/report/run.h"
 #include "merge/source/timeline.h"
 #include "tests/merge/analyze/events.h"
 #include "tests/support/memory_source.h"
@@ -45,7 +45,7 @@ TEST(MemorySourceTest, ItsExitsAreReported) {
   Event event;
   while (timeline.next(event) == Read::kEvent) ASSERT_TRUE(pipeline.push(event));
   pipeline.finish();
-  const Report report = aggregator.snapshot(Naming(timeline, pipeline));
+  const ReportData report = aggregator.snapshot(Naming(timeline, pipeline));
   ASSERT_EQ(report.rows.size(), 1u);
   const GroupRow& row = report.rows[0];
   EXPECT_EQ(row.key, "reason 123");

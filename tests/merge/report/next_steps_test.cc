@@ -1,4 +1,4 @@
-#include "merge/report/next_steps.h"
+#include "merge/report/report.h"
 
 #include <gmock/gmock.h>
 
@@ -8,8 +8,8 @@ namespace {
 using testing::ElementsAre;
 
 // A report by reason whose exits took most of their time in `part`.
-Report report_of(Part part) {
-  Report report;
+ReportData report_of(Part part) {
+  ReportData report;
   report.by = "reason";
   GroupRow row;
   row.key = "io";
@@ -22,7 +22,8 @@ Report report_of(Part part) {
   return report;
 }
 
-std::vector<std::string> commands(const Report& report, const RecordingWords& words = {"run", ""}) {
+std::vector<std::string> commands(const ReportData& report,
+                                  const RecordingWords& words = {"run", ""}) {
   std::vector<std::string> all;
   for (const NextStep& step : next_steps(report, words)) all.push_back(step.command);
   return all;
@@ -35,34 +36,34 @@ TEST(NextStepsTest, TheLargestPartIsAskedFor) {
               ElementsAre("report run --waits", "explain run"));
   EXPECT_THAT(commands(report_of(Part::kKernel)),
               ElementsAre("report run --by detail --top 20", "explain run"));
-  Report with_devices = report_of(Part::kUser);
+  ReportData with_devices = report_of(Part::kUser);
   with_devices.vmm_events.push_back({"memory_region_ops_read", {}});
   EXPECT_THAT(commands(with_devices), ElementsAre("report run --by device", "explain run"));
 }
 
 TEST(NextStepsTest, WhatWasNotRecordedIsNotAskedFor) {
   EXPECT_THAT(commands(report_of(Part::kUser)), ElementsAre("help devices", "explain run"));
-  Report no_details = report_of(Part::kKernel);
+  ReportData no_details = report_of(Part::kKernel);
   no_details.rows.front().largest.clear();
   EXPECT_THAT(commands(no_details), ElementsAre("explain run", "timeline run --around max"));
-  EXPECT_THAT(commands(Report()), ElementsAre());
+  EXPECT_THAT(commands(ReportData()), ElementsAre());
 }
 
 TEST(NextStepsTest, WhatWasAskedForIsNotAskedAgain) {
-  Report waits = report_of(Part::kPreempted);
-  waits.waits.emplace();
+  ReportData waits = report_of(Part::kPreempted);
+  waits.tables_asked.insert("--waits");
   EXPECT_THAT(commands(waits), ElementsAre("explain run", "timeline run --around max"));
-  Report details = report_of(Part::kKernel);
+  ReportData details = report_of(Part::kKernel);
   details.by = "reason,detail";
   EXPECT_THAT(commands(details), ElementsAre("explain run", "timeline run --around max"));
 }
 
 TEST(NextStepsTest, WhereExitsOrWaitsCostATwentiethChangesAreAskedFor) {
-  Report report = report_of(Part::kKernel);
+  ReportData report = report_of(Part::kKernel);
   report.overhead = Overhead{.guest_ns = 900, .exit_ns = 90, .not_run_ns = 10};
   EXPECT_THAT(commands(report),
               ElementsAre("report run --by detail --top 20", "explain run", "advise run"));
-  Report little = report;
+  ReportData little = report;
   little.overhead = Overhead{.guest_ns = 990, .exit_ns = 5, .not_run_ns = 5};
   EXPECT_THAT(commands(little), ElementsAre("report run --by detail --top 20", "explain run"));
   report.exits_asked.reason = "io";  // advise takes no exits
@@ -70,7 +71,7 @@ TEST(NextStepsTest, WhereExitsOrWaitsCostATwentiethChangesAreAskedFor) {
 }
 
 TEST(NextStepsTest, OfCallsTheirStacksAreAskedFor) {
-  Report calls = report_of(Part::kUser);
+  ReportData calls = report_of(Part::kUser);
   calls.rows_of = RowsOf::kCalls;
   calls.by = "function";
   calls.rows.front().key = "rtc_read";

@@ -31,7 +31,7 @@ TEST(NotesTest, LossesWithoutAnyCountAreOfAnUnknownNumberOfEvents) {
 }
 
 TEST(NotesTest, UserTimeIsSaidToBeInTheColumnThatHasIt) {
-  Report report;
+  ReportData report;
   report.model.userspace_exits = false;
   Capabilities capabilities;
   capabilities.kvm_exit = true;

@@ -1,4 +1,4 @@
-#include "merge/report/phase_table.h"
+#include "merge/report/phases.h"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "merge/report/phase_spec.h"
-#include "merge/report/tables.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -38,7 +36,7 @@ TEST(PhaseSpec, ErrorsSayWhatIsWrong) {
 }
 
 TEST(PhaseColumns, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
-  Report report;
+  ReportData report;
   const std::vector<PhaseRow> rows(1);
   const auto title = [&] {
     const Table table = phase_table(rows, report);
@@ -51,7 +49,7 @@ TEST(PhaseColumns, WithoutExitsToUserSpaceTheKernelsTimeMayBeQemus) {
 }
 
 TEST(PhaseColumns, AStateThatIsRareIsShownWhereAVcpuWasInIt) {
-  const Report report;
+  const ReportData report;
   std::vector<PhaseRow> rows(2);
   const auto title = [&] {
     const Table table = phase_table(rows, report);
@@ -82,7 +80,12 @@ class PhaseTableTest : public testing::Test {
     }
     PhaseTable& table;
   };
-  PhaseReport play(std::initializer_list<const char*> specs, std::initializer_list<Event> events) {
+  // The phases, and those that did not begin.
+  struct Played {
+    std::vector<PhaseRow> rows;
+    std::vector<std::string> never;
+  };
+  Played play(std::initializer_list<const char*> specs, std::initializer_list<Event> events) {
     std::vector<PhaseSpec> parsed;
     for (const char* spec : specs) parsed.push_back(*parse_phase_spec(spec));
     PhaseTable table(std::move(parsed));
@@ -90,7 +93,7 @@ class PhaseTableTest : public testing::Test {
     Pipeline pipeline(PipelineOptions(), {&sink});
     for (const Event& event : events) EXPECT_TRUE(pipeline.push(event));
     pipeline.finish();
-    return table.report(pipeline, 1000);
+    return {table.rows(pipeline, 1000), table.never()};
   }
   static Event byte(std::uint64_t at, char value) {
     return make(at, 0, kVcpu0,
@@ -100,7 +103,7 @@ class PhaseTableTest : public testing::Test {
   static Event exit_at(std::uint64_t at, std::uint64_t rip) {
     return make(at, 0, kVcpu0, KvmExit{kSvmIo, kSvm, 0, 0, rip});
   }
-  static std::vector<std::string> texts(const PhaseReport& report) {
+  static std::vector<std::string> texts(const Played& report) {
     std::vector<std::string> all;
     for (const PhaseRow& row : report.rows) {
       all.push_back(row.name + " at " + std::to_string(row.start_ns) + " for " +
@@ -112,16 +115,15 @@ class PhaseTableTest : public testing::Test {
 };
 
 TEST_F(PhaseTableTest, ATextOnTheConsoleBeginsAPhase) {
-  const PhaseReport report =
-      play({"second=ab"}, {exit(100), byte(110, 'a'), entry(120), exit(200), byte(210, 'b'),
-                           entry(220), exit(300), entry(330)});
+  const Played report = play({"second=ab"}, {exit(100), byte(110, 'a'), entry(120), exit(200),
+                                             byte(210, 'b'), entry(220), exit(300), entry(330)});
   EXPECT_THAT(texts(report), ElementsAre("before second at 100 for 110, exits 2, guest 80",
                                          "second at 210 for 790, exits 1, guest 80"));
   EXPECT_EQ(report.rows[1].parts[0], 30u);
 }
 
 TEST_F(PhaseTableTest, AWildcardWaitsForTheLinesEnd) {
-  const PhaseReport report =
+  const Played report =
       play({"x=a*c"}, {exit(100), byte(110, 'a'), byte(120, 'b'), byte(130, 'c'), byte(140, '\r'),
                        byte(150, '\n'), byte(160, 'z'), entry(170)});
   EXPECT_THAT(texts(report), ElementsAre("before x at 100 for 50, exits 1, guest 0",
@@ -129,7 +131,7 @@ TEST_F(PhaseTableTest, AWildcardWaitsForTheLinesEnd) {
 }
 
 TEST_F(PhaseTableTest, AnAddressBeginsAPhaseWithItsExit) {
-  const PhaseReport report =
+  const Played report =
       play({"kernel=0xffff000000000000..0xffffffffffffffff"},
            {exit_at(100, 0x1000), entry(120), exit_at(200, 0xffffffff81000000), entry(260)});
   EXPECT_THAT(texts(report), ElementsAre("before kernel at 100 for 100, exits 1, guest 80",
@@ -137,7 +139,7 @@ TEST_F(PhaseTableTest, AnAddressBeginsAPhaseWithItsExit) {
 }
 
 TEST_F(PhaseTableTest, AMarkerBeginsAPhaseAndAPassedOneNoMore) {
-  const PhaseReport report =
+  const Played report =
       play({"one=1", "two=2"}, {exit(100), marker(110, "has 2"), marker(120, "has 1"), entry(130)});
   EXPECT_THAT(texts(report), ElementsAre("before two at 100 for 10, exits 1, guest 0",
                                          "two at 110 for 890, exits 0, guest 0"));
@@ -146,7 +148,7 @@ TEST_F(PhaseTableTest, AMarkerBeginsAPhaseAndAPassedOneNoMore) {
 
 // Those that never run a vCPU have no such time.
 TEST_F(PhaseTableTest, AnOfflineTimeIsDividedAmongThePhasesThatItLiesIn) {
-  const PhaseReport report =
+  const Played report =
       play({"second=ab"},
            {exit(100), byte(110, 'a'), make(115, 0, kOtherThread, NewThread{kVcpu1, true}),
             reload(118, ThreadId{102}), entry(120), exit(200), byte(210, 'b'), entry(220),

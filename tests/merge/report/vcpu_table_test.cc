@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "merge/report/tables.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline::test {
 namespace {
@@ -14,7 +14,7 @@ VcpuRow busy_row() {
 }
 
 TEST(VcpuTableTest, ExitsPerSecondAreOfTheTimeInWhichExitsWereSeen) {
-  Report report;
+  ReportData report;
   EXPECT_EQ(exits_per_second(busy_row(), report), 3000u);
   // Without kvm_exit all but the time in user space is not seen, and no exit is missed in it.
   report.model.from_userspace_exit = true;

@@ -1,5 +1,5 @@
 // Who ran for most of the time that vCPUs were ready.
-#include "merge/report/wait_table.h"
+#include "merge/report/waits.h"
 
 #include <gtest/gtest.h>
 

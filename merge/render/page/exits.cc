@@ -1,0 +1,312 @@
+#include "merge/render/page/exits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "merge/render/page/numbered_texts.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+
+namespace trapline::page {
+
+const std::vector<Dimension>& Combos::dimensions() {
+  static const std::vector<Dimension> kAll = {Dimension::kReason, Dimension::kDetail,
+                                              Dimension::kDevice, Dimension::kVmmEvent,
+                                              Dimension::kStack,  Dimension::kVcpu};
+  return kAll;
+}
+
+Combos::Combos() : keys_(dimensions()), combos_(keys_.words(), kMost) {}
+
+std::uint32_t Combos::of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks) {
+  constexpr std::size_t kDetailValue = 1;
+  GroupKey key = keys_.of(exit, stack, stacks);
+  key.halted = exit.halt;
+  if (exit.detail.kind == DetailKind::kPageFault) key.words[kDetailValue] = 0;
+  return combos_.place_of(key);
+}
+
+namespace {
+
+constexpr std::size_t kFewestBins = 16;
+
+std::uint64_t mix(std::uint64_t value) {
+  value *= 0x9e3779b97f4a7c15u;
+  return value ^ value >> 29;
+}
+
+std::uint64_t cell_key(std::uint32_t combo, std::uint64_t time, std::uint64_t latency) {
+  return (std::uint64_t{combo} + 1) << 32 | time << 8 | latency;
+}
+
+}  // namespace
+
+void Cells::Cell::add(const Cell& other) {
+  count += other.count;
+  total += other.total;
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
+}
+
+std::size_t Cells::slot_of(std::uint64_t key) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t slot = static_cast<std::size_t>(mix(key)) & mask;
+  while (slots_[slot].key != 0 && slots_[slot].key != key) slot = (slot + 1) & mask;
+  return slot;
+}
+
+void Cells::rehash(std::size_t slots, bool doubled) {
+  std::vector<Cell> old = std::exchange(slots_, std::vector<Cell>(slots));
+  size_ = 0;
+  for (const Cell& cell : old) {
+    if (cell.key == 0) continue;
+    const std::uint64_t key =
+        doubled ? cell_key(cell.combo(), bins_.doubled(cell.time()), cell.latency()) : cell.key;
+    Cell& place = slots_[slot_of(key)];
+    size_ += place.key == 0 ? 1 : 0;
+    place.key = key;
+    place.add(cell);
+  }
+  if (doubled) ++bins_.shift;
+}
+
+void Cells::coarsen() { rehash(slots_.size(), true); }
+
+void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline) {
+  if (!bins_.started) bins_.start(pipeline.begin().value_or(exit.start));
+  while (bins_.bin(exit.start.ns()) >= kMostBins) coarsen();
+  const std::uint64_t latency = latency_bin(exit.total());
+  std::uint64_t key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
+  std::size_t slot = slot_of(key);
+  if (slots_[slot].key == 0) {
+    if (size_ >= kMostCells) {
+      if (bins_.bin(pipeline.end().ns()) > kFewestBins) {
+        coarsen();
+      } else {
+        combo = Combos::kOther;
+      }
+    } else if (2 * size_ >= slots_.size()) {
+      rehash(2 * slots_.size(), false);
+    }
+    key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
+    slot = slot_of(key);
+  }
+  if (combo == Combos::kOther) ++folded_;
+  Cell& cell = slots_[slot];
+  size_ += cell.key == 0 ? 1 : 0;
+  cell.key = key;
+  ++cell.count;
+  cell.total += exit.total();
+  for (std::size_t i = 0; i < cell.parts.size(); ++i) cell.parts[i] += exit.parts[i + 1];
+}
+
+std::vector<Cells::Cell> Cells::sorted() const {
+  std::vector<Cell> cells;
+  cells.reserve(size_);
+  std::copy_if(slots_.begin(), slots_.end(), std::back_inserter(cells),
+               [](const Cell& cell) { return cell.key != 0; });
+  std::sort(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) { return a.key < b.key; });
+  return cells;
+}
+
+namespace {
+
+constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event", "stack", "vcpu"};
+
+using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text; 1 of halts
+
+Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTexts>& texts) {
+  const std::vector<Dimension>& dimensions = Combos::dimensions();
+  Combo combo;
+  std::size_t word = 0;
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    const std::vector<Dimension> one = {dimensions[i]};
+    const bool is_detail = one[0] == Dimension::kDetail;
+    GroupKey part;
+    part.words[0] = key.words[word++];
+    if (is_detail) part.words[1] = key.words[word++];
+    std::string text = ExitKeys(one).text(part, names);
+    if (is_detail && text.starts_with("page-fault")) text = "page-fault";
+    combo.push_back(texts[i].number(std::move(text)));
+  }
+  combo.push_back(key.halted ? 1 : 0);
+  return combo;
+}
+
+// One cell's numbers; what is nothing, or one exit, is left out and its bit says so.
+void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
+  unsigned given = cell.count != 1 ? 1 : 0;
+  for (std::size_t i = 0; i < cell.parts.size(); ++i) given |= cell.parts[i] != 0 ? 2u << i : 0;
+  const std::uint64_t place = (std::uint64_t{time} * kLatencyBins + latency) * 32 + given;
+  const auto add = [&text](std::uint64_t value) {
+    if (!text.empty()) text += ',';
+    const fmt::format_int digits(value);
+    text.append(digits.data(), digits.size());
+  };
+  add(place);
+  if (cell.count != 1) add(cell.count);
+  add(cell.total);
+  for (const std::uint64_t ns : cell.parts)
+    if (ns != 0) add(ns);
+}
+
+std::string print_cells(const Exits& exits, const std::vector<std::size_t>& combo_of,
+                        std::size_t combos) {
+  std::vector<Cells::Cell> cells = exits.cells.sorted();
+  for (Cells::Cell& cell : cells)
+    cell.set_combo(combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)]);
+  std::ranges::stable_sort(cells, {}, &Cells::Cell::key);
+  std::vector<std::string> flat(combos);
+  std::vector<std::uint32_t> last(combos);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Cells::Cell& cell = cells[i];
+    if (i + 1 < cells.size() && cells[i + 1].key == cell.key) {
+      cells[i + 1].add(cell);
+      continue;
+    }
+    print(flat[cell.combo()], cell.time() - last[cell.combo()], cell.latency(), cell);
+    last[cell.combo()] = cell.time();
+  }
+  std::string text = "[";
+  for (const std::string& of_combo : flat) text += (text.size() > 1 ? ",[" : "[") + of_combo + ']';
+  return text + ']';
+}
+
+}  // namespace
+
+std::vector<Table> cell_tables(const Exits& exits, const Naming& names) {
+  const std::size_t dimensions = Combos::dimensions().size();
+  std::vector<NumberedTexts> texts(dimensions);
+  // Two keys may have one text; they are one combination then.
+  std::map<Combo, std::size_t> merged;
+  std::vector<std::size_t> combo_of_key;
+  const auto add = [&](Combo combo) {
+    combo_of_key.push_back(merged.emplace(std::move(combo), merged.size()).first->second);
+  };
+  for (const auto& [key] : exits.combos.combos()) add(combo_of(key, names, texts));
+  if (exits.cells.folded() != 0) {
+    Combo other;
+    for (NumberedTexts& of : texts) other.push_back(of.number(std::string(ReportData::kFoldedKey)));
+    other.push_back(0);
+    add(std::move(other));
+  }
+  std::vector<Combo> combos(merged.size());
+  for (const auto& [combo, at] : merged) combos[at] = combo;
+  Table cells;
+  cells.key = "cells";
+  cells.raw_rows = print_cells(exits, combo_of_key, merged.size());
+  TableOf<Combo> table(std::move(combos), [](const Combo&) { return std::string(); });
+  table.key = "combos";
+  table.packed = true;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    table.facts.push_back({"values." + std::string(kNames[i]), texts[i].all()});
+    table.add({std::string(kNames[i])}, [i](const Combo& combo) { return combo[i]; });
+  }
+  table.add({"halt"}, [dimensions](const Combo& combo) { return combo[dimensions]; });
+  return {std::move(table), std::move(cells)};
+}
+
+namespace {
+
+constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
+                                        "qemu-event", "function",      "vcpu"};
+
+// The words that dimension has in a combination's key: Combos::dimensions().
+GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
+                 const GuestStacks& stacks) {
+  enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };
+  const auto word_of = [&](Dimension dimension) -> std::uint64_t {
+    switch (dimension) {
+      case Dimension::kReason:
+        return combo.words[kReason];
+      case Dimension::kDevice:
+        return combo.words[kDevice];
+      case Dimension::kVmmEvent:
+        return combo.words[kVmmEvent];
+      case Dimension::kFunction:
+        return stacks.innermost(static_cast<StackId>(combo.words[kStack]));
+      case Dimension::kVcpu:
+        return combo.words[kVcpu];
+      case Dimension::kDetail:
+        return combo.words[kDetail];
+      default:
+        return 0;
+    }
+  };
+  GroupKey key;
+  std::size_t at = 0;
+  for (const Dimension dimension : by) {
+    key.words[at++] = word_of(dimension);
+    if (dimension == Dimension::kDetail) key.words[at++] = combo.words[kDetailKind];
+  }
+  return key;
+}
+
+}  // namespace
+
+Tables::Own::Own(std::string_view name)
+    : text(name),
+      by(*parse_dimensions(name)),
+      keys(by),
+      details(keys.has(Dimension::kDetail)),
+      groups(keys.words()) {}
+
+Tables::Tables() {
+  for (const std::string_view text : kTables) own_.emplace_back(text);
+}
+
+void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
+                 const GuestStacks& stacks) {
+  const bool has_room = combo != Combos::kOther;
+  const bool has_address = exit.detail.kind == DetailKind::kPageFault;
+  if (combo >= has_address_.size()) has_address_.resize(combo + 1);
+  has_address_[combo] = has_address;
+  if (has_address || !has_room) {
+    for (Own& own : own_) {
+      if (own.details || !has_room) own.groups.add(own.keys.of(exit, stack, stacks), exit);
+    }
+  }
+  if (!has_room) return;
+  if (combo >= combos_.size()) combos_.resize(combo + 1);
+  combos_[combo].add(exit);
+}
+
+std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const Naming& names,
+                                   bool durations) const {
+  std::map<std::string, GroupRow> sums;
+  const auto add = [&](const GroupKey& key, const GroupRow& row) {
+    sums[own.keys.text(key, names)].merge(row);
+  };
+  for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
+  for (std::size_t i = 0; i < combos_.size(); ++i) {
+    if (own.details && has_address_[i]) continue;
+    const GroupKey& combo = combos.combos()[i].key;
+    const GroupKey* halted = own.keys.halted_row(combo.halted);
+    add(halted != nullptr ? *halted : part_of(combo, own.by, names.pipeline.stacks()), combos_[i]);
+  }
+  std::vector<GroupRow> rows;
+  for (auto& [key, row] : sums) {
+    row.key = key;
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [durations](const GroupRow& a, const GroupRow& b) {
+    return comes_before(a, b, SortBy::kTotal, durations);
+  });
+  if (own.groups.other().total.count() != 0) {
+    rows.push_back(own.groups.other());
+    rows.back().key = ReportData::kFoldedKey;
+  }
+  return rows;
+}
+
+std::vector<Tables::Table> Tables::tables(const Combos& combos, const Naming& names,
+                                          bool durations) const {
+  std::vector<Table> tables;
+  for (const Own& own : own_) tables.push_back({own.text, rows(own, combos, names, durations)});
+  return tables;
+}
+
+}  // namespace trapline::page

@@ -1,0 +1,58 @@
+// The guest's own time by call stack: what GuestStacks sums by function, and the page draws as a
+// flame graph.
+//
+//   kvm_entry, call, return, kvm_exit   the guest's time since the event before ──> the stack then
+//   exit                                its parts ──> the stack that it interrupted
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/model/thread_table.h"
+#include "merge/report/folded_stacks.h"
+#include "merge/report/table.h"
+
+namespace trapline::page {
+
+class GuestTimes {
+ public:
+  static constexpr std::size_t kMostThreads = 1024, kMostRows = 400, kLongestText = 1000;
+
+  void event(const Event& event, const Pipeline& pipeline);
+  void exit(const ExitSpan& exit, const Pipeline& pipeline);
+
+  // The stacks with the most time first; the last row is "[other]" where
+  // there are more than kMostRows. docs/formats/page.md.
+  [[nodiscard]] Table table(const Pipeline& pipeline) const;
+
+ private:
+  struct Thread {
+    StackId stack = kNoStack;
+    bool in_guest = false;
+    Timestamp mark;
+  };
+  struct Times {
+    std::uint64_t guest = 0;
+    Parts parts{};
+    [[nodiscard]] std::uint64_t sum() const;
+    void add(const Times& other);
+  };
+  void account(Thread& thread, Timestamp at);
+  [[nodiscard]] Times& times(StackId stack);
+
+  mutable ThreadTable<Thread> threads_;
+  std::vector<Times> stacks_;  // by StackId
+};
+
+// The kernel's time in exits, for the page's flame graph.
+
+inline constexpr std::size_t kMostKernelStacks = std::size_t{1} << 14, kMostKernelRows = 400,
+                             kLongestKernelStack = 2000;
+
+// The stacks with the most time first; what is beyond those
+// bounds is in "[other]", the last row. docs/formats/page.md.
+[[nodiscard]] Table kernel_stack_table(const KernelStacks& stacks, const Naming& names);
+
+}  // namespace trapline::page

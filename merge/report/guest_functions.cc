@@ -1,0 +1,93 @@
+// --guest: guest functions, with their own time and what of it were exits.
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
+
+namespace trapline {
+namespace {
+
+struct GuestFunctionRow {
+  std::string name;
+  GuestFunctionTimes times;
+};
+
+// In order of own time.
+std::vector<GuestFunctionRow> guest_function_rows(const Pipeline& pipeline) {
+  std::vector<GuestFunctionRow> rows;
+  const auto& functions = pipeline.stacks().functions();
+  for (NameId name = 1; name < functions.size(); ++name) {
+    const GuestFunctionTimes& times = functions[name];
+    if (times.calls != 0 || times.exits != 0)
+      rows.push_back({printable(pipeline.names()[name]), times});
+  }
+  std::ranges::stable_sort(rows, std::greater(),
+                           [](const auto& row) { return row.times.own_ns(); });
+  return rows;
+}
+
+class GuestFunctionTable : public TableSink {
+ public:
+  explicit GuestFunctionTable(const ReportOptions& options)
+      : top_(options.top), is_asked_(options.asks("--guest")) {}
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override;
+
+ private:
+  std::size_t top_;
+  bool is_asked_;
+};
+
+std::vector<Table> GuestFunctionTable::tables(const ReportData& report, const Naming& names) const {
+  using Row = GuestFunctionRow;
+  if (!is_asked_ && report.rows_of != RowsOf::kCalls) return {};
+  const bool calls = report.rows_of == RowsOf::kCalls, guest = report.knows(State::kGuest);
+  const auto events = [](const Row& row) { return row.times.vmm_events; };
+  const auto devices_at_most = [](const Row& row) {
+    return Share{row.times.devices_at_most_ns, row.times.own_ns()};
+  };
+  const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.own_ns()}; };
+  std::vector<Row> rows = guest_function_rows(names.pipeline);
+  const std::size_t left_out = keep_first(rows, top_);
+  TableOf<Row> table(std::move(rows), &Row::name);
+  table.key = "guest_functions";
+  table.csv = is_asked_;
+  table.left_out = left_out;
+  // Of calls by function the groups are the same.
+  if (!calls && report.counters.guest_records == 0)
+    table.after = {
+        {.text = "\nNo guest functions were recorded (docs/plugin.md).", .verbatim = true}};
+  else if (!calls || report.by != "function")
+    table.titles = {"own time of"};
+  table.add({"name"}, &Row::name);
+  table.add({"calls", "calls"}, [](const Row& row) { return row.times.calls; });
+  table.add({"exits", calls ? "" : "exits"}, [](const Row& row) { return row.times.exits; });
+  if (calls) table.add({"", "QEMU events"}, events);
+  table.add({"own_ns", "own", Unit::kDuration}, [](const Row& row) { return row.times.own_ns(); });
+  table.add({"guest_ns", "guest", Unit::kShare}, [guest](const Row& row) {
+    return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
+  });
+  if (!calls) {
+    add_parts(table, report.known_states(), part_titles(report.known_states()), 0, parts);
+    return {std::move(table)};
+  }
+  table.add({"qemu_events"}, events);
+  table.add({"devices_at_most_ns"}, devices_at_most);
+  add_call_parts(table, report.known_states(), parts, devices_at_most);
+  return {std::move(table)};
+}
+
+}  // namespace
+
+const TableKind kGuestFunctionTable = {
+    .option = "--guest",
+    .help = "Guest functions: own time, and the exits' part of it",
+    .of_exits = false,
+    .in_page = InPage::kAlways,
+    .make = make_sink<GuestFunctionTable>};
+
+}  // namespace trapline

@@ -1,0 +1,310 @@
+// --halt: how halts ended, what polling cost, and what other limits of polling would have cost.
+// docs/formats/report.md, "Halts".
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "merge/analyze/halts.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/model/kernel_events.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
+#include "merge/report/units.h"
+#include "merge/report/vcpus.h"
+
+namespace trapline {
+namespace {
+
+struct HaltRow {
+  std::int32_t vcpu = kNoVcpu;
+  std::string vm, vm_name;
+  Histogram polls_won, slept, wake_to_run;
+  std::uint64_t invalid = 0;
+};
+
+std::vector<HaltRow> halt_rows(const Naming& names) {
+  std::vector<HaltRow> rows;
+  const Pipeline& pipeline = names.pipeline;
+  for (const auto& [thread, state] : pipeline.halts()->threads()) {
+    if (!pipeline.counts(thread)) continue;
+    rows.push_back({names.vcpus.number(thread), names.vcpus.vm_id(thread),
+                    names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
+                    state.invalid});
+  }
+  std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu); });
+  return rows;
+}
+
+Table halt_table(const ReportData& report, const Naming& names) {
+  TableOf<HaltRow> table(halt_rows(names), [with_vm = shows_vms(report)](const HaltRow& row) {
+    return vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm);
+  });
+  table.key = "halts";
+  table.csv = true;
+  table.titles = {"Halts"};
+  table.add({"vm"}, &HaltRow::vm);
+  table.add({"vm_name"}, [](const HaltRow& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const HaltRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  add_distribution(table, "polls_won", {.count = "polls won", .p50 = "p50"}, &HaltRow::polls_won);
+  add_distribution(table, "slept", {.count = "slept", .p50 = "p50", .p99 = {"p99", 1}},
+                   &HaltRow::slept);
+  add_distribution(table, "wake_to_run", {.p50 = "wake-up p50", .p99 = {"p99", 2}},
+                   &HaltRow::wake_to_run);
+  table.add({"invalid"}, &HaltRow::invalid);
+  const bool is_told = std::ranges::any_of(table.all(), [](const HaltRow& row) {
+    return row.polls_won.count() + row.slept.count() + row.invalid != 0;
+  });
+  if (!is_told)
+    for (const char* of_wakeup : {"polls_won", "slept", "invalid"}) forget(table, of_wakeup);
+  if (!report.model.sched_switch || !report.model.wakeups) forget(table, "wake_to_run");
+  return table;
+}
+
+struct HaltCostRow {
+  std::int32_t vcpu = kNoVcpu;
+  std::string vm, vm_name;
+
+  // How much of its exits, those that ended, and of its time the guest was idle.
+  std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
+  std::uint64_t time_ns = 0;  // of the vCPU
+
+  // What polling cost. Of the bounded halts it is the most that it can have been; of the unknown
+  // ones nothing is in polling_ns.
+  std::uint64_t polling_ns = 0, halts_bounded = 0, halts_unknown = 0;
+
+  // The halts under other values of halt_poll_ns.
+  std::uint64_t halts = 0;          // that were replayed
+  std::uint64_t wakes_unknown = 0;  // sleeps that were not
+  std::uint64_t late_ns = 0;        // of the replayed ones, as recorded
+  bool halves = false, saw_shrinking = false;
+  HaltReplays::Rows replay{};
+};
+
+HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
+  HaltCostRow row;
+  row.halt_exits = costs.halt_exits;
+  row.polling_ns = costs.polling_ns + costs.polling_at_most_ns;
+  row.halts_bounded = costs.halts_bounded;
+  row.halts_unknown = costs.halts_unknown;
+  row.halts = costs.replays.halts();
+  row.wakes_unknown = costs.wakes_unknown;
+  row.late_ns = costs.replays.late_ns();
+  row.halves = costs.replays.halves();
+  row.saw_shrinking = costs.replays.saw_shrinking();
+  row.replay = costs.replays.rows(row.halves);
+  return row;
+}
+
+// Of the vCPUs that count, in order of VM and vCPU.
+std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& names) {
+  std::vector<HaltCostRow> rows;
+  const std::vector<VcpuTotalsOf> totals = names.pipeline.vcpus();
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    const VcpuThread& vcpu = names.threads[i];
+    const HaltCosts::Thread* thread = costs.find(vcpu.thread);
+    if (thread == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
+    HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
+    row.vcpu = vcpu.vcpu;
+    row.exits = totals[i].totals.exits;
+    row.vm = names.vms[i].id();
+    row.vm_name = names.vms[i].given;
+    row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
+    row.time_ns = totals[i].totals.time_ns();
+  }
+  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu); });
+  return rows;
+}
+
+// What another value of halt_poll_ns means for a vCPU, or for all of them.
+struct ReplayRow {
+  HaltReplays::Row setting{};
+  std::uint64_t late_ns = 0, time_ns = 0;  // as recorded, of the vCPU
+};
+
+constexpr std::uint8_t kShareDropped = 1;
+
+Table replay_table(std::vector<ReplayRow> rows) {
+  using Row = ReplayRow;
+  TableOf<Row> table(std::move(rows), [](const Row& row) {
+    const std::uint64_t ns = row.setting.halt_poll_ns;
+    if (ns == 0) return std::string("0 (off)");
+    return fmt::format("{}{}", ns,
+                       ns == 200'000   ? " (default on x86)"
+                       : ns == 500'000 ? " (arm64)"
+                                       : "");
+  });
+  const auto add = [&](Column column, auto get) {
+    table.add(std::move(column), [get](const Row& row) { return get(row.setting); });
+  };
+  add({"halt_poll_ns"}, [](const HaltReplays::Row& row) { return row.halt_poll_ns; });
+  add({"won", "won"}, [](const HaltReplays::Row& row) { return row.won; });
+  add({"lost", "lost"}, [](const HaltReplays::Row& row) { return row.lost; });
+  add({"polling_ns", "polled", Unit::kNanoseconds},
+      [](const HaltReplays::Row& row) { return row.polling_ns; });
+  table.add({"", "of time", Unit::kShare, 0, kShareDropped}, [](const Row& row) {
+    return Share{row.setting.polling_ns, row.time_ns};
+  });
+  add({"late_ns", "wake-ups", Unit::kNanoseconds, 0, kShareDropped},
+      [](const HaltReplays::Row& row) { return row.late_ns; });
+  table.add({"saved_ns", "saved", Unit::kNanoseconds}, [](const Row& row) {
+    return static_cast<std::int64_t>(row.late_ns - row.setting.late_ns);
+  });
+  return table;
+}
+
+// Without a halt every setting reads the same.
+Table replay_of(const HaltCostRow& costs) {
+  std::vector<ReplayRow> rows;
+  for (const HaltReplays::Row& setting : costs.replay)
+    if (costs.halts != 0) rows.push_back({setting, costs.late_ns, costs.time_ns});
+  Table table = replay_table(std::move(rows));
+  table.key = "replay";
+  table.facts = {{"halts", costs.halts},
+                 {"wakes_unknown", costs.wakes_unknown},
+                 {"late_ns", costs.late_ns},
+                 {"shrink", std::uint64_t{costs.halves ? 2u : 0u}},
+                 {"shrink_recorded", costs.saw_shrinking}};
+  return table;
+}
+
+// What each value of halt_poll_ns means for all vCPUs.
+std::vector<ReplayRow> sum_of_replays(std::span<const HaltCostRow> costs) {
+  std::vector<ReplayRow> sums(HaltReplays::kSettings.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    HaltReplays::Row& sum = sums[i].setting;
+    sum.halt_poll_ns = HaltReplays::kSettings[i];
+    for (const HaltCostRow& row : costs) {
+      sum.won += row.replay[i].won;
+      sum.lost += row.replay[i].lost;
+      sum.polling_ns += row.replay[i].polling_ns;
+      sum.late_ns += row.replay[i].late_ns;
+      sums[i].late_ns += row.late_ns;
+      sums[i].time_ns += row.time_ns;
+    }
+  }
+  return sums;
+}
+
+// The text's table of all vCPUs together, and what the replay assumes.
+Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
+  std::uint64_t halts = 0, late = 0, unknown = 0;
+  bool halves = false, seen = false;
+  for (const HaltCostRow& row : costs) {
+    halts += row.halts;
+    late += row.late_ns;
+    unknown += row.wakes_unknown;
+    halves = halves || row.halves;
+    seen = seen || row.saw_shrinking;
+  }
+  Table none;
+  none.json = false;
+  if (halts + unknown == 0 || cycles) return none;
+  if (unknown > halts) {
+    none.after = {
+        {.text = fmt::format("What another halt_poll_ns would change cannot be told: of {} {} the "
+                             "wake-up is not in the recording ({}).",
+                             grouped(unknown), unknown == 1 ? "sleep" : "sleeps",
+                             events::sched_waking.full_name)}};
+    return none;
+  }
+  Table table = replay_table(sum_of_replays(costs));
+  table.json = false;
+  table.titles = {"halt_poll_ns replayed"};
+  table.after = {{.text = fmt::format(
+                      "{} took {} as recorded. The polling interval doubles from 10 µs and {}.",
+                      halts == 1 ? "1 halt was replayed; its wake-up"
+                                 : grouped(halts) + " halts were replayed; their wake-ups",
+                      duration_text(late, false),
+                      halves ? "is halved"
+                      : seen ? "shrinks to 0"
+                             : "shrinks to 0 (assumed)")}};
+  if (unknown != 0)
+    table.after.push_back(
+        {.text = fmt::format("{} left out, whose wake-up is not in the recording ({}).",
+                             unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are",
+                             events::sched_waking.full_name)});
+  return table;
+}
+
+TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const ReportData& report) {
+  using Row = HaltCostRow;
+  const bool cycles = report.cycles;
+  const auto polling = [](const Row& row) -> CellValue {
+    const bool known = row.halts + row.wakes_unknown != row.halts_unknown;
+    return known ? Share{row.polling_ns, row.time_ns, row.halts_bounded != 0} : CellValue();
+  };
+  TableOf<Row> table(std::move(rows), [with_vm = shows_vms(report)](const Row& row) {
+    return vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm);
+  });
+  table.key = "halt_costs";
+  table.csv = true;
+  table.csv_children = !cycles;
+  if (!cycles)
+    table.children = [all = table.all()](std::size_t row) {
+      return std::vector<Table>{replay_of(all[row])};
+    };
+  if (table.rows != 0) table.titles = {"Idle"};
+  table.add({"vm"}, &Row::vm);
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"exits", "exits"}, &Row::exits);
+  table.add({"halt_exits", "halts"}, &Row::halt_exits);
+  table.add({"", "of exits", Unit::kShare, 0, kShareDropped}, [](const Row& row) {
+    return Share{row.halt_exits, row.exits};
+  });
+  table.add({"halted_ns", "halted", Unit::kDuration}, &Row::halted_ns);
+  table.add({"", "of time", Unit::kShare, 0, kShareDropped}, [](const Row& row) {
+    return Share{row.halted_ns, row.time_ns};
+  });
+  table.add({"", "polled", Unit::kNanoseconds}, polling);
+  table.add({"", "of time", Unit::kShare, 0, kShareDropped},
+            [=](const Row& row) { return cycles ? CellValue() : polling(row); });
+  table.add({"polling_ns"}, polling);
+  table.add({"polling_bounded"}, &Row::halts_bounded);
+  table.add({"polling_unknown"}, &Row::halts_unknown);
+  if (!report.knows(State::kHalted)) {
+    for (const char* of_halts : {"exits", "halt_exits", "halted_ns"}) forget(table, of_halts);
+    for (Table::Described& column : table.columns)
+      if (column.key.empty()) column.value = [](std::size_t) { return CellValue(); };
+  }
+  return table;
+}
+
+class HaltTables : public TableSink {
+ public:
+  explicit HaltTables(const ReportOptions& options) : has_costs_(!options.page) {}
+  [[nodiscard]] SpanClass selects() const override {
+    return has_costs_ ? SpanClass::kHalts | SpanClass::kEvents : SpanClass::kHalts;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override {
+    if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) costs_.on(event);
+    if (const ExitSpan* ended = pipeline.ended()) costs_.on_exit(*ended);
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override {
+    std::vector<Table> tables = {halt_table(data, names)};
+    if (!has_costs_) return tables;
+    std::vector<HaltCostRow> rows = halt_cost_rows(costs_, names);
+    Table replay = replay_in_text(rows, data.cycles);
+    tables.push_back(halt_cost_table(std::move(rows), data));
+    tables.push_back(std::move(replay));
+    return tables;
+  }
+
+ private:
+  bool has_costs_;
+  HaltCosts costs_;
+};
+
+}  // namespace
+
+const TableKind kHaltTables = {.option = "--halt",
+                               .help = "Halts, and their cost under each halt_poll_ns",
+                               .in_page = InPage::kAlways,
+                               .make = make_sink<HaltTables>};
+
+}  // namespace trapline

@@ -1,0 +1,413 @@
+#include "merge/report/phases.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/pass/naming.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/keyed_rows.h"
+#include "merge/report/options.h"
+
+namespace trapline {
+
+namespace {
+
+bool parse_address(std::string_view text, std::uint64_t& value) {
+  const auto number = text.starts_with("0x") ? parse_number(text) : std::nullopt;
+  value = number.value_or(0);
+  return number.has_value();
+}
+
+}  // namespace
+
+Result<PhaseSpec> parse_phase_spec(std::string_view text) {
+  constexpr std::string_view kFunction = "function:";
+  const auto equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos || equals + 1 == text.size()) {
+    return fail(ErrorKind::kUsage,
+                "--phase: '{}' is not NAME=PATTERN; use init='Run /init', "
+                "kernel=function:start_kernel or kernel=0xffffffff80000000..0xffffffffffffffff",
+                text);
+  }
+  PhaseSpec spec;
+  spec.name = text.substr(0, equals);
+  const std::string_view pattern = text.substr(equals + 1);
+  spec.pattern = pattern;
+  const auto dots = pattern.find("..");
+  if (dots != std::string_view::npos && parse_address(pattern.substr(0, dots), spec.first) &&
+      parse_address(pattern.substr(dots + 2), spec.last)) {
+    spec.kind = PhaseSpec::Kind::kAddresses;
+    if (spec.last < spec.first)
+      return fail(ErrorKind::kUsage, "--phase: '{}' ends before it begins", pattern);
+  } else if (pattern.starts_with(kFunction)) {
+    spec.kind = PhaseSpec::Kind::kFunction;
+    spec.text = pattern.substr(kFunction.size());
+  } else {
+    spec.text = pattern;
+  }
+  return spec;
+}
+
+std::vector<PhaseSpec> default_phases() {
+  std::vector<PhaseSpec> specs(2);
+  specs[0].name = "kernel";
+  specs[0].pattern = "an address of the upper half";
+  specs[0].kind = PhaseSpec::Kind::kAddresses;
+  specs[0].first = 0xffff'0000'0000'0000;
+  specs[0].last = 0xffff'ffff'ffff'ffff;
+  specs[1].name = "init";
+  specs[1].pattern = specs[1].text = "Run * as init process";
+  return specs;
+}
+
+namespace {
+
+bool has_wildcard(std::string_view text) {
+  return text.find_first_of("*?") != std::string_view::npos;
+}
+
+// Wildcards are looked for in whole lines, plain text anywhere and at once.
+bool matches_text(const PhaseSpec& spec, std::string_view line, bool whole) {
+  if (!has_wildcard(spec.text)) return line.find(spec.text) != std::string_view::npos;
+  if (!whole) return false;
+  return ::fnmatch(("*" + spec.text + "*").c_str(), std::string(line).c_str(), 0) == 0;
+}
+
+bool matches_name(const PhaseSpec& spec, std::string_view name) {
+  if (!has_wildcard(spec.text)) return name == spec.text;
+  return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
+}
+
+// As among the vCPUs: shown where a vCPU was in that state.
+template <typename Whole>
+void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
+              Whole whole) {
+  constexpr std::uint8_t kDropped = 1 + kParts;  // where a terminal is narrow, before the parts
+  const auto add = [&](State state, std::uint64_t PhaseRow::*away) {
+    const auto i = static_cast<std::size_t>(state);
+    const bool never =
+        std::ranges::none_of(rows, [away](const PhaseRow& row) { return row.*away != 0; });
+    table.add({.key = std::string(kStateKeys[i]) + "_ns",
+               .title = never ? "" : std::string(kStateNames[i]),
+               .unit = Unit::kShare,
+               .drop_order = kDropped},
+              [=](const PhaseRow& row) {
+                const std::uint64_t ns = row.*away;
+                return Share{state == State::kNotSeen ? ns : told(known, state, ns), whole(row)};
+              });
+  };
+  add(State::kPaused, &PhaseRow::paused_ns);
+  add(State::kOffline, &PhaseRow::offline_ns);
+  add(State::kNotSeen, &PhaseRow::not_seen_ns);
+}
+
+}  // namespace
+
+std::string_view ConsoleLines::add(const KvmDetail& detail, bool& ended) {
+  constexpr std::uint64_t kLastByte = 0xff;
+  ended = false;
+  const bool is_write = detail.access == Access::kWrite && detail.data <= kLastByte &&
+                        (detail.kind == DetailKind::kPort || detail.kind == DetailKind::kMmio);
+  if (!is_write) return {};
+  const auto key = std::pair(detail.kind, detail.value);
+  auto found = lines_.find(key);
+  if (found == lines_.end()) {
+    if (lines_.size() >= kMostConsoles) return {};
+    found = lines_.emplace(key, Line()).first;
+  }
+  Line& line = found->second;
+  if (line.ended || line.text.size() >= kMostLength) line = Line();
+  const char byte = static_cast<char>(detail.data);
+  if (byte == '\n') {
+    line.ended = ended = true;
+  } else if (byte != '\r' && byte != '\0') {
+    line.text += byte;
+  }
+  return line.text;
+}
+
+PhaseTable::Phase& PhaseTable::phase_at(Timestamp at) {
+  auto phase = phases_.rbegin();
+  while (phase + 1 != phases_.rend() && phase->begin > at) ++phase;
+  return *phase;
+}
+
+template <typename Matches>
+void PhaseTable::begin_first(PhaseSpec::Kind kind, Timestamp at, const Matches& matches) {
+  for (std::size_t i = next_; i < specs_.size(); ++i) {
+    if (specs_[i].kind != kind || !matches(specs_[i])) continue;
+    Phase phase;
+    phase.spec = &specs_[i];
+    phase.begin = std::max(at, phases_.back().begin);
+    phases_.push_back(std::move(phase));
+    next_ = i + 1;
+    return;
+  }
+}
+
+void PhaseTable::match_text(std::string_view text, Timestamp at, bool whole) {
+  begin_first(PhaseSpec::Kind::kText, at,
+              [&](const PhaseSpec& spec) { return matches_text(spec, text, whole); });
+}
+
+void PhaseTable::match_function(std::string_view function, Timestamp at) {
+  begin_first(PhaseSpec::Kind::kFunction, at,
+              [&](const PhaseSpec& spec) { return matches_name(spec, function); });
+}
+
+void PhaseTable::event(const Event& event, const Pipeline& pipeline) {
+  if (phases_.empty()) phases_.emplace_back().begin = pipeline.begin().value_or(event.at);
+  if (const GuestRun* run = pipeline.exits().guest_run(); run && pipeline.counts(run->thread))
+    phase_at(run->begin).guest_ns += elapsed(run->begin, run->end);
+  if (next_ >= specs_.size()) return;
+  if (const auto* detail = std::get_if<KvmDetail>(&event.payload);
+      detail && !is_guest(event.machine)) {
+    bool ended = false;
+    const std::string_view line = console_.add(*detail, ended);
+    if (!line.empty()) match_text(line, event.at, ended);
+  } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    match_text(marker->text, event.at, true);
+  } else if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    if (call->entry && !call->off_cpu) match_function(call->name, event.at);
+  }
+}
+
+void PhaseTable::add(Sums& sums, NameId name, std::uint64_t ns) {
+  Sum& sum = bounded(sums, name, kMostKeys, Names::kOther);
+  ++sum.exits;
+  sum.ns += ns;
+}
+
+void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  if (phases_.empty()) phases_.emplace_back().begin = exit.start;
+  const NameId function = pipeline.stacks().innermost(pipeline.stack_of(exit));
+  if (next_ < specs_.size()) {
+    if (function != kNoName) match_function(pipeline.names()[function], exit.start);
+    begin_first(PhaseSpec::Kind::kAddresses, exit.start, [&exit](const PhaseSpec& spec) {
+      return exit.rip >= spec.first && exit.rip <= spec.last;
+    });
+  }
+  Phase& phase = phase_at(exit.start);
+  ++phase.exits;
+  for (std::size_t i = 0; i < kParts; ++i) phase.parts[i] += exit.parts[i];
+  if (exit.halt) return;
+  if (exit.device != kNoName) add(phase.devices, exit.device, exit.total());
+  add(phase.functions, function, exit.total());
+}
+
+void PhaseTable::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
+  for (const StateRun& run : runs) {
+    const bool is_away =
+        run.state == State::kPaused || run.state == State::kOffline || run.state == State::kNotSeen;
+    if (!is_away || !pipeline.counts(run.thread)) continue;
+    if (phases_.empty()) phases_.emplace_back().begin = pipeline.begin().value_or(run.begin);
+    Timestamp until = run.end;
+    for (auto phase = phases_.rbegin(); phase != phases_.rend() && run.begin < until; ++phase) {
+      const bool is_first = phase + 1 == phases_.rend();
+      const Timestamp from = is_first ? run.begin : std::max(run.begin, phase->begin);
+      if (from >= until) continue;
+      phase->away[run.thread][static_cast<std::size_t>(run.state)] += elapsed(from, until);
+      until = from;
+    }
+  }
+}
+
+std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names) {
+  std::vector<PhaseShare> rows;
+  for (const auto& [name, sum] : sums)
+    rows.push_back({name_or_dash(names, name), sum.exits, sum.ns});
+  std::ranges::stable_sort(rows, std::greater(), &PhaseShare::ns);
+  return rows;
+}
+
+std::vector<PhaseRow> PhaseTable::rows(const Pipeline& pipeline, std::uint64_t end_ns) const {
+  std::vector<PhaseRow> rows;
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    const Phase& phase = phases_[i];
+    const std::uint64_t until =
+        i + 1 < phases_.size() ? phases_[i + 1].begin.ns() : std::max(end_ns, phase.begin.ns());
+    PhaseRow row;
+    row.name = phase.spec != nullptr ? phase.spec->name
+               : phases_.size() == 1 ? "all"
+                                     : "before " + phases_[1].spec->name;
+    if (phase.spec != nullptr) row.pattern = phase.spec->pattern;
+    row.start_ns = phase.begin.ns();
+    row.ns = until - row.start_ns;
+    row.exits = phase.exits;
+    row.guest_ns = phase.guest_ns;
+    row.parts = phase.parts;
+    for (const auto& [thread, away] : phase.away) {
+      if (!pipeline.exits().state(thread)) continue;  // it runs no vCPU
+      row.paused_ns += away[static_cast<std::size_t>(State::kPaused)];
+      row.offline_ns += away[static_cast<std::size_t>(State::kOffline)];
+      row.not_seen_ns += away[static_cast<std::size_t>(State::kNotSeen)];
+    }
+    row.devices = shares(phase.devices, pipeline.names());
+    row.functions = shares(phase.functions, pipeline.names());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> PhaseTable::never() const {
+  std::vector<std::string> never;
+  for (const PhaseSpec& spec : specs_) {
+    const bool began = std::any_of(phases_.begin(), phases_.end(),
+                                   [&](const Phase& phase) { return phase.spec == &spec; });
+    if (!began) never.push_back(spec.name + ": " + spec.pattern);
+  }
+  return never;
+}
+
+TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& report) {
+  using Row = PhaseRow;
+  const std::uint64_t begin = phases.empty() ? 0 : phases.front().start_ns;
+  const bool guest = report.knows(State::kGuest);
+  // The wall time of all vCPUs.
+  const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
+    return row.ns * vcpus;
+  };
+  TableOf<Row> table(std::move(phases), &Row::name);
+  table.add({"name"}, &Row::name);
+  table.add({"pattern"}, [](const Row& row) { return text_or_null(row.pattern); });
+  table.add({"start_ns"}, &Row::start_ns);
+  table.add({"", "from", Unit::kDuration},
+            [begin](const Row& row) { return row.start_ns - begin; });
+  table.add({"ns", "time", Unit::kDuration}, &Row::ns);
+  table.add({"exits", "exits"}, &Row::exits);
+  table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
+    return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
+  });
+  add_parts(table, report.known_states(), part_titles(report.known_states()), 1,
+            [whole](const Row& row) {
+              return PartsOf{row.parts, whole(row)};
+            });
+  add_away(table, table.all(), report.known_states(), whole);
+  return table;
+}
+
+namespace {
+
+// A device or a function of a phase.
+struct PhaseShareRow {
+  std::string phase;
+  std::string_view what;
+  PhaseShare share;
+  std::uint64_t whole;  // of all functions
+};
+
+std::vector<PhaseShareRow> share_rows(const PhaseRow& phase, std::string_view what,
+                                      const std::vector<PhaseShare>& shares) {
+  std::uint64_t whole = 0;
+  for (const PhaseShare& share : phase.functions) whole += share.ns;
+  std::vector<PhaseShareRow> rows;
+  for (const PhaseShare& share : shares) rows.push_back({phase.name, what, share, whole});
+  return rows;
+}
+
+Table phase_share_table(std::vector<PhaseShareRow> rows, bool durations) {
+  using Row = PhaseShareRow;
+  const auto ns = [durations](const Row& row) {
+    return durations ? std::optional(row.share.ns) : std::nullopt;
+  };
+  TableOf<Row> table(std::move(rows), [](const Row& row) {
+    return fmt::format("{}: {} {}", row.phase, row.what, row.share.name);
+  });
+  table.add({"name"}, [](const Row& row) { return name_or_null(row.share.name); });
+  table.add({"exits", "exits"}, [](const Row& row) { return row.share.exits; });
+  table.add({"total_ns", "time", Unit::kDuration}, ns);
+  table.add({"", "share", Unit::kShare}, [ns](const Row& row) {
+    return Share{ns(row), row.whole};
+  });
+  return table;
+}
+
+std::vector<Table> shares_of(const PhaseRow& phase, bool durations) {
+  std::vector<Table> tables = {
+      phase_share_table(share_rows(phase, "device", phase.devices), durations),
+      phase_share_table(share_rows(phase, "function", phase.functions), durations)};
+  tables[0].key = "devices";
+  tables[1].key = "functions";
+  return tables;
+}
+
+constexpr std::size_t kShown = 3;  // devices, and functions, of a phase
+
+// Of the text: the first devices and functions of all phases.
+Table first_shares(std::span<const PhaseRow> phases, bool durations) {
+  std::vector<PhaseShareRow> rows;
+  const auto add = [&rows](const std::vector<PhaseShareRow>& shares) {
+    rows.insert(rows.end(), shares.begin(),
+                shares.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, shares.size())));
+  };
+  for (const PhaseRow& row : phases) {
+    add(share_rows(row, "device", row.devices));
+    const bool named = std::any_of(row.functions.begin(), row.functions.end(),
+                                   [](const auto& share) { return share.name != "-"; });
+    if (named) add(share_rows(row, "function", row.functions));
+  }
+  Table table = phase_share_table(std::move(rows), durations);
+  table.json = false;
+  table.titles = {"Their exits without halts"};
+  return table;
+}
+
+// `phase`: "init: Run /init".
+std::string phase_text(std::string_view phase) {
+  const std::size_t colon = phase.find(": ");
+  if (colon == phase.npos) return fmt::format("Phase {} did not begin.", phase);
+  const std::string_view pattern = phase.substr(colon + 2);
+  const bool of_text = !pattern.starts_with("function:") && !pattern.starts_with("0x");
+  return fmt::format("Phase {} did not begin: {} matched '{}'.", phase.substr(0, colon),
+                     of_text ? "no console line" : "nothing", pattern);
+}
+
+}  // namespace
+
+std::vector<Table> PhaseTable::tables(const ReportData& report, const Naming& names) const {
+  const bool durations = report.durations();
+  TableOf<PhaseRow> table = phase_table(rows(names.pipeline, names.pipeline.end().ns()), report);
+  const std::vector<std::string> not_begun = never();
+  table.key = "phases";
+  table.csv = true;
+  table.csv_children = true;
+  table.facts = {{"never", not_begun}};
+  table.children = [all = table.all(), durations](std::size_t row) {
+    return shares_of(all[row], durations);
+  };
+  Table shares = first_shares(table.all(), durations);
+  if (table.rows != 0) {
+    table.titles = {"Phases"};
+    for (const std::string& phase : not_begun) table.after.push_back({.text = phase_text(phase)});
+  }
+  return {std::move(table), std::move(shares)};
+}
+
+namespace {
+
+Result<std::unique_ptr<TableSink>> make_phases(const ReportOptions& options, const std::string&) {
+  std::vector<PhaseSpec> specs;
+  for (const std::string& text : options.phases) {
+    auto spec = parse_phase_spec(text);
+    if (!spec) return tl::unexpected(std::move(spec).error());
+    specs.push_back(std::move(*spec));
+  }
+  if (specs.empty()) specs = default_phases();
+  return std::make_unique<PhaseTable>(std::move(specs));
+}
+
+}  // namespace
+
+const TableKind kPhaseTable = {
+    .option = "--phases", .help = "Phases of the boot: time, exits, devices", .make = make_phases};
+
+}  // namespace trapline

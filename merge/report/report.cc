@@ -1,0 +1,459 @@
+#include "merge/report/report.h"
+#include "merge/model/kernel_events.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/groups.h"
+#include "merge/report/notes.h"
+#include "merge/report/requests.h"
+#include "merge/report/table_kinds.h"
+#include "merge/report/units.h"
+#include "merge/report/vcpus.h"
+#include "merge/source/stream_copy.h"
+
+namespace trapline {
+
+namespace {
+
+// A line of each source, and how its clock became the timeline's.
+void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
+  for (const SourceRow& source : report.sources) {
+    const std::string resolution =
+        source.resolution_ns ? fmt::format(", resolution {} ns", *source.resolution_ns) : "";
+    text.push_back({.text = fmt::format(
+                        "{}: {} events{}, clock {}{}",
+                        source.path == kStandardInput ? "standard input" : printable(source.path),
+                        grouped(source.events), report.is_window ? " read" : "",
+                        printable(source.clock), resolution)});
+    const SourceAlignment& aligned = source.aligned;
+    const bool same_clock = aligned.is_same_clock();
+    if (same_clock && !aligned.one_boot_error_ns) continue;
+    std::string clock = aligned.text();
+    if (!same_clock) clock += fmt::format("; offset {} ns", aligned.offset_ns);
+    clock += aligned.error_ns ? fmt::format(" ± {} ns", *aligned.error_ns)
+                              : std::string(same_clock ? "; error not known" : ", error not known");
+    if (aligned.one_boot_error_ns.value_or(0) != 0)
+      clock += fmt::format(" (± {} ns if it is one boot)", *aligned.one_boot_error_ns);
+    if (aligned.rate_change_ppm)
+      clock += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
+                           *aligned.rate_change_ppm);
+    text.push_back({.text = std::move(clock), .label = "  clock:"});
+  }
+}
+
+// What is printed and does not heed which vCPUs were asked for.
+std::string of_all_vcpus(const ReportData& report) {
+  std::string text;
+  if (report.rows_of == RowsOf::kRequests) text += "requests, ";
+  if (report.tables_asked.contains("--irq")) text += "interrupts, ";
+  if (report.by.find("qemu-event") != std::string::npos) text += "QEMU's events, ";
+  if (text.empty()) return "the counters";
+  text.resize(text.size() - 2);
+  return text + " and the counters";
+}
+
+// What was asked for, and what else is told all the same.
+void add_selection(const ReportData& report, std::vector<Paragraph>& text) {
+  if (!report.vcpus_asked.empty())
+    text.push_back({.text = fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
+                                        report.vcpus_asked.text(), of_all_vcpus(report))});
+  if (report.exits_asked.empty() || report.rows_of != RowsOf::kExits) return;
+  text.push_back(
+      {.text = fmt::format("Only exits with {} are in the rows, {} of {}; the vCPUs' times are "
+                           "those of all exits.",
+                           report.exits_asked.text(), grouped(report.exits_in_rows),
+                           grouped(report.all_exits))});
+}
+
+void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
+  const ReportCounters& counters = report.counters;
+  if (counters.gaps == 0) return;
+  std::string text = losses_text(counters);
+  const std::uint64_t left_out = counters.exits.closed_by_loss;
+  if (left_out != 0)
+    text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),
+                        left_out == 1 ? "" : "s");
+  sentences.push_back({.text = std::move(text), .label = "LOST:", .look = LabelLook::kWarning});
+}
+
+std::vector<Paragraph> sentences_above(const ReportData& report, const std::string& finding) {
+  std::vector<Paragraph> text;
+  if (!finding.empty()) text.push_back({.text = finding, .figures = true});
+  add_losses(report, text);
+  add_sources(report, text);
+  const bool calls = report.rows_of == RowsOf::kCalls;
+  std::uint64_t exits = 0;
+  for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
+  const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
+  text.push_back({.text = report.lacks_entries && !calls
+                              ? fmt::format("exits in {}: not counted ({} was not recorded)",
+                                            interval, events::kvm_entry.name)
+                              : fmt::format("{} {} in {}",
+                                            grouped(calls ? report.counters.calls.calls : exits),
+                                            calls ? "calls of guest functions" : "exits", interval),
+                  .verbatim = true});
+  add_selection(report, text);
+  return text;
+}
+
+Facts head_of(const ReportData& report, const std::string& finding) {
+  Facts head = head_facts("report", report.cycles, report.start_ns, report.end_ns, report.counters);
+  head.push_back({"user_end", to_value(name_of(report.model.user_end))});
+  head.push_back({"from_userspace_exit", report.model.from_userspace_exit});
+  add_filter(head, report.vcpus_asked, report.exits_asked);
+  if (!report.exits_asked.empty()) {
+    head.push_back({"all_exits.count", report.all_exits});
+    head.push_back({"all_exits.cost_ns", report.all_cost_ns});
+  }
+  add_overhead(head, report);
+  head.push_back({"finding", text_or_null(finding)});
+  return head;
+}
+
+Table vmm_event_table(const ReportData& report) {
+  TableOf<VmmEventRow> table(report.vmm_events, &VmmEventRow::name);
+  table.key = "qemu_events";
+  if (report.by.find("qemu-event") != std::string::npos) table.titles = {"QEMU's events"};
+  table.add({"name"}, &VmmEventRow::name);
+  table.add({"count", "all"}, [](const VmmEventRow& row) { return row.count.count; });
+  const bool known = report.durations();
+  table.add({"in_exits", "in exits"}, [known](const VmmEventRow& row) {
+    return known ? to_value(row.count.in_exits) : CellValue();
+  });
+  return table;
+}
+
+}  // namespace
+
+std::vector<CounterRow> counter_rows(const ReportData& report) {
+  const ReportCounters& counters = report.counters;
+  const ExitCounters& exits = counters.exits;
+  const std::string_view exit = events::kvm_exit.name, entry = events::kvm_entry.name;
+  // One of each vCPU is cut at either edge of a recording.
+  const std::uint64_t edges = report.threads;
+  std::vector<CounterRow> rows = {
+      {"exits", report.lacks_entries ? std::nullopt : std::optional(exits.exits)},
+      {"exit_without_entry", exits.exit_without_entry,
+       report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
+                                        : fmt::format("{} without a {} after it", exit, entry),
+       edges},
+      {"entry_without_exit", exits.entry_without_exit,
+       fmt::format("{} without a {} before it", entry, exit), edges},
+      {"closed_by_loss", exits.closed_by_loss},
+      {"exits_stopped", exits.exits_stopped,
+       "exits left out: their vCPU was paused or went offline in them", edges},
+      {"lost_events", counters.lost_events},
+      {"gaps", counters.gaps},
+      {"gaps_uncounted", counters.gaps_uncounted},
+      {"left_out_events", counters.left_out_events, "events left out on purpose, by --snapshot-on"},
+      {"left_out_pieces", counters.left_out_pieces,
+       "pieces of time that they lay in, on one CPU each"},
+      {"qemu_events", exits.vmm_events},
+      {"qemu_events_in_exits",
+       report.durations() ? std::optional(exits.vmm_events_in_exits) : std::nullopt},
+      {"guest_records", counters.guest_records},
+      {"user_without_end", exits.user_without_end,
+       fmt::format("user intervals that only {} ended", entry)},
+      {"clock_went_back", exits.clock_went_back, "events stamped before their thread's last one"},
+      {"threads_left_out", exits.threads_left_out,
+       "kvm events of threads beyond the most that are followed"},
+      {"damaged_events", counters.damaged_events, "events shorter than their format"},
+      {"requests_restarted", counters.requests_restarted, "requests begun again before they ended"},
+      {"requests_end_only", counters.requests_end_only, "ends of requests that nothing began"},
+      {"requests_open", counters.requests_open, "requests that never ended"},
+      {"notifies_ambiguous", counters.notifies_ambiguous,
+       "notifies of more than one possible exit, left open"},
+      {"interrupts_ambiguous", counters.interrupts_ambiguous,
+       "interrupts raised in another way than earlier ones, left open"},
+      {"calls", counters.calls.calls},
+      {"calls_without_return", counters.calls.without_return,
+       "calls without their return, counted up to where they ended"},
+      {"calls_cut_by_loss", counters.calls.cut_by_loss,
+       "calls of which a part is not known: events were lost"},
+      {"groups_folded", counters.groups_folded, "exits in [other]: more groups than are kept"}};
+  if (counters.bios_ambiguous != 0)
+    rows.push_back({"bios_ambiguous", counters.bios_ambiguous,
+                    "bios of more than one possible request, left open"});
+  return rows;
+}
+
+void add_filter(Facts& head, const VcpuFilter& vcpus, const ExitFilter& exits) {
+  if (!vcpus.vm.empty()) head.push_back({"filter.vm", printable(vcpus.vm)});
+  if (vcpus.vcpu) head.push_back({"filter.vcpu", to_value(*vcpus.vcpu)});
+  for (const auto& [option, pattern] : exits.options())
+    head.push_back({"filter." + std::string(option.substr(2)), printable(pattern)});
+}
+
+Report make_report(const ReportData& data, const RecordingWords& words) {
+  const std::string finding = finding_text(data);
+  Report report;
+  report.cycles = data.cycles;
+  report.head = head_of(data, finding);
+  report.before = sentences_above(data, finding);
+  report.tables = {source_table(data.sources), vcpu_table(data), group_table(data)};
+  if (data.rows_of == RowsOf::kRequests) report.tables.push_back(request_path_table(data));
+  if (!data.vhost.empty()) report.tables.push_back(vhost_table(data));
+  report.tables.push_back(vmm_event_table(data));
+  report.tables.insert(report.tables.end(), data.tables.begin(), data.tables.end());
+  report.tables.push_back(counter_table(counter_rows(data)));
+  report.notes = data.notes;
+  if (!data.notes.empty()) report.after.emplace_back();
+  for (const std::string& note : data.notes) report.after.push_back(note_paragraph(note));
+  // What came through the standard input is gone for another command.
+  if (std::ranges::find(data.sources, kStandardInput, &SourceRow::path) == data.sources.end())
+    report.next = next_steps(data, words);
+  return report;
+}
+
+namespace {
+
+std::uint64_t time_in(const ReportData& report, State state) {
+  std::uint64_t sum = 0;
+  for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
+  return sum;
+}
+
+// "the vCPU's 1.2 s"
+std::string whole_text(const ReportData& report) {
+  return fmt::format("{} {}", report.vcpus.size() == 1 ? "the vCPU's" : "the vCPUs'",
+                     duration_text(report.vcpu_time(), report.cycles));
+}
+
+// A key that begins with these names nothing: "-", "[other]".
+bool is_named(std::string_view key) { return !key.empty() && key.find_first_of("-[") != 0; }
+
+// Where there are no exits: what a guest loses to emulation has no event of its own.
+std::string finding_of_calls(const ReportData& report) {
+  const std::uint64_t whole = report.vcpu_time();
+  if (whole == 0 || report.rows.empty()) return {};
+  std::string text = fmt::format("Of {} recorded guest functions had {}", whole_text(report),
+                                 percent_text(whole - time_in(report, State::kNotSeen), whole));
+  const GroupRow& most = report.rows.front();
+  if (is_named(most.key) && !most.key.ends_with(" / -"))
+    text += fmt::format(" ({}: {})", percent_text(most.total.total(), whole), most.key);
+  text += fmt::format("; in them the guest ran {}",
+                      percent_text(time_in(report, State::kGuest), whole));
+  if (report.knows(State::kUser)) {
+    std::uint64_t at_most = report.left_out.devices_at_most_ns;
+    for (const GroupRow& row : report.rows) at_most += row.devices_at_most_ns;
+    const std::uint64_t least = time_in(report, State::kUser);
+    text += fmt::format(", QEMU's devices {} to {}", percent_text(least, whole),
+                        percent_text(least + at_most, whole));
+  }
+  if (report.knows(State::kPreempted))
+    text += fmt::format(
+        ", and for {} it was ready and did not run, or slept",
+        percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
+  return text +
+         fmt::format(". What leaving the guest cost was not recorded ({}; emulation has none).",
+                     events::kvm_exit.full_name);
+}
+
+std::string finding_without_overhead(const ReportData& report) {
+  if (report.rows_of == RowsOf::kCalls) return finding_of_calls(report);
+  if (report.rows_of != RowsOf::kExits || !report.model.from_userspace_exit) return {};
+  if (!report.durations()) {
+    if (report.rows.empty()) return {};
+    const GroupRow& most = *std::ranges::max_element(
+        report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
+    std::uint64_t all = report.left_out.total.count();
+    for (const GroupRow& row : report.rows) all += row.total.count();
+    std::string text =
+        fmt::format("How long the exits took was not recorded ({})", events::kvm_exit.full_name);
+    if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
+      text += fmt::format("; {} of those to QEMU were {}", percent_text(most.total.count(), all),
+                          most.key);
+    return text + '.';
+  }
+  const std::uint64_t whole = report.vcpu_time();
+  if (whole == 0) return {};
+  std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
+                                 percent_text(report.whole_cost_ns(), whole));
+  if (report.exits_asked.empty() && is_named(report.costliest))
+    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
+                        report.costliest);
+  return text + fmt::format(", in QEMU; what KVM and the guest took was not recorded ({}).",
+                            events::kvm_exit.full_name);
+}
+
+// The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time and
+// are in no row: which share of theirs is the row's is not known.
+std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
+  constexpr std::uint64_t kPercent = 100;
+  const std::string_view least =
+      report.whole_cost_ns() < exit_ns - exit_ns / kPercent ? "at least " : std::string_view();
+  if (!report.exits_asked.empty()) {
+    return fmt::format(" ({}{} of it by those with {})", least,
+                       percent_text(report.cost_ns, exit_ns), report.exits_asked.text());
+  }
+  // One that is of waits, or of the kernel's part alone, names no exit; nor does whose exit it is:
+  // the guest's exits are not the guest's time.
+  for (const std::string_view no_exit : {"-by", "-on", "kernel-function", "nested"})
+    if (report.by.find(no_exit) != report.by.npos) return {};
+  if (!is_named(report.costliest)) return {};
+  // Another row may have more.
+  if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
+  return fmt::format(" ({} of that: {})",
+                     std::string(least) + percent_text(report.costliest_ns, exit_ns),
+                     report.costliest);
+}
+
+// Who ran while the vCPUs were ready, of `not_run_ns`: where the waits were followed, and neither a
+// loss nor a wait of which something is assumed can make another one's share larger.
+std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns) {
+  if (!report.waits || report.waits->ran_most.empty()) return {};
+  const ReportCounters& counters = report.counters;
+  if (counters.gaps != 0 || counters.left_out_pieces != 0) return {};
+  const WaitCounters waits = report.wait_counters.value_or(WaitCounters());
+  if (waits.cut_by_loss != 0 || waits.cpu_assumed != 0) return {};
+  const std::uint64_t told_ns = report.waits->preempted.total_ns, ns = report.waits->ran_most_ns;
+  if (told_ns > not_run_ns || ns < report.waits->others_at_most_ns + (not_run_ns - told_ns))
+    return {};
+  return fmt::format(" ({} of that: {} ran instead)", percent_text(ns, not_run_ns),
+                     report.waits->ran_most);
+}
+
+}  // namespace
+
+std::string finding_text(const ReportData& report) {
+  if (!report.overhead) return finding_without_overhead(report);
+  if (report.overhead->busy_ns() == 0) return {};
+  const Overhead& overhead = *report.overhead;
+  const std::uint64_t busy = overhead.busy_ns();
+  const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
+  const std::string_view vcpus = report.vcpus.size() == 1 ? "The vCPU was" : "The vCPUs were";
+  const std::uint64_t halted = report.halted_ns();
+  std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
+  std::uint64_t paused = 0;
+  for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
+  if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
+  if (paused != 0) text += " and paused for " + time(paused);
+  const std::string_view least = report.costs_at_least ? "at least " : "";
+  text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
+                      percent_text(overhead.guest_ns, busy), least,
+                      percent_text(overhead.exit_ns, busy));
+  text += costliest_text(report, overhead.exit_ns);
+  if (!report.knows(State::kUser))
+    text += fmt::format("; how much of it QEMU took was not recorded ({})",
+                        events::kvm_userspace_exit.full_name);
+  if (!report.knows(State::kPreempted)) {
+    text += fmt::format("; whether a vCPU had to wait for a CPU was not recorded ({}).",
+                        events::sched_switch.full_name);
+  } else if (overhead.not_run_ns == 0) {
+    const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
+    text +=
+        fmt::format("; {}no vCPU had to wait for a CPU.", seen ? "" : "in the time that was seen ");
+  } else {
+    text += fmt::format("; for {}{} a vCPU was ready and did not run{}.", least,
+                        percent_text(overhead.not_run_ns, busy),
+                        ran_instead_text(report, overhead.not_run_ns));
+  }
+  return text;
+}
+
+namespace {
+
+// The report's option that tells more of a part of the exits' time, and what it tells; no option
+// where the recording has no more.
+struct Question {
+  std::string_view option, answers;
+};
+Question question_of(Part part, const ReportData& report) {
+  const auto has = [&report](std::string_view dimension) {
+    return report.by.find(dimension) != std::string::npos;
+  };
+  for (const TableKind& kind : table_kinds()) {
+    const std::string_view answers = kind.answers(part);
+    if (answers.empty()) continue;
+    if (report.tables_asked.contains(kind.option)) return {};
+    return {kind.option, answers};
+  }
+  if (part == Part::kUser && !has("device"))
+    return {"--by device", "which of QEMU's devices took the time"};
+  const bool details =
+      std::ranges::any_of(report.rows, [](const GroupRow& row) { return !row.largest.empty(); });
+  if (has("detail") || !details) return {};
+  return {"--by detail --top 20", "which ports, registers and addresses took the time"};
+}
+
+// Another recording, where this one cannot tell kernel, QEMU and waiting apart; else no command.
+NextStep step_to_record(const ReportData& report) {
+  if (report.knows(State::kUser) && report.durations()) return {};
+  return {report.knows(State::kPreempted) ? "record" : "record --sched",
+          report.durations() ? "tells kernel, QEMU and waiting apart"
+                             : "a recording that has the exits' durations"};
+}
+
+// Of the busy time a twentieth or more went to exits, or to waits for a CPU: a change may gain it.
+bool can_be_advised(const ReportData& report) {
+  if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
+  const Overhead& overhead = *report.overhead;
+  return std::max(overhead.exit_ns, overhead.not_run_ns) > overhead.busy_ns() / 20;
+}
+
+constexpr std::uint64_t kAround = 1'000'000;
+
+std::vector<NextStep> steps_of_calls(const ReportData& report, const RecordingWords& words) {
+  std::vector<NextStep> steps;
+  if (report.by.find("stack") == std::string::npos)
+    steps.push_back(
+        {fmt::format("report {}{} --by stack --top 20", words.recording, words.interval),
+         "from where the functions are called"});
+  if (report.cycles) return steps;
+  const GroupRow& row = report.rows.front();
+  steps.push_back({fmt::format("timeline {} --from {} --to {}", words.recording,
+                               seconds_text(row.max_at_ns), seconds_text(row.max_at_ns + kAround)),
+                   fmt::format("the longest call of {}, and what follows", row.key)});
+  return steps;
+}
+
+}  // namespace
+
+std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords& words) {
+  if (report.rows_of == RowsOf::kCalls && !report.rows.empty())
+    return steps_of_calls(report, words);
+  if (report.rows_of == RowsOf::kExits && report.rows.empty() && report.is_window &&
+      !report.cycles) {
+    return {{fmt::format("explain {} --around {}", words.recording, seconds_text(report.start_ns)),
+             "the exit that lies over this part, or the next one"}};
+  }
+  if (report.rows_of != RowsOf::kExits || report.rows.empty()) return {};
+  const NextStep record = step_to_record(report);
+  if (report.total.total.total() == 0)
+    return record.command.empty() ? std::vector<NextStep>() : std::vector{record};
+  const Parts& parts = report.total.parts;
+  const auto most = static_cast<Part>(std::ranges::max_element(parts) - parts.begin());
+  std::vector<NextStep> steps;
+  const std::string around =
+      words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
+  const Question question = question_of(most, report);
+  if (most == Part::kUser && report.vmm_events.empty()) {
+    steps.push_back({"help devices", "how to record which of QEMU's devices took the time"});
+  } else if (!question.option.empty()) {
+    steps.push_back(
+        {fmt::format("report {}{} {}", words.recording, words.interval, question.option),
+         std::string(question.answers)});
+  }
+  if (report.cycles && !around.empty()) return steps;
+  steps.push_back(
+      {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
+  if (steps.size() == 1 && !record.command.empty()) {
+    steps.push_back(record);
+  } else if (can_be_advised(report)) {
+    steps.push_back(
+        {fmt::format("advise {}{}", words.recording, words.interval), "what changes would gain"});
+  } else if (steps.size() == 1) {
+    steps.push_back(
+        {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
+         "the events around it"});
+  }
+  return steps;
+}
+
+}  // namespace trapline

@@ -1,0 +1,148 @@
+// What a report tells, before it is tables: the figures of which several of them, the finding and the
+// notes are made.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "merge/analyze/culprit.h"
+#include "merge/analyze/exit_model.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/guest_stacks.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/histogram.h"
+#include "merge/model/loss_counts.h"
+#include "merge/model/source_alignment.h"
+#include "merge/pass/selection.h"
+#include "merge/report/groups.h"
+#include "merge/report/head.h"
+#include "merge/report/requests.h"
+#include "merge/report/table.h"
+#include "merge/report/waits.h"
+
+namespace trapline {
+
+struct VcpuRow {
+  std::string vm, vm_name;
+  bool vm_inferred = false;
+  std::int32_t vcpu = kNoVcpu;
+  std::int32_t tid = 0;
+  std::string comm;
+  VcpuTotals totals;
+};
+
+struct VmmEventRow {
+  std::string name;
+  VmmEventCount count;
+};
+
+struct ReportCounters : LossCounts {
+  ExitCounters exits;
+  CallCounters calls;
+  std::uint64_t damaged_events = 0;
+  std::uint64_t left_out_events = 0, left_out_pieces = 0;  // by the recorder, on purpose
+  std::uint64_t guest_records = 0;
+  std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
+  std::uint64_t notifies_ambiguous = 0, interrupts_ambiguous = 0;
+  std::uint64_t bios_ambiguous = 0;  // of more than one possible request
+  std::uint64_t groups_folded = 0;   // exits in "[other]": more groups than are kept
+};
+
+// What a report counts.
+enum class RowsOf : std::uint8_t {
+  kExits,
+  kRequests,  // they have no parts
+  kCalls,     // of guest functions, where there are no exits: Part::kUser is QEMU's devices
+};
+[[nodiscard]] constexpr std::string_view name_of(RowsOf rows) {
+  constexpr std::string_view kNames[] = {"exits", "requests", "calls"};
+  return kNames[static_cast<std::size_t>(rows)];
+}
+
+struct ReportData {
+  static constexpr std::string_view kFoldedKey = "[other]", kHaltedKey = "[halted]";
+
+  std::vector<SourceRow> sources;
+  std::uint64_t start_ns = 0, end_ns = 0;  // of the first and the last event looked at
+  bool cycles = false;
+  ExitModel model;
+  std::vector<VcpuRow> vcpus;
+  // Of all vCPUs; nothing where the times in the guest and in exits are not known.
+  std::optional<Overhead> overhead;
+  States told;  // by the events, beyond what the model tells
+  // The states whose times the events tell.
+  [[nodiscard]] States known_states() const {
+    if (rows_of != RowsOf::kCalls) return lacks_entries ? told : model.known_states() | told;
+    States known = States().set();
+    known.reset(static_cast<std::size_t>(State::kPaused));
+    known.reset(static_cast<std::size_t>(State::kOffline));
+    known.reset(static_cast<std::size_t>(State::kKernel));
+    known.reset(static_cast<std::size_t>(State::kHalted));
+    known.set(static_cast<std::size_t>(State::kUser), !vmm_events.empty());
+    known.set(static_cast<std::size_t>(State::kPreempted), model.sched_switch);
+    known.set(static_cast<std::size_t>(State::kBlocked), model.sched_switch);
+    return known;
+  }
+  [[nodiscard]] bool knows(State state) const {
+    return known_states()[static_cast<std::size_t>(state)];
+  }
+  // All vCPUs' time, of which shares are.
+  [[nodiscard]] std::uint64_t vcpu_time() const {
+    std::uint64_t sum = 0;
+    for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
+    return sum;
+  }
+  bool is_window = false;       // of the recording
+  bool saw_halts = false;       // in the recording, up to the end of the interval
+  bool costs_at_least = false;  // notes.h
+  bool lacks_entries = false;   // ExitTracker::lacks_entries()
+  std::size_t threads = 0;      // of vCPUs in the recording, whichever were asked for
+  [[nodiscard]] std::uint64_t halted_ns() const {
+    std::uint64_t sum = 0;
+    for (const VcpuRow& row : vcpus)
+      sum += row.totals.parts[static_cast<std::size_t>(Part::kHalted)];
+    return sum;
+  }
+  // What was asked for; where not all exits of those vCPUs are in the rows, how many are, and the
+  // figures of all.
+  VcpuFilter vcpus_asked;
+  ExitFilter exits_asked;
+  std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
+  std::string by;
+  RowsOf rows_of = RowsOf::kExits;
+  // True if the rows have times.
+  [[nodiscard]] bool durations() const { return rows_of != RowsOf::kExits || model.durations(); }
+  std::vector<GroupRow> rows;      // those of halts last
+  std::size_t rows_left_out = 0;   // by --top
+  std::size_t halts_left_out = 0;  // of them rows of halts
+  GroupRow left_out, total;        // of exits but halts: those rows in one, and all in one
+  GroupRow left_out_halts;
+  // The row whose exits cost most, and what all of them cost, halts included.
+  std::string costliest;
+  std::uint64_t costliest_ns = 0, cost_ns = 0;
+  // Of which shares are: what all exits cost, in the rows or not.
+  [[nodiscard]] std::uint64_t whole_cost_ns() const {
+    return exits_asked.empty() ? cost_ns : all_cost_ns;
+  }
+  std::vector<RequestPathRow>
+      request_paths;            // of the rows, in their order, where they are requests
+  std::vector<VhostRow> vhost;  // beside requests
+  std::vector<VmmEventRow> vmm_events;
+  // With --irq: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did not
+  // and would tell more. Either may be empty.
+  std::string irq_events, irq_events_missing;
+  std::optional<WaitReport> waits;                  // with --waits
+  std::optional<WaitCounters> wait_counters;        // where waits were followed
+  std::set<std::string, std::less<>> tables_asked;  // by option
+  std::vector<Table> tables;                        // those, and what comes with --by
+  ReportCounters counters;
+  std::vector<std::string> notes;    // sentences a reader has to know
+  std::vector<std::string> missing;  // of the sessions; input.h
+};
+
+}  // namespace trapline

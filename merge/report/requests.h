@@ -1,0 +1,66 @@
+// --by span: how long requests took, and what came before and after them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "merge/analyze/request_path.h"
+#include "merge/analyze/request_spans.h"
+#include "merge/analyze/vhost_tracker.h"
+#include "merge/model/histogram.h"
+#include "merge/report/groups.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+class Pipeline;
+struct ReportData;
+
+// What comes before and after the requests of a row; without what was not seen or is ambiguous.
+struct RequestPathRow {
+  std::string key;
+  std::uint64_t requests = 0;
+  Histogram from_notify;                // the exit with the guest's notify to the request's begin
+  Histogram to_injection;               // its end to the injection of the interrupt
+  Histogram whole;                      // the exit to the injection, of those that have both
+  std::uint64_t irqfd = 0, posted = 0;  // interrupts by KVM's eventfd; injected by the hardware
+  // Where block devices' events were recorded; these four are a request's whole time.
+  Histogram to_block;        // its begin to the first bio
+  Histogram in_block_layer;  // to the first request of the disk's driver
+  Histogram in_disk;         // to the end of the last one
+  Histogram from_disk;       // to the request's end
+};
+
+// A thread of the kernel's that serves a device's queues, "vhost-PID": how often it was woken, by a
+// guest's notify or not, until it ran, until it slept again; from the notify's exit to the first
+// interrupt that it raised, and from there to the injection.
+struct VhostRow : VhostTracker::Worker {
+  std::int32_t tid = 0;
+  std::string vm_name;  // its, by its owner
+};
+
+class RequestTable {
+ public:
+  void add(const RequestSpan& request);
+  void add(const Delivered& delivered);
+  void report(ReportData& report, const Pipeline& pipeline) const;
+
+ private:
+  struct Row {
+    GroupRow request;
+    RequestPathRow path;
+  };
+  [[nodiscard]] Row& row(std::size_t spec);
+  static void add(const BlockTimes& block, const RequestSpan& request, RequestPathRow& path);
+  static void report_vhost(ReportData& report, const Pipeline& pipeline);
+
+  std::vector<Row> rows_;  // by spec
+};
+
+// What comes before and after requests, and the kernel's threads that serve them.
+[[nodiscard]] Table request_path_table(const ReportData& report);
+[[nodiscard]] Table vhost_table(const ReportData& report);
+
+}  // namespace trapline

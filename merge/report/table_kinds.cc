@@ -1,0 +1,26 @@
+#include "merge/report/table_kinds.h"
+
+#include "merge/report/options.h"
+
+namespace trapline {
+
+std::span<const TableKind> table_kinds() {
+  static const TableKind kAll[] = {kSlowExitTable, kIrqTable,   kHaltTables, kPhaseTable,
+                                   kKernelTable,   kWaitTables, kStealTable, kGuestFunctionTable};
+  return kAll;
+}
+
+Result<std::vector<std::unique_ptr<TableSink>>> make_tables(const ReportOptions& options) {
+  std::vector<std::unique_ptr<TableSink>> tables;
+  for (const TableKind& kind : table_kinds()) {
+    const auto asked = options.tables.find(kind.option);
+    // Of a recording without exits a report has the tables of calls, asked for or not.
+    if (asked == options.tables.end() && (kind.of_exits || !options.calls)) continue;
+    auto table = kind.make(options, asked == options.tables.end() ? "" : asked->second);
+    if (!table) return tl::unexpected(std::move(table).error());
+    tables.push_back(std::move(*table));
+  }
+  return tables;
+}
+
+}  // namespace trapline

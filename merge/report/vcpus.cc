@@ -1,0 +1,268 @@
+#include "merge/report/vcpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/report/common_columns.h"
+
+namespace trapline {
+namespace {
+
+// What a narrow terminal leaves out, the highest first.
+constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
+                       kCount = kRareState + 1, kRate = kCount + 1;
+
+// The figures of an overhead; `add` gets the key and the function that makes each.
+template <typename Add>
+void each_figure(bool known, const Add& add) {
+  const auto share = [](std::uint64_t ns, const Overhead& overhead) -> CellValue {
+    if (overhead.busy_ns() == 0) return {};
+    return static_cast<double>(ns) / static_cast<double>(overhead.busy_ns());
+  };
+  add("guest_ns", [](const Overhead& all) { return to_value(all.guest_ns); });
+  add("exit_ns", [](const Overhead& all) { return to_value(all.exit_ns); });
+  add("not_run_ns",
+      [known](const Overhead& all) { return known ? to_value(all.not_run_ns) : CellValue(); });
+  add("share", [share](const Overhead& all) { return share(all.exit_ns, all); });
+  add("not_run_share", [share, known](const Overhead& all) {
+    return known ? share(all.not_run_ns, all) : CellValue();
+  });
+}
+
+std::uint64_t time_in(State state, const VcpuRow& row) { return VcpuTotals(row.totals).of(state); }
+
+}  // namespace
+
+bool shows_vms(const ReportData& report) {
+  return std::any_of(report.vcpus.begin(), report.vcpus.end(), [&](const VcpuRow& row) {
+    return row.vm != report.vcpus.front().vm || !row.vm_name.empty();
+  });
+}
+
+void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const States& known,
+                std::optional<std::uint64_t> interval) {
+  constexpr State kStatesInOrder[] = {State::kGuest,     State::kKernel,  State::kUser,
+                                      State::kPreempted, State::kBlocked, State::kHalted,
+                                      State::kPaused,    State::kOffline, State::kNotSeen};
+  const bool calls = interval.has_value();
+  for (const State state : kStatesInOrder) {
+    const auto i = static_cast<std::size_t>(state);
+    const bool of_all = i < kParts || state == State::kGuest;
+    std::string title(!calls && i < kParts ? part_titles(known)[i] : kStateNames[i]);
+    if (calls && state == State::kUser) title = "devices";
+    if (calls && state == State::kNotSeen) title = "elsewhere";
+    const bool never = std::none_of(rows.begin(), rows.end(),
+                                    [&](const VcpuRow& row) { return time_in(state, row) != 0; });
+    // Calls have no time in the kernel; states that are rare are shown where a vCPU was in them.
+    const bool of_calls = state == State::kGuest || state == State::kUser ||
+                          state == State::kPreempted || state == State::kBlocked ||
+                          state == State::kNotSeen;
+    if (calls ? !of_calls : !of_all && never) title.clear();
+    const std::size_t drop_order = state == State::kGuest ? kStays
+                                   : i < kParts           ? kOfParts + i
+                                                          : kRareState;
+    table.add({.key = std::string(kStateKeys[i]) + "_ns",
+               .title = title,
+               .unit = Unit::kShare,
+               .drop_order = static_cast<std::uint8_t>(drop_order)},
+              [=](const VcpuRow& row) -> CellValue {
+                const std::uint64_t ns = time_in(state, row);
+                return Share{state == State::kNotSeen ? ns : told(known, state, ns),
+                             calls ? *interval : row.totals.time_ns()};
+              });
+  }
+}
+
+std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
+  if (report.lacks_entries) return std::nullopt;
+  std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
+  if (report.model.from_userspace_exit) {
+    // Between exits the state is not seen, but the next exit would be, unless events were lost.
+    if (report.counters.gaps != 0) return std::nullopt;
+    seen = row.totals.time_ns();
+  }
+  if (seen == 0) return std::nullopt;
+  const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);
+  return static_cast<std::uint64_t>(rate + 0.5);
+}
+
+std::optional<std::uint64_t> exits_per_second_together(const ReportData& report) {
+  const auto begin = [](const VcpuRow& row) { return row.totals.begin; };
+  const auto end = [](const VcpuRow& row) { return row.totals.end; };
+  if (begin(*std::ranges::max_element(report.vcpus, {}, begin)) >
+      end(*std::ranges::min_element(report.vcpus, {}, end)))
+    return std::nullopt;
+  std::optional<std::uint64_t> sum;
+  for (const VcpuRow& row : report.vcpus) {
+    if (const auto rate = exits_per_second(row, report)) sum = sum.value_or(0) + *rate;
+  }
+  return sum;
+}
+
+namespace {
+
+std::string vcpu_name(const VcpuRow& row, bool with_vm) {
+  return fmt::format("{} (tid {})", vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm),
+                     row.tid);
+}
+
+}  // namespace
+
+void fill_vcpus(ReportData& report, const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
+  const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
+  report.threads = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const VcpuThread& thread = names.threads[i];
+    if (!pipeline.counts(thread.thread)) continue;
+    VcpuTotals totals = all[i].totals;
+    if (report.rows_of == RowsOf::kCalls) {
+      // The time outside of functions that were recorded.
+      const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
+      totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
+    } else if (report.knows(State::kGuest)) {
+      if (!report.overhead) report.overhead.emplace();
+      report.overhead->add(totals);
+    }
+    report.vcpus.push_back({names.vms[i].id(), names.vms[i].given, names.vms[i].inferred,
+                            thread.vcpu, static_cast<std::int32_t>(thread.thread),
+                            names.timeline.source(totals.source).comm(thread.thread), totals});
+  }
+  std::ranges::sort(report.vcpus, {},
+                    [](const VcpuRow& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+}
+
+namespace {
+
+constexpr std::size_t kMostShown = 16;
+
+// `rows` are the report's, or those of them that text shows.
+TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& report) {
+  const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
+  TableOf<VcpuRow> table(rows, [with_vm](const VcpuRow& row) { return vcpu_name(row, with_vm); });
+  table.add({"vm"}, &VcpuRow::vm);
+  table.add({"vm_name"}, [](const VcpuRow& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const VcpuRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, &VcpuRow::tid);
+  const std::string counted = calls ? "calls" : "exits";
+  table.add({.key = counted, .title = counted, .drop_order = kCount},
+            [counts = calls || !report.lacks_entries](const VcpuRow& row) {
+              return counts ? to_value(row.totals.exits) : CellValue();
+            });
+  if (!calls && !report.cycles) {
+    table.add({.title = "exits/s", .drop_order = kRate},
+              [&report](const VcpuRow& row) -> CellValue {
+                return to_value(exits_per_second(row, report));
+              });
+  }
+  table.add({.key = "time_ns",
+             .title = calls ? "" : "time",
+             .unit = Unit::kDuration,
+             .drop_order = kCount},
+            [](const VcpuRow& row) { return row.totals.time_ns(); });
+  add_states(table, report.vcpus, report.known_states(),
+             calls ? std::optional(report.end_ns - report.start_ns) : std::nullopt);
+  if (calls) return table;
+  table.add({"start_ns"}, [](const VcpuRow& row) { return row.totals.begin.ns(); });
+  table.add({"end_ns"}, [](const VcpuRow& row) { return row.totals.end.ns(); });
+  table.add({"open"},
+            [](const VcpuRow& row) { return row.totals.open ? CellValue(Absent()) : CellValue(); });
+  table.add({"open.state"}, [](const VcpuRow& row) {
+    return row.totals.open ? to_value(kStateKeys[static_cast<std::size_t>(*row.totals.open)])
+                           : CellValue(Absent());
+  });
+  table.add({"open.ns"}, [](const VcpuRow& row) {
+    return row.totals.open ? to_value(row.totals.open_ns) : CellValue(Absent());
+  });
+  const auto overhead_of = [known = report.knows(State::kGuest)](const VcpuRow& row) {
+    std::optional<Overhead> overhead;
+    if (known) overhead.emplace().add(row.totals);
+    return overhead;
+  };
+  table.add({"overhead"}, [overhead_of](const VcpuRow& row) {
+    return overhead_of(row) ? CellValue(Absent()) : CellValue();
+  });
+  each_figure(report.knows(State::kPreempted), [&](const std::string& key, auto figure) {
+    table.add({"overhead." + key}, [overhead_of, figure](const VcpuRow& row) {
+      const std::optional<Overhead> overhead = overhead_of(row);
+      return overhead ? figure(*overhead) : CellValue(Absent());
+    });
+  });
+  return table;
+}
+
+// Where there are many, the busiest in their order, and a row that sums up all.
+std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
+  std::vector<VcpuRow> rows = report.vcpus;
+  if (rows.size() > kMostShown) {
+    std::ranges::stable_sort(rows, std::greater(),
+                             [](const VcpuRow& row) { return row.totals.exits; });
+    rows.resize(kMostShown);
+    std::ranges::sort(rows, {},
+                      [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+  }
+  if (report.vcpus.size() == 1 || report.rows_of == RowsOf::kCalls) return rows;
+  VcpuRow& all = rows.emplace_back();
+  for (const VcpuRow& row : report.vcpus) all.totals.add(row.totals);
+  return rows;
+}
+
+// The row of all vCPUs has their rates together; its other figures are sums by themselves.
+void name_sum(Table& table, const ReportData& report) {
+  const std::size_t last = table.rows - 1;
+  table.name = [all = fmt::format("all {} vCPUs", report.vcpus.size()), name = table.name,
+                last](std::size_t row) { return row == last ? all : name(row); };
+  const CellValue rates = to_value(exits_per_second_together(report));
+  for (Table::Described& column : table.columns) {
+    if (column.drop_order != kRate) continue;
+    column.value = [rates, value = column.value, last](std::size_t row) {
+      return row == last ? rates : value(row);
+    };
+  }
+}
+
+Table in_text(const ReportData& report) {
+  const bool calls = report.rows_of == RowsOf::kCalls;
+  const auto rows = std::make_shared<const std::vector<VcpuRow>>(shown_vcpus(report));
+  Table table = table_of(*rows, report);
+  table.owned = rows;
+  table.titles = {calls ? "Share of wall time" : "Share of the vCPU's time"};
+  if (report.vcpus.size() > 1 && !calls) name_sum(table, report);
+  if (report.vcpus.size() > kMostShown)
+    table.after.push_back(
+        {.text = fmt::format("{} vCPUs with fewer {} are not shown (--by vm sums those of each VM, "
+                             "--vm shows one).",
+                             report.vcpus.size() - kMostShown, name_of(report.rows_of))});
+  if (calls)
+    table.after.push_back({.text = "The time elsewhere is in functions that were not recorded, "
+                                   "before the first call and after the last."});
+  return table;
+}
+
+}  // namespace
+
+Table vcpu_table(const ReportData& report) {
+  TableOf<VcpuRow> table = table_of(report.vcpus, report);
+  table.key = "vcpus";
+  table.weight = [all = table.all()](std::size_t row) { return all[row].totals.exits; };
+  table.in_text = std::make_shared<const Table>(report.vcpus.empty() ? Table() : in_text(report));
+  return table;
+}
+
+void add_overhead(Facts& facts, const ReportData& report) {
+  if (!report.overhead) {
+    facts.push_back({"overhead", {}});
+    return;
+  }
+  each_figure(report.knows(State::kPreempted), [&](const std::string& key, auto figure) {
+    facts.push_back({"overhead." + key, figure(*report.overhead)});
+  });
+}
+
+}  // namespace trapline

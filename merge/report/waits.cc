@@ -1,0 +1,302 @@
+#include "merge/report/waits.h"
+#include "merge/model/kernel_events.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/model/processes.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/keyed_rows.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
+#include "merge/report/units.h"
+#include "merge/report/vcpus.h"
+
+namespace trapline {
+
+void CulpritSums::add(const WaitShare& share, std::size_t most) {
+  Sum& sum = bounded(sums_, share.culprit, most, unknown_for(Missing::kRoom));
+  if (sum.count == 0) sum.root = share.root;
+  if (sum.root != share.root) sum.root = {};
+  sum.ns += share.length();
+  ++sum.count;
+  sum.max_ns = std::max(sum.max_ns, share.length());
+}
+
+std::optional<CulpritSums::Runner> CulpritSums::runner() const {
+  const Culprit* most = nullptr;
+  std::uint64_t ns = 0, second = 0, unknown = 0;
+  for (const auto& [culprit, sum] : sums_) {
+    const Missing missing = culprit.missing;
+    if (missing == Missing::kLost || missing == Missing::kSelected || missing == Missing::kCpu)
+      return std::nullopt;
+    if (culprit.kind == CulpritKind::kUnknown) {
+      unknown += sum.ns;
+    } else if (most == nullptr || sum.ns > ns) {
+      second = ns;
+      ns = sum.ns;
+      most = &culprit;
+    } else {
+      second = std::max(second, sum.ns);
+    }
+  }
+  if (most == nullptr || most->kind != CulpritKind::kThread || ns < second + unknown)
+    return std::nullopt;
+  return Runner{most->thread, ns, second + unknown};
+}
+
+WaitReport WaitSums::report(const Naming& names) const {
+  WaitReport report{preempted_.rows(names), blocked_.rows(names), halted_.rows(names)};
+  if (const auto runner = preempted_.runner()) {
+    report.ran_most = names.text(runner->thread);
+    report.ran_most_ns = runner->ns;
+    report.others_at_most_ns = runner->others_at_most_ns;
+  }
+  return report;
+}
+
+WaitRows CulpritSums::rows(const Naming& names) const {
+  WaitRows result;
+  for (const auto& [culprit, sum] : sums_) {
+    WaitRow row;
+    row.culprit = names.text(culprit, sum.root);
+    if (culprit.is_thread()) {
+      row.tid = static_cast<std::int32_t>(culprit.thread);
+      row.vm = names.vm(culprit.thread);
+      if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;
+      const ThreadId process = names.processes.of(culprit.thread, ThreadId{});
+      if (process != ThreadId{}) row.process = static_cast<std::int32_t>(process);
+    }
+    row.ns = sum.ns;
+    row.count = sum.count;
+    row.max_ns = sum.max_ns;
+    result.total_ns += sum.ns;
+    result.rows.push_back(std::move(row));
+  }
+  std::sort(result.rows.begin(), result.rows.end(), [](const WaitRow& a, const WaitRow& b) {
+    return std::tie(b.ns, a.culprit, a.tid) < std::tie(a.ns, b.culprit, b.tid);
+  });
+  return result;
+}
+
+TableOf<WaitRow> wait_table(WaitRows waits, bool is_known) {
+  using Row = WaitRow;
+  enum DropOrder : std::uint8_t { kShare = 1, kCount, kMax };
+  TableOf<Row> table(std::move(waits.rows), [](const Row& row) {
+    const bool named = row.vm.empty() || row.culprit.find("VM ") != std::string::npos;
+    return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
+  });
+  table.facts = {{"total_ns", is_known ? to_value(waits.total_ns) : CellValue()}};
+  table.left_out = waits.rows_left_out;
+  table.add({"culprit"}, &Row::culprit);
+  table.add({"tid"}, [](const Row& row) { return number_or_null(row.tid, -1); });
+  table.add({"process"}, [](const Row& row) { return number_or_null(row.process, -1); });
+  table.add({.key = "vm", .unit = Unit::kWord},
+            [](const Row& row) { return text_or_null(row.vm); });
+  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"ns", "time", Unit::kDuration}, &Row::ns);
+  table.add({.title = "share", .unit = Unit::kShare, .drop_order = kShare},
+            [whole = waits.total_ns](const Row& row) {
+              return Share{row.ns, whole};
+            });
+  table.add({.key = "count", .title = "times", .drop_order = kCount}, &Row::count);
+  table.add({.key = "max_ns", .title = "max", .unit = Unit::kDuration, .drop_order = kMax},
+            &Row::max_ns);
+  return table;
+}
+
+namespace {
+
+// --waits
+class WaitTables : public TableSink {
+ public:
+  explicit WaitTables(const ReportOptions& options) : top_(options.top) {}
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kWaits; }
+  void exit(const ExitSpan& /*exit*/, const Pipeline& pipeline) override {
+    sums_.add(pipeline.waits()->shares());
+    sums_.add(pipeline.waits()->halts());
+  }
+  void fill(ReportData& data, const Naming& names) const override {
+    data.waits = sums_.report(names);
+    data.wait_counters = names.pipeline.waits()->counters();
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override;
+
+ private:
+  std::size_t top_;
+  WaitSums sums_;
+};
+
+// Why there is no row of time before a wait's end.
+std::vector<Paragraph> none_text(const WaitReport& waits, bool is_known) {
+  if (!is_known)
+    return {{},
+            {.text = fmt::format("Whether a vCPU was preempted or blocked was not recorded ({}).",
+                                 events::sched_switch.full_name)}};
+  if (!waits.preempted.rows.empty() || !waits.blocked.rows.empty()) return {};
+  return {{},
+          {.text = "No vCPU was preempted or blocked inside its exits, as far as was recorded."}};
+}
+
+std::vector<Table> WaitTables::tables(const ReportData& report, const Naming& /*names*/) const {
+  const bool is_known = report.knows(State::kPreempted);
+  std::vector<Table> tables;
+  const auto add = [&](const char* key, WaitRows rows, const std::string& title, bool known) {
+    rows.keep(top_);
+    Table& table = tables.emplace_back(wait_table(std::move(rows), known));
+    table.key = key;
+    table.csv = true;
+    table.titles = {title};
+  };
+  const auto time = [&report](const WaitRows& rows) {
+    return duration_text(rows.total_ns, report.cycles);
+  };
+  const WaitReport& waits = *report.waits;
+  add("preempted", waits.preempted, fmt::format("Preempted {}, by", time(waits.preempted)),
+      is_known);
+  add("blocked", waits.blocked, fmt::format("Blocked {}, by", time(waits.blocked)), is_known);
+  add("halted", waits.halted, fmt::format("Slept in halts {}, until", time(waits.halted)),
+      is_known && report.knows(State::kHalted));
+  tables.front().before = none_text(waits, is_known);
+  return tables;
+}
+
+// The time that a vCPU's thread was runnable and did not run, inside and outside of exits.
+struct StealRow {
+  std::string vm, vm_name;
+  std::int32_t vcpu = -1;
+  std::int32_t tid = 0;
+  std::uint64_t waits = 0;
+  WaitRows by;
+};
+
+// --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
+class StealTable : public TableSink {
+ public:
+  explicit StealTable(const ReportOptions& options) : top_(options.top) {}
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kWaits; }
+  void wait(const EndedWait& wait, const Pipeline& pipeline) override;
+  void fill(ReportData& data, const Naming& names) const override {
+    data.wait_counters = names.pipeline.waits()->counters();
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override;
+
+ private:
+  // A row of each vCPU thread that counts, in order of VM and vCPU.
+  [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
+  struct Vcpu {
+    CulpritSums sums;
+    std::uint64_t waits = 0;
+  };
+  static constexpr std::size_t kMostSums = 1u << 15;  // of all vCPUs
+
+  std::size_t top_;
+  std::map<ThreadId, Vcpu> vcpus_;
+  std::size_t sums_ = 0;
+};
+
+void StealTable::wait(const EndedWait& wait, const Pipeline& /*pipeline*/) {
+  Vcpu& vcpu = vcpus_[wait.thread];
+  bool waited = false;
+  for (const WaitShare& share : wait.shares) {
+    if (share.part != Part::kPreempted) continue;
+    const std::size_t before = vcpu.sums.size();
+    vcpu.sums.add(share, sums_ < kMostSums ? CulpritSums::kMost : 0);
+    sums_ += vcpu.sums.size() - before;
+    waited = true;
+  }
+  if (waited) ++vcpu.waits;
+}
+
+std::vector<StealRow> StealTable::rows(const Naming& names) const {
+  std::vector<StealRow> rows;
+  for (const VcpuThread& vcpu : names.threads) {
+    if (!names.pipeline.counts(vcpu.thread)) continue;
+    StealRow row;
+    row.vm = names.vcpus.vm_id(vcpu.thread);
+    row.vm_name = names.vcpus.vm_name(vcpu.thread);
+    row.vcpu = vcpu.vcpu;
+    row.tid = static_cast<std::int32_t>(vcpu.thread);
+    if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
+      row.waits = found->second.waits;
+      row.by = found->second.sums.rows(names);
+      row.by.keep(top_);
+    }
+    rows.push_back(std::move(row));
+  }
+  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+  return rows;
+}
+
+std::string name_of(const StealRow& row) {
+  return fmt::format("VM {} {} (tid {})", vm_text(row.vm, row.vm_name), vcpu_text(row.vcpu),
+                     row.tid);
+}
+
+// Above the table of a vCPU; in its place where it has no row.
+Paragraph stolen_text(const StealRow& row, const ReportData& report) {
+  if (!report.model.sched_switch)
+    return {.text = fmt::format("{}: what was stolen from it was not recorded ({}).", name_of(row),
+                                events::sched_switch.full_name)};
+  if (row.by.rows.empty())
+    return {.text = name_of(row) + ": nothing was stolen from it, as far as was recorded."};
+  const std::uint64_t interval = report.end_ns - report.start_ns;
+  return {.text = fmt::format(
+              "{}: for {} of {} ({}), in {} waits, it was runnable and did not run.", name_of(row),
+              duration_text(row.by.total_ns, report.cycles), duration_text(interval, report.cycles),
+              percent_text(row.by.total_ns, interval), grouped(row.waits)),
+          .figures = true};
+}
+
+std::vector<Table> StealTable::tables(const ReportData& report, const Naming& names) const {
+  using Row = StealRow;
+  const bool is_known = report.model.sched_switch;
+  std::vector<Row> rows = this->rows(names);
+  std::vector<Paragraph> sentences;
+  for (const Row& row : rows) sentences.push_back(stolen_text(row, report));
+  TableOf<Row> table(std::move(rows), name_of);
+  table.key = "steal";
+  table.csv = true;
+  table.text_children = table.csv_children = true;
+  table.children = [all = table.all(), sentences = std::move(sentences),
+                    is_known](std::size_t row) {
+    Table by = wait_table(all[row].by, is_known);
+    by.key = "by";
+    by.before = {{}, sentences[row]};
+    if (is_known && by.rows != 0) by.titles = {"Stolen by"};
+    return std::vector<Table>{std::move(by)};
+  };
+  table.add({"vm"}, &Row::vm);
+  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, &Row::tid);
+  table.add({"waits"},
+            [is_known](const Row& row) { return is_known ? to_value(row.waits) : CellValue(); });
+  return {std::move(table)};
+}
+
+}  // namespace
+
+const TableKind kWaitTables = {.option = "--waits",
+                               .help = "Who preempted or blocked the vCPUs inside exits",
+                               .in_page = InPage::kNever,
+                               .make = make_sink<WaitTables>,
+                               .answers = [](Part most) -> std::string_view {
+                                 return most == Part::kBlocked ? "what the exits waited for"
+                                        : most == Part::kPreempted
+                                            ? "what ran while the vCPUs were ready"
+                                            : "";
+                               }};
+
+const TableKind kStealTable = {.option = "--steal",
+                               .help = "Who ran while vCPUs were runnable, in exits or not",
+                               .make = make_sink<StealTable>};
+
+}  // namespace trapline

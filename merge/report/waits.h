@@ -1,0 +1,91 @@
+// Who kept the vCPUs waiting: --waits inside their exits, --steal whenever they could have run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "merge/analyze/culprit.h"
+#include "merge/pass/naming.h"
+#include "merge/report/keyed_rows.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+struct WaitRow {
+  std::string culprit;
+  std::int32_t tid = -1;      // -1: not a thread
+  std::int32_t process = -1;  // -1: not known
+  std::string vm;             // that it belongs to; empty: to none, or not known
+  std::string vm_name;        // the VM's, by its owner; empty: it has none
+  std::uint64_t ns = 0;
+  std::uint64_t count = 0;   // pieces of waits
+  std::uint64_t max_ns = 0;  // the longest piece
+};
+
+// The rows' times sum to total_ns, unless rows were left out.
+struct WaitRows {
+  std::uint64_t total_ns = 0;
+  std::vector<WaitRow> rows;      // the largest first
+  std::size_t rows_left_out = 0;  // by --top
+
+  // Keeps the `top` largest rows; 0: all.
+  void keep(std::size_t top) { rows_left_out = keep_first(rows, top); }
+};
+
+struct WaitReport {
+  WaitRows preempted, blocked;
+  WaitRows halted;  // the sleeps of halts, by what ended them
+  // The thread that ran for most of the preempted time, however long the others were of which
+  // something is not known; empty: there is none. How long any other can have been at most.
+  std::string ran_most{};
+  std::uint64_t ran_most_ns = 0, others_at_most_ns = 0;
+};
+
+// Sums by culprit. At most `most` culprits; the time of further ones is unknown (Missing::kRoom).
+class CulpritSums {
+ public:
+  static constexpr std::size_t kMost = 4096;
+
+  void add(const WaitShare& share, std::size_t most = kMost);
+  [[nodiscard]] std::size_t size() const { return sums_.size(); }
+  // Of preempted time: the thread that ran for most of it. Nothing where that is no thread, where
+  // another may have run longer, or where events of a CPU were lost or not recorded.
+  struct Runner {
+    ThreadId thread{};
+    std::uint64_t ns = 0, others_at_most_ns = 0;
+  };
+  [[nodiscard]] std::optional<Runner> runner() const;
+  [[nodiscard]] WaitRows rows(const Naming& names) const;
+
+ private:
+  struct Sum {
+    std::uint64_t ns = 0, count = 0, max_ns = 0;
+    ThreadId root{};  // of Culprit::root; of several none
+  };
+  std::map<Culprit, Sum> sums_;
+};
+
+class WaitSums {
+ public:
+  void add(std::span<const WaitShare> shares) {
+    for (const WaitShare& share : shares)
+      (share.part == Part::kPreempted ? preempted_
+       : share.part == Part::kBlocked ? blocked_
+                                      : halted_)
+          .add(share);
+  }
+  [[nodiscard]] WaitReport report(const Naming& names) const;
+
+ private:
+  CulpritSums preempted_, blocked_, halted_;
+};
+
+// `is_known`: the events tell of such waits.
+[[nodiscard]] TableOf<WaitRow> wait_table(WaitRows waits, bool is_known);
+
+}  // namespace trapline

@@ -7,7 +7,6 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/browser.h"
 #include "merge/cli/common.h"
-#include "merge/model/kernel_events.h"
 #include "merge/render/budget.h"
 #include "merge/render/explanation.h"
 #include "merge/render/page/page_data.h"

@@ -39,6 +39,11 @@ void report_events(Report& report, const IrqTracker& tracker) {
   missing(!apic && !pic, kAccept, kPic);
   missing(seen(kInject) == 0, kInject);
   missing(apic ? seen(kEoi) == 0 : pic && seen(kPicEnd) == 0, apic ? kEoi : kPicEnd);
+  // Those that no other event stands for.
+  for (const KernelEvent& event : events::all()) {
+    if ((event.recorded.options & RecordedBy::kIrq) == 0) continue;
+    if (const auto step = events::irq_step(event)) missing(seen(*step) == 0, *step);
+  }
 }
 
 // Of the events that came. What its vCPU accepts without a raise begins there.

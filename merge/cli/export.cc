@@ -7,7 +7,6 @@
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
 #include "merge/export/output_file.h"
-#include "merge/model/kernel_events.h"
 #include "merge/pass/pass.h"
 #include "merge/report/options.h"
 #include "merge/session/host_facts.h"

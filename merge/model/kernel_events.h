@@ -1,9 +1,9 @@
 // The one table of the kernel events that Trapline knows. A new event is a row here and, where its
 // fields are read, a decoder in merge/source/kernel_events/decoders.cc.
 //
-// A row says, for example: kvm:kvm_msr is enabled by --kvm, x86 has it, and without it exits have no
-// detail; it is decoded as an access to an MSR from the fields write, ecx and data, which the kernel
-// prints as "msr_write 4b564d01 = 0xe8381".
+// A row says, for example: `record --kvm` enables kvm:kvm_msr, x86 has it, and without it exits of
+// this kind have no detail. The decoder makes an access to an MSR of the fields write, ecx and
+// data, which the kernel prints as "msr_write 4b564d01 = 0xe8381".
 //
 // The decoders, the reader of printed traces, the recorder, the doctor, the trigger and the notes
 // of reports read the table. None of them spells a name of its own (tests/system/event_names.py).
@@ -62,7 +62,6 @@ enum class Decoder : std::uint8_t {
 struct RecordedBy {
   // Options of `trapline record`, as bits.
   enum Option : std::uint8_t {
-    kNever = 0,
     kKvm = 1,
     kSched = 2,
     kIrq = 4,
@@ -74,7 +73,7 @@ struct RecordedBy {
   // Architectures that have the event, as bits.
   enum Arch : std::uint8_t { kX86 = 1, kSvmOnly = 2, kArm = 4, kEveryArch = 7 };
 
-  std::uint8_t options = kNever;
+  std::uint8_t options = 0;
   std::uint8_t arch = kEveryArch;
   std::string_view without{};  // what a recording without the event cannot tell
 };
@@ -97,8 +96,8 @@ struct KernelEvent {
   RecordedBy recorded;
   DecodedBy decoded;
   std::array<std::string_view, kMostFields> fields{};  // that the decoder reads, then empty ones
-  std::string_view
-      printed;  // a pattern of PrintFormat (text_fields.cc); empty: NAME=VALUE for each field
+  // A pattern of PrintFormat (trace_text/text_fields.cc); empty for NAME=VALUE of each field.
+  std::string_view printed;
 
   constexpr KernelEvent(std::string_view full, RecordedBy record, DecodedBy decode = {},
                         std::initializer_list<std::string_view> read = {},
@@ -238,8 +237,8 @@ constexpr KernelEvent kRows[] = {
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
     Row("syscalls:sys_exit_futex", {}, {kHost, kFutexEnd, kHalts}),
     Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kHost, kIpi, kHalts}),
-    // Who served a page: memory had to be found for it, was unmapped or collapsed, or its writes were
-    // logged.
+    // Who served a page: memory had to be found for it, was unmapped or collapsed, or its
+    // writes were logged.
     Row("vmscan:mm_vmscan_direct_reclaim_begin", kForStalls, {kHost, kReclaimBegin, kHalts}),
     Row("vmscan:mm_vmscan_direct_reclaim_end", kForStalls, {kHost, kReclaimEnd, kHalts}),
     Row("vmscan:mm_vmscan_memcg_reclaim_begin", kForStalls, {kHost, kReclaimBegin, kHalts}),
@@ -305,12 +304,17 @@ constexpr KernelEvent kRows[] = {
   if (by < Decoder::kIrqLine || by > Decoder::kIrqPending) return std::nullopt;
   return static_cast<IrqStep>(event.decoded.kind);
 }
-// Returns the first event that tells a step.
+// Returns the first event that tells a step; each step has one.
 [[nodiscard]] constexpr const KernelEvent& of(IrqStep step) {
-  for (const KernelEvent& event : table::kRows)
-    if (irq_step(event) == step) return event;
-  return table::kRows[0];
+  const KernelEvent* event = table::kRows;
+  while (irq_step(*event) != step) ++event;
+  return *event;
 }
+static_assert([] {
+  for (int step = 0; step <= static_cast<int>(IrqStep::kPicEnd); ++step)
+    (void)of(static_cast<IrqStep>(step));
+  return true;
+}());
 
 // The events that code or sentences speak of. A name that has no row does not compile.
 consteval const KernelEvent& row(std::string_view full_name) { return *find(full_name); }

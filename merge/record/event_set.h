@@ -22,7 +22,8 @@ struct EventChoice {
 
 // Returns the events of this kernel that the choice stands for, sorted, each once. Those of
 // RecordedBy::kAlways are there where the kernel has them: the exact end of the user part, and the
-// process and name of a new thread. An Error: a pattern that matches nothing, or no kvm events at all.
+// process and name of a new thread. An Error says which pattern matches nothing, or that there are
+// no kvm events at all.
 [[nodiscard]] Result<std::vector<EventName>> choose_events(const std::string& tracefs,
                                                            const EventChoice& choice);
 

@@ -197,7 +197,7 @@ void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
       out = KvmHaltPoll{u32(s, e, 0), u32(s, e, 1), i32(s, e, 2, kNoVcpu)};
       return;
     case kIrqLine:
-      out = KvmIrq{IrqStep::kLine, s.get(e, 1) != 0, u32(s, e, 0), kNoVector, kNoVcpu};
+      out = KvmIrq{s.kind<IrqStep>(), s.get(e, 1) != 0, u32(s, e, 0), kNoVector, kNoVcpu};
       return;
     case kIrqMsi:
       return kvm_msi_set_irq(s, e, out);

@@ -8,6 +8,8 @@
 
 #include "backend_ftrace/base/text.h"
 
+#include "merge/model/kernel_events.h"
+
 namespace trapline {
 namespace {
 
@@ -139,12 +141,16 @@ Result<GuestSpanSpec> parse_guest_span(std::string_view text) {
       !parse_event(text.substr(dots + 2), spec.end, spec.end_field) ||
       spec.start_field.empty() != spec.end_field.empty()) {
     return fail(ErrorKind::kUsage,
-                "--guest-span: '{}' is not START[:FIELD]..END[:FIELD]; use "
-                "irq_handler_entry:irq..irq_handler_exit:irq, sched_waking:pid..sched_switch:"
-                "next_pid, function:NAME, or marker:TEXT",
-                text);
+                "--guest-span: '{}' is not START[:FIELD]..END[:FIELD]; use {}, "
+                "{}:pid..{}:next_pid, function:NAME, or marker:TEXT",
+                text, example_guest_span(), events::sched_waking.name, events::sched_switch.name);
   }
   return spec;
+}
+
+std::string example_guest_span() {
+  return fmt::format("{}:irq..{}:irq", events::irq_handler_entry.name,
+                     events::irq_handler_exit.name);
 }
 
 std::optional<std::uint64_t> told_length(std::string_view marker, std::string_view text) {

@@ -77,6 +77,8 @@ struct GuestSpanSpec {
   std::string marker;
 };
 [[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);
+// A specification for messages.
+[[nodiscard]] std::string example_guest_span();
 // The length that a marker tells after that text; nothing where it has no number there.
 [[nodiscard]] std::optional<std::uint64_t> told_length(std::string_view marker,
                                                        std::string_view text);

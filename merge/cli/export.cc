@@ -78,8 +78,8 @@ Result<void> complete_export(ExportArguments& options) {
   if (options.how.guest_span.empty()) {
     if (!guest_rows) return {};
     return fail(ErrorKind::kUsage,
-                "--rows guest-spans needs the intervals, for example --guest-span "
-                "irq_handler_entry:irq..irq_handler_exit:irq");
+                "--rows guest-spans needs the intervals, for example --guest-span {}",
+                example_guest_span());
   }
   if (!guest_rows && options.how.format != "perfetto") {
     return fail(ErrorKind::kUsage,

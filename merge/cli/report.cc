@@ -36,9 +36,8 @@ bool wants_page(const ReportArguments& options) {
 }
 
 tl::unexpected<Error> no_guest_span() {
-  return fail(ErrorKind::kUsage,
-              "--by guest-span needs the intervals, for example --guest-span "
-              "irq_handler_entry:irq..irq_handler_exit:irq");
+  return fail(ErrorKind::kUsage, "--by guest-span needs the intervals, for example --guest-span {}",
+              example_guest_span());
 }
 
 // The page has the guest's intervals beside its other tables.

@@ -8,6 +8,7 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/compare/compare_sink.h"
+#include "merge/model/kernel_events.h"
 #include "merge/pass/distinct_runs.h"
 
 namespace trapline {
@@ -17,11 +18,12 @@ namespace {
 constexpr double kMostLost = 0.01;
 constexpr double kLengthsDiffer = 2;  // times
 
-std::string_view user_end_text(UserEnd end) {
-  constexpr std::string_view kTexts[] = {"at the ioctl (sys_enter_ioctl)",
-                                         "where KVM reloads the guest's state", "at kvm_entry",
-                                         "nowhere: no durations"};
-  return kTexts[static_cast<std::size_t>(end)];
+std::string user_end_text(UserEnd end) {
+  const std::string texts[] = {fmt::format("at the ioctl ({})", events::sys_enter_ioctl.name),
+                               "where KVM reloads the guest's state",
+                               fmt::format("at {}", events::kvm_entry.name),
+                               "nowhere: no durations"};
+  return texts[static_cast<std::size_t>(end)];
 }
 
 // A guest's functions against the same program's on the host, or under TCG: what virtualization
@@ -40,16 +42,17 @@ Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices, Comp
   }
   if (is_against_native(a, b, rows)) return {};
   if (a.model.user_end != b.model.user_end) {
-    return fail(
-        "{}: its user time ends {}, that of {} {}; record both with kvm, sched_switch and "
-        "syscalls:sys_enter_ioctl",
-        a.path, user_end_text(a.model.user_end), b.path, user_end_text(b.model.user_end));
+    return fail("{}: its user time ends {}, that of {} {}; record both with kvm, {} and {}", a.path,
+                user_end_text(a.model.user_end), b.path, user_end_text(b.model.user_end),
+                events::sched_switch.name, events::sys_enter_ioctl.full_name);
   }
+  const std::string wakeups =
+      fmt::format("wake-ups ({} or {})", events::sched_waking.name, events::sched_wakeup.name);
   const std::tuple<std::string_view, bool, bool> kEvents[] = {
-      {"kvm:kvm_exit", !a.model.from_userspace_exit, !b.model.from_userspace_exit},
-      {"kvm:kvm_userspace_exit", a.model.userspace_exits, b.model.userspace_exits},
-      {"sched:sched_switch", a.model.sched_switch, b.model.sched_switch},
-      {"wake-ups (sched_waking or sched_wakeup)", a.model.wakeups, b.model.wakeups},
+      {events::kvm_exit.full_name, !a.model.from_userspace_exit, !b.model.from_userspace_exit},
+      {events::kvm_userspace_exit.full_name, a.model.userspace_exits, b.model.userspace_exits},
+      {events::sched_switch.full_name, a.model.sched_switch, b.model.sched_switch},
+      {wakeups, a.model.wakeups, b.model.wakeups},
       {"the markers of QEMU", !devices || a.markers, !devices || b.markers}};
   for (const auto& [name, in_a, in_b] : kEvents) {
     if (in_a == in_b) continue;
@@ -148,14 +151,13 @@ Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& rec
   if (rows == CompareRows::kInterrupts && recorded.rows.empty()) {
     return fail(
         "{}: holds no interrupt of a guest that can be followed; record with trace-cmd "
-        "record -e kvm, which has kvm_set_irq, kvm_inj_virq and kvm_eoi",
-        path);
+        "record -e kvm, which has {}, {} and {}",
+        path, events::of(IrqStep::kLine).name, events::of(IrqStep::kInject).name,
+        events::of(IrqStep::kEoi).name);
   }
   if (rows == CompareRows::kWaits && !pass.input().capabilities.sched_switch) {
-    return fail(
-        "{}: does not tell who kept the vCPUs waiting; record sched:sched_switch and "
-        "sched:sched_waking as well",
-        path);
+    return fail("{}: does not tell who kept the vCPUs waiting; record {} and {} as well", path,
+                events::sched_switch.full_name, events::sched_waking.full_name);
   }
   return {};
 }

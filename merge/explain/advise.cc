@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/pass/naming.h"
 #include "merge/report/causes.h"
 #include "merge/report/head.h"
@@ -160,9 +161,9 @@ Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
   const ExitModel& model = pass->pipeline().exits().model();
   if (!model.durations() || model.from_userspace_exit) {
     return fail(ErrorKind::kUsage,
-                "{}: it does not tell how long its vCPUs were in the guest and in exits; record "
-                "kvm:kvm_exit and kvm:kvm_entry",
-                pass->path());
+                "{}: it does not tell how long its vCPUs were in the guest and in exits; record {} "
+                "and {}",
+                pass->path(), events::kvm_exit.full_name, events::kvm_entry.full_name);
   }
   Advice advice = sink.advice(pass->naming());
   advice.begun = begin_report("advise", *pass);

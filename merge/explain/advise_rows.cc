@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "merge/explain/advise.h"
+#include "merge/model/kernel_events.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
@@ -145,8 +146,8 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
 
 // `user`: who is in user space; empty: its time is not told apart.
 std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view user) const {
-  std::string text =
-      fmt::format("{} (kvm_exit, kvm_entry), {}", counted(sum.exits, "exit"), ns_text(sum.cost));
+  std::string text = fmt::format("{} ({}, {}), {}", counted(sum.exits, "exit"),
+                                 events::kvm_exit.name, events::kvm_entry.name, ns_text(sum.cost));
   if (!user.empty() && sum.beyond_kernel != 0)
     text += fmt::format(", of which {} in {} or asleep", ns_text(sum.beyond_kernel), user);
   switch (remedy_of(id).model) {
@@ -252,10 +253,10 @@ void AdviceSink::find_waits(Found& found) const {
                   ? Gain{}
                   : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt},
               sum.count, sum.ns,
-              fmt::format("{} ({}), {}{}", counted(sum.count, "wait"),
-                          id == RemedyId::kQuota ? "sched_switch, cpu.stat"
-                          : wakeups              ? "sched_switch, wake-ups"
-                                                 : "sched_switch",
+              fmt::format("{} ({}{}), {}{}", counted(sum.count, "wait"), events::sched_switch.name,
+                          id == RemedyId::kQuota ? ", cpu.stat"
+                          : wakeups              ? ", wake-ups"
+                                                 : "",
                           ns_text(sum.ns), largest_text(sum.by, sum.ns)),
               change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
   }
@@ -309,18 +310,19 @@ void AdviceSink::find_halts(Found& found) const {
   const Gain gain{less_a_tenth(wait_of(std::min(saved(zeroing), saved(halving)))),
                   std::max(saved(zeroing), saved(halving))};
   if (gain.low == 0) return;
-  found.add(
-      {}, RemedyId::kPolling, gain, all->halts, all->late,
-      fmt::format("{} (kvm_vcpu_wakeup, sched_waking), {} from what ended them to the "
-                  "vCPU's running; {} of polling",
-                  counted(all->halts, "halt"), ns_text(all->late), ns_text(zeroing.polling_ns)),
-      fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
+  found.add({}, RemedyId::kPolling, gain, all->halts, all->late,
+            fmt::format("{} ({}, {}), {} from what ended them to the vCPU's running; {} of polling",
+                        counted(all->halts, "halt"), events::kvm_vcpu_wakeup.name,
+                        events::sched_waking.name, ns_text(all->late), ns_text(zeroing.polling_ns)),
+            fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
 }
 
 void AdviceSink::find_missing(Found& found) const {
   std::vector<std::string>& record = found.advice.record;
   const ExitModel& model = found.names.pipeline.exits().model();
-  if (!model.userspace_exits) record.emplace_back("kvm:kvm_userspace_exit: which exits go to QEMU");
+  if (!model.userspace_exits)
+    record.push_back(
+        fmt::format("{}: which exits go to QEMU", events::kvm_userspace_exit.full_name));
   if (!model.sched_switch)
     record.emplace_back("trapline record --sched: who takes the CPU from the vCPUs");
   std::uint64_t unnamed = 0;
@@ -333,10 +335,9 @@ void AdviceSink::find_missing(Found& found) const {
   std::uint64_t faults = 0;
   for (const auto& entry : threads_.entries()) faults += entry.state.unnamed_faults;
   if (found.enough(faults))
-    record.push_back(
-        fmt::format("kvm:kvm_page_fault: the addresses of faults that cost {} of the "
-                    "busy time",
-                    percent_text(faults, found.busy)));
+    record.push_back(fmt::format("{}: the addresses of faults that cost {} of the busy time",
+                                 events::kvm_page_fault.full_name,
+                                 percent_text(faults, found.busy)));
   if (model.sched_switch && found.enough(found.unknown_waits))
     record.push_back(fmt::format("who kept the vCPUs waiting for {} of the busy time: {}",
                                  percent_text(found.unknown_waits, found.busy),

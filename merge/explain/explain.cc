@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
 #include "merge/report/head.h"
@@ -211,10 +212,10 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
                           0});
     if (part == Part::kHalted && part_of(exit_, part) != 0 && culprits.empty() &&
         !explanation.known[static_cast<std::size_t>(State::kPreempted)]) {
-      constexpr std::string_view kUnknown =
-          "unknown (record sched:sched_switch, sched:sched_waking)";
-      culprits.push_back({part, std::string(kUnknown),
-                          fmt::format("until it was woken; by whom is {}", kUnknown),
+      const std::string unknown =
+          fmt::format("unknown (record {}, {})", events::sched_switch.full_name,
+                      events::sched_waking.full_name);
+      culprits.push_back({part, unknown, fmt::format("until it was woken; by whom is {}", unknown),
                           part_of(exit_, part), 1});
     }
     std::move(culprits.begin(), culprits.end(), std::back_inserter(explanation.culprits));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "merge/explain/explain.h"
+#include "merge/model/kernel_events.h"
 #include "merge/report/slow_exits.h"
 #include "merge/report/units.h"
 
@@ -164,7 +165,8 @@ std::string parts_sentence(const Explanation& explanation) {
   }
   if (!explanation.known[static_cast<std::size_t>(State::kPreempted)] &&
       largest_part(span) != Part::kHalted)
-    text += " Whether the vCPU waited in it was not recorded (sched:sched_switch).";
+    text += fmt::format(" Whether the vCPU waited in it was not recorded ({}).",
+                        events::sched_switch.full_name);
   return text;
 }
 

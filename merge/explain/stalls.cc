@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
+#include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
@@ -50,20 +51,18 @@ std::string ended_by(const StallShare& share, const Naming& names) {
 std::string cause_text(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
   const ExitModel& model = names.pipeline.exits().model();
   const bool lasts = open && share.culprit == Culprit();
+  const std::string worked = model.sched_switch
+                                 ? "worked for it"
+                                 : fmt::format("worked for it or it waited: unknown (record {})",
+                                               events::sched_switch.full_name);
   switch (share.cause) {
     case StallCause::kGuest:
       return "the guest ran";
     case StallCause::kKernel:
       return std::string("the host's kernel ") +
-             (model.userspace_exits ? "" : fmt::format("or {} ", names.vmm(vcpu))) +
-             (model.sched_switch
-                  ? "worked for it"
-                  : "worked for it or it waited: unknown (record sched:sched_switch)");
+             (model.userspace_exits ? "" : fmt::format("or {} ", names.vmm(vcpu))) + worked;
     case StallCause::kUser:
-      return std::string(names.vmm(vcpu)) +
-             (model.sched_switch
-                  ? " worked for it"
-                  : " worked for it or it waited: unknown (record sched:sched_switch)");
+      return fmt::format("{} {}", names.vmm(vcpu), worked);
     case StallCause::kPreempted:
       return "it was ready to run, and " +
              (lasts ? "had not run by the end" : names.ran_instead(share.culprit));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "merge/export/exporter.h"
+#include "merge/model/kernel_events.h"
 #include "merge/report/folded_stacks.h"
 
 namespace trapline {
@@ -34,7 +35,8 @@ class FoldedExporter final : public Exporter {
       const States known = names.pipeline.exits().model().known_states();
       if (!known[static_cast<std::size_t>(State::kKernel)]) {
         return fail(ErrorKind::kUsage,
-                    "--kernel: the kernel's time in exits was not recorded; record kvm:kvm_exit");
+                    "--kernel: the kernel's time in exits was not recorded; record {}",
+                    events::kvm_exit.full_name);
       }
       kernel_stacks_.each(names, write);
     } else {

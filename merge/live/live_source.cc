@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backend_ftrace/clock.h"
+#include "merge/model/kernel_events.h"
 #include "merge/record/page_files.h"
 #include "merge/record/session.h"
 #include "merge/record/snapshot/page_cut.h"
@@ -51,11 +52,11 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
 // A kvm_exit that never comes though it is recorded: some KVMs have only the exits to user space.
 Capabilities LiveSource::capabilities() const {
   Capabilities has = capabilities_;
-  const auto came = [this](const char* name) {
-    const int type = formats_.type(name);
+  const auto came = [this](const KernelEvent& event) {
+    const int type = formats_.type(event);
     return type >= 0 && count_of(static_cast<std::size_t>(type)) != 0;
   };
-  if (came("kvm:kvm_userspace_exit") && !came("kvm:kvm_exit")) has.kvm_exit = false;
+  if (came(events::kvm_userspace_exit) && !came(events::kvm_exit)) has.kvm_exit = false;
   return has;
 }
 

@@ -12,6 +12,8 @@
 #include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
 
+#include "merge/model/kernel_events.h"
+
 namespace trapline {
 namespace {
 
@@ -69,32 +71,34 @@ std::string frequent_events(const Timeline& timeline) {
 }  // namespace
 
 Error no_exits(const Timeline& timeline) {
-  const std::string events = frequent_events(timeline);
+  const std::string counts = frequent_events(timeline);
   const std::string hint =
-      events.find("ftrace:print") != std::string::npos && events.find("kvm:") == std::string::npos
+      counts.find(events::print.full_name) != std::string::npos &&
+              counts.find("kvm:") == std::string::npos
           ? "; under emulation there are none, and trapline report counts guest functions and "
             "QEMU's "
             "events; trace-cmd record -P follows the main thread only"
           : "";
   return {
-      fmt::format("{}: holds no VM exits, neither kvm_exit nor kvm_userspace_exit; it has {}{}; "
-                  "record with: trace-cmd record -e kvm -e sched:sched_switch -e "
-                  "sched:sched_waking -e syscalls:sys_enter_ioctl",
-                  timeline.source(0).info().path, events, hint),
+      fmt::format("{}: holds no VM exits, neither {} nor {}; it has {}{}; record with: trace-cmd "
+                  "record -e kvm -e {} -e {} -e {}",
+                  timeline.source(0).info().path, events::kvm_exit.name,
+                  events::kvm_userspace_exit.name, counts, hint, events::sched_switch.full_name,
+                  events::sched_waking.full_name, events::sys_enter_ioctl.full_name),
       ErrorKind::kRuntime};
 }
 
 Error no_entries(const Timeline& timeline) {
-  return {fmt::format("{}: kvm_entry was not recorded: its exits have no end; record kvm:kvm_entry "
-                      "as well",
-                      timeline.source(0).info().path),
+  return {fmt::format("{}: {} was not recorded: its exits have no end; record {} as well",
+                      timeline.source(0).info().path, events::kvm_entry.name,
+                      events::kvm_entry.full_name),
           ErrorKind::kRuntime};
 }
 
 Error no_durations(const Timeline& timeline) {
-  return {fmt::format("{}: its exits have no durations; record syscalls:sys_enter_ioctl or "
-                      "kvm:kvm_exit",
-                      timeline.source(0).info().path),
+  return {fmt::format("{}: its exits have no durations; record {} or {}",
+                      timeline.source(0).info().path, events::sys_enter_ioctl.full_name,
+                      events::kvm_exit.full_name),
           ErrorKind::kUsage};
 }
 

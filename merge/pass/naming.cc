@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/vmm/vmms.h"
+#include "merge/model/kernel_events.h"
 
 namespace trapline {
 namespace {
@@ -174,16 +175,19 @@ std::string root_text(CulpritKind root, const std::string& who) {
 std::string unknown_text(Missing missing) {
   switch (missing) {
     case Missing::kSwitches:
-      return "unknown (before the CPU's first sched:sched_switch)";
+      return fmt::format("unknown (before the CPU's first {})", events::sched_switch.full_name);
     case Missing::kSelected:
-      return "unknown (only some threads' sched:sched_switch are recorded)";
+      return fmt::format("unknown (only some threads' {} are recorded)",
+                         events::sched_switch.full_name);
     case Missing::kWakeups:
-      return "unknown (record sched:sched_waking)";
+      return fmt::format("unknown (record {})", events::sched_waking.full_name);
     case Missing::kMigrations:
-      return "unknown (record sched:sched_migrate_task)";
+      return fmt::format("unknown (record {})", events::sched_migrate_task.full_name);
     case Missing::kContext:
-      return "unknown interrupt (record irq:irq_handler_entry, irq:irq_handler_exit, "
-             "timer:hrtimer_expire_entry, timer:hrtimer_expire_exit)";
+      return fmt::format("unknown interrupt (record {}, {}, {}, {})",
+                         events::irq_handler_entry.full_name, events::irq_handler_exit.full_name,
+                         events::hrtimer_expire_entry.full_name,
+                         events::hrtimer_expire_exit.full_name);
     case Missing::kLost:
       return "unknown (events were lost)";
     case Missing::kRoom:

@@ -14,6 +14,8 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracefs.h"
 
+#include "merge/model/kernel_events.h"
+
 namespace trapline::record {
 namespace {
 
@@ -106,13 +108,14 @@ std::string verdict_of(const std::vector<Finding>& findings) {
                        n == 0 ? "nothing" : std::to_string(n) + (n == 1 ? " thing" : " things"),
                        n < 2 ? "is" : "are", level);
   };
-  const std::string_view records =
+  const std::string records =
       is(Level::kMissing, {"tracefs", "tracefs files", "trace clock", "buffer", "disk"})
           ? "not ready to record"
       : is(Level::kMissing, {"processor", "/dev/kvm", "kvm events"})
           ? "no VM exits; a guest under TCG can be recorded"
-      : is(Level::kLimited, {"processor"}) ? "exits to user space only; no kvm_exit"
-                                           : "VM exits can be recorded";
+      : is(Level::kLimited, {"processor"})
+          ? fmt::format("exits to user space only; no {}", events::kvm_exit.name)
+          : "VM exits can be recorded";
   std::string missing = number(count(Level::kMissing), "missing");
   missing.front() = missing.front() == 'n' ? 'N' : missing.front();
   return fmt::format("This host: {}. {}, {}", records, missing,
@@ -125,8 +128,9 @@ std::string why_no_exit(const Host& host, bool vm_seen) {
     if (missing != findings.end()) return fmt::format("{}: {}", missing->check, missing->found);
   }
   if (!vm_seen) return "no VM under KVM was seen";
-  return processor_of(host) == Processor::kX86WithoutKvm ? "this host's KVM may write no kvm_exit"
-                                                         : "its VMs may have been idle";
+  return processor_of(host) == Processor::kX86WithoutKvm
+             ? fmt::format("this host's KVM may write no {}", events::kvm_exit.name)
+             : "its VMs may have been idle";
 }
 
 Host look_at_host(const std::string& root) {

@@ -43,9 +43,6 @@ struct Host {
 enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm };
 [[nodiscard]] Processor processor_of(const Host& host);
 
-// The rows of the doctor's table of kvm events; tests hold it to event_set's patterns.
-[[nodiscard]] std::vector<std::string> explained_kvm_events();
-
 [[nodiscard]] std::vector<Finding> check_tracefs(const Host& host);
 [[nodiscard]] std::vector<Finding> check_kvm(const Host& host);
 [[nodiscard]] std::vector<Finding> check_events(const Host& host);

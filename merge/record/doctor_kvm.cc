@@ -10,85 +10,16 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/model/kernel_events.h"
 #include "merge/record/doctor.h"
-#include "merge/record/event_set.h"
 #include "merge/record/ftrace_control.h"
+#include "merge/source/kernel_events/format_text.h"
 
 namespace trapline::record {
 namespace {
 
-enum Arch : unsigned { kX86 = 1, kSvmOnly = 2, kArm = 4, kAll = kX86 | kSvmOnly | kArm };
-
-constexpr const char* kNoExits = "no VM exit is recorded: trapline report has nothing to divide";
-constexpr const char* kNoUser = "the time in QEMU cannot be told from the kernel's";
-constexpr const char* kNoDetail =
-    "exits of this kind have no detail and no device (--by detail, --by device)";
-constexpr const char* kNoIrq = "interrupts are not followed into the guest over this path";
-constexpr const char* kNoHalt = "halts are not divided into polling and sleeping (--halt)";
-constexpr const char* kNoTsc = "a guest's clock cannot be aligned by its TSC (trapline sync)";
-constexpr const char* kNoClockLines =
-    "the timeline does not show when a guest's clock was set anew";
-constexpr const char* kNoReload = "without sys_enter_ioctl, the time in QEMU ends at kvm_entry";
-constexpr const char* kNoNested = "exits of a guest's own guests are not marked";
-constexpr const char* kNoWhy = "the timeline has no line that explains such an exit";
-
-struct EventRow {
-  const char* pattern;
-  unsigned arch;
-  const char* cost;
-};
-// One row for each kvm event that `trapline record` asks for.
-constexpr EventRow kEventRows[] = {
-    {"kvm_exit", kAll, kNoExits},
-    {"kvm_entry", kAll, kNoExits},
-    {"kvm_userspace_exit", kAll, kNoUser},
-    {"kvm_pio", kX86, kNoDetail},
-    {"kvm_mmio", kAll, kNoDetail},
-    {"kvm_fast_mmio", kX86, kNoDetail},
-    {"kvm_msr", kX86, kNoDetail},
-    {"kvm_cpuid", kX86, kNoDetail},
-    {"kvm_cr", kX86, kNoDetail},
-    {"kvm_hypercall", kX86, kNoDetail},
-    {"kvm_hv_hypercall", kX86, kNoDetail},
-    {"kvm_xen_hypercall", kX86, kNoDetail},
-    {"kvm_page_fault", kX86, kNoDetail},
-    {"kvm_inj_virq", kX86, kNoIrq},
-    {"kvm_inj_exception", kX86, kNoWhy},
-    {"kvm_apic_ipi", kX86, kNoIrq},
-    {"kvm_apic_accept_irq", kX86, kNoIrq},
-    {"kvm_apicv_accept_irq", kX86, kNoIrq},
-    {"kvm_set_irq", kX86 | kArm, kNoIrq},
-    {"kvm_msi_set_irq", kX86, kNoIrq},
-    {"kvm_ioapic_set_irq", kX86, kNoIrq},
-    {"kvm_pic_set_irq", kX86, kNoIrq},
-    {"kvm_ack_irq", kX86, kNoIrq},
-    {"kvm_eoi", kX86, kNoIrq},
-    {"kvm_pv_eoi", kX86, kNoIrq},
-    {"kvm_vcpu_wakeup", kAll, kNoHalt},
-    {"kvm_halt_poll_ns", kAll, kNoHalt},
-    {"kvm_async_pf_*", kX86, kNoWhy},
-    {"kvm_write_tsc_offset", kX86, kNoTsc},
-    {"kvm_track_tsc", kX86, kNoClockLines},
-    {"kvm_update_master_clock", kX86, kNoClockLines},
-    {"kvm_pvclock_update", kX86, kNoClockLines},
-    {"kvm_nested_vm*", kX86, kNoNested},
-    {"kvm_smm_transition", kX86, kNoWhy},
-    {"kvm_ple_window_update", kX86, kNoWhy},
-    {"kvm_avic_*", kSvmOnly, kNoIrq},
-    {"kvm_vmgexit_*", kSvmOnly, kNoWhy},
-    {"kvm_guest_fault", kArm, kNoDetail},
-    {"kvm_access_fault", kArm, kNoWhy},
-    {"kvm_irq_line", kArm, kNoIrq},
-    {"kvm_get_timer_map", kArm, kNoWhy},
-    {"kvm_timer_update_irq", kArm, kNoIrq},
-    {"kvm_timer_restore_state", kArm, kNoReload},
-    {"kvm_wfx_arm64", kArm, kNoDetail},
-    {"kvm_hvc_arm64", kArm, kNoDetail},
-    {"kvm_sys_access", kArm, kNoDetail},
-    {"vgic_update_irq_pending", kArm, kNoIrq},
-};
-
 unsigned arch_of(Processor processor) {
+  using enum RecordedBy::Arch;
   switch (processor) {
     case Processor::kVmx:
     case Processor::kX86WithoutKvm:
@@ -100,40 +31,36 @@ unsigned arch_of(Processor processor) {
     case Processor::kOther:
       break;
   }
-  return kAll;
+  return kEveryArch;
 }
 
-bool has_event(const Host& host, const std::string& system, std::string_view pattern) {
-  return std::ranges::any_of(events_of(host.tracefs, system), [&](const std::string& name) {
-    return matches(pattern, name) &&
-           is_there(fmt::format("{}/events/{}/{}/enable", host.tracefs, system, name));
-  });
+bool has_event(const Host& host, const KernelEvent& event) {
+  return std::ranges::any_of(
+      events_of(host.tracefs, std::string(event.system)), [&](const std::string& name) {
+        return matches(event.name, name) &&
+               is_there(fmt::format("{}/events/{}/{}/enable", host.tracefs, event.system, name));
+      });
+}
+
+// Whether the host should have the event. Where the processor is not known, only what every
+// architecture has is missed.
+bool is_expected(const KernelEvent& event, Processor processor) {
+  return (event.recorded.arch & arch_of(processor)) != 0 &&
+         (processor != Processor::kOther || event.recorded.arch == RecordedBy::kEveryArch);
 }
 
 // The bytes of an event: its last field's end, rounded up, and the ring buffer's header.
-std::uint64_t event_bytes(const Host& host, std::string_view event) {
+std::uint64_t event_bytes(const Host& host, const KernelEvent& event) {
   const std::string format =
-      read_text(fmt::format("{}/events/{}/format", host.tracefs, event)).value_or("");
+      read_text(fmt::format("{}/events/{}/{}/format", host.tracefs, event.system, event.name))
+          .value_or("");
   std::uint64_t end = 0;
-  for (std::size_t at = format.find("offset:"); at != std::string::npos;
-       at = format.find("offset:", at + 1)) {
-    const auto value = [&](std::size_t from) {
-      return parse_number(format.substr(from, format.find(';', from) - from));
-    };
-    const std::size_t size = format.find("size:", at);
-    if (size == std::string::npos) break;
-    end = std::max(end, value(at + 7).value_or(0) + value(size + 5).value_or(0));
-  }
+  for (const kernel_events::FormatField& field : kernel_events::format_fields(format))
+    end = std::max(end, std::uint64_t{field.offset} + field.size);
   return end == 0 ? 0 : (end + 3) / 4 * 4 + 4;
 }
 
 }  // namespace
-
-std::vector<std::string> explained_kvm_events() {
-  std::vector<std::string> patterns;
-  for (const EventRow& row : kEventRows) patterns.emplace_back(row.pattern);
-  return patterns;
-}
 
 std::vector<Finding> check_kvm(const Host& host) {
   const Processor processor = processor_of(host);
@@ -145,8 +72,10 @@ std::vector<Finding> check_kvm(const Host& host) {
   std::vector<Finding> findings;
   if (processor == Processor::kX86WithoutKvm && cause == 0) {
     findings.push_back({"processor", Level::kLimited, "x86 without VMX and without SVM",
-                        "guests run, under a KVM that is not the kernel's own for this processor: "
-                        "it may write no kvm_exit and kvm_entry; exits to user space are recorded",
+                        fmt::format("guests run, under a KVM that is not the kernel's own for this "
+                                    "processor: it may write no {} and {}; exits to user space are "
+                                    "recorded",
+                                    events::kvm_exit.name, events::kvm_entry.name),
                         "",
                         "without them the report has counts and QEMU's share, not the guest's"});
   } else if (processor == Processor::kX86WithoutKvm) {
@@ -188,66 +117,64 @@ std::vector<Finding> check_events(const Host& host) {
     const bool amd = processor == Processor::kSvm;
     const bool module = amd || processor == Processor::kVmx;
     return {
-        {"kvm events", Level::kMissing, host.tracefs + "/events/kvm: not there", kNoExits,
+        {"kvm events", Level::kMissing, host.tracefs + "/events/kvm: not there",
+         std::string(events::kvm_exit.recorded.without),
          module ? (amd ? "modprobe kvm_amd" : "modprobe kvm_intel") : "",
          module ? "as root" : "this kernel has no KVM; trapline record --no-kvm records the rest"}};
   }
   std::vector<Finding> findings;
   std::map<std::string_view, std::string> lacking;  // by cost
   std::size_t there = 0;
-  for (const EventRow& row : kEventRows) {
-    // Where the processor is not known, all architectures' events are looked for, and only those
-    // that every architecture has are missed.
-    const unsigned arch = arch_of(processor);
-    if ((row.arch & arch) == 0) continue;
-    if (has_event(host, "kvm", row.pattern)) {
+  for (const KernelEvent& event : events::all()) {
+    // Where the processor is not known, all architectures' events are looked for.
+    const auto& [options, arch, without] = event.recorded;
+    const bool by_option = (options & (RecordedBy::kKvm | RecordedBy::kIrq)) != 0;
+    if (event.system != "kvm" || !by_option || (arch & arch_of(processor)) == 0) continue;
+    if (has_event(host, event)) {
       ++there;
-    } else if (processor != Processor::kOther || row.arch == kAll) {
-      std::string& names = lacking[row.cost];
-      names += (names.empty() ? "" : ", ") + std::string(row.pattern);
+    } else if (is_expected(event, processor)) {
+      std::string& names = lacking[without];
+      names += (names.empty() ? "" : ", ") + std::string(event.name);
     }
   }
   findings.push_back({"kvm events", Level::kOk,
                       fmt::format("{} of the kinds that trapline records exist", there)});
   for (const auto& [cost, names] : lacking) {
-    findings.push_back({"kvm events", cost == kNoExits ? Level::kMissing : Level::kLimited,
-                        "this kernel lacks " + names, std::string(cost), "",
-                        "another version or configuration of the kernel may have them "
-                        "(docs/formats/kvm-events.md)"});
+    findings.push_back(
+        {"kvm events",
+         cost == events::kvm_exit.recorded.without ? Level::kMissing : Level::kLimited,
+         "this kernel lacks " + names, std::string(cost), "",
+         "another version or configuration of the kernel may have them "
+         "(docs/formats/kvm-events.md)"});
   }
-  if (has_event(host, "syscalls", "sys_enter_ioctl")) {
-    findings.push_back({"sys_enter_ioctl", Level::kOk, "there"});
+  const KernelEvent& ioctl = events::sys_enter_ioctl;
+  if (has_event(host, ioctl)) {
+    findings.push_back({std::string(ioctl.name), Level::kOk, "there"});
   } else {
-    findings.push_back({"sys_enter_ioctl", Level::kLimited, "this kernel lacks it",
-                        "the time in QEMU ends at a later event, and holds some of the kernel's",
-                        "", "a kernel with CONFIG_FTRACE_SYSCALLS=y has it"});
+    findings.push_back({std::string(ioctl.name), Level::kLimited, "this kernel lacks it",
+                        std::string(ioctl.recorded.without), "",
+                        "a kernel with CONFIG_FTRACE_SYSCALLS=y has it"});
   }
   return findings;
 }
 
 std::vector<Finding> check_stall_events(const Host& host) {
   if (host.tracefs.empty() || !is_folder(host.tracefs + "/events")) return {};
-  std::vector<std::string> names = {"sched:sched_switch", "sched:sched_waking",
-                                    "sched:sched_wakeup", "sched:sched_migrate_task"};
-  // Without its module, check_events() says so; only x86 has kvmmmu.
+  // Without its module, check_events() says so.
   const Processor processor = processor_of(host);
-  const bool x86 = processor == Processor::kVmx || processor == Processor::kSvm;
   const bool kvm = is_folder(host.tracefs + "/events/kvm");
-  for (const std::string_view event : stall_events()) {
-    if (event.starts_with("kvm") && (!kvm || (!x86 && event.starts_with("kvmmmu:")))) continue;
-    names.emplace_back(event);
-  }
   std::string lacking;
-  for (const std::string& name : names) {
-    const std::size_t colon = name.find(':');
-    if (!has_event(host, name.substr(0, colon), name.substr(colon + 1)))
-      lacking += (lacking.empty() ? "" : ", ") + name;
+  for (const KernelEvent& event : events::all()) {
+    if ((event.recorded.options & RecordedBy::kStalls) == 0) continue;
+    if (!is_expected(event, processor) || (!kvm && event.system.starts_with("kvm"))) continue;
+    if (!has_event(host, event))
+      lacking += (lacking.empty() ? "" : ", ") + std::string(event.full_name);
   }
   if (lacking.empty()) {
     return {{"stalls", Level::kOk, "the events of trapline record --stalls are there"}};
   }
   return {{"stalls", Level::kLimited, "this kernel lacks " + lacking,
-           "trapline stalls calls more causes unknown", "",
+           std::string(events::sched_switch.recorded.without), "",
            "another version or configuration of the kernel may have them"}};
 }
 
@@ -275,12 +202,12 @@ std::vector<Finding> check_kernel_functions(const Host& host) {
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {
-  if (host.tracefs.empty() || event_bytes(host, "kvm/kvm_exit") == 0) return 0;
+  if (host.tracefs.empty() || event_bytes(host, events::kvm_exit) == 0) return 0;
   std::uint64_t bytes = 0;
-  for (const char* event : {"kvm/kvm_exit", "kvm/kvm_mmio", "kvm/kvm_userspace_exit",
-                            "syscalls/sys_enter_ioctl", "kvm/kvm_entry"}) {
-    bytes += event_bytes(host, event);
-  }
+  for (const KernelEvent* event :
+       {&events::kvm_exit, &events::kvm_mmio, &events::kvm_userspace_exit, &events::sys_enter_ioctl,
+        &events::kvm_entry})
+    bytes += event_bytes(host, *event);
   return bytes;
 }
 

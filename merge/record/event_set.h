@@ -1,7 +1,6 @@
 // Which kernel events a recording has.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,14 +20,12 @@ struct EventChoice {
   std::vector<std::string> patterns;  // SYSTEM:NAME or SYSTEM, with * and ?
 };
 
-// The events of this kernel that the choice stands for, sorted, each once. Always there, where the
-// kernel has them: sys_enter_ioctl (the exact end of the user part) and the events that tell a new
-// thread's process and name. An Error: a pattern that matches nothing, or no kvm events at all.
+// Returns the events of this kernel that the choice stands for, sorted, each once. Those of
+// RecordedBy::kAlways are there where the kernel has them: the exact end of the user part, and the
+// process and name of a new thread. An Error says which pattern matches nothing, or that there are
+// no kvm events at all.
 [[nodiscard]] Result<std::vector<EventName>> choose_events(const std::string& tracefs,
                                                            const EventChoice& choice);
-
-// The events of `stalls` beside those of the scheduler, "SYSTEM:NAME".
-[[nodiscard]] std::span<const char* const> stall_events();
 
 // Those that are on in an instance, sorted: `set_event` is its file's text.
 [[nodiscard]] std::vector<EventName> enabled_events(std::string_view set_event);

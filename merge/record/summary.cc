@@ -8,6 +8,7 @@
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/guest_stacks.h"
+#include "merge/model/kernel_events.h"
 #include "merge/record/doctor.h"
 #include "merge/record/vm_names.h"
 #include "merge/session/input.h"
@@ -103,10 +104,11 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
 
 std::string no_exit_text(const Capabilities& has) {
   if (has.kvm_exit) return {};
-  return fmt::format(
-      "{}: {}; trapline doctor checks this host",
-      has.kvm_userspace_exit ? "no kvm_exit came, only exits to user space" : "no VM exit came",
-      why_no_exit(look_at_host(""), has.any_kvm));
+  return fmt::format("{}: {}; trapline doctor checks this host",
+                     has.kvm_userspace_exit ? fmt::format("no {} came, only exits to user space",
+                                                          events::kvm_exit.name)
+                                            : "no VM exit came",
+                     why_no_exit(look_at_host(""), has.any_kvm));
 }
 
 }  // namespace
@@ -142,7 +144,8 @@ Ending ending_of(const Session& session, const Outcome& outcome) {
   // Without exits or guest calls nothing has to be looked for: to open a recording without exits
   // reads all of it.
   const bool may_have_exits =
-      std::ranges::find(session.enabled_events, EventName{"kvm", "kvm_exit"}) !=
+      std::ranges::find(session.enabled_events, EventName{std::string(events::kvm_exit.system),
+                                                          std::string(events::kvm_exit.name)}) !=
       session.enabled_events.end();
   if (!may_have_exits && session.plugin_calls == Functions::kNone && session.qemu_version.empty() &&
       outcome.written != 0) {

@@ -61,7 +61,7 @@ namespace {
 // What a narrow terminal leaves out, the highest first: the shape of a distribution, then parts
 // that little time was spent in, then how many there were, then what it was about; the total and
 // its share stay.
-enum DropOrder : std::uint8_t {
+enum GroupDropOrder : std::uint8_t {
   kOfParts = 1,
   kLargest = kOfParts + kParts,
   kCount,

@@ -9,6 +9,7 @@
 
 #include "merge/analyze/halts.h"
 #include "merge/analyze/pipeline.h"
+#include "merge/model/kernel_events.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
@@ -206,8 +207,9 @@ Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
   if (unknown > halts) {
     none.after = {
         {.text = fmt::format("What another halt_poll_ns would change cannot be told: of {} {} the "
-                             "wake-up is not in the recording (sched:sched_waking).",
-                             grouped(unknown), unknown == 1 ? "sleep" : "sleeps")}};
+                             "wake-up is not in the recording ({}).",
+                             grouped(unknown), unknown == 1 ? "sleep" : "sleeps",
+                             events::sched_waking.full_name)}};
     return none;
   }
   Table table = replay_table(sum_of_replays(costs));
@@ -223,9 +225,9 @@ Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
                              : "shrinks to 0 (assumed)")}};
   if (unknown != 0)
     table.after.push_back(
-        {.text = fmt::format("{} left out, whose wake-up is not in the recording "
-                             "(sched:sched_waking).",
-                             unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are")});
+        {.text = fmt::format("{} left out, whose wake-up is not in the recording ({}).",
+                             unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are",
+                             events::sched_waking.full_name)});
   return table;
 }
 

@@ -34,7 +34,7 @@ struct SourceRow {
 struct CounterRow {
   std::string_view key;
   std::optional<std::uint64_t> count;  // nothing: not known
-  std::string_view sentence{};         // of the text; empty: not there
+  std::string sentence{};              // of the text; empty: not there
   std::uint64_t expected = 0;
 };
 [[nodiscard]] Table counter_table(const std::vector<CounterRow>& rows);

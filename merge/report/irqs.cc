@@ -10,6 +10,7 @@
 
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/pipeline.h"
+#include "merge/model/kernel_events.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/irqs.h"
 #include "merge/report/report_data.h"
@@ -19,35 +20,37 @@
 namespace trapline {
 namespace {
 
-constexpr std::pair<IrqStep, const char*> kStepEvents[] = {
-    {IrqStep::kLine, "kvm_set_irq"},           {IrqStep::kMsi, "kvm_msi_set_irq"},
-    {IrqStep::kAccept, "kvm_apic_accept_irq"}, {IrqStep::kPic, "kvm_pic_set_irq"},
-    {IrqStep::kInject, "kvm_inj_virq"},        {IrqStep::kEoi, "kvm_eoi"},
-    {IrqStep::kPicEnd, "kvm_ack_irq"},         {IrqStep::kPending, "vgic_update_irq_pending"},
-};
+using enum IrqStep;
+
+constexpr IrqStep kSteps[] = {kLine, kMsi, kAccept, kPic, kInject, kEoi, kPicEnd, kPending};
 
 // An interrupt needs one event of each step to be followed; those of which a recording has none are
 // missing where the steps around them are there.
 void fill_events(ReportData& data, const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
   data.irq_events.clear();
-  for (const auto& [step, events] : kStepEvents) {
+  for (const IrqStep step : kSteps) {
     if (seen(step) == 0) continue;
     if (!data.irq_events.empty()) data.irq_events += ", ";
-    data.irq_events += fmt::format("{} {}", seen(step), events);
+    data.irq_events += fmt::format("{} {}", seen(step), events::of(step).name);
   }
   if (data.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has one step
-  const auto missing = [&](bool is_missing, const char* events) {
+  const auto missing = [&](bool is_missing, IrqStep step, std::optional<IrqStep> other = {}) {
     if (!is_missing) return;
     if (!data.irq_events_missing.empty()) data.irq_events_missing += ", ";
-    data.irq_events_missing += events;
+    data.irq_events_missing += events::of(step).name;
+    if (other) data.irq_events_missing += fmt::format(" or {}", events::of(*other).name);
   };
   const bool apic = seen(IrqStep::kAccept) != 0, pic = seen(IrqStep::kPic) != 0;
-  missing(seen(IrqStep::kLine) + seen(IrqStep::kMsi) == 0, "kvm_set_irq or kvm_msi_set_irq");
-  missing(!apic && !pic, "kvm_apic_accept_irq or kvm_pic_set_irq");
-  missing(seen(IrqStep::kInject) == 0, "kvm_inj_virq");
-  missing(apic ? seen(IrqStep::kEoi) == 0 : pic && seen(IrqStep::kPicEnd) == 0,
-          apic ? "kvm_eoi" : "kvm_ack_irq");
+  missing(seen(kLine) + seen(kMsi) == 0, kLine, kMsi);
+  missing(!apic && !pic, kAccept, kPic);
+  missing(seen(kInject) == 0, kInject);
+  missing(apic ? seen(kEoi) == 0 : pic && seen(kPicEnd) == 0, apic ? kEoi : kPicEnd);
+  // Those that no other event stands for.
+  for (const KernelEvent& event : events::all()) {
+    if ((event.recorded.options & RecordedBy::kIrq) == 0) continue;
+    if (const auto step = events::irq_step(event)) missing(seen(*step) == 0, *step);
+  }
 }
 
 }  // namespace
@@ -58,22 +61,21 @@ std::string irq_stages(const IrqTracker& tracker) {
     return tracker.seen()[static_cast<std::size_t>(step)] != 0;
   };
   if (seen(IrqStep::kPending))
-    return "entry: from vgic_update_irq_pending to the vCPU's next kvm_entry.";
+    return fmt::format("entry: from {} to the vCPU's next {}.", events::of(kPending).name,
+                       events::kvm_entry.name);
   std::string from;
-  const auto add = [&from](bool is_seen, std::string_view event) {
-    if (is_seen) from += fmt::format("{}{}", from.empty() ? "" : ", ", event);
-  };
-  add(seen(IrqStep::kLine), "kvm_set_irq");
-  add(seen(IrqStep::kMsi), "kvm_msi_set_irq");
-  add(seen(IrqStep::kAccept), "kvm_apic_accept_irq (local)");
+  for (const IrqStep step : {kLine, kMsi, kAccept}) {
+    if (!seen(step)) continue;
+    from += fmt::format("{}{}{}", from.empty() ? "" : ", ", events::of(step).name,
+                        step == kAccept ? " (local)" : "");
+  }
   std::string text = fmt::format(
-      "inject: from {} to kvm_inj_virq (posted: kvm_apicv_accept_irq); entry: from the same to the "
-      "vCPU's next kvm_entry",
-      from);
+      "inject: from {} to {} (posted: {}); entry: from the same to the vCPU's next {}", from,
+      events::of(kInject).name, events::kvm_apicv_accept_irq.name, events::kvm_entry.name);
   const bool apic = seen(IrqStep::kEoi), pic = seen(IrqStep::kPicEnd);
   if (apic || pic)
-    text += fmt::format("; eoi: from the injection to {}{}{}", apic ? "kvm_eoi" : "",
-                        apic && pic ? ", of the PIC to " : "", pic ? "kvm_ack_irq" : "");
+    text += fmt::format("; eoi: from the injection to {}{}{}", apic ? events::of(kEoi).name : "",
+                        apic && pic ? ", of the PIC to " : "", pic ? events::of(kPicEnd).name : "");
   return text + '.';
 }
 
@@ -148,11 +150,12 @@ std::vector<Paragraph> sentences_below(const IrqTracker& tracker) {
 
 // In place of a table without rows.
 Paragraph none_text(const std::string& events) {
-  if (events.empty())
-    return {.text =
-                "No interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, "
-                "kvm_apic_accept_irq, kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq)."};
-  return {.text = fmt::format("No interrupt was followed to the guest. Recorded: {}.", events)};
+  if (!events.empty())
+    return {.text = fmt::format("No interrupt was followed to the guest. Recorded: {}.", events)};
+  std::vector<std::string_view> names;
+  for (const IrqStep step : {kLine, kMsi, kAccept, kPic, kInject, kEoi, kPicEnd})
+    names.push_back(events::of(step).name);
+  return {.text = fmt::format("No interrupts were recorded ({}).", fmt::join(names, ", "))};
 }
 
 std::vector<Table> IrqTable::tables(const ReportData& data, const Naming& names) const {

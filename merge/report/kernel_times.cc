@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/pipeline.h"
+#include "merge/model/kernel_events.h"
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/keyed_rows.h"
@@ -128,14 +129,18 @@ std::vector<Table> KernelTable::tables(const ReportData& report, const Naming& n
   table.facts = {{"total_ns", to_value(told(report.known_states(), State::kKernel, whole))},
                  {"whose", report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's"}};
   if (!report.knows(State::kKernel)) {
-    table.after = {{}, {.text = "The kernel's time in exits was not recorded (kvm:kvm_exit)."}};
+    table.after = {{},
+                   {.text = fmt::format("The kernel's time in exits was not recorded ({}).",
+                                        events::kvm_exit.full_name)}};
   } else {
     table.titles = {fmt::format("{} {}, in", who, duration_text(whole, report.cycles))};
     if (whole != 0 && untraced == whole)
-      table.after = {{.text =
-                          "No event was recorded in it that tells more (record kvm, irq_vectors, "
-                          "irq:softirq_entry, irq:softirq_exit, timer:hrtimer_expire_entry, "
-                          "timer:hrtimer_expire_exit)."}};
+      table.after = {
+          {.text = fmt::format("No event was recorded in it that tells more (record kvm, "
+                               "irq_vectors, {}, {}, {}, {}).",
+                               events::softirq_entry.full_name, events::softirq_exit.full_name,
+                               events::hrtimer_expire_entry.full_name,
+                               events::hrtimer_expire_exit.full_name)}};
   }
   table.add({"reason"}, &Row::reason);
   table.add({"part"}, &Row::part);

@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/vmm/vmms.h"
+#include "merge/model/kernel_events.h"
 #include "merge/model/processes.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/units.h"
@@ -23,7 +24,8 @@ std::vector<std::string> notes_of_calls(const ReportData& report,
       "no VM exits were recorded: the rows are calls of guest functions, and their times are own "
       "times, without the functions that they called"};
   if (!capabilities.sched_switch) {
-    notes.push_back("sched_switch was not recorded: preempted and blocked time is in the guest's");
+    notes.push_back(fmt::format("{} was not recorded: preempted and blocked time is in the guest's",
+                                events::sched_switch.name));
   } else if (!capabilities.wakeups) {
     notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
   }
@@ -51,9 +53,10 @@ void note_details(const ReportData& report, std::vector<std::string>& notes) {
   };
   if (std::ranges::any_of(report.rows, is_told) || std::ranges::none_of(report.rows, is_access))
     return;
-  notes.emplace_back(
-      "what the exits were about was not recorded: kvm:kvm_pio, kvm:kvm_mmio and kvm:kvm_msr tell "
-      "devices, ports, addresses and registers");
+  notes.push_back(fmt::format(
+      "what the exits were about was not recorded: {}, {} and {} tell devices, ports, "
+      "addresses and registers",
+      events::kvm_pio.full_name, events::kvm_mmio.full_name, events::kvm_msr.full_name));
 }
 
 // A note for each VM whose exits all have rip 0.
@@ -98,32 +101,37 @@ constexpr std::string_view kCyclesNote =
 // What the model makes of the times.
 std::vector<std::string> notes_of(const ExitModel& model) {
   std::vector<std::string> notes;
+  const std::string_view ioctl = events::sys_enter_ioctl.full_name;
   if (model.from_userspace_exit) {
     notes.push_back(model.durations()
-                        ? "no kvm_exit was recorded: exits are those to user space, and their time "
-                          "is the time in user space"
-                        : "neither kvm_exit nor an end of user time was recorded: exits to user "
-                          "space are counted, without durations; enable syscalls:sys_enter_ioctl");
+                        ? fmt::format("no {} was recorded: exits are those to user space, and "
+                                      "their time is the time in user space",
+                                      events::kvm_exit.name)
+                        : fmt::format("neither {} nor an end of user time was recorded: exits to "
+                                      "user space are counted, without durations; enable {}",
+                                      events::kvm_exit.name, ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(
-        "user time ends where KVM reloads the guest's state; for its exact end record "
-        "syscalls:sys_enter_ioctl as well");
+        fmt::format("user time ends where KVM reloads the guest's state; for its exact end record "
+                    "{} as well",
+                    ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
-    notes.push_back(
-        "user time ends at kvm_entry and holds the kernel's way back; for its exact "
-        "end record syscalls:sys_enter_ioctl as well");
+    notes.push_back(fmt::format(
+        "user time ends at {} and holds the kernel's way back; for its exact end record "
+        "{} as well",
+        events::kvm_entry.name, ioctl));
   }
   if (!model.userspace_exits) {
-    notes.push_back(
-        fmt::format("kvm_userspace_exit was not recorded: user time is in \"{}\"", kKernelOrUser));
+    notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
+                                events::kvm_userspace_exit.name, kKernelOrUser));
   }
   if (model.durations() && !model.sched_switch) {
     notes.push_back(
-        "sched_switch was not recorded: preempted and blocked time is in the other "
-        "parts, and a halt of which kvm_vcpu_wakeup does not tell is halted as a whole, with its "
-        "wait for a CPU");
+        fmt::format("{} was not recorded: preempted and blocked time is in the other parts, and a "
+                    "halt of which {} does not tell is halted as a whole, with its wait for a CPU",
+                    events::sched_switch.name, events::kvm_vcpu_wakeup.name));
   } else if (model.durations() && !model.wakeups) {
     notes.push_back(
         "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
@@ -182,9 +190,9 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   }
   notes = notes_of(report.model);
   if (report.lacks_entries)
-    notes.emplace_back(
-        "kvm_entry was not recorded: exits have no end and are not counted; record kvm:kvm_entry "
-        "as well");
+    notes.push_back(
+        fmt::format("{} was not recorded: exits have no end and are not counted; record {} as well",
+                    events::kvm_entry.name, events::kvm_entry.full_name));
   else if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
     notes.push_back(no_halt_note(report.is_window));
   note_details(report, notes);
@@ -192,9 +200,9 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   note_open(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {
     notes.push_back(
-        "no event tells to which CPU a woken vCPU went: the one that it ran on next is taken; "
-        "record "
-        "sched:sched_wakeup");
+        fmt::format("no event tells to which CPU a woken vCPU went: the one that it ran on next is "
+                    "taken; record {}",
+                    events::sched_wakeup.full_name));
   }
   if (report.wait_counters && report.wait_counters->cut_by_loss != 0) {
     notes.push_back("waits during which events were lost are left out: " +
@@ -209,8 +217,9 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
                                     [](const VcpuRow& row) { return row.vm_inferred; });
   if (several_vms && inferred) {
     notes.push_back(
-        "which vCPU belongs to which VM (~) is inferred from their numbers; record "
-        "task:task_newtask to know it");
+        fmt::format("which vCPU belongs to which VM (~) is inferred from their numbers; record {} "
+                    "to know it",
+                    events::task_newtask.full_name));
   }
   return notes;
 }

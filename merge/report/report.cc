@@ -1,4 +1,5 @@
 #include "merge/report/report.h"
+#include "merge/model/kernel_events.h"
 
 #include <fmt/format.h>
 
@@ -90,13 +91,13 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
   std::uint64_t exits = 0;
   for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
   const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
-  text.push_back(
-      {.text =
-           report.lacks_entries && !calls
-               ? fmt::format("exits in {}: not counted (kvm_entry was not recorded)", interval)
-               : fmt::format("{} {} in {}", grouped(calls ? report.counters.calls.calls : exits),
-                             calls ? "calls of guest functions" : "exits", interval),
-       .verbatim = true});
+  text.push_back({.text = report.lacks_entries && !calls
+                              ? fmt::format("exits in {}: not counted ({} was not recorded)",
+                                            interval, events::kvm_entry.name)
+                              : fmt::format("{} {} in {}",
+                                            grouped(calls ? report.counters.calls.calls : exits),
+                                            calls ? "calls of guest functions" : "exits", interval),
+                  .verbatim = true});
   add_selection(report, text);
   return text;
 }
@@ -133,16 +134,17 @@ Table vmm_event_table(const ReportData& report) {
 std::vector<CounterRow> counter_rows(const ReportData& report) {
   const ReportCounters& counters = report.counters;
   const ExitCounters& exits = counters.exits;
+  const std::string_view exit = events::kvm_exit.name, entry = events::kvm_entry.name;
   // One of each vCPU is cut at either edge of a recording.
   const std::uint64_t edges = report.threads;
   std::vector<CounterRow> rows = {
       {"exits", report.lacks_entries ? std::nullopt : std::optional(exits.exits)},
       {"exit_without_entry", exits.exit_without_entry,
        report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
-                                        : "kvm_exit without a kvm_entry after it",
+                                        : fmt::format("{} without a {} after it", exit, entry),
        edges},
-      {"entry_without_exit", exits.entry_without_exit, "kvm_entry without a kvm_exit before it",
-       edges},
+      {"entry_without_exit", exits.entry_without_exit,
+       fmt::format("{} without a {} before it", entry, exit), edges},
       {"closed_by_loss", exits.closed_by_loss},
       {"exits_stopped", exits.exits_stopped,
        "exits left out: their vCPU was paused or went offline in them", edges},
@@ -156,7 +158,8 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
       {"qemu_events_in_exits",
        report.durations() ? std::optional(exits.vmm_events_in_exits) : std::nullopt},
       {"guest_records", counters.guest_records},
-      {"user_without_end", exits.user_without_end, "user intervals that only kvm_entry ended"},
+      {"user_without_end", exits.user_without_end,
+       fmt::format("user intervals that only {} ended", entry)},
       {"clock_went_back", exits.clock_went_back, "events stamped before their thread's last one"},
       {"threads_left_out", exits.threads_left_out,
        "kvm events of threads beyond the most that are followed"},
@@ -248,7 +251,8 @@ std::string finding_of_calls(const ReportData& report) {
         ", and for {} it was ready and did not run, or slept",
         percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
   return text +
-         ". What leaving the guest cost was not recorded (kvm:kvm_exit; emulation has none).";
+         fmt::format(". What leaving the guest cost was not recorded ({}; emulation has none).",
+                     events::kvm_exit.full_name);
 }
 
 std::string finding_without_overhead(const ReportData& report) {
@@ -260,7 +264,8 @@ std::string finding_without_overhead(const ReportData& report) {
         report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
     std::uint64_t all = report.left_out.total.count();
     for (const GroupRow& row : report.rows) all += row.total.count();
-    std::string text = "How long the exits took was not recorded (kvm:kvm_exit)";
+    std::string text =
+        fmt::format("How long the exits took was not recorded ({})", events::kvm_exit.full_name);
     if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
       text += fmt::format("; {} of those to QEMU were {}", percent_text(most.total.count(), all),
                           most.key);
@@ -273,7 +278,8 @@ std::string finding_without_overhead(const ReportData& report) {
   if (report.exits_asked.empty() && is_named(report.costliest))
     text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
                         report.costliest);
-  return text + ", in QEMU; what KVM and the guest took was not recorded (kvm:kvm_exit).";
+  return text + fmt::format(", in QEMU; what KVM and the guest took was not recorded ({}).",
+                            events::kvm_exit.full_name);
 }
 
 // The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time and
@@ -334,9 +340,11 @@ std::string finding_text(const ReportData& report) {
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report, overhead.exit_ns);
   if (!report.knows(State::kUser))
-    text += "; how much of it QEMU took was not recorded (kvm:kvm_userspace_exit)";
+    text += fmt::format("; how much of it QEMU took was not recorded ({})",
+                        events::kvm_userspace_exit.full_name);
   if (!report.knows(State::kPreempted)) {
-    text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
+    text += fmt::format("; whether a vCPU had to wait for a CPU was not recorded ({}).",
+                        events::sched_switch.full_name);
   } else if (overhead.not_run_ns == 0) {
     const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
     text +=

@@ -1,4 +1,5 @@
 #include "merge/report/waits.h"
+#include "merge/model/kernel_events.h"
 
 #include <fmt/format.h>
 
@@ -136,8 +137,8 @@ class WaitTables : public TableSink {
 std::vector<Paragraph> none_text(const WaitReport& waits, bool is_known) {
   if (!is_known)
     return {{},
-            {.text = "Whether a vCPU was preempted or blocked was not recorded "
-                     "(sched:sched_switch)."}};
+            {.text = fmt::format("Whether a vCPU was preempted or blocked was not recorded ({}).",
+                                 events::sched_switch.full_name)}};
   if (!waits.preempted.rows.empty() || !waits.blocked.rows.empty()) return {};
   return {{},
           {.text = "No vCPU was preempted or blocked inside its exits, as far as was recorded."}};
@@ -242,8 +243,8 @@ std::string name_of(const StealRow& row) {
 // Above the table of a vCPU; in its place where it has no row.
 Paragraph stolen_text(const StealRow& row, const ReportData& report) {
   if (!report.model.sched_switch)
-    return {.text =
-                name_of(row) + ": what was stolen from it was not recorded (sched:sched_switch)."};
+    return {.text = fmt::format("{}: what was stolen from it was not recorded ({}).", name_of(row),
+                                events::sched_switch.full_name)};
   if (row.by.rows.empty())
     return {.text = name_of(row) + ": nothing was stolen from it, as far as was recorded."};
   const std::uint64_t interval = report.end_ns - report.start_ns;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/source/uftrace/sync_file.h"
 
 namespace trapline {
@@ -340,8 +341,8 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
   } else if (guest.inside && !of_host.vcpus.empty()) {
     return fail(
         "several virtual machines ran, and no exit shows which of them made the guest's recording; "
-        "run `trapline "
-        "sync` in the guest while the host is recorded with -e kvm (kvm_pio, kvm_mmio)");
+        "run `trapline sync` in the guest while the host is recorded with -e kvm ({}, {})",
+        events::kvm_pio.name, events::kvm_mmio.name);
   }
   if (auto kept = clocks::check_not_set(of_host.syncs, ClockId::kMono, ClockId::kMono); !kept)
     return tl::unexpected(std::move(kept).error());
@@ -357,8 +358,8 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
     if (!guest.inside || of_host.vcpus.empty() || bounds.made_by_the_guest()) return std::nullopt;
     return fail(
         "the host's recording has nothing of what `trapline sync` did in the guest; record the "
-        "host with -e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline "
-        "record");
+        "host with -e kvm ({}, {}, {}), and for PTP_KVM with trapline record",
+        events::kvm_pio.name, events::kvm_mmio.name, events::kvm_write_tsc_offset.name);
   }
   const GuestEvidence known{std::move(evidence.bounds), *assumption};
   if (auto line = assign(alignment.line, fit_interval(guest, known, of_host.vcpus)); !line)

@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/session/marker_overlap.h"
 #include "merge/session/open.h"
 #include "merge/session/recordings.h"
@@ -76,11 +77,11 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   input.processes.set_quotas(CpuQuotas(std::move(quotas)));
   for (const SessionVm& vm : session.vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
-  const auto enabled = [&session](std::string_view name) {
-    return std::ranges::find(session.events, name) != session.events.end();
+  const auto enabled = [&session](const KernelEvent& event) {
+    return std::ranges::find(session.events, event.full_name) != session.events.end();
   };
-  return {.kvm_userspace_exit = enabled("kvm:kvm_userspace_exit"),
-          .run_ioctl = enabled("syscalls:sys_enter_ioctl")};
+  return {.kvm_userspace_exit = enabled(events::kvm_userspace_exit),
+          .run_ioctl = enabled(events::sys_enter_ioctl)};
 }
 
 // The files of a session's symbols/ folder, in order of their names.
@@ -144,14 +145,16 @@ void leave_out_second_calls(std::vector<RecordingPart>& parts, Input& input) {
 
 // "kvm_exit, sched_switch, markers"
 std::string text_of(const Capabilities& has) {
+  const std::string run = fmt::format("{} of KVM_RUN", events::sys_enter_ioctl.name);
   std::string text;
-  for (const auto& [is_there, name] :
-       {std::pair{has.kvm_exit, "kvm_exit"},
-        std::pair{has.kvm_userspace_exit, "kvm_userspace_exit"},
-        std::pair{has.run_ioctl, "sys_enter_ioctl of KVM_RUN"},
-        std::pair{has.reload, "state loads after user space"},
-        std::pair{has.sched_switch, "sched_switch"}, std::pair{has.wakeups, "wake-ups"},
-        std::pair{has.markers, "markers"}}) {
+  for (const auto& [is_there, name] : std::initializer_list<std::pair<bool, std::string_view>>{
+           {has.kvm_exit, events::kvm_exit.name},
+           {has.kvm_userspace_exit, events::kvm_userspace_exit.name},
+           {has.run_ioctl, run},
+           {has.reload, "state loads after user space"},
+           {has.sched_switch, events::sched_switch.name},
+           {has.wakeups, "wake-ups"},
+           {has.markers, "markers"}}) {
     if (is_there) text += (text.empty() ? "" : ", ") + std::string(name);
   }
   return text.empty() ? "none of the events that VM exits are found by" : text;

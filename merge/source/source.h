@@ -87,23 +87,6 @@ struct SourceCounters : LossCounts {
   }
 };
 
-// What events are read for. A source may leave out the classes that were not selected: it counts
-// their events and does not decode them.
-enum class EventClass : std::uint8_t {
-  kExits = 1,       // the exit model
-  kInterrupts = 2,  // the way of interrupts
-  kHalts = 4,       // halt polling
-  kOthers = 8,      // everything else
-  kRequests = 16,   // the host's block devices
-  kAll = 31,
-};
-[[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
-  return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
-}
-[[nodiscard]] constexpr bool has(EventClass set, EventClass events) {
-  return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(events)) != 0;
-}
-
 // What a call of next() came to.
 enum class Read : std::uint8_t {
   kEvent,    // the event is filled

@@ -2,7 +2,6 @@
 // format's text up to a zero byte, then the events, each a length byte and its bytes. The known
 // event's name takes the place of the format's, so that each decoder meets each layout.
 #include "backend_ftrace/base/worker.h"
-#include "merge/source/kernel_events/decoders.h"
 #include "merge/source/kernel_events/formats.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/input_files.h"
@@ -12,13 +11,11 @@ namespace {
 using namespace trapline;
 
 void decode(std::string_view text, std::string_view events, std::size_t number) {
-  const std::string_view known =
-      kernel_events::known_events()[number % kernel_events::known_events().size()].name;
-  const std::size_t colon = known.find(':');
+  const KernelEvent& known = events::all()[number % events::all().size()];
   kernel_events::FormatTexts texts;
-  texts.formats = {{std::string(known.substr(0, colon)), std::string(text)},
-                   {std::string(known.substr(0, colon)),
-                    "name: " + std::string(known.substr(colon + 1)) + '\n' + std::string(text)}};
+  texts.formats = {
+      {std::string(known.system), std::string(text)},
+      {std::string(known.system), "name: " + std::string(known.name) + '\n' + std::string(text)}};
   const auto id = kernel_events::format_id(text);
   kernel_events::Formats formats = kernel_events::Formats::parse("fuzz", std::move(texts));
   formats.read_comms(events);

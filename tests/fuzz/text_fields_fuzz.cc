@@ -19,7 +19,6 @@
 namespace {
 
 using namespace trapline;
-using kernel_events::KnownEvent;
 using kernel_events::Schema;
 
 // The print formats, with the record's fields by their names and texts that stand for a value of
@@ -128,13 +127,13 @@ constexpr const char* kKinds[] = {"R", "W", "WS", "FF", "RA", "D", "FWFS"};
 // A record of the event: its fields, those that the form leaves out are not there.
 class Recorded {
  public:
-  Recorded(const KnownEvent& event, std::string_view form, fuzz::Choices& input) : event_(event) {
-    for (std::size_t i = 0; i < event.fields.size() && event.fields[i] != nullptr; ++i)
-      fields_[event.fields[i]] = value(event.fields[i], input);
+  Recorded(const KernelEvent& event, std::string_view form, fuzz::Choices& input) : event_(event) {
+    for (std::size_t i = 0; i < event.fields.size() && !event.fields[i].empty(); ++i)
+      fields_[std::string(event.fields[i])] = value(event.fields[i], input);
     choose_texts(form, input);
-    if (event.name == "kvm:kvm_exit") choose_exit(form, input);
+    if (event.decoded.decoder == Decoder::kExit) choose_exit(form, input);
     const bool old_virq = form.starts_with("irq ");
-    if (event.name == "kvm:kvm_inj_virq")
+    if (event.decoded.decoder == Decoder::kIrqInject)
       leave_out(old_virq ? Names{"vector", "reinjected"} : Names{"irq"});
     if (input.up_to(1) == 0) leave_out({"common_flags"});
   }
@@ -143,19 +142,22 @@ class Recorded {
     constexpr std::size_t kFields = Schema::kMostFields;
     std::string bytes(8 * kFields, '\0');
     Schema schema;
-    for (std::size_t i = 0; i < kFields && event_.fields[i] != nullptr; ++i) {
+    schema.decoder = event_.decoded.decoder;
+    schema.kind_of_payload = event_.decoded.kind;
+    for (std::size_t i = 0; i < kFields && !event_.fields[i].empty(); ++i) {
       schema.fields[i].offset = static_cast<std::uint16_t>(8 * kFields);  // of a text
-      const auto field = fields_.find(event_.fields[i]);
+      const auto field = fields_.find(std::string(event_.fields[i]));
       if (field == fields_.end() || is_text(field->first)) continue;
       schema.fields[i] = {static_cast<std::uint16_t>(8 * i), 8};
       std::memcpy(bytes.data() + 8 * i, &field->second, 8);
     }
-    bytes += (event_.name.starts_with("block:") ? texts_.at("rwbs_") : texts_.at("comm_")) + '\0';
+    bytes += (event_.decoded.decoder == Decoder::kBlock ? texts_.at("rwbs_") : texts_.at("comm_")) +
+             '\0';
     Payload payload = Other{};
-    event_.decode(schema,
-                  {0, reinterpret_cast<const std::byte*>(bytes.data()),
-                   static_cast<std::uint32_t>(bytes.size())},
-                  payload);
+    kernel_events::decode_fields(schema,
+                                 {0, reinterpret_cast<const std::byte*>(bytes.data()),
+                                  static_cast<std::uint32_t>(bytes.size())},
+                                 payload);
     if (auto* sched = std::get_if<SchedSwitch>(&payload)) sched->next_comm = texts_.at("comm_");
     return payload;
   }
@@ -174,9 +176,9 @@ class Recorded {
     constexpr std::string_view kBareHex[] = {"ecx",         "function", "index", "fault_address",
                                              "clone_flags", "code",     "cmd"};
     std::string text;
-    for (const char* name : event_.fields) {
-      if (name == nullptr) break;
-      const auto field = fields_.find(name);
+    for (const std::string_view name : event_.fields) {
+      if (name.empty()) break;
+      const auto field = fields_.find(std::string(name));
       if (field == fields_.end() || field->first == "common_flags") continue;
       const bool bare = std::ranges::find(kBareHex, field->first) != std::end(kBareHex);
       if (!text.empty()) text += ' ';
@@ -184,7 +186,7 @@ class Recorded {
         text += fmt::format("{}={}", name, texts_.at("rwbs_"));
       else if (bare)
         text += fmt::format("{}={:x}", name, field->second);
-      else if (event_.name.starts_with("syscalls:"))
+      else if (event_.system == "syscalls")
         text += fmt::format("{}=0x{:08x}", name, field->second);
       else
         text += fmt::format("{}={}", name, field->second);
@@ -242,7 +244,7 @@ class Recorded {
       const State& state = kStates[input.up_to(std::size(kStates) - 1)];
       texts_["state_"] = state.letters, fields_["prev_state"] = state.bits;
     }
-    if (event_.name == "kvm:kvm_userspace_exit") choose_userspace(input);
+    if (event_.decoded.decoder == Decoder::kUserspaceExit) choose_userspace(input);
     if (form.find("{futex_}") != form.npos) {
       const unsigned operation = input.up_to(std::size(kFutex) - 1), flags = input.up_to(3);
       fields_["op"] =
@@ -283,7 +285,7 @@ class Recorded {
     }
   }
 
-  const KnownEvent& event_;
+  const KernelEvent& event_;
   std::map<std::string, std::uint64_t> fields_;
   std::map<std::string, std::string> texts_;
   std::map<std::string, std::uint64_t> numbers_;
@@ -335,7 +337,7 @@ bool equal(const Payload& a, const Payload& b) {
                                        a);
 }
 
-void compare(const KnownEvent& event, const Recorded& recorded, const std::string& text) {
+void compare(const KernelEvent& event, const Recorded& recorded, const std::string& text) {
   trace_text::TextFields reader;
   trace_text::TextValues values(event);
   if (const auto flags = recorded.field("common_flags")) values.set("common_flags", *flags);
@@ -343,12 +345,12 @@ void compare(const KnownEvent& event, const Recorded& recorded, const std::strin
   const bool is_read = reader.read(text, values);
   if (is_read) values.decode(read);
   if (!is_read || !equal(read, recorded.decoded())) {
-    std::fprintf(stderr, "%s: %s\n", std::string(event.name).c_str(), text.c_str());
+    std::fprintf(stderr, "%s: %s\n", std::string(event.full_name).c_str(), text.c_str());
     fuzz::broken("a text is not read as its record is");
   }
 }
 
-void read_any(const KnownEvent& event, std::string_view text) {
+void read_any(const KernelEvent& event, std::string_view text) {
   trace_text::TextFields reader;
   trace_text::TextValues values(event);
   Payload payload = Other{};
@@ -356,15 +358,14 @@ void read_any(const KnownEvent& event, std::string_view text) {
 }
 
 void check(const PrintedForm& form, std::string_view bytes) {
-  const auto known = kernel_events::known_events();
-  const auto event = std::ranges::find(known, form.event, &KnownEvent::name);
-  fuzz::hold(event != known.end(), "a form is of no event");
+  const KernelEvent* const event = events::find(form.event);
+  fuzz::hold(event != nullptr, "a form is of no event");
   read_any(*event, bytes);
   fuzz::Choices input(bytes);
   const bool listed = input.up_to(3) == 0 || form.text.empty();
   const Recorded recorded(*event, form.text, input);
   // Without fields there is no list, a thread's name has none.
-  if (listed && event->fields[0] != nullptr && event->name != "sched:sched_switch")
+  if (listed && !event->fields[0].empty() && event->decoded.decoder != Decoder::kSwitch)
     compare(*event, recorded, recorded.listed());
   else if (!form.text.empty())
     compare(*event, recorded, recorded.printed(form.text));

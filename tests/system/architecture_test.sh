@@ -17,6 +17,7 @@ nothing_matches() {
 
 # Arrows, links and sizes: the table of docs/architecture.md.
 python3 tests/system/architecture.py . || failed=1
+python3 tests/system/event_names.py . || failed=1
 python3 tests/system/table_keys.py . || failed=1
 nothing_matches "a state machine does I/O" '#include <\(iostream\|fstream\|cstdio\)>' merge/analyze merge/clock
 # The generator and trapline-stap are programs of their own.

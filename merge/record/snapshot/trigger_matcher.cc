@@ -4,21 +4,21 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/stall_tracker.h"
+#include "merge/model/kernel_events.h"
 
 namespace trapline::record {
 namespace {
 
-constexpr std::string_view kExit = "kvm:kvm_exit", kUserspaceExit = "kvm:kvm_userspace_exit",
-                           kRunIoctl = "syscalls:sys_enter_ioctl",
-                           kTimerMap = "kvm:kvm_get_timer_map", kFpu = "kvm:kvm_fpu";
 // Pairing, the vCPU's number on arm64, and where threads run, for losses; details change no
 // duration.
-constexpr std::string_view kWanted[] = {
-    kExit, "kvm:kvm_entry",      kUserspaceExit, kRunIoctl, kTimerMap,
-    kFpu,  "sched:sched_switch", "ftrace:print"};
+constexpr const KernelEvent* kWanted[] = {&events::kvm_exit,           &events::kvm_entry,
+                                          &events::kvm_userspace_exit, &events::sys_enter_ioctl,
+                                          &events::kvm_get_timer_map,  &events::kvm_fpu,
+                                          &events::sched_switch,       &events::print};
 // Of stalls: the end of a halt, and which faults are the same.
-constexpr std::string_view kWantedOfStalls[] = {"sched:sched_waking", "sched:sched_wakeup",
-                                                "kvm:kvm_vcpu_wakeup", "kvm:kvm_page_fault"};
+constexpr const KernelEvent* kWantedOfStalls[] = {&events::sched_waking, &events::sched_wakeup,
+                                                  &events::kvm_vcpu_wakeup,
+                                                  &events::kvm_page_fault};
 
 using Table = const kernel_events::SymbolNames*;
 
@@ -90,11 +90,11 @@ TriggerMatcher::TriggerMatcher(TriggerMatcher&&) noexcept = default;
 TriggerMatcher::~TriggerMatcher() = default;
 
 Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, kernel_events::Formats formats) {
-  if (formats.type(kExit) < 0 && formats.type(kUserspaceExit) < 0) {
+  if (formats.type(events::kvm_exit) < 0 && formats.type(events::kvm_userspace_exit) < 0) {
     return fail(ErrorKind::kUsage,
                 "--snapshot-on '{}': no event that tells an exit is recorded; leave out --no-kvm, "
-                "or add --events kvm:kvm_exit,kvm:kvm_entry",
-                printable(trigger.text));
+                "or add --events {},{}",
+                printable(trigger.text), events::kvm_exit.full_name, events::kvm_entry.full_name);
   }
   if (!trigger.reason.empty() && !is_known(formats.reasons(), trigger.reason)) {
     const std::string near = nearest_reason(formats.reasons(), trigger.reason);
@@ -108,31 +108,33 @@ Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, kernel_events::Form
 }
 
 void TriggerMatcher::look_up_types() {
-  const auto want = [this](std::string_view name) {
-    const int type = formats_.type(name);
+  const auto want = [this](const KernelEvent* event) {
+    const int type = formats_.type(*event);
     if (type < 0) return;
     if (wanted_.size() <= static_cast<std::size_t>(type)) {
       wanted_.resize(static_cast<std::size_t>(type) + 1);
     }
     wanted_[static_cast<std::size_t>(type)] = 1;
   };
-  for (const std::string_view name : kWanted) want(name);
+  for (const KernelEvent* event : kWanted) want(event);
   if (!trigger_.stall) return;
-  for (const std::string_view name : kWantedOfStalls) want(name);
+  for (const KernelEvent* event : kWantedOfStalls) want(event);
 }
 
 void TriggerMatcher::start_tracking(bool kvm_exit) {
   Capabilities capabilities;
   capabilities.kvm_exit = kvm_exit;
   capabilities.kvm_userspace_exit = true;
-  capabilities.run_ioctl = formats_.type(kRunIoctl) >= 0;
-  capabilities.reload = formats_.type(kTimerMap) >= 0 || formats_.type(kFpu) >= 0;
+  capabilities.run_ioctl = formats_.type(events::sys_enter_ioctl) >= 0;
+  capabilities.reload =
+      formats_.type(events::kvm_get_timer_map) >= 0 || formats_.type(events::kvm_fpu) >= 0;
   tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities), trigger_);
   tracking_->kvm_exit = kvm_exit;
   if (!kvm_exit || trigger_.stall) return;
   // With them every return from user space would be decoded, and no duration would change.
-  for (const std::string_view name : {kUserspaceExit, kRunIoctl, kFpu}) {
-    if (const int type = formats_.type(name); type >= 0) {
+  for (const KernelEvent* event :
+       {&events::kvm_userspace_exit, &events::sys_enter_ioctl, &events::kvm_fpu}) {
+    if (const int type = formats_.type(*event); type >= 0) {
       wanted_[static_cast<std::size_t>(type)] = 0;
     }
   }
@@ -327,10 +329,10 @@ std::string TriggerMatcher::cannot_hit(bool at_end) const {
     if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};
     if (has_name({&names.userspace}, trigger_.reason)) return {};
     return fmt::format(
-        "kvm_exit does not fire on this machine, so that an exit is the time in user space and {} "
-        "is "
-        "none of its reasons; these begin with KVM_EXIT_, as KVM_EXIT_IO",
-        trigger_.reason);
+        "{} does not fire on this machine, so that an exit is the time in user space and {} is "
+        "none "
+        "of its reasons; these begin with KVM_EXIT_, as KVM_EXIT_IO",
+        events::kvm_exit.name, trigger_.reason);
   }
   const bool vmx = isa_ == 1u, svm = isa_ == 2u;
   if (vmx   ? has_name({&names.vmx}, trigger_.reason)

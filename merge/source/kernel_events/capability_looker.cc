@@ -5,69 +5,75 @@
 namespace trapline::kernel_events {
 namespace {
 
-bool Capabilities::*capability_of(std::string_view name) {
-  if (name == "kvm:kvm_exit") return &Capabilities::kvm_exit;
-  if (name == "kvm:kvm_userspace_exit") return &Capabilities::kvm_userspace_exit;
-  if (name == "kvm:kvm_fpu" || name == "kvm:kvm_get_timer_map" ||
-      name == "kvm:kvm_timer_restore_state") {
-    return &Capabilities::reload;
+bool Capabilities::*capability_of(Decoder decoder) {
+  switch (decoder) {
+    case Decoder::kExit:
+      return &Capabilities::kvm_exit;
+    case Decoder::kUserspaceExit:
+      return &Capabilities::kvm_userspace_exit;
+    case Decoder::kFpuLoad:
+    case Decoder::kTimerReload:
+      return &Capabilities::reload;
+    case Decoder::kSwitch:
+      return &Capabilities::sched_switch;
+    case Decoder::kWakeup:
+      return &Capabilities::wakeups;
+    case Decoder::kMarker:
+      return &Capabilities::markers;
+    case Decoder::kIoctl:
+      return &Capabilities::run_ioctl;
+    default:
+      return nullptr;
   }
-  if (name.starts_with("kvm:")) return &Capabilities::any_kvm;
-  if (name == "sched:sched_switch") return &Capabilities::sched_switch;
-  if (name == "sched:sched_waking" || name == "sched:sched_wakeup") return &Capabilities::wakeups;
-  if (name == "ftrace:print") return &Capabilities::markers;
-  if (name == "syscalls:sys_enter_ioctl") return &Capabilities::run_ioctl;
-  return nullptr;
 }
 
 }  // namespace
 
-CapabilityLooker::CapabilityLooker(const Formats& formats)
-    : formats_(formats), schemas_(formats.schemas()) {
-  for (std::size_t type = 0; type < schemas_.size(); ++type) {
-    const auto name = formats.name(static_cast<std::uint16_t>(type));
-    by_type_.push_back(capability_of(name));
-    if (by_type_.back() == nullptr) continue;
-    possible_.push_back(by_type_.back());
-    if (name.starts_with("kvm:")) possible_.push_back(&Capabilities::any_kvm);
-  }
+Witness Witness::of(std::string_view name) {
+  Witness witness;
+  witness.of_kvm = name.starts_with("kvm:");
+  if (const KernelEvent* event = events::find(name))
+    witness.capability = capability_of(event->decoded.decoder);
+  return witness;
+}
+
+void Witness::add(const Payload& payload, Capabilities& found) const {
+  found.any_kvm |= of_kvm;
+  if (capability == nullptr || std::holds_alternative<Other>(payload)) return;
+  const auto* ioctl = std::get_if<IoctlEnter>(&payload);
+  if (ioctl == nullptr || ioctl->command == kKvmRun) found.*capability = true;
+}
+
+CapabilityLooker::CapabilityLooker(const Formats& formats) : formats_(formats) {
+  for (std::size_t type = 0; type < formats.schemas().size(); ++type)
+    by_type_.push_back(Witness::of(formats.name(static_cast<std::uint16_t>(type))));
 }
 
 bool CapabilityLooker::is_complete() const {
-  return std::ranges::all_of(possible_,
-                             [this](bool Capabilities::*capability) { return found_.*capability; });
+  return std::ranges::all_of(by_type_, [this](const Witness& witness) {
+    return (!witness.of_kvm || found_.any_kvm) &&
+           (witness.capability == nullptr || found_.*witness.capability);
+  });
 }
 
-void CapabilityLooker::look(const RecordedEvent& event) {
-  if (event.size < 8) return;
-  const auto type = formats_.type_of(event.data);
-  if (type >= by_type_.size() || by_type_[type] == nullptr) return;
-  const Schema& schema = schemas_[type];
-  if (event.size < schema.min_size) return;
-  found_.any_kvm |=
-      by_type_[type] != &Capabilities::sched_switch && by_type_[type] != &Capabilities::wakeups &&
-      by_type_[type] != &Capabilities::markers && by_type_[type] != &Capabilities::run_ioctl;
-  if (by_type_[type] == &Capabilities::run_ioctl || by_type_[type] == &Capabilities::reload) {
-    Payload payload;
-    schema.decode(schema, event, payload);
-    const auto* ioctl = std::get_if<IoctlEnter>(&payload);
-    if (ioctl != nullptr && ioctl->command != kKvmRun) return;
-    if (std::holds_alternative<Other>(payload)) return;
-  }
-  found_.*by_type_[type] = true;
+void CapabilityLooker::look(const RecordedEvent& recorded) {
+  if (recorded.size < kCommonFields) return;
+  const auto type = formats_.type_of(recorded.data);
+  if (type >= by_type_.size()) return;
+  const Witness& witness = by_type_[type];
+  if (witness.capability == nullptr ? !witness.of_kvm : found_.*witness.capability) return;
+  Event event;
+  if (formats_.decode(recorded, event)) witness.add(event.payload, found_);
 }
 
 Capabilities capabilities_by_format(const Formats& formats) {
-  const auto has = [&](std::string_view name) { return formats.type(name) >= 0; };
-  const bool exits = has("kvm:kvm_exit"), userspace = has("kvm:kvm_userspace_exit");
-  return {.kvm_exit = exits,
-          .kvm_userspace_exit = userspace,
-          .any_kvm = exits || userspace,
-          .run_ioctl = has("syscalls:sys_enter_ioctl"),
-          .reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map"),
-          .sched_switch = has("sched:sched_switch"),
-          .wakeups = has("sched:sched_waking") || has("sched:sched_wakeup"),
-          .markers = has("ftrace:print")};
+  Capabilities found;
+  for (std::size_t type = 0; type < formats.schemas().size(); ++type) {
+    const Witness witness = Witness::of(formats.name(static_cast<std::uint16_t>(type)));
+    if (witness.capability != nullptr) found.*witness.capability = true;
+  }
+  found.any_kvm = found.kvm_exit || found.kvm_userspace_exit;
+  return found;
 }
 
 }  // namespace trapline::kernel_events

@@ -1,7 +1,6 @@
 // Finds which witnesses a recording holds, from its first events on, until nothing can be added.
 #pragma once
 
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +8,15 @@
 #include "merge/source/kernel_events/formats.h"
 
 namespace trapline::kernel_events {
+
+// What the events of a name say of a recording.
+struct Witness {
+  [[nodiscard]] static Witness of(std::string_view name);  // "kvm:kvm_exit"
+  void add(const Payload& payload, Capabilities& found) const;
+
+  bool Capabilities::*capability = nullptr;
+  bool of_kvm = false;
+};
 
 // Types are told apart by name once, by number for each event.
 class CapabilityLooker {
@@ -22,8 +30,7 @@ class CapabilityLooker {
 
  private:
   const Formats& formats_;
-  std::span<const Schema> schemas_;
-  std::vector<bool Capabilities::*> by_type_, possible_;
+  std::vector<Witness> by_type_;
   Capabilities found_;
 };
 

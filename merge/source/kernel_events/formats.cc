@@ -4,17 +4,9 @@
 #include <span>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/source/kernel_events/decoders.h"
 
 namespace trapline::kernel_events {
 namespace {
-
-const KnownEvent* known_event(std::string_view name) {
-  for (const KnownEvent& known : known_events()) {
-    if (known.name == name) return &known;
-  }
-  return nullptr;
-}
 
 Field field_of(std::span<const FormatField> fields, std::string_view name) {
   const auto field = std::ranges::find(fields, name, &FormatField::name);
@@ -114,27 +106,28 @@ void Formats::add_known(std::size_t type, const EventFormat& format) {
   if (names_.size() <= type) names_.resize(type + 1);
   names_[type] = name;
   if (type < schemas_.size()) schemas_[type] = {};  // a file may have two formats of one number
-  const KnownEvent* known = known_event(name);
-  if (known == nullptr) return;
+  const KernelEvent* known = events::find(name);
+  if (known == nullptr || known->decoded.decoder == Decoder::kNone) return;
   const auto fields = format_fields(format.text);
   Schema schema;
-  schema.decode = known->decode;
-  schema.events = known->events;
+  schema.decoder = known->decoded.decoder;
+  schema.events = known->decoded.read_for;
+  schema.kind_of_payload = known->decoded.kind;
   schema.order = order_;
   schema.min_size = kCommonFields;
-  for (std::size_t i = 0; i < known->fields.size() && known->fields[i] != nullptr; ++i) {
+  for (std::size_t i = 0; i < known->fields.size() && !known->fields[i].empty(); ++i) {
     schema.fields[i] = field_of(fields, known->fields[i]);
     schema.min_size =
         std::max(schema.min_size, std::uint32_t{schema.fields[i].offset} + schema.fields[i].size);
   }
   if (schemas_.size() <= type) schemas_.resize(type + 1);
   schemas_[type] = schema;
-  read_reason_names(name, format.text);
+  read_reason_names(known->decoded.decoder, format.text);
 }
 
-void Formats::read_reason_names(std::string_view event, std::string_view text) {
-  const bool userspace = event == "kvm:kvm_userspace_exit";
-  if (event != "kvm:kvm_exit" && !userspace) return;
+void Formats::read_reason_names(Decoder decoder, std::string_view text) {
+  const bool userspace = decoder == Decoder::kUserspaceExit;
+  if (decoder != Decoder::kExit && !userspace) return;
   for (SymbolTableOfField& table : format_symbols(text)) {
     if (userspace) {
       if (table.field == "reason") reasons_.userspace = std::move(table.names);
@@ -165,9 +158,9 @@ std::string_view Formats::name(std::uint16_t type) const {
   return type < names_.size() ? std::string_view(names_[type]) : std::string_view();
 }
 
-int Formats::type(std::string_view name) const {
+int Formats::type(const KernelEvent& event) const {
   for (std::size_t type = 0; type < names_.size(); ++type) {
-    if (names_[type] == name) return static_cast<int>(type);
+    if (names_[type] == event.full_name) return static_cast<int>(type);
   }
   return -1;
 }

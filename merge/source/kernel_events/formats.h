@@ -17,6 +17,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "merge/model/event.h"
+#include "merge/model/kernel_events.h"
 #include "merge/source/kernel_events/event_texts.h"
 #include "merge/source/kernel_events/format_text.h"
 #include "merge/source/kernel_events/recorded_event.h"
@@ -44,15 +45,19 @@ struct Field {
 
 // How to decode the events of one type. Field positions are those of the decoder's own list.
 struct Schema {
-  static constexpr std::size_t kMostFields = 11;  // so that it has 64 bytes
-  using Decode = void (*)(const Schema&, const RecordedEvent&, Payload&);
+  static constexpr std::size_t kMostFields = KernelEvent::kMostFields;
 
-  Decode decode = nullptr;                  // null: nothing of the type is needed
+  Decoder decoder = Decoder::kNone;  // kNone: nothing of the type is needed
+  std::uint8_t kind_of_payload = 0;
   EventClass events = EventClass::kOthers;  // by whom
   std::uint32_t min_size = 0;               // a shorter event is damaged
   std::endian order = std::endian::little;  // of its numbers
   std::array<Field, kMostFields> fields{};
 
+  template <typename Kind>
+  [[nodiscard]] Kind kind() const {
+    return static_cast<Kind>(kind_of_payload);
+  }
   [[nodiscard]] bool has(std::size_t i) const { return fields[i].size != 0; }
   [[nodiscard]] std::uint64_t get(const RecordedEvent& event, std::size_t i,
                                   std::uint64_t fallback = 0) const {
@@ -71,6 +76,9 @@ struct Schema {
     }
   }
 };
+
+// Leaves the payload as it is where the fields say nothing.
+void decode_fields(const Schema& schema, const RecordedEvent& event, Payload& payload);
 
 inline constexpr std::uint32_t kCommonFields = 8;  // bytes that every event begins with
 
@@ -115,17 +123,17 @@ class Formats {
     event.thread = ThreadId{static_cast<std::int32_t>(id)};
     if (type >= schemas_.size()) return true;
     const Schema& schema = schemas_[type];
-    if (schema.decode == nullptr) return true;
+    if (schema.decoder == Decoder::kNone) return true;
     if (recorded.size < schema.min_size) [[unlikely]]
       return false;
-    schema.decode(schema, recorded, event.payload);
+    decode_fields(schema, recorded, event.payload);
     return true;
   }
   [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }
   // "kvm:kvm_exit"; empty when the recording has no such type.
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
-  // The type of system:name, or -1.
-  [[nodiscard]] int type(std::string_view name) const;
+  // The type of an event, or -1.
+  [[nodiscard]] int type(const KernelEvent& event) const;
   // The events' fields as trace-cmd prints them.
   [[nodiscard]] EventTexts& texts() const { return *printing_; }
   // The saved command lines: "PID COMM\n" each.
@@ -136,7 +144,7 @@ class Formats {
  private:
   Formats() = default;
   void add_known(std::size_t type, const EventFormat& format);
-  void read_reason_names(std::string_view event, std::string_view text);
+  void read_reason_names(Decoder decoder, std::string_view text);
 
   std::vector<Schema> schemas_;
   Field thread_{4, 4};

@@ -4,6 +4,8 @@
 
 #include "backend_ftrace/base/text.h"
 
+#include "merge/model/kernel_events.h"
+
 namespace trapline::trace_text {
 namespace {
 
@@ -43,17 +45,16 @@ std::string with_system(std::string_view name) {
 }  // namespace
 
 TextEvents::TextEvents() {
-  for (const kernel_events::KnownEvent& known : kernel_events::known_events()) {
-    const auto type = static_cast<std::uint16_t>(names_.size());
-    names_.emplace_back(known.name);
-    types_.emplace(known.name, type);
-    types_.emplace(known.name.substr(known.name.find(':') + 1), type);
+  for (const KernelEvent& known : events::all()) {
+    if (known.decoded.decoder == Decoder::kNone) continue;
+    types_.emplace(known.name, add(known.full_name));
+    known_.push_back(&known);
   }
-  const auto of = [this](std::string_view name) { return types_.find(name)->second; };
-  marker_ = of("ftrace:print");
-  ioctl_ = of("syscalls:sys_enter_ioctl");
-  futex_ = of("syscalls:sys_enter_futex");
-  futex_end_ = of("syscalls:sys_exit_futex");
+  const auto of = [this](const KernelEvent& event) { return types_.find(event.full_name)->second; };
+  marker_ = of(events::print);
+  ioctl_ = of(events::sys_enter_ioctl);
+  futex_ = of(events::sys_enter_futex);
+  futex_end_ = of(events::sys_exit_futex);
   // The function that takes a marker is the name of its event in tracefs.
   types_.emplace("tracing_mark_write", marker_);
   types_.emplace("write_marker_to_buffer", marker_);
@@ -65,6 +66,7 @@ std::uint16_t TextEvents::add(std::string_view name) {
   if (names_.size() >= kMostNames) return function_;
   const auto type = static_cast<std::uint16_t>(names_.size());
   names_.push_back(with_system(name));
+  witnesses_.push_back(kernel_events::Witness::of(names_.back()));
   types_.emplace(name, type);
   return type;
 }
@@ -83,41 +85,27 @@ std::uint16_t TextEvents::type_of(const TextLine& line) {
 }
 
 EventClass TextEvents::class_of(std::uint16_t type) const {
-  const auto known = kernel_events::known_events();
-  return type < known.size() ? known[type].events : EventClass::kOthers;
+  return type < known_.size() ? known_[type]->decoded.read_for : EventClass::kOthers;
 }
 
 bool TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) {
-  const auto known = kernel_events::known_events();
   event.type = type;
   event.cpu = line.cpu;
   event.thread = ThreadId{line.thread};
   event.raw = std::as_bytes(std::span(line.text));
   event.payload.emplace<Other>();
-  if (type >= known.size()) return true;
+  if (type >= known_.size()) return true;
   if (type == marker_) {
-    const bool named = line.name == "print" || line.name == "ftrace:print";
+    const bool named = line.name == events::print.name || line.name == events::print.full_name;
     event.payload = Marker{named ? marker_text(line.text) : line.text};
     return true;
   }
-  TextValues values(known[type]);
+  TextValues values(*known_[type]);
   if (line.level != 0) values.set("common_flags", common_flags(line.level));
   // Of "wf%c" trace-cmd prints that: whether the guest waits or spins is not known then.
   if (!fields_.read(line.text, values)) return line.text.find("wf>c<") != line.text.npos;
   values.decode(event.payload);
   return true;
-}
-
-void add_capability(std::string_view name, const Event& event, Capabilities& capabilities) {
-  capabilities.kvm_exit |= std::holds_alternative<KvmExit>(event.payload);
-  capabilities.kvm_userspace_exit |= std::holds_alternative<KvmUserspaceExit>(event.payload);
-  capabilities.any_kvm |= name.starts_with("kvm:");
-  const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
-  capabilities.run_ioctl |= ioctl != nullptr && ioctl->command == kKvmRun;
-  capabilities.reload |= std::holds_alternative<KvmStateLoad>(event.payload);
-  capabilities.sched_switch |= std::holds_alternative<SchedSwitch>(event.payload);
-  capabilities.wakeups |= std::holds_alternative<SchedWakeup>(event.payload);
-  capabilities.markers |= name == "ftrace:print";
 }
 
 }  // namespace trapline::trace_text

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "merge/model/capabilities.h"
+#include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/trace_text/text_fields.h"
 #include "merge/source/trace_text/text_lines.h"
 
@@ -24,6 +24,9 @@ class TextEvents {
   // "kvm:kvm_exit"; of an event that nothing decodes as the text has it.
   [[nodiscard]] const std::string& name(std::uint16_t type) const { return names_[type]; }
   [[nodiscard]] std::size_t types() const { return names_.size(); }
+  [[nodiscard]] const kernel_events::Witness& witness(std::uint16_t type) const {
+    return witnesses_[type];
+  }
 
   // Fills type, thread, CPU, text and payload; not the time. False where the event is one of those
   // that are decoded and its text is not as any kernel or tool prints it: it is then Other.
@@ -44,11 +47,10 @@ class TextEvents {
 
   TextFields fields_;
   std::unordered_map<std::string, std::uint16_t, Hash, std::equal_to<>> types_;
-  std::vector<std::string> names_;  // by type; the decoders' own come first
+  std::vector<const KernelEvent*> known_;          // by type
+  std::vector<std::string> names_;                 // by type; the known ones come first
+  std::vector<kernel_events::Witness> witnesses_;  // by type
   std::uint16_t marker_ = 0, ioctl_ = 0, futex_ = 0, futex_end_ = 0, function_ = 0;
 };
-
-// What an event adds to what a recording can tell.
-void add_capability(std::string_view name, const Event& event, Capabilities& capabilities);
 
 }  // namespace trapline::trace_text

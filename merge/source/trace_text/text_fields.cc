@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/model/event.h"
@@ -17,7 +14,6 @@
 namespace trapline::trace_text {
 namespace {
 
-using kernel_events::KnownEvent;
 using kernel_events::Schema;
 
 // Reads a print format from left to right; once something is missing, it stays so.
@@ -62,6 +58,24 @@ class FormatScan {
     ok_ = ok_ && !word.empty();
     return word;
   }
+  // The index of the longest of the words "a|b|c" that comes next; then after it.
+  std::uint64_t one_of(std::string_view words) {
+    blanks();
+    std::optional<std::string_view> longest;
+    std::uint64_t found = 0;
+    for (std::uint64_t i = 0; words.data() != nullptr; ++i) {
+      const std::size_t end = words.find('|');
+      const std::string_view word = words.substr(0, end);
+      if (rest_.starts_with(word) && (!longest || word.size() > longest->size())) {
+        longest = word;
+        found = i;
+      }
+      words = end == words.npos ? std::string_view() : words.substr(end + 1);
+    }
+    ok_ = ok_ && longest.has_value();
+    if (ok_) rest_.remove_prefix(longest->size());
+    return found;
+  }
   [[nodiscard]] std::string_view rest() const { return rest_; }
   [[nodiscard]] bool ok() const { return ok_; }
 
@@ -81,16 +95,6 @@ bool is_bare_hex(std::string_view field) {
   return std::ranges::find(kBare, field) != std::end(kBare);
 }
 
-// The names that print formats have for fields of the record.
-std::string_view printed_name(std::string_view event, std::string_view field) {
-  if (event == "kvm:kvm_write_tsc_offset") {
-    if (field == "vcpu_id") return "vcpu";
-    if (field == "previous_tsc_offset") return "prev";
-    if (field == "next_tsc_offset") return "next";
-  }
-  return field;
-}
-
 // The value after the last "NAME=" or "NAME: ": names of threads, which may hold anything, come
 // first.
 std::optional<std::string_view> value_of(std::string_view text, std::string_view name) {
@@ -107,8 +111,7 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
 }
 
 bool set_value(TextValues& values, std::string_view text, std::string_view field) {
-  auto value = value_of(text, field);
-  if (!value) value = value_of(text, printed_name(values.event().name, field));
+  const auto value = value_of(text, field);
   if (!value) return false;
   FormatScan scan(*value);
   const std::uint64_t number = is_bare_hex(field) ? scan.hex() : scan.decimal();
@@ -122,9 +125,10 @@ bool set_value(TextValues& values, std::string_view text, std::string_view field
 bool read_list(std::string_view text, TextValues& values) {
   constexpr std::string_view kOfFlags = "common_flags";  // which are no part of the text
   // Entries have no vCPU on arm64 and RISC-V.
-  bool any = values.event().fields[0] == nullptr || values.event().name == "kvm:kvm_entry";
-  for (const char* field : values.event().fields) {
-    if (field == nullptr) break;
+  const KernelEvent& event = values.event();
+  bool any = event.fields[0].empty() || event.decoded.decoder == Decoder::kEntry;
+  for (const std::string_view field : event.fields) {
+    if (field.empty()) break;
     any |= field == kOfFlags || set_value(values, text, field);
   }
   return any;
@@ -138,26 +142,67 @@ bool is_list(std::string_view text) {
 
 // ---- print formats
 
-using ReadFormat = std::function<bool(FormatScan, TextValues&)>;
+// A pattern of KernelEvent::printed, which is compared with the text from left to right:
+//
+//   {field}        a number, decimal unless 0x stands before it
+//   {field:x}      a hexadecimal number; {field:p}: that of a page, for the address where it begins
+//   {field=a|b}    comes next, one of these words, for its index; the longest one that fits
+//   {=a|b}         the same, for no field
+//   [ ... ]        may be missing
+//   A||B           one pattern or another
+//   anything else  the text up to and with this is passed over
+class PrintFormat {
+ public:
+  explicit PrintFormat(std::string_view pattern) : pattern_(pattern) {}
 
-struct NumberAfter {
-  std::string_view word;
-  const char* field = nullptr;
-  int base = 10;
-};
-// A text that has nothing but numbers, in this order.
-ReadFormat numbers(std::vector<NumberAfter> numbers) {
-  return [numbers = std::move(numbers)](FormatScan scan, TextValues& values) {
-    for (const auto& [word, field, base] : numbers) values.set(field, scan.to(word).number(base));
+  bool read(std::string_view text, TextValues& values) {
+    for (;;) {
+      const std::size_t other = pattern_.find("||");
+      FormatScan scan(text);
+      PrintFormat one(pattern_.substr(0, other));
+      if (one.read_part(scan, values)) return true;
+      if (other == pattern_.npos) return false;
+      pattern_.remove_prefix(other + 2);
+    }
+  }
+
+ private:
+  // Removes what stands before the first of these characters, and that one.
+  std::string_view take(char end) {
+    const std::string_view taken = pattern_.substr(0, pattern_.find(end));
+    pattern_.remove_prefix(std::min(taken.size() + 1, pattern_.size()));
+    return taken;
+  }
+  bool read_part(FormatScan& scan, TextValues& values) {
+    while (!pattern_.empty() && scan.ok()) {
+      if (pattern_.starts_with('{')) {
+        pattern_.remove_prefix(1);
+        read_field(take('}'), scan, values);
+      } else if (pattern_.starts_with('[')) {
+        pattern_.remove_prefix(1);
+        FormatScan after = scan;
+        if (PrintFormat(take(']')).read_part(after, values)) scan = after;
+      } else {
+        const std::string_view passed = pattern_.substr(0, pattern_.find_first_of("{["));
+        pattern_.remove_prefix(passed.size());
+        scan.to(trimmed(passed));
+      }
+    }
     return scan.ok();
-  };
-}
+  }
+  static void read_field(std::string_view field, FormatScan& scan, TextValues& values) {
+    constexpr unsigned kPageBits = 12;
+    const std::size_t name_end = field.find_first_of(":=");
+    const std::string_view name = field.substr(0, name_end);
+    if (name_end == field.npos) return values.set(name, scan.decimal());
+    const std::string_view how = field.substr(name_end + 1);
+    if (field[name_end] == '=') return values.set(name, scan.one_of(how));
+    values.set(name, how == "p" ? scan.hex() << kPageBits : scan.hex());
+  }
 
-bool kvm_entry(FormatScan scan, TextValues& values) {
-  // arm64 and RISC-V print no vCPU, and trace-cmd's plugin says at length that it found none.
-  if (scan.eat("vcpu")) values.set("vcpu_id", scan.decimal());
-  return scan.ok();
-}
+  std::string_view pattern_;
+};
+
 bool kvm_userspace_exit(FormatScan scan, TextValues& values) {
   if (!scan.eat("reason")) return false;
   const std::string_view name = scan.word();
@@ -165,102 +210,6 @@ bool kvm_userspace_exit(FormatScan scan, TextValues& values) {
   const bool failed = name == "restart" || name == "error";
   values.set("reason", failed ? 0 : number);
   values.set("errno", failed ? ~number + 1 : 0);
-  return scan.ok();
-}
-bool kvm_fpu(FormatScan scan, TextValues& values) {
-  const bool load = scan.eat("load");
-  values.set("load", load ? 1 : 0);
-  return load || scan.eat("unload");
-}
-bool kvm_pio(FormatScan scan, TextValues& values) {
-  const bool write = scan.eat("pio_write");
-  if (!write && !scan.eat("pio_read")) return false;
-  values.set("rw", write ? 1 : 0);
-  values.set("port", scan.to("at").hex());
-  // A kernel before 3.15 prints no value.
-  if (FormatScan value = scan; value.to("val").ok()) values.set("val", value.hex());
-  return scan.ok();
-}
-bool kvm_mmio(FormatScan scan, TextValues& values) {
-  if (!scan.eat("mmio")) return false;
-  const std::string_view type = scan.word();
-  constexpr std::string_view kTypes[] = {"unsatisfied-read", "read", "write"};
-  const auto* found = std::ranges::find(kTypes, type);
-  if (found == std::end(kTypes)) return false;
-  values.set("type", static_cast<std::uint64_t>(found - std::begin(kTypes)));
-  values.set("gpa", scan.to("gpa").hex());
-  values.set("val", scan.to("val").hex());
-  return scan.ok();
-}
-// "msr_write 4b564d01 = 0xe8381", "cr_read 0 = 0x10"
-bool access(FormatScan scan, TextValues& values, std::string_view prefix, std::string_view is_write,
-            std::string_view what, std::string_view value) {
-  if (!scan.eat(prefix)) return false;
-  const bool write = scan.eat("write");
-  if (!write && !scan.eat("read")) return false;
-  values.set(is_write, write ? 1 : 0);
-  values.set(what, scan.hex());
-  values.set(value, scan.to("=").hex());
-  return scan.ok();
-}
-bool kvm_msr(FormatScan scan, TextValues& values) {
-  return access(scan, values, "msr_", "write", "ecx", "data");
-}
-bool kvm_cr(FormatScan scan, TextValues& values) {
-  return access(scan, values, "cr_", "rw", "cr", "val");
-}
-// "PC: ffff80000 SYS_ICC_SGI1R_EL1 (3,0,12,11,5) write"
-bool kvm_sys_access(FormatScan scan, TextValues& values) {
-  scan.to("(");
-  for (const char* field : {"Op0", "Op1", "CRn", "CRm", "Op2"}) {
-    values.set(field, scan.decimal());
-    if (!scan.eat(",") && !scan.eat(")")) return false;
-  }
-  values.set("is_write", scan.eat("write") ? 1 : 0);
-  return scan.ok();
-}
-bool kvm_cpuid(FormatScan scan, TextValues& values) {
-  values.set("function", scan.to("func").hex());
-  if (FormatScan index = scan; index.to("idx").ok()) values.set("index", index.hex());
-  return scan.ok();
-}
-bool kvm_vcpu_wakeup(FormatScan scan, TextValues& values) {
-  const bool waited = scan.eat("wait");
-  if (!waited && !scan.eat("poll")) return false;
-  values.set("waited", waited ? 1 : 0);
-  values.set("ns", scan.to("time").decimal());
-  // Before 5.0 nothing is said of polling.
-  values.set("valid", scan.rest().find("invalid") == std::string_view::npos ? 1 : 0);
-  return scan.ok();
-}
-// trace-cmd prints "wf>c<" for "wf%c": then it is not known which.
-bool kvm_wfx_arm64(FormatScan scan, TextValues& values) {
-  if (!scan.to("executed").ok()) return false;
-  const bool wfe = scan.eat("wfe");
-  if (wfe || scan.eat("wfi")) values.set("is_wfe", wfe ? 1 : 0);
-  return wfe || values.has("is_wfe");
-}
-bool kvm_halt_poll_ns(FormatScan scan, TextValues& values) {
-  values.set("vcpu_id", scan.to("vcpu").decimal());
-  values.set("new", scan.to("halt_poll_ns").decimal());
-  values.set("old", scan.to("(").to(" ").decimal());
-  return scan.ok();
-}
-// The address and the data that mean it.
-bool kvm_msi_set_irq(FormatScan scan, TextValues& values) {
-  values.set("address", scan.to("dst").hex() << 12);
-  values.set("data", scan.to("vec").decimal());
-  return scan.ok();
-}
-// "IRQ 0x8 [reinjected]", "Soft/INTn 0x19"; before 5.19 "irq 8"
-bool kvm_inj_virq(FormatScan scan, TextValues& values) {
-  if (scan.eat("irq")) {
-    values.set("irq", scan.decimal());
-    return scan.ok();
-  }
-  if (!scan.eat("IRQ") && !scan.eat("Soft/INTn")) return false;
-  values.set("vector", scan.hex());
-  values.set("reinjected", scan.eat("[reinjected]") ? 1 : 0);
   return scan.ok();
 }
 bool kvm_pic_set_irq(FormatScan scan, TextValues& values) {
@@ -272,21 +221,6 @@ bool kvm_pic_set_irq(FormatScan scan, TextValues& values) {
   values.set("imr", masked ? std::uint64_t{1} << (pin & 7) : 0);
   return scan.ok();
 }
-bool kvm_ack_irq(FormatScan scan, TextValues& values) {
-  scan.to("irqchip");
-  std::uint64_t chip = 0;
-  if (scan.eat("IOAPIC")) {
-    chip = 2;
-  } else if (scan.eat("PIC slave")) {
-    chip = 1;
-  } else if (!scan.eat("PIC master")) {
-    return false;
-  }
-  values.set("irqchip", chip);
-  values.set("pin", scan.to("pin").decimal());
-  return scan.ok();
-}
-
 // "S", "R+", "D|K", "W": the bits of task_struct's state, as far as a decoder asks for them.
 std::uint64_t state_bits(std::string_view letters) {
   std::uint64_t bits = 0;
@@ -430,57 +364,12 @@ bool raw_block_io(std::string_view text, TextValues& values) {
   return kind && read_list(text, values);
 }
 
-const std::unordered_map<std::string_view, ReadFormat>& formats() {
-  static const std::unordered_map<std::string_view, ReadFormat> formats = {
-      {"kvm:kvm_entry", kvm_entry},
-      {"kvm:kvm_userspace_exit", kvm_userspace_exit},
-      {"kvm:kvm_fpu", kvm_fpu},
-      {"kvm:kvm_get_timer_map", numbers({{"VCPU:", "vcpu_id"}})},
-      {"kvm:kvm_pio", kvm_pio},
-      {"kvm:kvm_mmio", kvm_mmio},
-      {"kvm:kvm_fast_mmio", numbers({{"gpa", "gpa", 16}})},
-      {"kvm:kvm_msr", kvm_msr},
-      {"kvm:kvm_sys_access", kvm_sys_access},
-      {"kvm:kvm_cr", kvm_cr},
-      {"kvm:kvm_cpuid", kvm_cpuid},
-      {"kvm:kvm_hypercall", numbers({{"nr", "nr", 16}})},
-      {"kvm:kvm_xen_hypercall", numbers({{"nr", "nr", 16}})},
-      {"kvm:kvm_hv_hypercall", numbers({{"code", "code", 16}})},
-      {"kvm:kvm_hvc_arm64", numbers({{"r0:", "r0", 16}})},
-      {"kvm:kvm_page_fault", numbers({{"address", "fault_address", 16}})},
-      {"kvm:kvm_guest_fault", numbers({{"ipa", "ipa", 16}})},
-      {"kvm:kvm_vcpu_wakeup", kvm_vcpu_wakeup},
-      {"kvm:kvm_wfx_arm64", kvm_wfx_arm64},
-      {"kvm:kvm_halt_poll_ns", kvm_halt_poll_ns},
-      {"kvm:kvm_set_irq", numbers({{"gsi", "gsi"}, {"level", "level"}})},
-      {"kvm:kvm_irq_line", numbers({{"num:", "irq_num"}, {"level:", "level"}})},
-      {"kvm:kvm_msi_set_irq", kvm_msi_set_irq},
-      {"kvm:kvm_ioapic_set_irq", numbers({{"pin", "pin"}, {"vec", "e"}})},
-      {"kvm:kvm_apic_accept_irq", numbers({{"apicid", "apicid", 16}, {"vec", "vec"}})},
-      {"kvm:kvm_apicv_accept_irq", numbers({{"apicid", "apicid", 16}, {"vec", "vec"}})},
-      {"kvm:kvm_inj_virq", kvm_inj_virq},
-      {"kvm:kvm_pic_set_irq", kvm_pic_set_irq},
-      {"kvm:kvm_ack_irq", kvm_ack_irq},
-      {"kvm:kvm_eoi", numbers({{"apicid", "apicid", 16}, {"vector", "vector"}})},
-      {"kvm:vgic_update_irq_pending",
-       numbers({{"VCPU:", "vcpu_id"}, {"IRQ", "irq"}, {"level:", "level"}})},
-      {"sched:sched_switch", sched_switch},
-      {"sched:sched_wakeup", sched_wakeup},
-      {"sched:sched_waking", sched_wakeup},
-      {"syscalls:sys_enter_futex", sys_enter_futex},
-      {"block:block_bio_queue", block_io},
-      {"block:block_rq_issue", block_io},
-      {"block:block_rq_complete", block_io},
-  };
-  return formats;
-}
-
 }  // namespace
 
 // ---- TextValues
 
 std::size_t TextValues::index(std::string_view field) const {
-  for (std::size_t i = 0; i < event_.fields.size() && event_.fields[i] != nullptr; ++i)
+  for (std::size_t i = 0; i < kMostFields && !event_.fields[i].empty(); ++i)
     if (event_.fields[i] == field) return i;
   return kMostFields;
 }
@@ -502,6 +391,8 @@ void TextValues::decode(Payload& payload) const {
   constexpr std::size_t kMostName = 16, kName = 8 * kMostFields;
   std::array<std::byte, kName + kMostName> record{};
   Schema schema;
+  schema.decoder = event_.decoded.decoder;
+  schema.kind_of_payload = event_.decoded.kind;
   for (std::size_t i = 0; i < kMostFields; ++i) {
     schema.fields[i].offset = static_cast<std::uint16_t>(kName);
     if ((there_ >> i & 1) == 0) continue;
@@ -510,7 +401,8 @@ void TextValues::decode(Payload& payload) const {
   }
   const auto bytes = std::as_bytes(std::span(name.substr(0, kMostName)));
   std::ranges::copy(bytes, record.begin() + kName);
-  event_.decode(schema, {0, record.data(), static_cast<std::uint32_t>(record.size())}, payload);
+  kernel_events::decode_fields(
+      schema, {0, record.data(), static_cast<std::uint32_t>(record.size())}, payload);
   if (auto* sched = std::get_if<SchedSwitch>(&payload)) sched->next_comm = name;
 }
 
@@ -525,15 +417,33 @@ bool TextFields::read(std::string_view text, TextValues& values) {
     text.remove_prefix(kFailed.size());
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   }
-  const KnownEvent& event = values.event();
-  if (event.name == "kvm:kvm_exit") return read_exit(text, values);
-  const auto format = formats().find(event.name);
-  const bool own_list =
-      event.name == "sched:sched_switch" || event.name == "syscalls:sys_enter_futex";
-  if (format == formats().end() || (is_list(text) && !own_list)) {
-    return event.name.starts_with("block:") ? raw_block_io(text, values) : read_list(text, values);
+  const KernelEvent& event = values.event();
+  const bool list = is_list(text);
+  switch (event.decoded.decoder) {
+    case Decoder::kExit:
+      return read_exit(text, values);
+    case Decoder::kSwitch:
+      return sched_switch(FormatScan(text), values);
+    case Decoder::kFutexCall:
+      return sys_enter_futex(FormatScan(text), values);
+    case Decoder::kBlock:
+      return list ? raw_block_io(text, values) : block_io(FormatScan(text), values);
+    case Decoder::kUserspaceExit:
+      if (!list) return kvm_userspace_exit(FormatScan(text), values);
+      break;
+    case Decoder::kIrqPic:
+      if (!list) return kvm_pic_set_irq(FormatScan(text), values);
+      break;
+    case Decoder::kWakeup:
+      if (!list) return sched_wakeup(FormatScan(text), values);
+      break;
+    default:
+      // The kernel's own list may have other names for the fields.
+      if (event.printed.empty() || (list && !is_list(event.printed))) break;
+      if (PrintFormat(event.printed).read(text, values)) return true;
+      if (!list) return false;
   }
-  return format->second(FormatScan(text), values);
+  return read_list(text, values);
 }
 
 bool TextFields::read_exit(std::string_view text, TextValues& values) {

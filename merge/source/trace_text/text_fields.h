@@ -1,11 +1,11 @@
 // The fields of an event that was printed, by the names that the decoders of trace.dat have for
-// them (kernel_events/decoders.cc): what they make of a record, they make of a text.
+// them (merge/model/kernel_events.h): what they make of a record, they make of a text.
 //
 //   kvm_pio: pio_write at 0x70 size 1 count 1 val 0x8f     the kernel's print format
 //   kvm_pio: rw=1 port=0x70 size=1 count=1 val=0x8f        raw: trace-cmd report -R
 //
-// An event has a function of a few lines in text_fields.cc where its print format is no list of
-// NAME=VALUE.
+// KernelEvent::printed says what the kernel prints where that is no list of NAME=VALUE; what a
+// pattern cannot say has a function in text_fields.cc.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@
 #include <string_view>
 #include <vector>
 
-#include "merge/source/kernel_events/decoders.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::trace_text {
 
 // What was read of one event.
 class TextValues {
  public:
-  explicit TextValues(const kernel_events::KnownEvent& event) : event_(event) {}
+  explicit TextValues(const KernelEvent& event) : event_(event) {}
 
   void set(std::string_view field, std::uint64_t value);
   [[nodiscard]] bool has(std::string_view field) const;
@@ -29,13 +29,13 @@ class TextValues {
 
   // Makes the event's payload, as its decoder does of a record with these fields.
   void decode(Payload& payload) const;
-  [[nodiscard]] const kernel_events::KnownEvent& event() const { return event_; }
+  [[nodiscard]] const KernelEvent& event() const { return event_; }
 
  private:
-  static constexpr std::size_t kMostFields = kernel_events::Schema::kMostFields;
+  static constexpr std::size_t kMostFields = KernelEvent::kMostFields;
   [[nodiscard]] std::size_t index(std::string_view field) const;
 
-  const kernel_events::KnownEvent& event_;
+  const KernelEvent& event_;
   std::array<std::uint64_t, kMostFields> values_{};
   std::uint32_t there_ = 0;  // a bit a field
 };

@@ -115,7 +115,7 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
     if (line.kind != Kind::kEvent) continue;
     look.on(line);
     const std::uint16_t type = events.type_of(line);
-    if (events.decode(line, type, event)) add_capability(events.name(type), event, look.has);
+    if (events.decode(line, type, event)) events.witness(type).add(event.payload, look.has);
   }
 }
 

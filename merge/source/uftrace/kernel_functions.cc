@@ -6,6 +6,8 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
+#include "merge/source/kernel_events/format_text.h"
 
 namespace trapline {
 namespace {
@@ -128,48 +130,36 @@ namespace {
 
 constexpr std::uint64_t kLongestHeader = 1U << 20;
 
-// What follows `key` on its line, up to `end`.
-std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key, char end) {
-  const auto at = text.find(key);
-  if (at == text.npos) return std::nullopt;
-  text.remove_prefix(at + key.size());
-  return parse_number(trimmed(text.substr(0, text.find(end))));
-}
-
-// "field:unsigned long func;	offset:8;	size:8;": its offset where it has this size.
-std::optional<std::uint32_t> field(std::string_view format, std::string_view name,
-                                   std::uint64_t size) {
-  const std::string key = fmt::format(" {};", name);
-  const auto at = format.find(key);
-  if (at == format.npos) return std::nullopt;
-  const std::string_view line = format.substr(at, format.find('\n', at) - at);
-  const auto offset = number_after(line, "offset:", ';'), width = number_after(line, "size:", ';');
-  if (!offset || width != size || *offset > 4096) return std::nullopt;
-  return static_cast<std::uint32_t>(*offset);
+// Returns the offset of a field that has this size.
+std::optional<std::uint32_t> offset_of(std::string_view format, std::string_view name,
+                                       std::uint64_t size) {
+  for (const kernel_events::FormatField& field : kernel_events::format_fields(format))
+    if (field.name == name && field.size == size && field.offset <= 4096) return field.offset;
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<KernelFormat> KernelFormat::parse(std::string_view header) {
   KernelFormat format;
-  const auto page = number_after(header, "PAGE_SIZE:", '\n');
-  const auto word = number_after(header, "LONG_SIZE:", '\n');
+  const auto page = parse_number(kernel_events::format_line(header, "PAGE_SIZE:"));
+  const auto word = parse_number(kernel_events::format_line(header, "LONG_SIZE:"));
   if (!page || *page < 64 || *page > kLongestHeader || !word || (*word != 4 && *word != 8) ||
       header.find("ENDIAN: LE") == header.npos)
     return std::nullopt;
   format.page_size = static_cast<std::uint32_t>(*page);
   format.long_size = static_cast<std::uint32_t>(*word);
-  for (auto [name, event] :
-       {std::pair{"funcgraph_entry", &format.entry}, std::pair{"funcgraph_exit", &format.exit}}) {
+  for (auto [name, event] : {std::pair{events::funcgraph_entry.name, &format.entry},
+                             std::pair{events::funcgraph_exit.name, &format.exit}}) {
     const auto at = header.find(fmt::format("name: {}\n", name));
     if (at == header.npos) return std::nullopt;
-    std::string_view text = header.substr(at);
-    text = text.substr(0, text.find("print fmt:"));
-    const auto id = number_after(text, "ID:", '\n');
-    const auto pid = field(text, "common_pid", 4);
-    const auto func = field(text, "func", format.long_size), depth = field(text, "depth", 4);
-    if (!id || *id > 0xffff || !pid || !func || !depth) return std::nullopt;
-    *event = {static_cast<std::uint16_t>(*id), *func, *depth};
+    const std::string_view text = header.substr(at);
+    const auto id = kernel_events::format_id(text);
+    const auto pid = offset_of(text, "common_pid", 4);
+    const auto func = offset_of(text, "func", format.long_size),
+               depth = offset_of(text, "depth", 4);
+    if (!id || !pid || !func || !depth) return std::nullopt;
+    *event = {*id, *func, *depth};
     format.pid = *pid;
   }
   return format;

@@ -57,7 +57,7 @@ def live() -> tuple[float, int, int, int]:
         lines = [json.loads(line) for line in top.communicate()[0].splitlines()]
         cpu = used() - before
         load.communicate()
-        return cpu, rss, sum(line["events"] for line in lines), sum(line["lost_events"] for line in lines)
+        return cpu, rss, sum(line["head"]["events"] for line in lines), sum(line["head"]["losses"]["events"] for line in lines)
     finally:
         (instance / "events/raw_syscalls/enable").write_text("0")
         instance.rmdir()

@@ -97,16 +97,13 @@ TEST(TextLine, WhatIsNoEventIsAHeadingOrIsNotOfATrace) {
 template <typename T>
 T payload_of(std::string_view event, std::string_view text) {
   TextFields fields;
-  for (const kernel_events::KnownEvent& known : kernel_events::known_events()) {
-    if (known.name != event) continue;
-    TextValues values(known);
-    Payload payload;
-    EXPECT_TRUE(fields.read(text, values)) << text;
-    values.decode(payload);
-    EXPECT_TRUE(std::holds_alternative<T>(payload)) << text;
-    if (const T* found = std::get_if<T>(&payload)) return *found;
-  }
-  return T{};
+  TextValues values(*events::find(event));
+  Payload payload;
+  EXPECT_TRUE(fields.read(text, values)) << text;
+  values.decode(payload);
+  const T* found = std::get_if<T>(&payload);
+  EXPECT_NE(found, nullptr) << text;
+  return found == nullptr ? T{} : *found;
 }
 
 TEST(TextFields, ExitsOfEachArchitectureAndTool) {
@@ -146,10 +143,9 @@ TEST(TextFields, ExitsOfEachArchitectureAndTool) {
 
 TEST(TextFields, ANewReasonHasItsOwnNumber) {
   TextFields fields;
-  const kernel_events::KnownEvent& known = kernel_events::known_events().front();
   Payload payload;
   for (const char* name : {"SEAMCALL", "TDCALL2", "SEAMCALL"}) {
-    TextValues values(known);
+    TextValues values(events::kvm_exit);
     ASSERT_TRUE(fields.read(fmt::format("reason {} rip 0x0 info 0 0", name), values));
     values.decode(payload);
     const auto& exit = std::get<KvmExit>(payload);

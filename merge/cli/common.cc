@@ -81,8 +81,11 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
 }
 
-PageOptions page_options(const InputOptions& input, const SelectionOptions& which) {
-  PageOptions options;
+ReportOptions page_options(const InputOptions& input, const SelectionOptions& which) {
+  ReportOptions options;
+  options.by_default = options.page = true;
+  for (const TableKind& kind : table_kinds())
+    if (kind.in_page == InPage::kAlways) options.tables[std::string(kind.option)];
   options.tool = "trapline " TRAPLINE_VERSION;
   options.command = {"report"};
   for (const auto& words : {recording_words(input), which.words()})

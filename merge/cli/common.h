@@ -72,7 +72,7 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 // The words that name the recording, and how it is read, on the command line.
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
 // What a page of these recordings says of itself.
-[[nodiscard]] PageOptions page_options(const InputOptions& input, const SelectionOptions& which);
+[[nodiscard]] ReportOptions page_options(const InputOptions& input, const SelectionOptions& which);
 
 // Takes record's default folder where the user named no recording, and says so. An Error (kUsage)
 // where stdin may be the recording, or where that folder does not exist: says what to type.

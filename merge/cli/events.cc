@@ -12,7 +12,7 @@
 namespace trapline::cli {
 namespace {
 
-struct EventsOptions {
+struct EventsArguments {
   std::string monitor;
   std::string qmp;
   std::string pattern;
@@ -20,7 +20,7 @@ struct EventsOptions {
   std::string trace_file;
 };
 
-Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
+Result<std::unique_ptr<EventControl>> connect(const EventsArguments& options) {
   if (options.monitor.empty() == options.qmp.empty()) {
     return fail(ErrorKind::kUsage, "give one of --monitor SOCKET and --qmp SOCKET");
   }
@@ -28,7 +28,7 @@ Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
 }
 
 // What --trace-file and the words after it mean: "set PATH" is what QEMU's monitor takes.
-Result<std::string> trace_file_action(const EventsOptions& options) {
+Result<std::string> trace_file_action(const EventsArguments& options) {
   const bool set = options.trace_file == "set";
   const std::string& left_over = set ? options.state : options.pattern;
   if (!left_over.empty()) {
@@ -45,7 +45,7 @@ Result<std::string> trace_file_action(const EventsOptions& options) {
   return options.pattern.find('/') == std::string::npos ? "./" + options.pattern : options.pattern;
 }
 
-Result<void> control(const EventsOptions& options) {
+Result<void> control(const EventsArguments& options) {
   std::string action;
   if (!options.trace_file.empty()) {
     auto named = trace_file_action(options);
@@ -78,7 +78,7 @@ Result<void> control(const EventsOptions& options) {
 }  // namespace
 
 void add_events(CLI::App& app, int& status) {
-  auto options = std::make_shared<EventsOptions>();
+  auto options = std::make_shared<EventsArguments>();
   CLI::App* command =
       app.add_subcommand("events", "List and switch the trace events of a running program");
   command->add_option("pattern", options->pattern, "Names to list or switch (* and ?)");

@@ -12,7 +12,7 @@
 namespace trapline::cli {
 namespace {
 
-struct PrintOptions {
+struct PrintArguments {
   std::string file;
   std::string events = tracetool::kInstalledTraceEvents;
   std::string format = "fields";
@@ -29,7 +29,7 @@ std::string text_line(const simpletrace::Record& record) {
   return printable(line);
 }
 
-Result<void> print_records(simpletrace::Reader& reader, const PrintOptions& options,
+Result<void> print_records(simpletrace::Reader& reader, const PrintArguments& options,
                            std::ostream& out) {
   simpletrace::Record record;
   std::optional<std::uint64_t> previous;
@@ -44,7 +44,7 @@ Result<void> print_records(simpletrace::Reader& reader, const PrintOptions& opti
   return {};
 }
 
-Result<void> print(const PrintOptions& options) {
+Result<void> print(const PrintArguments& options) {
   auto declarations = tracetool::read_trace_events(options.events);
   if (!declarations) return tl::unexpected(declarations.error());
   auto reader = simpletrace::Reader::open(options.file, *declarations);
@@ -70,7 +70,7 @@ Result<void> print(const PrintOptions& options) {
 }  // namespace
 
 void add_print(CLI::App& app, int& status) {
-  auto options = std::make_shared<PrintOptions>();
+  auto options = std::make_shared<PrintArguments>();
   CLI::App* command = app.add_subcommand("print", "Print a simpletrace file");
   command
       ->add_option("file", options->file,

@@ -196,7 +196,7 @@ int run_guest_spans(ReportArguments& options) {
 }
 
 Result<PageRun> run_page(const ReportArguments& options, const Progress& progress) {
-  PageOptions about = page_options(options.pass.input, options.which);
+  ReportOptions about = page_options(options.pass.input, options.which);
   about.phases = options.report.phases;
   for (const TableKind& kind : table_kinds()) {
     const auto asked = options.report.tables.find(kind.option);
@@ -209,7 +209,7 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
   }
   for (const std::string& phase : about.phases)
     about.command.insert(about.command.end(), {"--phase", phase});
-  return run_page(options.pass, std::move(about), progress);
+  return run_page(options.pass, about, progress);
 }
 
 int run_report(ReportArguments& options) {

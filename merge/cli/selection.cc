@@ -44,7 +44,8 @@ void add_vcpus(const OptionGroup& which, SelectionOptions& options, const std::s
   which.add("--vcpu", options.vcpus.vcpu, "", "Only this vCPU" + except);
 }
 
-IntervalOptions add_time(const OptionGroup& which, SelectionOptions& options) {
+std::pair<CLI::Option*, CLI::Option*> add_time(const OptionGroup& which,
+                                               SelectionOptions& options) {
   return {
       which.add("--from", options.from, "TIME", "From this time on: 12.5 of its clock, or +500ms"),
       which.add("--to", options.to, "TIME", "Up to this time, given in the same way")};
@@ -52,8 +53,8 @@ IntervalOptions add_time(const OptionGroup& which, SelectionOptions& options) {
 
 }  // namespace
 
-IntervalOptions add_selection(CLI::App& command, SelectionOptions& options,
-                              const std::string& except, bool rare) {
+std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
+                                                    const std::string& except, bool rare) {
   const OptionGroup all(command, kWhich), which = rare ? all.rare() : all;
   add_vcpus(which, options, except);
   which.add("--reason", options.exits.reason, "NAME",
@@ -66,8 +67,9 @@ IntervalOptions add_selection(CLI::App& command, SelectionOptions& options,
   return add_time(which, options);
 }
 
-IntervalOptions add_vcpus_and_time(CLI::App& command, SelectionOptions& options,
-                                   const std::string& except) {
+std::pair<CLI::Option*, CLI::Option*> add_vcpus_and_time(CLI::App& command,
+                                                         SelectionOptions& options,
+                                                         const std::string& except) {
   const OptionGroup which(command, kWhich);
   add_vcpus(which, options, except);
   return add_time(which, options);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "merge/pass/selection.h"
@@ -24,16 +25,14 @@ struct SelectionOptions {
   [[nodiscard]] std::vector<std::string> time_words() const;
 };
 
-// --from and --to, for options that exclude them.
-struct IntervalOptions {
-  CLI::Option *from, *to;
-};
-// `except`: what of the command's output --vm and --vcpu do not narrow, " (not requests)". `rare`:
+// Both return --from and --to, for options that exclude them. `except`: what of the command's output --vm and --vcpu do not narrow, " (not requests)". `rare`:
 // --help leaves them to --help-all.
-IntervalOptions add_selection(CLI::App& command, SelectionOptions& options,
-                              const std::string& except = {}, bool rare = false);
+std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
+                                                    const std::string& except = {},
+                                                    bool rare = false);
 // The same without --reason and the other names of exits.
-IntervalOptions add_vcpus_and_time(CLI::App& command, SelectionOptions& options,
-                                   const std::string& except);
+std::pair<CLI::Option*, CLI::Option*> add_vcpus_and_time(CLI::App& command,
+                                                         SelectionOptions& options,
+                                                         const std::string& except);
 
 }  // namespace trapline::cli

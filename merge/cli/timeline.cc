@@ -73,13 +73,13 @@ Result<void> nothing_printed(const TimelineArguments& options, const Pass& pass,
 Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
   const auto& [from, to] = interval;
-  PageOptions about = page_options(options.pass.input, options.which);
+  ReportOptions about = page_options(options.pass.input, options.which);
   about.command.front() = "timeline";
   for (const auto& [name, text] :
        {std::pair{"--around", &options.around}, std::pair{"--context", &options.context}}) {
     if (!text->empty()) about.command.insert(about.command.end(), {name, *text});
   }
-  page::TimelinePage page(pass.timeline(), {from, to, about.command, about.tool});
+  page::TimelinePage page(pass.timeline(), about, from, to);
   // What came before the interval tells where the vCPUs are in it.
   pass.look_at({}, to ? std::optional(TimeSpec{to->ns + kAfter, to->relative}) : std::nullopt);
   {
@@ -95,12 +95,11 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
 }
 
 Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
-  const TimelineOptions view{interval.from, options.pass.chosen ? &pass.found().chosen : nullptr,
-                             style_of(options.output)};
+  const ChosenExits* const only = options.pass.chosen ? &pass.found().chosen : nullptr;
   bool has_lines = false, has_events = false;
   Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
-    TimelineView view_of(pass.timeline(), view, out);
+    TimelineView view_of(pass.timeline(), interval.from, only, style_of(options.output), out);
     pass.look_at({}, interval.to);
     read = pass.run({&view_of}, {}, [&out] { return !out; });
     has_lines = view_of.lines() != 0;

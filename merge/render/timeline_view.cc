@@ -37,13 +37,6 @@ std::string without_readings(std::string_view text) {
 
 }  // namespace
 
-TimelineView::TimelineView(const Timeline& timeline, const TimelineOptions& options,
-                           std::ostream& out)
-    : timeline_(timeline),
-      options_(options),
-      out_(out),
-      cycles_(timeline.source(0).info().cycles) {}
-
 std::string TimelineView::duration(std::uint64_t ns) const { return duration_text(ns, cycles_); }
 
 // The file is read once: from where a second VM is met, each vCPU's line says whose it is.
@@ -58,7 +51,7 @@ void TimelineView::meet(ThreadId thread, std::int32_t vcpu, const Processes& pro
 
 TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipeline) {
   Place place;
-  place.shown = options_.only == nullptr;
+  place.shown = only_ == nullptr;
   const auto state = pipeline.vcpu(thread);
   if (!state) {
     const auto found = vcpus_of_calls_.find(thread);
@@ -73,7 +66,7 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipe
       state->where == VcpuState::Where::kKernel || state->where == VcpuState::Where::kUser;
   if (!in_exit) return place;
   place.depth = state->where == VcpuState::Where::kUser ? 2 : 1;
-  place.shown = options_.only == nullptr || options_.only->contains(thread, state->begin);
+  place.shown = only_ == nullptr || only_->contains(thread, state->begin);
   return place;
 }
 
@@ -101,7 +94,7 @@ void TimelineView::print(const Event& event, const Place& place, unsigned depth,
   std::string line = time_text(event.at.ns(), cycles_) + "  " + name;
   line.append(width < kWhoWidth ? kWhoWidth - width : 1, ' ');
   line.append(std::size_t{2} * depth, ' ');
-  out_ << line << looking(look, text, options_.style) << '\n';
+  out_ << line << looking(look, text, style_) << '\n';
 }
 
 // "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"
@@ -155,7 +148,7 @@ void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pip
   std::string text = "entry";
   if (const ExitSpan* exit = pipeline.ended()) {
     text += " " + exit_summary(*exit, pipeline, cycles_);
-    place.shown = options_.only == nullptr || options_.only->contains(exit->thread, exit->start);
+    place.shown = only_ == nullptr || only_->contains(exit->thread, exit->start);
   }
   print(event, place, 0, kBold, text);
 }
@@ -178,7 +171,7 @@ void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
               ? "runs again"
               : "runs again after " + duration(elapsed(*state->off_cpu, event.at)));
   }
-  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && options_.only == nullptr) {
+  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && only_ == nullptr) {
     print(event, {}, 0, kDim, plain(event));
   }
 }
@@ -221,7 +214,7 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
   }
   place.is_vcpu = true;
   if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
-  place.shown = options_.only == nullptr || (place.depth != 0 && place.shown);
+  place.shown = only_ == nullptr || (place.depth != 0 && place.shown);
   const std::string name =
       call.name.empty() ? fmt::format("{:#x}", call.function) : printable(call.name);
   // What a source knows of arguments and return values follows the name.
@@ -241,7 +234,7 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
       meet(event.thread, state->vcpu, pipeline.processes());
   }
   // A loss may come before the first event.
-  if (event.at < options_.from.resolve(pipeline.first().value_or(event.at))) return;
+  if (event.at < from_.resolve(pipeline.first().value_or(event.at))) return;
   has_events_ = true;
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
       sched != nullptr && !is_guest(event.machine)) {

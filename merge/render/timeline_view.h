@@ -22,17 +22,19 @@
 
 namespace trapline {
 
-struct TimelineOptions {
-  TimeSpec from;            // included
-  const ChosenExits* only;  // these exits, whole; nullptr: all that there is
-  TextStyle style;
-};
-
 // A sink that prints. What it knows of exits and threads is the pipeline's.
 class TimelineView : public SpanSink {
  public:
-  // Borrows everything.
-  TimelineView(const Timeline& timeline, const TimelineOptions& options, std::ostream& out);
+  // From `from` on, which is included; of `only` these exits, whole, nullptr: all that there is.
+  // Borrows what it gets by reference.
+  TimelineView(const Timeline& timeline, TimeSpec from, const ChosenExits* only, TextStyle style,
+               std::ostream& out)
+      : timeline_(timeline),
+        from_(from),
+        only_(only),
+        style_(style),
+        out_(out),
+        cycles_(timeline.source(0).info().cycles) {}
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kTexts;
@@ -66,7 +68,9 @@ class TimelineView : public SpanSink {
   [[nodiscard]] std::string duration(std::uint64_t ns) const;
 
   const Timeline& timeline_;
-  const TimelineOptions& options_;
+  TimeSpec from_;
+  const ChosenExits* only_;
+  TextStyle style_;
   std::ostream& out_;
   std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
   const Processes* processes_ = nullptr;             // the pipeline's

@@ -68,7 +68,11 @@ struct ReportOptions {
   // What table_kinds() has and was asked for, by option, with the option's value.
   std::map<std::string, std::string, std::less<>> tables;
   std::vector<std::string> phases;  // --phase, of --phases
-  bool page = false;  // the report is that of a page, which has other tables beside it
+  // The report is that of a page, which has other tables beside it: it says by which program it was
+  // made, and the words that print it in a terminal, "report", FILE, ….
+  bool page = false;
+  std::string tool;
+  std::vector<std::string> command;
 
   [[nodiscard]] bool asks(std::string_view option) const { return tables.contains(option); }
 };

@@ -17,23 +17,13 @@ ReportOptions options_of_requests() {
 
 }  // namespace
 
-PageData::PageData(const Pass& pass, PageOptions options)
-    : options_(std::move(options)),
+PageData::PageData(const Pass& pass, const ReportOptions& options)
+    : options_(options),
       pass_(pass),
       asked_requests_(options_of_requests()),
       requests_(pass.input(), asked_requests_) {
-  if (options_.tables.contains("--kernel")) kernel_.emplace(page::kMostKernelStacks);
+  if (options_.asks("--kernel")) kernel_.emplace(page::kMostKernelStacks);
   if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
-}
-
-ReportOptions PageData::report_options(const PageOptions& page) {
-  ReportOptions options;
-  options.by_default = options.page = true;
-  options.tables = page.tables;
-  options.phases = page.phases;
-  for (const TableKind& kind : table_kinds())
-    if (kind.in_page == InPage::kAlways) options.tables[std::string(kind.option)];
-  return options;
 }
 
 std::vector<SpanSink*> PageData::sinks() {
@@ -42,20 +32,21 @@ std::vector<SpanSink*> PageData::sinks() {
   return sinks;
 }
 
-Result<PageRun> run_page(const PassOptions& what, PageOptions options, const Progress& progress) {
+Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
+                         const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  const ReportOptions asked = options_for(PageData::report_options(options), pass->input());
+  const ReportOptions asked = options_for(page, pass->input());
   auto tables = make_tables(asked);
   if (!tables) return tl::unexpected(std::move(tables).error());
   Aggregator aggregator(pass->input(), asked, std::move(*tables));
-  PageData page(*pass, std::move(options));
+  PageData data(*pass, asked);
   std::vector<SpanSink*> sinks = aggregator.sinks();
-  for (SpanSink* sink : page.sinks()) sinks.push_back(sink);
+  for (SpanSink* sink : data.sinks()) sinks.push_back(sink);
   if (auto read = read_report(*pass, asked, std::move(sinks), progress); !read)
     return tl::unexpected(std::move(read).error());
   ReportData report = report_of(*pass, aggregator);
-  auto recording = page.recording(report);
+  auto recording = data.recording(report);
   if (!recording) return tl::unexpected(std::move(recording).error());
   return PageRun{std::move(report), std::move(*recording), pass->status()};
 }

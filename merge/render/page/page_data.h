@@ -36,17 +36,6 @@
 
 namespace trapline {
 
-// What a page says of itself.
-struct PageOptions {
-  static constexpr std::size_t kMostBytes = 2'000'000;
-
-  std::vector<std::string> command;  // "report", FILE, …: the words that print this in a terminal
-  std::string tool;                  // "trapline 0.1.0"
-  // Tables of table_kinds() that the page has not without being asked, by option; --phase.
-  std::map<std::string, std::string, std::less<>> tables;
-  std::vector<std::string> phases;
-};
-
 // JSON that can stand in a script element: what would end one, or begin a comment in one, is
 // written as an escape.
 [[nodiscard]] std::string without_markup(const std::string& json);
@@ -60,14 +49,12 @@ void print_page(const std::string& json, std::ostream& out);
 
 class PageData : public SpanSink {
  public:
+  static constexpr std::size_t kMostBytes = 2'000'000;
   static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10,
                                kStallRows = 20;
 
-  // Of the pass; borrows it.
-  PageData(const Pass& pass, PageOptions options);
-
-  // Of the report that it accompanies: table_kinds() says which tables are in the page.
-  [[nodiscard]] static ReportOptions report_options(const PageOptions& page);
+  // Of the pass and the report that it accompanies; borrows both.
+  PageData(const Pass& pass, const ReportOptions& options);
 
   // All that take part in the pass.
   [[nodiscard]] std::vector<SpanSink*> sinks();
@@ -106,7 +93,7 @@ class PageData : public SpanSink {
     std::uint64_t count = 0;
   };
 
-  PageOptions options_;
+  const ReportOptions& options_;
   const Pass& pass_;
   ReportOptions asked_requests_;
   Aggregator requests_;
@@ -129,7 +116,7 @@ struct PageRun {
   std::string recording;
   Result<void> status;  // as ReportRun's
 };
-[[nodiscard]] Result<PageRun> run_page(const PassOptions& what, PageOptions options,
+[[nodiscard]] Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
                                        const Progress& progress);
 
 }  // namespace trapline

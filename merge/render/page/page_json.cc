@@ -286,7 +286,7 @@ Result<std::string> PageData::recording(const ReportData& report) {
   std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows, before = 0;
   // Where the rows of vCPUs alone are more than fits, nothing is left to be tried.
   constexpr std::size_t kLeastBytesOfVcpu = 500;
-  if (report.vcpus.size() > PageOptions::kMostBytes / kLeastBytesOfVcpu) {
+  if (report.vcpus.size() > kMostBytes / kLeastBytesOfVcpu) {
     neighbourhoods = 0;
     while (cells.bins().bin(report.end_ns) > 2) cells.coarsen();
   }
@@ -298,14 +298,14 @@ Result<std::string> PageData::recording(const ReportData& report) {
     while (waits_.bins().shift < shift) waits_.coarsen();
     writer.bins = cells.bins();
     std::string json = without_markup(writer.print(neighbourhoods));
-    if (json.size() <= PageOptions::kMostBytes) return json;
+    if (json.size() <= kMostBytes) return json;
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
       // What depends on the bins is halved each time: where as much again as was saved is not
       // enough, only the fewest bins are worth another attempt.
       const std::size_t saved = before > json.size() ? before - json.size() : 0;
-      const bool helps = before == 0 || json.size() - saved <= PageOptions::kMostBytes;
+      const bool helps = before == 0 || json.size() - saved <= kMostBytes;
       before = json.size();
       do {
         cells.coarsen();

@@ -20,9 +20,6 @@ constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 6;
 
 }  // namespace
 
-TimelinePage::TimelinePage(const Timeline& timeline, TimelinePageOptions options)
-    : timeline_(timeline), options_(std::move(options)) {}
-
 void TimelinePage::add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp end,
                             std::size_t kind, std::size_t text) {
   begin = std::max(begin, from_);
@@ -39,8 +36,8 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
   if (!resolved_) {
     resolved_ = pipeline.first().has_value();  // a loss may come before the first event
     const Timestamp first = pipeline.first().value_or(event.at);
-    from_ = options_.from.resolve(first);
-    if (options_.to) to_ = options_.to->resolve(first);
+    from_ = asked_from_.resolve(first);
+    if (asked_to_) to_ = asked_to_->resolve(first);
   }
   if (const GuestRun* run = pipeline.exits().guest_run();
       run != nullptr && pipeline.counts(run->thread)) {

@@ -17,24 +17,20 @@
 #include "merge/pass/naming.h"
 #include "merge/render/ordered_json.h"
 #include "merge/render/page/numbered_texts.h"
+#include "merge/report/options.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::page {
-
-struct TimelinePageOptions {
-  TimeSpec from;                     // included
-  std::optional<TimeSpec> to;        // included; nothing: to the recording's end
-  std::vector<std::string> command;  // the words that print this in a terminal
-  std::string tool;
-};
 
 class TimelinePage : public SpanSink {
  public:
   static constexpr std::size_t kMostSpans = 6000, kMostEvents = 4000, kMostThreads = 256,
                                kMostText = 200, kMostRequestLanes = 16;
 
-  // Borrows the timeline.
-  TimelinePage(const Timeline& timeline, TimelinePageOptions options);
+  // From `from` to `to`, both included; nothing: to the recording's end. Borrows timeline and options.
+  TimelinePage(const Timeline& timeline, const ReportOptions& options, TimeSpec from,
+               std::optional<TimeSpec> to)
+      : timeline_(timeline), options_(options), asked_from_(from), asked_to_(to) {}
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents | SpanClass::kAllEvents |
@@ -65,7 +61,9 @@ class TimelinePage : public SpanSink {
                 std::size_t text);
 
   const Timeline& timeline_;
-  TimelinePageOptions options_;
+  const ReportOptions& options_;
+  TimeSpec asked_from_;
+  std::optional<TimeSpec> asked_to_;
   bool resolved_ = false;  // an event came: these are known
   Timestamp from_, to_{std::numeric_limits<std::uint64_t>::max()};
   NumberedTexts texts_;

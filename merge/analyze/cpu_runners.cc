@@ -62,10 +62,9 @@ void CpuRunners::doubt_last(Cpu& cpu) {
   }
 }
 
-void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& sched,
-                           const Processes& processes) {
-  switches_.on_switch(cpu, sched, processes);
-  Cpu* record = cpu_of(cpu);
+void CpuRunners::on_run(const ThreadChange& change, const Processes& processes) {
+  switches_.on_run(change, processes);
+  Cpu* record = cpu_of(change.cpu);
   if (record == nullptr) return;
   const auto missing = [this](ThreadId thread) {
     return thread == ThreadId{} || switches_.has_all_of(thread) ? Missing::kNone
@@ -79,12 +78,14 @@ void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& s
     Run& run = record->runs[(i - 1) % kMost];
     if (run.missing == Missing::kLost) break;
     if (run.missing == Missing::kSwitches)
-      run = {.begin = run.begin, .thread = sched.prev, .missing = missing(sched.prev)};
+      run = {.begin = run.begin, .thread = change.other, .missing = missing(change.other)};
   }
   record->irq.reset();
   record->softirq.reset();
-  record->thread = {
-      .begin = at, .thread = sched.next, .missing = missing(sched.next), .chosen = at};
+  record->thread = {.begin = change.at,
+                    .thread = change.thread,
+                    .missing = missing(change.thread),
+                    .chosen = change.at};
   add(*record, record->thread);
 }
 

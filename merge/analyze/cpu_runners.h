@@ -24,8 +24,8 @@ class CpuRunners {
   // No sleep state of a CPU takes as long to leave.
   static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
 
-  void on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& sched,
-                 const Processes& processes);
+  // A thread that a CPU switches to.
+  void on_run(const ThreadChange& change, const Processes& processes);
   // A hard interrupt's handler, or a softirq, begins or ends.
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);

@@ -5,7 +5,12 @@
 
 namespace trapline {
 
-void HaltTracker::on(const Event& event) {
+void HaltTracker::on(const Event& event, std::span<const ThreadChange> changes) {
+  for (const ThreadChange& change : changes) {
+    if (change.kind != ThreadChange::Kind::kRuns || change.was != RunState::kWoken) continue;
+    if (Thread* thread = threads_.find(change.thread))
+      thread->wake_to_run.add(elapsed(change.since, change.at));
+  }
   if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
@@ -13,26 +18,6 @@ void HaltTracker::on(const Event& event) {
     (wakeup->waited ? thread->slept : thread->polls_won).add(wakeup->ns);
   } else if (std::holds_alternative<KvmExit>(event.payload)) {
     (void)threads_.get(event.thread, kMostThreads);  // a vCPU that never halts is told of too
-  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
-    // The first of waking and wakeup counts.
-    Thread* thread = threads_.find(woken->thread);
-    if (thread != nullptr && thread->asleep && !thread->woken) thread->woken = event.at;
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    if (Thread* prev = threads_.find(sched->prev)) {
-      prev->asleep = !sched->runnable;
-      if (prev->asleep) asleep_.add(*prev);
-      prev->woken.reset();
-    }
-    Thread* next = threads_.find(sched->next);
-    if (next == nullptr) return;
-    if (next->woken) next->wake_to_run.add(elapsed(*next->woken, event.at));
-    next->woken.reset();
-    next->asleep = false;
-  } else if (std::holds_alternative<Lost>(event.payload)) {
-    asleep_.end([](Thread& thread) {
-      thread.woken.reset();
-      thread.asleep = false;
-    });
   }
 }
 
@@ -97,7 +82,6 @@ HaltReplays::Rows HaltReplays::rows(bool halves) const {
 }
 
 void HaltCosts::forget(Thread& thread) {
-  thread.woken.reset();
   thread.last_woken.reset();
   thread.first_slept.reset();
 }
@@ -149,17 +133,16 @@ void HaltCosts::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeu
   thread.interval_before.reset();
 }
 
-void HaltCosts::on_switch(const Event& event, const SchedSwitch& sched) {
-  if (Thread* prev = threads_.find(sched.prev)) {
-    prev->asleep = !sched.runnable;
-    if (prev->asleep) held_.add(*prev);
-    prev->woken.reset();
-    if (prev->asleep && !prev->first_slept) prev->first_slept = event.at;
+void HaltCosts::on(const ThreadChange& change) {
+  if (!change.sleeps() && !change.ends_sleep()) return;
+  Thread* thread = threads_.find(change.thread);
+  if (thread == nullptr) return;
+  held_.add(*thread);
+  if (change.ends_sleep()) {
+    thread->last_woken = change.at;
+  } else if (!thread->first_slept) {
+    thread->first_slept = change.at;
   }
-  Thread* next = threads_.find(sched.next);
-  if (next == nullptr) return;
-  next->woken.reset();
-  next->asleep = false;
 }
 
 void HaltCosts::on_exit(const ExitSpan& exit) {
@@ -167,7 +150,8 @@ void HaltCosts::on_exit(const ExitSpan& exit) {
   if (Thread* thread = threads_.get(exit.thread, kMostThreads)) ++thread->halt_exits;
 }
 
-void HaltCosts::on(const Event& event) {
+void HaltCosts::on(const Event& event, std::span<const ThreadChange> changes) {
+  for (const ThreadChange& change : changes) on(change);
   if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr) on_wakeup(*thread, event, *wakeup);
@@ -177,17 +161,9 @@ void HaltCosts::on(const Event& event) {
   } else if (const auto* poll = std::get_if<KvmHaltPoll>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr) on_interval(*thread, *poll);
-  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
-    // The first of waking and wakeup counts.
-    Thread* thread = threads_.find(woken->thread);
-    if (thread == nullptr || !thread->asleep || thread->woken) return;
-    thread->woken = thread->last_woken = event.at;
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    on_switch(event, *sched);
   } else if (std::holds_alternative<Lost>(event.payload)) {
     held_.end([](Thread& thread) {
       forget(thread);
-      thread.asleep = false;
       thread.interval.reset();
       thread.interval_before.reset();
     });

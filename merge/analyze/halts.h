@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "merge/analyze/threads.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
@@ -18,14 +19,8 @@ class HaltTracker {
   struct Thread {
     Histogram polls_won, slept, wake_to_run;
     std::uint64_t invalid = 0;  // halts whose time KVM itself calls invalid
-    std::optional<Timestamp> woken;
-    bool asleep = false;
-    bool held = false;  // among asleep_
   };
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmVcpuWakeup, KvmExit, SchedWakeup, SchedSwitch, Lost>(payload);
-  }
-  void on(const Event& event);
+  void on(const Event& event, std::span<const ThreadChange> changes);
   [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
     return threads_.entries();
   }
@@ -33,7 +28,6 @@ class HaltTracker {
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;
   ThreadTable<Thread> threads_;
-  HeldStates<Thread> asleep_;  // at some time since the last loss
 };
 
 // What another value of kvm.halt_poll_ns would have made of the halts that were recorded.
@@ -125,15 +119,11 @@ class HaltCosts {
     std::uint64_t wakes_unknown = 0;  // sleeps that no replay has: what ended them was not recorded
     HaltReplays replays;
     // Of the open halt.
-    std::optional<Timestamp> woken, last_woken, first_slept;
-    bool asleep = false;
+    std::optional<Timestamp> last_woken, first_slept;
     bool held = false;  // asleep, or told its interval, since the last loss
     std::optional<std::uint64_t> interval, interval_before;  // KVM's, of the vCPU
   };
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmVcpuWakeup, KvmExit, KvmHaltPoll, SchedWakeup, SchedSwitch, Lost>(payload);
-  }
-  void on(const Event& event);
+  void on(const Event& event, std::span<const ThreadChange> changes);
   // An exit that ended.
   void on_exit(const ExitSpan& exit);
   // Nothing of a thread without a halt or an exit.
@@ -142,7 +132,7 @@ class HaltCosts {
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;
   void on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup);
-  void on_switch(const Event& event, const SchedSwitch& sched);
+  void on(const ThreadChange& change);
   static void add_poll(Thread& thread, std::optional<std::uint64_t> most_ns, std::uint64_t ns);
   void on_interval(Thread& thread, const KvmHaltPoll& poll);
   static void forget(Thread& thread);

@@ -1,5 +1,7 @@
 #include "merge/analyze/recorded_switches.h"
 
+#include <tuple>
+
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
@@ -34,8 +36,8 @@ void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
   if (cpu.skips >= kLeastSkips && cpu.skips * kMostBetweenSkips >= cpu.switches) selected_ = true;
 }
 
-void RecordedSwitches::on_switch(std::uint32_t number, const SchedSwitch& sched,
-                                 const Processes& processes) {
+void RecordedSwitches::on_run(const ThreadChange& change, const Processes& processes) {
+  const auto [number, prev, next] = std::tuple(change.cpu, change.other, change.thread);
   skipped_.reset();
   if (number >= kMostCpus) return;
   if (number >= cpus_.size()) cpus_.resize(number + 1);
@@ -43,17 +45,17 @@ void RecordedSwitches::on_switch(std::uint32_t number, const SchedSwitch& sched,
   ++cpu.switches;
   if (processes.selected()) selected_ = true;
   const auto& recorder = processes.recorder();
-  if (cpu.thread && *cpu.thread != sched.prev &&
-      (selected_ || (recorder != cpu.thread && recorder != sched.prev))) {
+  if (cpu.thread && *cpu.thread != prev &&
+      (selected_ || (recorder != cpu.thread && recorder != prev))) {
     skipped_ = cpu.thread;
-    if (!cpu.stopper || sched.prev != ThreadId{}) note_skip(cpu, {*cpu.thread, sched.prev});
+    if (!cpu.stopper || prev != ThreadId{}) note_skip(cpu, {*cpu.thread, prev});
   }
-  cpu.thread = sched.next;
-  cpu.stopper = is_stopper(sched.next_comm, number);
+  cpu.thread = next;
+  cpu.stopper = is_stopper(change.name, number);
   if (!selected_) [[likely]]
     return;
-  note(sched.prev, sched.next == ThreadId{}, processes);
-  note(sched.next, sched.prev == ThreadId{}, processes);
+  note(prev, next == ThreadId{}, processes);
+  note(next, prev == ThreadId{}, processes);
 }
 
 void RecordedSwitches::on_lost(std::uint32_t number) {

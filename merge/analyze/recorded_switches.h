@@ -18,14 +18,15 @@
 #include <unordered_set>
 #include <vector>
 
+#include "merge/analyze/threads.h"
 #include "merge/model/processes.h"
 
 namespace trapline {
 
 class RecordedSwitches {
  public:
-  // Each switch, in order.
-  void on_switch(std::uint32_t cpu, const SchedSwitch& sched, const Processes& processes);
+  // Each thread that a CPU switches to, in order.
+  void on_run(const ThreadChange& change, const Processes& processes);
   // What the CPU switched to last is not known any more.
   void on_lost(std::uint32_t cpu);
 

@@ -76,17 +76,22 @@ void VcpuTime::on_vmm_event(Timestamp at, const VmmEvent& event) {
   if (time_.vmm_event == kNoName) time_.vmm_event = event.name;
 }
 
-void VcpuTime::on_switch_out(Timestamp at, bool runnable) {
-  account(at);
-  state_ = runnable ? State::kRunnable : State::kAsleep;
-}
-
-void VcpuTime::on_switch_in(Timestamp at) { runs(at); }
-
-void VcpuTime::on_wakeup(Timestamp at) {
-  if (state_ != State::kAsleep) return;
-  account(at);
-  state_ = State::kRunnable;
+void VcpuTime::on(const ThreadChange& change) {
+  switch (change.kind) {
+    case ThreadChange::Kind::kLeaves:
+      account(change.at);
+      state_ = change.sleeps() ? State::kAsleep : State::kRunnable;
+      return;
+    case ThreadChange::Kind::kRuns:
+      return runs(change.at);
+    case ThreadChange::Kind::kWoken:
+      if (state_ != State::kAsleep) return;
+      account(change.at);
+      state_ = State::kRunnable;
+      return;
+    case ThreadChange::Kind::kMoves:
+      return;
+  }
 }
 
 void VcpuTime::on_loss(Timestamp at) {

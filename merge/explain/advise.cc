@@ -41,8 +41,8 @@ void AdviceSink::Sum::add(const Sum& other) {
   answered |= other.answered;
 }
 
-void AdviceSink::event(const Event& event, const Pipeline&) {
-  if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halts_.on(event);
+void AdviceSink::event(const Event& event, const Pipeline& pipeline) {
+  if (!is_guest(event.machine)) halts_.on(event, pipeline.changes());
 }
 
 // The change that concerns the exit; counts those of which the recording does not tell enough.

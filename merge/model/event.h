@@ -158,12 +158,14 @@ struct SchedSwitch {
   // real-time or deadline policy.
   bool fair = true;
 };
+// In which context a wake-up was made: its thread's own, or an interrupt's.
+enum class WakeContext : std::uint8_t { kUnknown, kThread, kInterrupt };
 struct SchedWakeup {
-  enum class Context : std::uint8_t { kUnknown, kThread, kInterrupt };
+  using Context = WakeContext;
   ThreadId thread;
-  std::int32_t cpu = -1;                // it was woken on; of sched_waking: where it ran last
-  bool waking = false;                  // sched_waking; else sched_wakeup, which comes later
-  Context context = Context::kUnknown;  // the event's: its thread's own, or an interrupt's
+  std::int32_t cpu = -1;  // it was woken on; of sched_waking: where it ran last
+  bool waking = false;    // sched_waking; else sched_wakeup, which comes later
+  Context context = Context::kUnknown;
   InterruptLevel level = InterruptLevel::kNone;
 };
 struct IoctlEnter {

@@ -50,7 +50,7 @@ SpanClass Aggregator::selects() const {
 void Aggregator::event(const Event& event, const Pipeline& pipeline) {
   if (phases_) phases_->event(event, pipeline);
   if (!options_.halt_costs) return;
-  if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halt_costs_.on(event);
+  if (!is_guest(event.machine)) halt_costs_.on(event, pipeline.changes());
   if (const ExitSpan* ended = pipeline.ended()) halt_costs_.on_exit(*ended);
 }
 

@@ -75,7 +75,7 @@ TEST(HaltReplays, LearnsHowTheKernelShrinks) {
 class HaltCostTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
-    for (const Event& event : events) tracker_.on(event);
+    for (const Event& event : events) tracker_.on(event, threads_.on(event));
   }
   static Event end(std::uint64_t at, std::uint64_t ns, bool waited) {
     return make(at, 0, kVcpu0, KvmVcpuWakeup{ns, waited, true});
@@ -84,6 +84,7 @@ class HaltCostTest : public testing::Test {
     return make(at, 0, kVcpu0, KvmHaltPoll{now, before, 0});
   }
   [[nodiscard]] const HaltCosts::Thread& vcpu() const { return *tracker_.find(kVcpu0); }
+  Threads threads_{true};
   HaltCosts tracker_;
 };
 

@@ -233,6 +233,22 @@ struct Event {
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };
 
+// The view into the event's record that its payload has, or nullptr.
+[[nodiscard]] inline std::string_view* text_of(Payload& payload) {
+  if (auto* marker = std::get_if<Marker>(&payload)) return &marker->text;
+  auto* sched = std::get_if<SchedSwitch>(&payload);
+  return sched == nullptr ? nullptr : &sched->next_comm;
+}
+
+// Who has the event's CPU after it, and who left it by the event.
+struct OnCpu {
+  ThreadId thread{}, leaving{};
+};
+[[nodiscard]] inline OnCpu on_cpu_after(const Event& event) {
+  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+  return sched == nullptr ? OnCpu{event.thread, {}} : OnCpu{sched->next, sched->prev};
+}
+
 // Why a guest was left, and what the reason alone tells.
 
 // What the VMM is asked for: KVM_EXIT_* of linux/kvm.h.

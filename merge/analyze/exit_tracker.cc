@@ -772,25 +772,16 @@ void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
 }
 
 void ExitTracker::on(const Event& event, const ThreadChange& change) {
-  Thread* thread = threads_.find(change.thread);
-  switch (change.kind) {
-    case ThreadChange::Kind::kLeaves:
-      if (thread != nullptr) on_leave(*thread, event, change);
-      break;
-    case ThreadChange::Kind::kRuns:
-      if (thread != nullptr) on_run(*thread, event);
-      // It may turn out to be a vCPU's.
-      if (!hole_end_.empty() && event.cpu < kMostCpus) [[unlikely]] {
-        if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
-        back_[event.cpu] = change.thread;
-      }
-      break;
-    case ThreadChange::Kind::kWoken:
-      if (thread != nullptr) on_wakeup(*thread, event.at);
-      break;
-    case ThreadChange::Kind::kMoves:
-      break;
+  if (Thread* thread = threads_.find(change.thread)) {
+    if (change.leaves()) return on_leave(*thread, event, change);
+    if (change.wakes()) return on_wakeup(*thread, event.at);
+    if (change.runs()) on_run(*thread, event);
   }
+  // It may turn out to be a vCPU's.
+  if (!change.runs() || hole_end_.empty() || event.cpu >= kMostCpus) [[likely]]
+    return;
+  if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
+  back_[event.cpu] = change.thread;
 }
 
 void ExitTracker::on_run(Thread& thread, const Event& event) {

@@ -191,7 +191,7 @@ class ExitTracker {
 
   // The span that the event completes, or nullptr; valid until the next call. `changes` are what
   // Threads makes of the event.
-  [[nodiscard]] const ExitSpan* on(const Event& event, std::span<const ThreadChange> changes) {
+  [[nodiscard]] const ExitSpan* on(const Event& event, ThreadChanges changes) {
     pass();
     if (changes.empty()) [[likely]]
       return on(event);

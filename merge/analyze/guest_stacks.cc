@@ -193,7 +193,7 @@ void GuestStacks::finish(Timestamp at) {
   }
 }
 
-void GuestStacks::on(const Event& event, std::span<const ThreadChange> changes) {
+void GuestStacks::on(const Event& event, ThreadChanges changes) {
   ended_.clear();
   begun_.frame = nullptr;
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
@@ -213,7 +213,7 @@ void GuestStacks::on(const Event& event, std::span<const ThreadChange> changes) 
   }
   if (runs_ == GuestRuns::kOnThread) return;
   for (const ThreadChange& change : changes) {
-    if (change.kind != ThreadChange::Kind::kLeaves) continue;
+    if (!change.leaves()) continue;
     Thread* thread = threads_.find(change.thread);  // kvm_exit may come when it is back
     if (thread == nullptr) return;
     account(*thread, change.at);
@@ -231,8 +231,7 @@ void GuestStacks::on_lost(const Event& event) {
   });
 }
 
-void GuestStacks::on_host(const Event& event, std::span<const ThreadChange> changes,
-                          const VmmEvent* vmm_event) {
+void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event) {
   for (const ThreadChange& change : changes) {
     if (Thread* thread = threads_.find(change.thread)) {
       held_.add(*thread);

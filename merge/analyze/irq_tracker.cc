@@ -204,8 +204,7 @@ void IrqDeliveries::on_entry(const Event& event, const KvmEntry& entry, ThreadId
   }
 }
 
-std::span<const Delivered> IrqDeliveries::on(const Event& event,
-                                             std::span<const ThreadChange> changes,
+std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges changes,
                                              ThreadId process) {
   delivered_.clear();
   for (const ThreadChange& change : changes) {

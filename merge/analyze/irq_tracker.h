@@ -122,8 +122,7 @@ class IrqDeliveries {
   }
   // An event of the kernel that it looks at, or that changed a thread: the requests whose interrupts
   // it injects; valid until the next call.
-  [[nodiscard]] std::span<const Delivered> on(const Event& event,
-                                              std::span<const ThreadChange> changes,
+  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   void on_hole();
 

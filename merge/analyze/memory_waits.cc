@@ -41,7 +41,7 @@ void MemoryUnmaps::end(ThreadId thread, Timestamp at) {
   open_.erase(found);
 }
 
-void MemoryUnmaps::on(const Event& event, std::span<const ThreadChange> changes) {
+void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
   if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     if (host->step == HostStep::kUnmap) {
       end(event.thread, event.at);
@@ -97,7 +97,7 @@ void PageServers::on_host(const Event& event, HostStep step) {
   if (step == HostStep::kCollapseEnd) thread->unmaps.reset();
 }
 
-void PageServers::on(const Event& event, std::span<const ThreadChange> changes) {
+void PageServers::on(const Event& event, ThreadChanges changes) {
   served_by_.reset();
   for (const ThreadChange& change : changes) {
     if (change.ends_sleep()) on_wakeup(change);

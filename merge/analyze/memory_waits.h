@@ -77,7 +77,7 @@ class MemoryUnmaps {
   static constexpr std::array<std::uint32_t, 2> kSetMemory = {0x4020ae46, 0x40a0ae49};
 
   // Every event of the host.
-  void on(const Event& event, std::span<const ThreadChange> changes);
+  void on(const Event& event, ThreadChanges changes);
   // Whether one can have lasted at some time of that, which is no later than the last event.
   [[nodiscard]] bool any(Timestamp begin, Timestamp end) const;
 
@@ -119,7 +119,7 @@ class PageServers {
     return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
   }
   // Every event of the host that it looks at, or that changed a thread.
-  void on(const Event& event, std::span<const ThreadChange> changes);
+  void on(const Event& event, ThreadChanges changes);
   // Who served the sleeper that the last of them, a wake-up, ended the sleep of.
   [[nodiscard]] const std::optional<Served>& served_by() const { return served_by_; }
 

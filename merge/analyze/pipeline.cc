@@ -73,7 +73,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       reader_(names_, options_.declared),
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
-      threads_(has(selected_, kOfThreads)),
+      threads_(has(selected_, kOfThreads) ? &processes_ : nullptr),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
       placement_(options_.placement_errors),
@@ -265,20 +265,15 @@ void Pipeline::on_host(const Event& event) {
   if (builder_) {
     const GuestRun* run = tracker_.guest_run();
     if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
-    for (const ThreadChange& change : changes_) {
-      if (change.kind == ThreadChange::Kind::kWoken && has(selected_, SpanClass::kWakeups))
-        builder_->on_wakeup(change);
-    }
+    if (has(selected_, SpanClass::kWakeups)) builder_->on(changes_);
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_ && (!changes_.empty() || requests_->looks_at(event.payload))) on_requests(event);
   if (interrupts_) {
-    for (const ThreadChange& change : changes_) {
-      if (worked_for_.on(change)) asked_ = {};
-    }
+    if (worked_for_.on(changes_)) asked_ = {};
     if (IrqTracker::looks_at(event.payload)) on_interrupts(event);
   }
-  if (halts_) halts_->on(event, changes_);
+  if (halts_) halts_->on(event, changes_, ended_);
   if (placement_.checks()) placement_.on(event);
 }
 

@@ -86,7 +86,7 @@ class Pipeline {
   [[nodiscard]] const GuestStacks& stacks() const { return stacks_; }
   [[nodiscard]] const Threads& threads() const { return threads_; }
   // What the scheduler did by the last event; none but for events of the scheduler.
-  [[nodiscard]] std::span<const ThreadChange> changes() const { return changes_; }
+  [[nodiscard]] ThreadChanges changes() const { return changes_; }
   // The threads that run vCPUs: those with exits, or, where none are recorded, with guest calls.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const {
     return on_thread() ? stacks_.vcpus() : tracker_.vcpus();
@@ -187,7 +187,7 @@ class Pipeline {
   Processes processes_;
   ExitTracker tracker_;
   Threads threads_;
-  std::span<const ThreadChange> changes_;
+  ThreadChanges changes_;
   WorkedFor worked_for_;  // of threads that raise interrupts
   Asked asked_;           // last: events of one thread follow each other
   mutable GuestStacks stacks_;

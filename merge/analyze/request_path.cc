@@ -47,8 +47,7 @@ void RequestPath::on_hole(const Lost& lost) {
   hole_end_ = std::max(hole_end_, lost.to);
 }
 
-std::span<const Delivered> RequestPath::on(const Event& event,
-                                           std::span<const ThreadChange> changes,
+std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
                                            ThreadId process) {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_hole(*lost);

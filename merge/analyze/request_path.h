@@ -36,8 +36,7 @@ class RequestPath {
   }
   // Any event that it looks at but markers, or that changed a thread: the requests whose interrupt
   // it injects; valid until the next call.
-  [[nodiscard]] std::span<const Delivered> on(const Event& event,
-                                              std::span<const ThreadChange> changes,
+  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   // A marker that is the VMM's event `name`: the request that it ends, or nullptr. Its `notified`
   // is when the exit began that carried its notify. Valid until the next call.

@@ -100,7 +100,9 @@ void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
   if (wakeups != nullptr) wakeups->clear();
 }
 
-void SpanBuilder::on_wakeup(const ThreadChange& change) {
+void SpanBuilder::on(ThreadChanges changes) {
+  if (changes.empty() || !changes.front().wakes()) return;
+  const ThreadChange& change = changes.front();
   const ThreadId woken = change.thread;
   const auto vcpu = pipeline_->vcpu(woken);
   // Outside of an exit there is no part that it could lead to.

@@ -84,7 +84,7 @@ StallTracker::Thread* StallTracker::thread_of(ThreadId id) {
 
 void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   end_ = std::max(end_, event.at);
-  const std::span<const ThreadChange> changes = pipeline.changes();
+  const ThreadChanges changes = pipeline.changes();
   if (!changes.empty() || PageServers::looks_at(event.payload)) servers_.on(event, changes);
   if (const EndedWait* wait = pipeline.waits()->ended()) on_wait(wait->thread, wait->shares);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
@@ -127,7 +127,7 @@ void StallTracker::on(const ThreadChange& change) {
   }
 }
 
-void StallTracker::on_memory(const Event& event, std::span<const ThreadChange> changes) {
+void StallTracker::on_memory(const Event& event, ThreadChanges changes) {
   const auto* host = std::get_if<HostEvent>(&event.payload);
   Thread* thread = host != nullptr ? threads_.find(event.thread) : nullptr;
   // A vCPU unmaps a page in its own fault to put a copy in its place.

@@ -223,7 +223,7 @@ class StallTracker {
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   void on_lost();
   void on(const ThreadChange& change);
-  void on_memory(const Event& event, std::span<const ThreadChange> changes);
+  void on_memory(const Event& event, ThreadChanges changes);
   Thread* thread_of(ThreadId id);
   void add_piece(Thread& thread, const Piece& piece);
   [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);

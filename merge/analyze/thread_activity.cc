@@ -40,27 +40,17 @@ void ThreadActivity::on_hole(Timestamp at) {
 }
 
 void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& switches) {
-  const auto known = [&](State state) {
-    add(change.thread, change.at, switches.has_all_of(change.thread) ? state : State::kUnknown);
-  };
-  switch (change.kind) {
-    case ThreadChange::Kind::kLeaves:
-      if (switches.skipped()) add(*switches.skipped(), change.at, State::kUnknown);
-      return known(change.sleeps() ? State::kSlept : State::kReady);
-    case ThreadChange::Kind::kRuns:
-      return known(State::kRan);
-    case ThreadChange::Kind::kWoken: {
-      const Thread* thread = threads_.find(change.thread);
-      if (thread != nullptr && thread->state == State::kSlept)
-        add(change.thread, change.at, State::kReady);
-      return;
-    }
-    case ThreadChange::Kind::kMoves:
-      return;
+  State state = change.runs() ? State::kRan : change.sleeps() ? State::kSlept : State::kReady;
+  if (change.leaves() || change.runs()) {
+    if (change.leaves() && switches.skipped()) add(*switches.skipped(), change.at, State::kUnknown);
+    if (!switches.has_all_of(change.thread)) state = State::kUnknown;
+    return add(change.thread, change.at, state);
   }
+  const Thread* thread = change.wakes() ? threads_.find(change.thread) : nullptr;
+  if (thread != nullptr && thread->state == State::kSlept) add(change.thread, change.at, state);
 }
 
-void ThreadActivity::on(const Event& event, std::span<const ThreadChange> changes, NameId vmm_event,
+void ThreadActivity::on(const Event& event, ThreadChanges changes, NameId vmm_event,
                         const RecordedSwitches& switches) {
   for (const ThreadChange& change : changes) on(change, switches);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "merge/analyze/recorded_switches.h"
+#include "merge/analyze/threads.h"
 #include "merge/model/names.h"
 #include "merge/model/thread_table.h"
 
@@ -34,7 +34,7 @@ class ThreadActivity {
 
   // An event of the host, which `switches` has taken; `vmm_event` is the VMM's event that it is, or
   // kNoName.
-  void on(const Event& event, std::span<const ThreadChange> changes, NameId vmm_event,
+  void on(const Event& event, ThreadChanges changes, NameId vmm_event,
           const RecordedSwitches& switches);
   // Its times sum to the interval.
   [[nodiscard]] Activity between(ThreadId thread, Timestamp begin, Timestamp end) const;

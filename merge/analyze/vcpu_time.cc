@@ -77,21 +77,10 @@ void VcpuTime::on_vmm_event(Timestamp at, const VmmEvent& event) {
 }
 
 void VcpuTime::on(const ThreadChange& change) {
-  switch (change.kind) {
-    case ThreadChange::Kind::kLeaves:
-      account(change.at);
-      state_ = change.sleeps() ? State::kAsleep : State::kRunnable;
-      return;
-    case ThreadChange::Kind::kRuns:
-      return runs(change.at);
-    case ThreadChange::Kind::kWoken:
-      if (state_ != State::kAsleep) return;
-      account(change.at);
-      state_ = State::kRunnable;
-      return;
-    case ThreadChange::Kind::kMoves:
-      return;
-  }
+  if (change.runs()) return runs(change.at);
+  if (!change.leaves() && !(change.wakes() && state_ == State::kAsleep)) return;
+  account(change.at);
+  state_ = change.sleeps() ? State::kAsleep : State::kRunnable;
 }
 
 void VcpuTime::on_loss(Timestamp at) {

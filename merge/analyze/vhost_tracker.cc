@@ -112,14 +112,14 @@ void VhostTracker::on_hole() {
   exits_.clear();
 }
 
-void VhostTracker::on(const Event& event, std::span<const ThreadChange> changes, ThreadId process,
+void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
                       const Processes& processes) {
   ended_.reset();
   if (std::holds_alternative<Lost>(event.payload)) return on_hole();
   for (const ThreadChange& change : changes) {
-    if (change.kind == ThreadChange::Kind::kLeaves) on_leave(change);
-    if (change.kind == ThreadChange::Kind::kRuns) on_run(change, processes);
-    if (change.kind == ThreadChange::Kind::kWoken) on_wakeup(change);
+    if (change.leaves()) on_leave(change);
+    if (change.runs()) on_run(change, processes);
+    if (change.wakes()) on_wakeup(change);
   }
   if (std::holds_alternative<KvmExit>(event.payload)) {
     if (Exit* exit = exits_.get(event.thread, kMostThreads)) *exit = {true, false, event.at};

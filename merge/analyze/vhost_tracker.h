@@ -48,10 +48,11 @@ namespace trapline {
 class WorkedFor {
  public:
   // Whether it may know more than before.
-  bool on(const ThreadChange& change) {
-    const ThreadId maker = maker_of_kernel_thread(change.name);
+  bool on(ThreadChanges changes) {
+    if (changes.empty() || !changes.back().runs()) return false;
+    const ThreadId maker = maker_of_kernel_thread(changes.back().name);
     const bool learns = maker != ThreadId{} && makers_.size() < kMost;
-    if (learns) makers_[change.thread] = maker;
+    if (learns) makers_[changes.back().thread] = maker;
     return learns;
   }
   [[nodiscard]] ThreadId process(ThreadId thread, const Processes& processes) const {
@@ -99,8 +100,7 @@ class VhostTracker {
   }
   // Events of the host's kernel that it looks at, or that changed a thread; `process` is that of the
   // event's thread.
-  void on(const Event& event, std::span<const ThreadChange> changes, ThreadId process,
-          const Processes& processes);
+  void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
 
   // The turn that the last event ended, or nullptr.
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }

@@ -120,12 +120,12 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
     case ThreadChange::Kind::kLeaves:
       if (thread == nullptr && pipeline.vcpu(change.thread))
         thread = threads_.get(change.thread, kMostThreads);
-      if (change.sleeps()) cause_.on_sleep(change.thread);
+      if (change.sleeps()) cause_.futexes().on_sleep(change.thread);
       if (thread != nullptr) leave(*thread, change);
       break;
     case ThreadChange::Kind::kRuns:
       cause_.on_run(change);
-      runners_.on_run(change, pipeline.processes());
+      runners_.on_run(change, pipeline.threads().switches());
       if (thread != nullptr) run(*thread, change);
       break;
     case ThreadChange::Kind::kWoken:
@@ -153,7 +153,7 @@ WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since, Ti
 void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
                                const Threads& threads) {
   if (by.kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, end, root.thread);
-  for (const FutexWakes::Piece& piece : cause_.futex_pieces(thread.since)) {
+  for (const FutexWakes::Piece& piece : cause_.futexes().pieces(thread.since)) {
     Culprit culprit = piece.culprit;
     const Root of_piece = root_of(culprit, thread.since, piece.end, threads);
     culprit.root = of_piece.kind;

@@ -64,7 +64,6 @@ class WaitTracker {
   // The sleeps in its halted time, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
-  [[nodiscard]] const RecordedSwitches& switches() const { return runners_.switches(); }
 
  private:
   struct Thread {

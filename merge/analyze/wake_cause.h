@@ -27,7 +27,6 @@ class WakeCause {
 
   void on(const Event& event, const HostEvent& host);
   void on_disk(std::uint32_t cpu, const BlockIo& block);  // block_rq_complete
-  void on_sleep(ThreadId thread) { futexes_.on_sleep(thread); }
   void on_run(const ThreadChange& change);
   void on_lost(const Event& event);
   void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
@@ -37,10 +36,8 @@ class WakeCause {
   // without ends a handler seems to last until the CPU switches.
   [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
   [[nodiscard]] bool ends(HandlerKind kind) const { return ends_[static_cast<std::size_t>(kind)]; }
-  // Who woke it and who held what it waited for, from `since` on, after of() told a futex.
-  [[nodiscard]] const std::vector<FutexWakes::Piece>& futex_pieces(Timestamp since) {
-    return futexes_.pieces(since);
-  }
+  // Tells who woke it and who held what it waited for, after of() told a futex.
+  [[nodiscard]] FutexWakes& futexes() { return futexes_; }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 12;

@@ -103,7 +103,7 @@ void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
   const VmmEvent* told = pipeline.vmm_event();
   if (of_host) {
     activity_.on(event, pipeline.changes(), told == nullptr ? kNoName : told->name,
-                 pipeline.waits()->switches());
+                 pipeline.threads().switches());
     if (told != nullptr) on_vmm_event(event, *told);
   }
   // The exit before may be none that is handed out.

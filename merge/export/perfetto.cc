@@ -667,7 +667,7 @@ void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,
 
 void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
   const auto machine = static_cast<std::uint32_t>(event.machine);
-  const std::span<const ThreadChange> changes = pipeline.changes();
+  const ThreadChanges changes = pipeline.changes();
   const auto kind = changes.empty() ? ThreadChange::Kind::kMoves : changes.front().kind;
   if (kind == ThreadChange::Kind::kLeaves) {
     on_switch(event, changes.front(), changes.back(), pipeline);

@@ -99,8 +99,8 @@ class UftraceExporter final : public Exporter {
   void event(const Event& event, const Pipeline& pipeline) override {
     if (event.machine != MachineId::kHost) return;
     for (const ThreadChange& change : pipeline.changes()) {
-      const bool leaves = change.kind == ThreadChange::Kind::kLeaves;
-      if (leaves || change.kind == ThreadChange::Kind::kRuns)
+      const bool leaves = change.leaves();
+      if (leaves || change.runs())
         add_switch(event, change.thread, leaves, change.now == RunState::kPreempted);
     }
   }

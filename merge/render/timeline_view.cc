@@ -243,8 +243,8 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   // A loss may come before the first event.
   if (event.at < options_.from.resolve(pipeline.first().value_or(event.at))) return;
   has_events_ = true;
-  const std::span<const ThreadChange> changes = pipeline.changes();
-  const bool is_switch = !changes.empty() && changes.front().kind == ThreadChange::Kind::kLeaves;
+  const ThreadChanges changes = pipeline.changes();
+  const bool is_switch = !changes.empty() && changes.front().leaves();
   if (is_switch && !is_guest(event.machine))
     return on_switch(event, changes.front(), changes.back(), pipeline);
   const bool counts = pipeline.counts(event.thread) || std::holds_alternative<Lost>(event.payload);

@@ -37,11 +37,10 @@ SpanClass Aggregator::selects() const {
   SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
-  if (options_.halt) selected = selected | SpanClass::kHalts;
+  if (options_.halt || options_.halt_costs) selected = selected | SpanClass::kHalts;
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
   if (options_.kernel || keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
-  if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
   if (phases_)
     selected = selected | SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kStateRuns;
   return selected;
@@ -49,9 +48,6 @@ SpanClass Aggregator::selects() const {
 
 void Aggregator::event(const Event& event, const Pipeline& pipeline) {
   if (phases_) phases_->event(event, pipeline);
-  if (!options_.halt_costs) return;
-  if (!is_guest(event.machine)) halt_costs_.on(event, pipeline.changes());
-  if (const ExitSpan* ended = pipeline.ended()) halt_costs_.on_exit(*ended);
 }
 
 void Aggregator::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
@@ -128,7 +124,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   slow_exits_.report(report, names);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
   if (options_.halt) fill_halts(report, names);
-  if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
+  if (options_.halt_costs) report.halt_costs = halt_cost_rows(names);
   if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
   if (options_.kernel) report.kernel = kernel_.report(names, options_.top);
   if (needs_waits_) report_waits(report, names);

@@ -62,7 +62,6 @@ class Aggregator : public SpanSink {
   IrqTable irqs_;
   WaitTable waits_;
   StealTable steal_;
-  HaltCosts halt_costs_;
   KernelTable kernel_;
   std::optional<PhaseTable> phases_;
 };

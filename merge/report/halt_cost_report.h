@@ -31,6 +31,6 @@ struct HaltCostRow {
 };
 
 // Of the vCPUs that count, in order of VM and vCPU.
-[[nodiscard]] std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& names);
+[[nodiscard]] std::vector<HaltCostRow> halt_cost_rows(const Naming& names);
 
 }  // namespace trapline

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint8_t kGoes = 1;  // shares, where a terminal is narrow
 
-HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
+HaltCostRow halt_cost_row(const HaltTracker::Thread& costs) {
   HaltCostRow row;
   row.halt_exits = costs.halt_exits;
   row.polling_ns = costs.polling_ns + costs.polling_at_most_ns;
@@ -27,12 +27,12 @@ HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
 
 }  // namespace
 
-std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& names) {
+std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
   std::vector<HaltCostRow> rows;
   const std::vector<VcpuTotalsOf> totals = names.pipeline.vcpus();
   for (std::size_t i = 0; i < totals.size(); ++i) {
     const VcpuThread& vcpu = names.threads[i];
-    const HaltCosts::Thread* thread = costs.find(vcpu.thread);
+    const HaltTracker::Thread* thread = names.pipeline.halts()->find(vcpu.thread);
     if (thread == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
     row.vcpu = vcpu.vcpu;

@@ -11,7 +11,7 @@ void fill_halts(Report& report, const Naming& names) {
   const Pipeline& pipeline = names.pipeline;
   auto& rows = report.halts.emplace();
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
-    if (!pipeline.counts(thread)) continue;
+    if (!state.is_vcpu || !pipeline.counts(thread)) continue;
     rows.push_back({names.vcpus.number(thread), names.vcpus.vm_id(thread),
                     names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
                     state.invalid});

@@ -23,7 +23,7 @@ bool concerns(const WorstExits::Kept& kept, ThreadId thread) {
 
 // The thread that the last event switched to or woke; nullopt for other events.
 std::optional<ThreadId> switched_to(const Pipeline& pipeline) {
-  const std::span<const ThreadChange> changes = pipeline.changes();
+  const ThreadChanges changes = pipeline.changes();
   if (changes.empty() || changes.back().kind == ThreadChange::Kind::kMoves) return std::nullopt;
   return changes.back().thread;
 }

@@ -41,7 +41,7 @@ class ExitTrackerTest : public testing::Test {
   Names names_;
   VmmEventReader reader_{names_};
   ExitModel model_;
-  Threads threads_{false};
+  Threads threads_{nullptr};
   std::optional<ExitTracker> tracker_;
   std::vector<ExitSpan> spans_;
 };

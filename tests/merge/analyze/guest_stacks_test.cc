@@ -40,7 +40,8 @@ class GuestStacksTest : public testing::Test {
     return stacks_.functions()[names_.id(name)];
   }
   Names names_;
-  Threads threads_{true};
+  Processes processes_;
+  Threads threads_{&processes_};
   GuestStacks stacks_{names_};
 };
 

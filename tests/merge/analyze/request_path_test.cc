@@ -61,7 +61,8 @@ class RequestPathTest : public testing::Test {
   VmmEventReader reader_{names_};
   RequestSpans spans_{known_requests(), names_, {}};
   RequestPath path_{names_, spans_};
-  Threads threads_{true};
+  Processes processes_;
+  Threads threads_{&processes_};
   std::vector<RequestSpan> ended_;
   std::vector<Delivered> delivered_;
 };

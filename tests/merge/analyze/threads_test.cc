@@ -32,7 +32,8 @@ class ThreadsTest : public testing::Test {
   }
   [[nodiscard]] const ThreadFacts& vcpu() const { return *threads_.find(kVcpu0); }
 
-  Threads threads_{true};
+  Processes processes_;
+  Threads threads_{&processes_};
 };
 
 TEST_F(ThreadsTest, AThreadRunsIsPreemptedSleepsAndIsWoken) {
@@ -47,7 +48,7 @@ TEST_F(ThreadsTest, AThreadRunsIsPreemptedSleepsAndIsWoken) {
 }
 
 TEST_F(ThreadsTest, ASwitchIsTwoChanges) {
-  const std::span<const ThreadChange> changes = threads_.on(switch_out(100, false));
+  const ThreadChanges changes = threads_.on(switch_out(100, false));
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_EQ(changes[0].kind, Kind::kLeaves);
   EXPECT_EQ(changes[0].thread, kVcpu0);

@@ -59,7 +59,7 @@ class VcpuStatesTest : public testing::TestWithParam<Detail> {
   Names names_;
   VmmEventReader reader_{names_};
   ExitModel model_;
-  Threads threads_{false};
+  Threads threads_{nullptr};
   std::optional<ExitTracker> tracker_;
   std::vector<ExitSpan> spans_;
 };

@@ -51,7 +51,7 @@ class VhostTrackerTest : public testing::Test {
   }
 
   Processes processes_;
-  Threads threads_{true};
+  Threads threads_{&processes_};
   VhostTracker tracker_;
 };
 

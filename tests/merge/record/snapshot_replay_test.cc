@@ -47,7 +47,7 @@ struct Exits {
   void read(Source& source) {
     Names names;
     VmmEventReader reader(names);
-    Threads threads(false);
+    Threads threads(nullptr);
     ExitTracker tracker(choose_exit_model(source.capabilities()), reader);
     for (Event event; source.next(event) == Read::kEvent;) {
       if (const ExitSpan* span = tracker.on(event, threads.on(event))) spans.push_back(*span);

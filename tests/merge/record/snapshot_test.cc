@@ -125,7 +125,7 @@ class SnapshotTest : public ::testing::Test {
     Names names;
     VmmEventReader reader(names);
     ExitModel model;
-    Threads threads(false);
+    Threads threads(nullptr);
     ExitTracker tracker(model, reader);
     for (Event event; (*source)->next(event) == Read::kEvent;) {
       if (const ExitSpan* span = tracker.on(event, threads.on(event))) {

@@ -4,8 +4,13 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "merge/analyze/halts.h"
+#include "merge/analyze/kernel_tracker.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/analyze/stall_tracker.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -102,6 +107,31 @@ TEST_F(ThreadsTest, AGuestsTasksAndTheIdleThreadHaveNoFacts) {
   EXPECT_EQ(threads_.find(kVcpu0), nullptr);
   (void)threads_.on(switch_in(200, ThreadId{}));
   EXPECT_EQ(threads_.find(ThreadId{}), nullptr);
+}
+
+template <typename... Tracker>
+constexpr bool kMove = (std::is_move_constructible_v<Tracker> && ...);
+static_assert(kMove<Threads, ExitTracker, WaitTracker, StallTracker, HaltTracker, VhostTracker,
+                    IrqTracker, RequestPath, KernelTracker, GuestStacks, PlacementCheck>);
+
+// The states of threads stay where they are, so what points to them goes on to do so.
+TEST(TrackersTest, ATrackerIsMovedInMidRun) {
+  const Processes processes;
+  Threads threads(&processes);
+  HaltTracker halts;
+  const auto play = [](std::initializer_list<Event> events, Threads& first, HaltTracker& second) {
+    for (const Event& event : events) second.on(event, first.on(event), nullptr);
+  };
+  play({exit(100, kSvmHlt), switch_out(110, false), wake(150)}, threads, halts);
+  Threads moved_threads(std::move(threads));
+  HaltTracker moved(std::move(halts));
+  play({switch_in(170), make(171, 0, kVcpu0, KvmVcpuWakeup{70, true, true}), switch_out(200, false),
+        lost(0, 210, 220), wake(230), switch_in(240)},
+       moved_threads, moved);
+  const HaltTracker::Thread& thread = *moved.find(kVcpu0);
+  EXPECT_EQ(thread.wake_to_run.count(), 1u);
+  EXPECT_EQ(thread.wake_to_run.total(), 20u);
+  EXPECT_FALSE(thread.first_slept);
 }
 
 }  // namespace

@@ -62,16 +62,14 @@ void CpuRunners::doubt_last(Cpu& cpu) {
   }
 }
 
-void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& sched,
-                           const Processes& processes) {
-  switches_.on_switch(cpu, sched, processes);
-  Cpu* record = cpu_of(cpu);
+void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& switches) {
+  Cpu* record = cpu_of(change.cpu);
   if (record == nullptr) return;
-  const auto missing = [this](ThreadId thread) {
-    return thread == ThreadId{} || switches_.has_all_of(thread) ? Missing::kNone
-                                                                : Missing::kSelected;
+  const auto missing = [&switches](ThreadId thread) {
+    return thread == ThreadId{} || switches.has_all_of(thread) ? Missing::kNone
+                                                               : Missing::kSelected;
   };
-  if (switches_.skipped()) doubt_last(*record);
+  if (switches.skipped()) doubt_last(*record);
   // After a loss nothing is missing up to here: the thread that leaves has run since.
   const std::uint64_t oldest = record->added - record->runs.size();
   for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
@@ -79,12 +77,14 @@ void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& s
     Run& run = record->runs[(i - 1) % kMost];
     if (run.missing == Missing::kLost) break;
     if (run.missing == Missing::kSwitches)
-      run = {.begin = run.begin, .thread = sched.prev, .missing = missing(sched.prev)};
+      run = {.begin = run.begin, .thread = change.other, .missing = missing(change.other)};
   }
   record->irq.reset();
   record->softirq.reset();
-  record->thread = {
-      .begin = at, .thread = sched.next, .missing = missing(sched.next), .chosen = at};
+  record->thread = {.begin = change.at,
+                    .thread = change.thread,
+                    .missing = missing(change.thread),
+                    .chosen = change.at};
   add(*record, record->thread);
 }
 
@@ -111,7 +111,6 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
 }
 
 void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
-  switches_.on_lost(cpu);
   Cpu* record = cpu_of(cpu);
   if (record == nullptr) return;
   record->irq.reset();

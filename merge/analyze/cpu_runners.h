@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "merge/analyze/culprit.h"
-#include "merge/analyze/recorded_switches.h"
+#include "merge/analyze/threads.h"
 
 namespace trapline {
 
@@ -24,8 +24,8 @@ class CpuRunners {
   // No sleep state of a CPU takes as long to leave.
   static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
 
-  void on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& sched,
-                 const Processes& processes);
+  // A thread that a CPU switches to.
+  void on_run(const ThreadChange& change, const RecordedSwitches& switches);
   // A hard interrupt's handler, or a softirq, begins or ends.
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);
@@ -34,8 +34,6 @@ class CpuRunners {
   // recorded: threads may run there unseen, and of an idle CPU nothing is claimed.
   void on_queued(std::uint32_t cpu);
   [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
-
-  [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
 
   // A thread's wait on that CPU. A CPU that switches to its idle thread while the thread is in its
   // queue does not run it because it may not; one that was idle already has yet to take it up.
@@ -71,7 +69,6 @@ class CpuRunners {
   void add(Cpu& cpu, const Run& run);
   static void doubt_last(Cpu& cpu);
 
-  RecordedSwitches switches_;
   std::vector<Cpu> cpus_;
   std::vector<std::uint32_t> unseen_;    // CPUs with threads in their queues and without an event
   std::uint64_t pieces_ = kFirstPieces;  // that waits may still be divided into

@@ -371,7 +371,6 @@ void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
 
 // A switch: std::visit calls a function for each type, which then calls another.
 const ExitSpan* ExitTracker::on(const Event& event) {
-  pass();
   const Payload& payload = event.payload;
   switch (payload.index()) {
     case index_of<KvmExit>:
@@ -404,12 +403,6 @@ const ExitSpan* ExitTracker::on(const Event& event) {
       break;
     case index_of<NewThread>:
       on_new_thread(event, *std::get_if<NewThread>(&payload));
-      break;
-    case index_of<SchedSwitch>:
-      on_switch(event, *std::get_if<SchedSwitch>(&payload));
-      break;
-    case index_of<SchedWakeup>:
-      on_wakeup(event, std::get_if<SchedWakeup>(&payload)->thread);
       break;
     case index_of<Marker>:
       on_marker(event, *std::get_if<Marker>(&payload));
@@ -778,41 +771,44 @@ void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
   if (Timestamp* created = created_.get(made.child, kMostThreads)) *created = event.at;
 }
 
-void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
-  if (Thread* prev = threads_.find(sched.prev); prev != nullptr) {
-    seen(*prev, event);
-    const bool in_guest = prev->phase == Thread::Phase::kGuest;
-    // While another CPU's events are being lost, the thread may run there unseen.
-    if (event.at < latest_hole_end_) [[unlikely]] {
-      for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
-        if (cpu == event.cpu || hole_end_[cpu] <= event.at) continue;
-        account(*prev, event.at);
-        close_for_loss(*prev);
-      }
-      // Its kvm_exit may come yet.
-      if (in_guest && prev->phase == Thread::Phase::kUnknown) prev->back = true;
-    }
-    leave_cpu(*prev, event, sched);
-  }
-  if (Thread* next = threads_.find(sched.next); next != nullptr) {
-    seen(*next, event);
-    // It comes without having left: nothing tells since when it was off the CPU.
-    if (!next->off_cpu && (in_exit(*next) || next->phase == Thread::Phase::kGuest)) [[unlikely]] {
-      if (next->phase == Thread::Phase::kExit && !next->is_cut) ++counters_.exit_without_entry;
-      forget(*next, event.at);
-      next->phase = Thread::Phase::kUnknown;
-    }
-    runs(*next, event.at);
-    next->back = true;
+void ExitTracker::on(const Event& event, const ThreadChange& change) {
+  if (Thread* thread = threads_.find(change.thread)) {
+    if (change.leaves()) return on_leave(*thread, event, change);
+    if (change.wakes()) return on_wakeup(*thread, event.at);
+    if (change.runs()) on_run(*thread, event);
   }
   // It may turn out to be a vCPU's.
-  if (!hole_end_.empty() && event.cpu < kMostCpus) [[unlikely]] {
-    if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
-    back_[event.cpu] = sched.next;
-  }
+  if (!change.runs() || hole_end_.empty() || event.cpu >= kMostCpus) [[likely]]
+    return;
+  if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
+  back_[event.cpu] = change.thread;
 }
 
-void ExitTracker::leave_cpu(Thread& thread, const Event& event, const SchedSwitch& sched) {
+void ExitTracker::on_run(Thread& thread, const Event& event) {
+  seen(thread, event);
+  // It comes without having left: nothing tells since when it was off the CPU.
+  if (!thread.off_cpu && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) [[unlikely]] {
+    if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.exit_without_entry;
+    forget(thread, event.at);
+    thread.phase = Thread::Phase::kUnknown;
+  }
+  runs(thread, event.at);
+  thread.back = true;
+}
+
+void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChange& change) {
+  seen(thread, event);
+  // While another CPU's events are being lost, the thread may run there unseen.
+  if (event.at < latest_hole_end_) [[unlikely]] {
+    const bool in_guest = thread.phase == Thread::Phase::kGuest;
+    for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
+      if (cpu == event.cpu || hole_end_[cpu] <= event.at) continue;
+      account(thread, event.at);
+      close_for_loss(thread);
+    }
+    // Its kvm_exit may come yet.
+    if (in_guest && thread.phase == Thread::Phase::kUnknown) thread.back = true;
+  }
   if (thread.phase == Thread::Phase::kGuest) {
     end_guest_run(thread, event.at);
     begin(thread, event);
@@ -821,15 +817,15 @@ void ExitTracker::leave_cpu(Thread& thread, const Event& event, const SchedSwitc
   account(thread, event.at);
   thread.off_cpu = true;
   thread.off_since = event.at;
-  thread.asleep = !sched.runnable;
-  thread.stopped = sched.left == SchedSwitch::Left::kStopped ||
-                   (thread.vmm_stopped && thread.asleep && thread.in_user);
-  if (sched.left == SchedSwitch::Left::kDead) [[unlikely]]
+  thread.asleep = is_asleep(change.now);
+  thread.stopped =
+      change.now == RunState::kStopped || (thread.vmm_stopped && thread.asleep && thread.in_user);
+  if (change.now == RunState::kEnded) [[unlikely]]
     return end_thread(thread, event.at);
   if (!in_exit(thread)) return;
   keep_from_now(thread, event.at);
-  if (sched.runnable) {
-    if (thread.span.preempted_by == ThreadId{}) thread.span.preempted_by = sched.next;
+  if (!thread.asleep) {
+    if (thread.span.preempted_by == ThreadId{}) thread.span.preempted_by = change.other;
     return;
   }
   if (thread.slept == Timestamp() && !thread.in_user) thread.slept = event.at;
@@ -841,12 +837,11 @@ void ExitTracker::leave_cpu(Thread& thread, const Event& event, const SchedSwitc
     thread.halted_from = event.at;
 }
 
-void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
-  Thread* thread = threads_.find(woken);
-  if (thread == nullptr || !thread->asleep) return;
-  account(*thread, event.at);
-  thread->asleep = thread->stopped = false;
-  thread->woken = event.at;
+void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
+  if (!thread.asleep) return;
+  account(thread, at);
+  thread.asleep = thread.stopped = false;
+  thread.woken = at;
 }
 
 // QEMU has stopped its vCPUs before it says so: each of its vCPUs that sleeps in user space then

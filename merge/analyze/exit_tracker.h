@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "merge/analyze/exit_model.h"
+#include "merge/analyze/threads.h"
 #include "merge/analyze/vmm/event_reader.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/processes.h"
@@ -188,8 +189,15 @@ class ExitTracker {
               const Processes* processes = nullptr)
       : model_(model), reader_(&reader), processes_(processes), detail_(detail) {}
 
-  // The span that the event completes, or nullptr; valid until the next call.
-  [[nodiscard]] const ExitSpan* on(const Event& event);
+  // The span that the event completes, or nullptr; valid until the next call. `changes` are what
+  // Threads makes of the event.
+  [[nodiscard]] const ExitSpan* on(const Event& event, ThreadChanges changes) {
+    pass();
+    if (changes.empty()) [[likely]]
+      return on(event);
+    for (const ThreadChange& change : changes) on(event, change);
+    return nullptr;
+  }
   // Once: the figures begin there. Each vCPU is in the state that earlier events left it in, and an
   // exit that began before is no span.
   void begin_at(Timestamp begin);
@@ -343,10 +351,12 @@ class ExitTracker {
   const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
   void on_halt(const Event& event, const KvmVcpuWakeup& wakeup);
   void on_wfx(const Event& event, const KvmWfx& wfx);
-  void on_switch(const Event& event, const SchedSwitch& sched);
-  void leave_cpu(Thread& thread, const Event& event, const SchedSwitch& sched);
+  const ExitSpan* on(const Event& event);
+  void on(const Event& event, const ThreadChange& change);
+  void on_leave(Thread& thread, const Event& event, const ThreadChange& change);
+  void on_run(Thread& thread, const Event& event);
   void on_new_thread(const Event& event, const NewThread& made);
-  void on_wakeup(const Event& event, ThreadId thread);
+  void on_wakeup(Thread& thread, Timestamp at);
   void on_marker(const Event& event, const Marker& marker);
   void on_vm_state(const Event& event);
   void note_vmm_event(Thread& thread) const;

@@ -193,7 +193,7 @@ void GuestStacks::finish(Timestamp at) {
   }
 }
 
-void GuestStacks::on(const Event& event) {
+void GuestStacks::on(const Event& event, ThreadChanges changes) {
   ended_.clear();
   begun_.frame = nullptr;
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
@@ -210,10 +210,13 @@ void GuestStacks::on(const Event& event) {
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
     on_lost(event);
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    Thread* thread = threads_.find(sched->prev);  // kvm_exit may come when it is back
-    if (thread == nullptr || runs_ == GuestRuns::kOnThread) return;
-    account(*thread, event.at);
+  }
+  if (runs_ == GuestRuns::kOnThread) return;
+  for (const ThreadChange& change : changes) {
+    if (!change.leaves()) continue;
+    Thread* thread = threads_.find(change.thread);  // kvm_exit may come when it is back
+    if (thread == nullptr) return;
+    account(*thread, change.at);
     thread->in_guest = false;
   }
 }
@@ -228,23 +231,17 @@ void GuestStacks::on_lost(const Event& event) {
   });
 }
 
-void GuestStacks::on_host(const Event& event, const VmmEvent* vmm_event) {
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    if (Thread* prev = threads_.find(sched->prev)) {
-      held_.add(*prev);
-      prev->time.on_switch_out(event.at, sched->runnable);
-    }
-    if (Thread* next = threads_.find(sched->next)) {
-      held_.add(*next);
-      next->time.on_switch_in(event.at);
-    }
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    if (Thread* woken = threads_.find(wakeup->thread)) woken->time.on_wakeup(event.at);
-  } else if (vmm_event != nullptr) {
-    if (Thread* thread = threads_.find(event.thread)) {
+void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event) {
+  for (const ThreadChange& change : changes) {
+    if (Thread* thread = threads_.find(change.thread)) {
       held_.add(*thread);
-      thread->time.on_vmm_event(event.at, *vmm_event);
+      thread->time.on(change);
     }
+  }
+  if (vmm_event == nullptr) return;
+  if (Thread* thread = threads_.find(event.thread)) {
+    held_.add(*thread);
+    thread->time.on_vmm_event(event.at, *vmm_event);
   }
 }
 

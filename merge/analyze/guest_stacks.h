@@ -142,10 +142,10 @@ class GuestStacks {
       : stacks_(names), keep_calls_(keep_calls), runs_(runs) {}
 
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
-  void on(const Event& event);
+  void on(const Event& event, ThreadChanges changes);
   // GuestRuns::kOnThread: the scheduler's and QEMU's events; `vmm_event` is what a Marker is, or
   // nullptr.
-  void on_host(const Event& event, const VmmEvent* vmm_event);
+  void on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event);
   // The calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
   // The call that the last event began; its `end` is not known yet. Nothing for other events.

@@ -5,37 +5,6 @@
 
 namespace trapline {
 
-void HaltTracker::on(const Event& event) {
-  if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread == nullptr) return;
-    if (!wakeup->valid) ++thread->invalid;
-    (wakeup->waited ? thread->slept : thread->polls_won).add(wakeup->ns);
-  } else if (std::holds_alternative<KvmExit>(event.payload)) {
-    (void)threads_.get(event.thread, kMostThreads);  // a vCPU that never halts is told of too
-  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
-    // The first of waking and wakeup counts.
-    Thread* thread = threads_.find(woken->thread);
-    if (thread != nullptr && thread->asleep && !thread->woken) thread->woken = event.at;
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    if (Thread* prev = threads_.find(sched->prev)) {
-      prev->asleep = !sched->runnable;
-      if (prev->asleep) asleep_.add(*prev);
-      prev->woken.reset();
-    }
-    Thread* next = threads_.find(sched->next);
-    if (next == nullptr) return;
-    if (next->woken) next->wake_to_run.add(elapsed(*next->woken, event.at));
-    next->woken.reset();
-    next->asleep = false;
-  } else if (std::holds_alternative<Lost>(event.payload)) {
-    asleep_.end([](Thread& thread) {
-      thread.woken.reset();
-      thread.asleep = false;
-    });
-  }
-}
-
 namespace {
 
 constexpr std::uint64_t kHalved = 2;
@@ -96,15 +65,14 @@ HaltReplays::Rows HaltReplays::rows(bool halves) const {
   return rows;
 }
 
-void HaltCosts::forget(Thread& thread) {
-  thread.woken.reset();
+void HaltTracker::forget(Thread& thread) {
   thread.last_woken.reset();
   thread.first_slept.reset();
 }
 
 // Of a halt of `ns` that cannot have polled longer than `most`, where that is known: KVM polls for
 // the vCPU's interval, or until another thread wants the CPU.
-void HaltCosts::add_poll(Thread& thread, std::optional<std::uint64_t> most, std::uint64_t ns) {
+void HaltTracker::add_poll(Thread& thread, std::optional<std::uint64_t> most, std::uint64_t ns) {
   if (const auto interval = thread.interval_before ? thread.interval_before : thread.interval) {
     thread.polling_ns += std::min(*interval, most.value_or(ns));
   } else if (most) {
@@ -116,7 +84,7 @@ void HaltCosts::add_poll(Thread& thread, std::optional<std::uint64_t> most, std:
 }
 
 // Before the first change, the interval was what that one says.
-void HaltCosts::on_interval(Thread& thread, const KvmHaltPoll& poll) {
+void HaltTracker::on_interval(Thread& thread, const KvmHaltPoll& poll) {
   held_.add(thread);
   if (!thread.interval && poll.before == 0)
     thread.polling_at_most_ns = thread.halts_bounded = thread.halts_unknown = 0;
@@ -126,7 +94,9 @@ void HaltCosts::on_interval(Thread& thread, const KvmHaltPoll& poll) {
 }
 
 // The end of a halt; kvm_halt_poll_ns, which tells the interval of the next, comes before it.
-void HaltCosts::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup) {
+void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup) {
+  if (!wakeup.valid) ++thread.invalid;
+  (wakeup.waited ? thread.slept : thread.polls_won).add(wakeup.ns);
   const Timestamp begin(event.at.ns() - std::min(wakeup.ns, event.at.ns()));
   std::optional<std::uint64_t> most;
   if (!wakeup.waited) {
@@ -149,45 +119,38 @@ void HaltCosts::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeu
   thread.interval_before.reset();
 }
 
-void HaltCosts::on_switch(const Event& event, const SchedSwitch& sched) {
-  if (Thread* prev = threads_.find(sched.prev)) {
-    prev->asleep = !sched.runnable;
-    if (prev->asleep) held_.add(*prev);
-    prev->woken.reset();
-    if (prev->asleep && !prev->first_slept) prev->first_slept = event.at;
+void HaltTracker::on(const ThreadChange& change) {
+  const bool resumes = change.runs() && change.was == RunState::kWoken;
+  if (!resumes && !change.sleeps() && !change.ends_sleep()) return;
+  Thread* thread = threads_.find(change.thread);
+  if (thread == nullptr) return;
+  if (resumes) {
+    thread->wake_to_run.add(elapsed(change.since, change.at));
+  } else if (change.ends_sleep()) {
+    thread->last_woken = change.at;
+  } else if (!thread->first_slept) {
+    thread->first_slept = change.at;
   }
-  Thread* next = threads_.find(sched.next);
-  if (next == nullptr) return;
-  next->woken.reset();
-  next->asleep = false;
+  held_.add(*thread);
 }
 
-void HaltCosts::on_exit(const ExitSpan& exit) {
-  if (!exit.halt) return;
-  if (Thread* thread = threads_.get(exit.thread, kMostThreads)) ++thread->halt_exits;
-}
-
-void HaltCosts::on(const Event& event) {
-  if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
+void HaltTracker::on(const Event& event, ThreadChanges changes, const ExitSpan* ended) {
+  for (const ThreadChange& change : changes) on(change);
+  if (ended != nullptr && ended->halt) {
+    if (Thread* thread = threads_.get(ended->thread, kMostThreads)) ++thread->halt_exits;
+  }
+  const auto* poll = std::get_if<KvmHaltPoll>(&event.payload);
+  const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload);
+  const bool exits = std::holds_alternative<KvmExit>(event.payload);
+  if (poll != nullptr || wakeup != nullptr || exits) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr) on_wakeup(*thread, event, *wakeup);
-  } else if (std::holds_alternative<KvmExit>(event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr) forget(*thread);
-  } else if (const auto* poll = std::get_if<KvmHaltPoll>(&event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr) on_interval(*thread, *poll);
-  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
-    // The first of waking and wakeup counts.
-    Thread* thread = threads_.find(woken->thread);
-    if (thread == nullptr || !thread->asleep || thread->woken) return;
-    thread->woken = thread->last_woken = event.at;
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    on_switch(event, *sched);
+    if (thread == nullptr) return;
+    thread->is_vcpu |= poll == nullptr;  // a vCPU that never halts is told of too
+    if (poll != nullptr) return on_interval(*thread, *poll);
+    return exits ? forget(*thread) : on_wakeup(*thread, event, *wakeup);
   } else if (std::holds_alternative<Lost>(event.payload)) {
     held_.end([](Thread& thread) {
       forget(thread);
-      thread.asleep = false;
       thread.interval.reset();
       thread.interval_before.reset();
     });

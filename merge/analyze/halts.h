@@ -1,40 +1,18 @@
 // Halts of vCPU threads: polls that won (an interrupt came while KVM polled), polls that were lost
-// (the thread slept), and how long a woken thread waited until it ran.
+// (the thread slept), how long a woken thread waited until it ran, and what polling cost.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 
+#include "merge/analyze/threads.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
-
-class HaltTracker {
- public:
-  struct Thread {
-    Histogram polls_won, slept, wake_to_run;
-    std::uint64_t invalid = 0;  // halts whose time KVM itself calls invalid
-    std::optional<Timestamp> woken;
-    bool asleep = false;
-    bool held = false;  // among asleep_
-  };
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmVcpuWakeup, KvmExit, SchedWakeup, SchedSwitch, Lost>(payload);
-  }
-  void on(const Event& event);
-  [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
-    return threads_.entries();
-  }
-
- private:
-  static constexpr std::size_t kMostThreads = 1u << 16;
-  ThreadTable<Thread> threads_;
-  HeldStates<Thread> asleep_;  // at some time since the last loss
-};
 
 // What another value of kvm.halt_poll_ns would have made of the halts that were recorded.
 //
@@ -111,11 +89,12 @@ class HaltReplays {
   std::uint64_t halts_ = 0, halved_ = 0, zeroed_ = 0;
 };
 
-// What the halts of vCPU threads cost and would cost: CPU time spent on polling, and the halts
-// under other values of halt_poll_ns.
-class HaltCosts {
+class HaltTracker {
  public:
   struct Thread {
+    bool is_vcpu = false;  // it left its guest, or a halt of it ended
+    Histogram polls_won, slept, wake_to_run;
+    std::uint64_t invalid = 0;     // halts whose time KVM itself calls invalid
     std::uint64_t halt_exits = 0;  // ended exits that are halts
     std::uint64_t polling_ns = 0;  // spent on polls
     // Of halts before KVM told the vCPU's interval: the most that polling can have cost, and how
@@ -123,26 +102,25 @@ class HaltCosts {
     std::uint64_t polling_at_most_ns = 0, halts_bounded = 0;
     std::uint64_t halts_unknown = 0;  // of which nothing tells how long KVM polled
     std::uint64_t wakes_unknown = 0;  // sleeps that no replay has: what ended them was not recorded
+    // The halts under other values of halt_poll_ns.
     HaltReplays replays;
     // Of the open halt.
-    std::optional<Timestamp> woken, last_woken, first_slept;
-    bool asleep = false;
+    std::optional<Timestamp> last_woken, first_slept;
     bool held = false;  // asleep, or told its interval, since the last loss
     std::optional<std::uint64_t> interval, interval_before;  // KVM's, of the vCPU
   };
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmVcpuWakeup, KvmExit, KvmHaltPoll, SchedWakeup, SchedSwitch, Lost>(payload);
+  // `ended` is the exit that the event ended, or nullptr.
+  void on(const Event& event, ThreadChanges changes, const ExitSpan* ended);
+  [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
+    return threads_.entries();
   }
-  void on(const Event& event);
-  // An exit that ended.
-  void on_exit(const ExitSpan& exit);
-  // Nothing of a thread without a halt or an exit.
+  // Returns nullptr for a thread without a halt or an exit.
   [[nodiscard]] const Thread* find(ThreadId thread) const { return threads_.find(thread); }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;
   void on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup);
-  void on_switch(const Event& event, const SchedSwitch& sched);
+  void on(const ThreadChange& change);
   static void add_poll(Thread& thread, std::optional<std::uint64_t> most_ns, std::uint64_t ns);
   void on_interval(Thread& thread, const KvmHaltPoll& poll);
   static void forget(Thread& thread);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "merge/analyze/request_spans.h"
+#include "merge/analyze/threads.h"
 #include "merge/model/event.h"
 #include "merge/model/thread_table.h"
 
@@ -117,11 +118,12 @@ class IrqDeliveries {
   // What on_other() would take from the thread.
   [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmIrq, SchedSwitch, KvmExit, KvmStateLoad, KvmEntry>(payload);
+    return is_any_of<KvmIrq, KvmExit, KvmStateLoad, KvmEntry>(payload);
   }
-  // An event of the kernel that it looks at: the requests whose interrupts it injects; valid until
-  // the next call.
-  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadId process);
+  // An event of the kernel that it looks at, or that changed a thread: the requests whose interrupts
+  // it injects; valid until the next call.
+  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
+                                              ThreadId process);
   void on_hole();
 
   // Interrupts that came by another way than their queue's before.

@@ -170,7 +170,7 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
   add(thread, event.at);
 }
 
-void KernelTracker::on(const Event& event) {
+void KernelTracker::on(const Event& event, ThreadChanges changes) {
   // An exit that goes on after it has none of its events among those lost; which functions have
   // returned meanwhile is not known.
   if (std::holds_alternative<Lost>(event.payload)) {
@@ -199,7 +199,7 @@ void KernelTracker::on(const Event& event) {
     thread->in_exit = false;
     return;
   }
-  if (std::holds_alternative<SchedSwitch>(event.payload)) {
+  if (!changes.empty() && changes.front().leaves()) {
     // Some kernels write kvm_exit after the thread was switched out.
     if (!thread->in_exit && thread->is_vcpu) begin(*thread, event.at, false);
     return;

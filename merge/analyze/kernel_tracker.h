@@ -25,6 +25,7 @@
 #include <tuple>
 #include <vector>
 
+#include "merge/analyze/threads.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/names.h"
@@ -94,7 +95,7 @@ class KernelTracker {
       : names_(names), event_name_(std::move(event_name)), function_(std::move(function)) {}
 
   // Every event of the host, after the exit tracker took it.
-  void on(const Event& event);
+  void on(const Event& event, ThreadChanges changes);
   // Takes the shares of an exit that ended with the last event. It needs the exit's intervals.
   void on_exit(const ExitSpan& exit);
   // Of the exit that was taken last, in the order in which they began; one for each stack.

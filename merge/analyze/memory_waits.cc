@@ -41,7 +41,7 @@ void MemoryUnmaps::end(ThreadId thread, Timestamp at) {
   open_.erase(found);
 }
 
-void MemoryUnmaps::on(const Event& event) {
+void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
   if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     if (host->step == HostStep::kUnmap) {
       end(event.thread, event.at);
@@ -52,9 +52,10 @@ void MemoryUnmaps::on(const Event& event) {
     return;
   }
   if (open_.empty()) return;
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    if (!sched->runnable) end(sched->prev, event.at);
-  } else if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
+  for (const ThreadChange& change : changes) {
+    if (change.sleeps()) end(change.thread, change.at);
+  }
+  if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     end(event.thread, event.at);
     // Page faults in a memory slot that is changed are in vain, too.
     if (std::ranges::find(kSetMemory, ioctl->command) != kSetMemory.end()) forget();
@@ -70,22 +71,20 @@ bool MemoryUnmaps::any(Timestamp begin, Timestamp end) const {
          std::ranges::any_of(open_, [&](const Unmap& unmap) { return unmap.begin <= end; });
 }
 
-void PageServers::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
-  Thread* sleeper = threads_.find(wakeup.thread);
-  if (sleeper == nullptr || !sleeper->asleep) return;
-  sleeper->asleep = false;
-  sleeper->server = {};
-  if (wakeup.context != SchedWakeup::Context::kThread) return;
-  const Thread* waker = threads_.find(event.thread);
+void PageServers::on_wakeup(const ThreadChange& change) {
+  if (Thread* sleeper = threads_.find(change.thread)) sleeper->server = {};
+  const bool by_thread = change.context == WakeContext::kThread;
+  const Thread* waker = by_thread ? threads_.find(change.other) : nullptr;
   if (waker == nullptr) return;
-  const bool serves = waker->serves || waker->collapses;
-  if (serves) {
-    sleeper->server = {event.thread, waker->collapses};
-    sleeper->served = event.at;
-  } else if (waker->server.by == ThreadId{} || waker->served < sleeper->slept) {
-    return;
+  if (waker->serves || waker->collapses) {
+    served_by_ = {change.other, waker->collapses};
+    Thread* sleeper = threads_.get(change.thread, kMostThreads);
+    if (sleeper == nullptr) return;
+    sleeper->server = *served_by_;
+    sleeper->served = change.at;
+  } else if (waker->server.by != ThreadId{} && waker->served >= change.since) {
+    served_by_ = waker->server;
   }
-  served_by_ = serves ? sleeper->server : waker->server;
 }
 
 void PageServers::on_host(const Event& event, HostStep step) {
@@ -98,8 +97,13 @@ void PageServers::on_host(const Event& event, HostStep step) {
   if (step == HostStep::kCollapseEnd) thread->unmaps.reset();
 }
 
-void PageServers::on(const Event& event) {
+void PageServers::on(const Event& event, ThreadChanges changes) {
   served_by_.reset();
+  for (const ThreadChange& change : changes) {
+    if (change.ends_sleep()) on_wakeup(change);
+    Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
+    if (thread != nullptr) thread->unmaps = thread->collapses = std::nullopt;
+  }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     const bool serves = std::ranges::find(kAnswers, ioctl->command) != kAnswers.end();
     Thread* thread =
@@ -110,15 +114,6 @@ void PageServers::on(const Event& event) {
     }
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     on_host(event, host->step);
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    if (sched->runnable) return;
-    if (Thread* thread = threads_.get(sched->prev, kMostThreads)) {
-      thread->asleep = true;
-      thread->slept = event.at;
-      thread->unmaps = thread->collapses = std::nullopt;
-    }
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    on_wakeup(event, *wakeup);
   } else if (std::holds_alternative<Lost>(event.payload)) {
     threads_.clear();
   }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "merge/analyze/threads.h"
 #include "merge/model/event.h"
 #include "merge/model/host_event.h"
 #include "merge/model/thread_table.h"
@@ -76,7 +77,7 @@ class MemoryUnmaps {
   static constexpr std::array<std::uint32_t, 2> kSetMemory = {0x4020ae46, 0x40a0ae49};
 
   // Every event of the host.
-  void on(const Event& event);
+  void on(const Event& event, ThreadChanges changes);
   // Whether one can have lasted at some time of that, which is no later than the last event.
   [[nodiscard]] bool any(Timestamp begin, Timestamp end) const;
 
@@ -110,15 +111,15 @@ class PageServers {
   static constexpr std::array<std::uint32_t, 7> kAnswers = {
       0xc028aa03, 0xc020aa04, 0xc028aa05, 0xc018aa06, 0xc020aa07, 0xc020aa08, 0x8010aa02};
 
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<HostEvent, IoctlEnter, SchedSwitch, SchedWakeup, Lost>(payload);
-  }
   struct Served {
     ThreadId by{};
     std::optional<Timestamp> collapses;  // since when it collapsed pages; else it answered
   };
-  // Every event of the host that it looks at.
-  void on(const Event& event);
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
+  }
+  // Every event of the host that it looks at, or that changed a thread.
+  void on(const Event& event, ThreadChanges changes);
   // Who served the sleeper that the last of them, a wake-up, ended the sleep of.
   [[nodiscard]] const std::optional<Served>& served_by() const { return served_by_; }
 
@@ -126,13 +127,12 @@ class PageServers {
   static constexpr std::size_t kMostThreads = 1u << 14;
   struct Thread {
     bool serves = false;  // the last ioctl that it called answers a page fault
-    bool asleep = false;
-    Timestamp slept, served;
+    Timestamp served;
     Served server;  // that ended its last sleep, at `served`; 0: none did
     std::optional<Timestamp> unmaps, collapses;  // since when
   };
   void on_host(const Event& event, HostStep step);
-  void on_wakeup(const Event& event, const SchedWakeup& wakeup);
+  void on_wakeup(const ThreadChange& change);
   ThreadTable<Thread> threads_;
   std::optional<Served> served_by_;
 };

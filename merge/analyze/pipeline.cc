@@ -33,6 +33,10 @@ Detail detail_of(SpanClass selected) {
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
+// What needs to know what threads did before: all but exits and losses.
+constexpr SpanClass kOfThreads = static_cast<SpanClass>(
+    ~static_cast<std::uint32_t>(SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals));
+
 }  // namespace
 
 // Requests in QEMU, and their way from the guest's notify to its interrupt.
@@ -69,6 +73,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       reader_(names_, options_.declared),
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
+      threads_(has(selected_, kOfThreads) ? &processes_ : nullptr),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
       placement_(options_.placement_errors),
@@ -121,6 +126,7 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
 void Pipeline::begin_window() {
   if (carried_ || !first_ || *first_ >= from_) return;
   carried_ = true;
+  threads_.forget();
   tracker_.begin_at(from_);
 }
 
@@ -147,8 +153,9 @@ bool Pipeline::push(const Event& event) {
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   if (!plain) {
+    changes_ = {};
     if (has_guest_ && std::holds_alternative<GuestCall>(event.payload)) {
-      stacks_.on(event);
+      stacks_.on(event, {});
       on_guest(event);
       return true;
     }
@@ -158,13 +165,14 @@ bool Pipeline::push(const Event& event) {
     return true;
   }
   end_ = std::max(end_, event.at);
-  if (has_guest_) stacks_.on(event);
+  changes_ = threads_.on(event);
+  if (has_guest_) stacks_.on(event, changes_);
   if (!exits_only_) {
     on_host(event);
     return true;
   }
   // What on_host() comes to then, without its call.
-  ended_ = tracker_.on(event);
+  ended_ = tracker_.on(event, changes_);
   if (ended_ != nullptr) {
     stack_.reset();
     if (!hands_out_exits_ || has_guest_) {
@@ -177,6 +185,7 @@ bool Pipeline::push(const Event& event) {
 }
 
 bool Pipeline::push_carefully(const Event& event) {
+  changes_ = {};
   // A sample is no part of what was recorded: it tells of it.
   const bool is_event = !is_any_of<Lost, CodeSample>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
@@ -191,7 +200,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (!in_window) return true;
     note_interval(event.at);
     tracker_.pass();
-    if (kernel_ && !is_guest(event.machine)) kernel_->on(event);
+    if (kernel_ && !is_guest(event.machine)) kernel_->on(event, {});
     tell(event);
     return true;
   }
@@ -203,8 +212,11 @@ bool Pipeline::push_carefully(const Event& event) {
   }
   // Calls in trace_marker: no role of a source tells of them.
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
-  if (has_guest_ && in_window) stacks_.on(event);
-  if (is_guest(event.machine) || (has_guest_ && is_of_guest(event))) {
+  const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
+  // No loss of a guest's events or its program's hides what the host's threads do.
+  if (!of_guest || is_guest(event.machine)) changes_ = threads_.on(event);
+  if (has_guest_ && in_window) stacks_.on(event, changes_);
+  if (of_guest) {
     if (in_window) on_guest(event);
     return true;
   }
@@ -216,7 +228,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (is_event) note_interval(event.at);
     on_host(event);
   } else {
-    (void)tracker_.on(event);
+    (void)tracker_.on(event, changes_);
   }
   return true;
 }
@@ -244,7 +256,7 @@ void Pipeline::tell_states() {
 }
 
 void Pipeline::on_host(const Event& event) {
-  ended_ = tracker_.on(event);
+  ended_ = tracker_.on(event, changes_);
   if (ended_ != nullptr) stack_.reset();
   if (follows_events_) follow(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
@@ -253,27 +265,27 @@ void Pipeline::on_host(const Event& event) {
   if (builder_) {
     const GuestRun* run = tracker_.guest_run();
     if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
-    const auto* wakeup = std::get_if<SchedWakeup>(&event.payload);
-    if (wakeup != nullptr && has(selected_, SpanClass::kWakeups))
-      builder_->on_wakeup(event, *wakeup);
+    if (has(selected_, SpanClass::kWakeups)) builder_->on(changes_);
   }
   if (ended_ != nullptr) take(*ended_);
-  if (requests_ && requests_->looks_at(event.payload)) on_requests(event);
+  if (requests_ && (!changes_.empty() || requests_->looks_at(event.payload))) on_requests(event);
   if (interrupts_) {
-    const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-    if (sched != nullptr && worked_for_.on(*sched)) asked_ = {};
+    if (worked_for_.on(changes_)) asked_ = {};
     if (IrqTracker::looks_at(event.payload)) on_interrupts(event);
   }
-  if (halts_ && HaltTracker::looks_at(event.payload)) halts_->on(event);
+  if (halts_) halts_->on(event, changes_, ended_);
   if (placement_.checks()) placement_.on(event);
 }
 
 // What comes before the exit that the event ended is told of.
 void Pipeline::follow(const Event& event) {
   if (!tracker_.state_runs().empty()) tell_states();
-  if (on_thread()) stacks_.on_host(event, vmm_event());
-  if (waits_) WaitTracker::looks_at(event.payload) ? on_waits(event) : waits_->pass();
-  if (kernel_) kernel_->on(event);
+  if (on_thread()) stacks_.on_host(event, changes_, vmm_event());
+  if (waits_) {
+    const bool looks = !changes_.empty() || WaitTracker::looks_at(event.payload);
+    looks ? on_waits(event) : waits_->pass();
+  }
+  if (kernel_) kernel_->on(event, changes_);
   if (stalls_) {
     stalls_->on(event, *this);
     if (stalls_->has_ended()) tell_stalls();
@@ -363,16 +375,17 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
     return;
   }
-  if (requests_->vhost.looks_at(event.payload)) on_vhost(event, process);
-  if (!RequestPath::looks_at(event.payload)) return;
-  for (const Delivered& delivered : requests_->path.on(event, process)) {
+  const bool changes = !changes_.empty();
+  if (changes || requests_->vhost.looks_at(event.payload)) on_vhost(event, process);
+  if (!changes && !RequestPath::looks_at(event.payload)) return;
+  for (const Delivered& delivered : requests_->path.on(event, changes_, process)) {
     for (SpanSink* sink : request_sinks_) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);
   }
 }
 
 void Pipeline::on_vhost(const Event& event, ThreadId process) {
-  requests_->vhost.on(event, process, processes_);
+  requests_->vhost.on(event, changes_, process, processes_);
   const VhostTurn* turn = requests_->vhost.ended();
   if (turn == nullptr) return;
   for (SpanSink* sink : request_sinks_) sink->turn(*turn, *this);

@@ -26,6 +26,7 @@
 #include "merge/analyze/placement_check.h"
 #include "merge/analyze/span_builder.h"
 #include "merge/analyze/span_sink.h"
+#include "merge/analyze/threads.h"
 #include "merge/analyze/vhost_tracker.h"
 #include "merge/model/processes.h"
 #include "merge/model/wall_clock.h"
@@ -83,6 +84,9 @@ class Pipeline {
   [[nodiscard]] const Names& names() const { return names_; }
   [[nodiscard]] const ExitTracker& exits() const { return tracker_; }
   [[nodiscard]] const GuestStacks& stacks() const { return stacks_; }
+  [[nodiscard]] const Threads& threads() const { return threads_; }
+  // What the scheduler did by the last event; none but for events of the scheduler.
+  [[nodiscard]] ThreadChanges changes() const { return changes_; }
   // The threads that run vCPUs: those with exits, or, where none are recorded, with guest calls.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const {
     return on_thread() ? stacks_.vcpus() : tracker_.vcpus();
@@ -182,6 +186,8 @@ class Pipeline {
   VmmEventReader reader_;
   Processes processes_;
   ExitTracker tracker_;
+  Threads threads_;
+  ThreadChanges changes_;
   WorkedFor worked_for_;  // of threads that raise interrupts
   Asked asked_;           // last: events of one thread follow each other
   mutable GuestStacks stacks_;

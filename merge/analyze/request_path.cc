@@ -47,16 +47,18 @@ void RequestPath::on_hole(const Lost& lost) {
   hole_end_ = std::max(hole_end_, lost.to);
 }
 
-std::span<const Delivered> RequestPath::on(const Event& event, ThreadId process) {
+std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
+                                           ThreadId process) {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_hole(*lost);
     return {};
   }
   if (event.at < hole_end_) return {};
-  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-  if (sched != nullptr && !sched->runnable) {
-    if (Thread* thread = threads_.find(sched->prev)) thread->clear();  // it waits for new work
-  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+  for (const ThreadChange& change : changes) {
+    Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
+    if (thread != nullptr) thread->clear();  // it waits for new work
+  }
+  if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) thread->clear();
   }
   if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
@@ -64,8 +66,7 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadId process)
     return {};
   }
   if (NotifyExits::looks_at(event.payload)) exits_.on(event, process);
-  if (!IrqDeliveries::looks_at(event.payload)) return {};
-  return deliveries_.on(event, process);
+  return deliveries_.on(event, changes, process);
 }
 
 // What the event tells of the thread, for a request that it may begin.

@@ -31,12 +31,13 @@ class RequestPath {
   RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& vmm = any_vmm());
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Lost, Marker, SchedSwitch, BlockIo>(payload) ||
-           NotifyExits::looks_at(payload) || IrqDeliveries::looks_at(payload);
+    return is_any_of<Lost, Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
+           IrqDeliveries::looks_at(payload);
   }
-  // Any event that it looks at but markers: the requests whose interrupt it injects; valid until
-  // the next call.
-  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadId process);
+  // Any event that it looks at but markers, or that changed a thread: the requests whose interrupt
+  // it injects; valid until the next call.
+  [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
+                                              ThreadId process);
   // A marker that is the VMM's event `name`: the request that it ends, or nullptr. Its `notified`
   // is when the exit began that carried its notify. Valid until the next call.
   [[nodiscard]] const RequestSpan* on_marker(const Event& event, const Marker& marker, NameId name,

@@ -9,8 +9,8 @@ namespace trapline {
 namespace {
 
 // Interrupts wake on any thread, and the idle thread takes over wake-ups of other CPUs.
-bool is_of_its_thread(const Event& event, const SchedWakeup& wakeup) {
-  return wakeup.context == SchedWakeup::Context::kThread && event.thread != ThreadId{};
+bool is_of_its_thread(const ThreadChange& wakeup) {
+  return wakeup.context == WakeContext::kThread && wakeup.other != ThreadId{};
 }
 
 // Without an id; it has the parent's track.
@@ -100,8 +100,10 @@ void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
   if (wakeups != nullptr) wakeups->clear();
 }
 
-void SpanBuilder::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
-  const ThreadId woken = wakeup.thread;
+void SpanBuilder::on(ThreadChanges changes) {
+  if (changes.empty() || !changes.front().wakes()) return;
+  const ThreadChange& change = changes.front();
+  const ThreadId woken = change.thread;
   const auto vcpu = pipeline_->vcpu(woken);
   // Outside of an exit there is no part that it could lead to.
   const bool in_exit =
@@ -114,11 +116,11 @@ void SpanBuilder::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
   Span span;
   span.kind = SpanKind::kWakeup;
   span.track = {TrackKind::kWaker, MachineId::kHost,
-                is_of_its_thread(event, wakeup) ? event.thread : ThreadId{}, 0};
-  span.begin = span.end = event.at;
+                is_of_its_thread(change) ? change.other : ThreadId{}, 0};
+  span.begin = span.end = change.at;
   span.vcpu = vcpu->vcpu;
   span.number = static_cast<std::uint32_t>(woken);
-  wakeups->push_back({event.at, emit(span)});
+  wakeups->push_back({change.at, emit(span)});
 }
 
 void SpanBuilder::emit_handlers(const ExitSpan& exit, const Span& parent) {

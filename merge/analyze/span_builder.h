@@ -37,8 +37,8 @@ class SpanBuilder {
   void on_delivered(const Delivered& delivered);
   void on_turn(const VhostTurn& turn);
   void on_interrupt(const IrqSpan& interrupt, ThreadId process);
-  // A thread of the host is woken by the event.
-  void on_wakeup(const Event& event, const SchedWakeup& wakeup);
+  // Threads of the host are woken.
+  void on(ThreadChanges changes);
 
  private:
   // What may yet be the beginning of a flow; of each kind the latest are kept.

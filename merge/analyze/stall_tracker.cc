@@ -84,30 +84,17 @@ StallTracker::Thread* StallTracker::thread_of(ThreadId id) {
 
 void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   end_ = std::max(end_, event.at);
-  if (PageServers::looks_at(event.payload)) servers_.on(event);
+  const ThreadChanges changes = pipeline.changes();
+  if (!changes.empty() || PageServers::looks_at(event.payload)) servers_.on(event, changes);
   if (const EndedWait* wait = pipeline.waits()->ended()) on_wait(wait->thread, wait->shares);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
     if (pipeline.counts(run->thread)) on_guest(*run);
     on_exit(run->thread, run->end, pipeline);
   }
-  on_memory(event);
-  if (!is_any_of<SchedWakeup, SchedSwitch, KvmEntry, KvmExit, KvmUserspaceExit, Lost>(
-          event.payload))
-    return;
-  if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    Thread* thread = servers_.served_by() ? threads_.find(wakeup->thread) : nullptr;
-    if (thread != nullptr && thread->serves.size() < kMostPieces)
-      thread->serves.push_back({event.at, *servers_.served_by()});
-  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    if (sched->left == SchedSwitch::Left::kOther) return;
-    Thread* thread = threads_.find(sched->prev);
-    if (thread == nullptr) return;
-    if (sched->left == SchedSwitch::Left::kDead) {
-      leave_out_end(*thread);
-    } else if (thread->stops.size() < kMostPieces) {
-      thread->stops.push_back(event.at);
-    }
-  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+  on_memory(event, changes);
+  for (const ThreadChange& change : changes) on(change);
+  if (!is_any_of<KvmEntry, KvmExit, KvmUserspaceExit, Lost>(event.payload)) return;
+  if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) {
       if (thread->halts) settle(*thread);
       thread->halts = false;
@@ -125,11 +112,26 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   }
 }
 
-void StallTracker::on_memory(const Event& event) {
+void StallTracker::on(const ThreadChange& change) {
+  const bool served = servers_.served_by().has_value();
+  const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
+  if (!served && !stops) return;
+  Thread* thread = threads_.find(change.thread);
+  if (thread == nullptr) return;
+  if (change.now == RunState::kEnded) {
+    leave_out_end(*thread);
+  } else if (stops && thread->stops.size() < kMostPieces) {
+    thread->stops.push_back(change.at);
+  } else if (served && thread->serves.size() < kMostPieces) {
+    thread->serves.push_back({change.at, *servers_.served_by()});
+  }
+}
+
+void StallTracker::on_memory(const Event& event, ThreadChanges changes) {
   const auto* host = std::get_if<HostEvent>(&event.payload);
   Thread* thread = host != nullptr ? threads_.find(event.thread) : nullptr;
   // A vCPU unmaps a page in its own fault to put a copy in its place.
-  if (thread == nullptr || host->step != HostStep::kUnmap) unmaps_.on(event);
+  if (thread == nullptr || host->step != HostStep::kUnmap) unmaps_.on(event, changes);
   if (thread == nullptr) return;
   if (host->step == HostStep::kLoggedWrite) thread->logged = event.at;
   if (!MemoryWorks::looks_at(host->step)) return;

@@ -222,7 +222,8 @@ class StallTracker {
   void on_guest(const GuestRun& run);
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   void on_lost();
-  void on_memory(const Event& event);
+  void on(const ThreadChange& change);
+  void on_memory(const Event& event, ThreadChanges changes);
   Thread* thread_of(ThreadId id);
   void add_piece(Thread& thread, const Piece& piece);
   [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);

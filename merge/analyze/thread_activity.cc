@@ -24,11 +24,11 @@ void ThreadActivity::add(ThreadId id, Timestamp at, State state, NameId event) {
   Thread* thread = threads_.get(id, kMostThreads);
   if (thread == nullptr) return;
   thread->state = state;
-  const Change change{at, state, event};
-  if (thread->changes.size() < kMost) {
-    thread->changes.push_back(change);
+  const Step step{at, state, event};
+  if (thread->steps.size() < kMost) {
+    thread->steps.push_back(step);
   } else {
-    thread->changes[thread->added % kMost] = change;
+    thread->steps[thread->added % kMost] = step;
   }
   ++thread->added;
 }
@@ -39,20 +39,21 @@ void ThreadActivity::on_hole(Timestamp at) {
   }
 }
 
-void ThreadActivity::on(const Event& event, NameId vmm_event, const RecordedSwitches& switches) {
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    const auto known = [&](ThreadId thread, State state) {
-      add(thread, event.at, switches.has_all_of(thread) ? state : State::kUnknown);
-    };
-    if (switches.skipped()) add(*switches.skipped(), event.at, State::kUnknown);
-    known(sched->prev, sched->runnable ? State::kReady : State::kSlept);
-    known(sched->next, State::kRan);
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    const Thread* thread = threads_.find(wakeup->thread);
-    if (thread != nullptr && thread->state == State::kSlept) {
-      add(wakeup->thread, event.at, State::kReady);
-    }
-  } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& switches) {
+  State state = change.runs() ? State::kRan : change.sleeps() ? State::kSlept : State::kReady;
+  if (change.leaves() || change.runs()) {
+    if (change.leaves() && switches.skipped()) add(*switches.skipped(), change.at, State::kUnknown);
+    if (!switches.has_all_of(change.thread)) state = State::kUnknown;
+    return add(change.thread, change.at, state);
+  }
+  const Thread* thread = change.wakes() ? threads_.find(change.thread) : nullptr;
+  if (thread != nullptr && thread->state == State::kSlept) add(change.thread, change.at, state);
+}
+
+void ThreadActivity::on(const Event& event, ThreadChanges changes, NameId vmm_event,
+                        const RecordedSwitches& switches) {
+  for (const ThreadChange& change : changes) on(change, switches);
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_hole(lost->from);
   } else if (vmm_event != kNoName) {
     // Whoever writes an event runs.
@@ -76,13 +77,11 @@ Activity ThreadActivity::between(ThreadId id, Timestamp begin, Timestamp end) co
   };
   const std::uint64_t added = thread == nullptr ? 0 : thread->added;
   for (std::uint64_t i = added - std::min<std::uint64_t>(added, kMost); i < added; ++i) {
-    const Change& change = thread->changes[i % kMost];
-    if (change.at > end) break;
-    pass(change.at);
-    state = change.state;
-    if (change.event != kNoName && change.at >= begin) {
-      activity.merge({0, 0, 0, 0, {{change.event, 1}}});
-    }
+    const Step& step = thread->steps[i % kMost];
+    if (step.at > end) break;
+    pass(step.at);
+    state = step.state;
+    if (step.event != kNoName && step.at >= begin) activity.merge({0, 0, 0, 0, {{step.event, 1}}});
   }
   pass(end);
   return activity;

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "merge/analyze/recorded_switches.h"
+#include "merge/analyze/threads.h"
 #include "merge/model/names.h"
 #include "merge/model/thread_table.h"
 
@@ -34,23 +34,25 @@ class ThreadActivity {
 
   // An event of the host, which `switches` has taken; `vmm_event` is the VMM's event that it is, or
   // kNoName.
-  void on(const Event& event, NameId vmm_event, const RecordedSwitches& switches);
+  void on(const Event& event, ThreadChanges changes, NameId vmm_event,
+          const RecordedSwitches& switches);
   // Its times sum to the interval.
   [[nodiscard]] Activity between(ThreadId thread, Timestamp begin, Timestamp end) const;
 
  private:
   enum class State : std::uint8_t { kUnknown, kRan, kReady, kSlept };
-  struct Change {
+  struct Step {
     Timestamp at;
     State state = State::kUnknown;  // from then on
     NameId event = kNoName;         // or the VMM's event, and the state stays
   };
   struct Thread {
-    std::vector<Change> changes;  // a ring once it is full
+    std::vector<Step> steps;  // a ring once it is full
     std::uint64_t added = 0;
     State state = State::kUnknown;
   };
   void add(ThreadId thread, Timestamp at, State state, NameId event = kNoName);
+  void on(const ThreadChange& change, const RecordedSwitches& switches);
   void on_hole(Timestamp at);
 
   ThreadTable<Thread> threads_;

@@ -76,17 +76,11 @@ void VcpuTime::on_vmm_event(Timestamp at, const VmmEvent& event) {
   if (time_.vmm_event == kNoName) time_.vmm_event = event.name;
 }
 
-void VcpuTime::on_switch_out(Timestamp at, bool runnable) {
-  account(at);
-  state_ = runnable ? State::kRunnable : State::kAsleep;
-}
-
-void VcpuTime::on_switch_in(Timestamp at) { runs(at); }
-
-void VcpuTime::on_wakeup(Timestamp at) {
-  if (state_ != State::kAsleep) return;
-  account(at);
-  state_ = State::kRunnable;
+void VcpuTime::on(const ThreadChange& change) {
+  if (change.runs()) return runs(change.at);
+  if (!change.leaves() && !(change.wakes() && state_ == State::kAsleep)) return;
+  account(change.at);
+  state_ = change.sleeps() ? State::kAsleep : State::kRunnable;
 }
 
 void VcpuTime::on_loss(Timestamp at) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "merge/analyze/threads.h"
 #include "merge/analyze/vmm/event_reader.h"
 #include "merge/model/exit_span.h"
 
@@ -45,9 +46,7 @@ class VcpuTime {
   // Events of the thread, in order of time. The first one of all, and that after a loss, only tells
   // where the thread is from then on.
   void on_vmm_event(Timestamp at, const VmmEvent& event);
-  void on_switch_out(Timestamp at, bool runnable);
-  void on_switch_in(Timestamp at);
-  void on_wakeup(Timestamp at);
+  void on(const ThreadChange& change);
   // Events from here on are lost.
   void on_loss(Timestamp at);
 

@@ -39,48 +39,46 @@ void VhostTracker::end(ThreadId thread_id, Thread& thread, Timestamp at) {
   thread.turn.reset();
 }
 
-void VhostTracker::on_switch(const Event& event, const SchedSwitch& sched,
-                             const Processes& processes) {
-  constexpr std::string_view kPrefix = "vhost-";
-  if (Thread* prev = threads_.find(sched.prev); prev != nullptr && prev->turn) {
-    Turn& turn = *prev->turn;
-    if (turn.running) {
-      turn.ran += elapsed(turn.since, event.at);
-      add_piece(turn, TurnPart::kRuns, event.at);
-    } else {
-      turn.all_pieces = false;  // when it began to run is not known
-    }
-    turn.running = false;
-    turn.since = event.at;
-    if (!sched.runnable) end(sched.prev, *prev, event.at);
+void VhostTracker::on_leave(const ThreadChange& change) {
+  Thread* thread = threads_.find(change.thread);
+  if (thread == nullptr || !thread->turn) return;
+  Turn& turn = *thread->turn;
+  if (turn.running) {
+    turn.ran += elapsed(turn.since, change.at);
+    add_piece(turn, TurnPart::kRuns, change.at);
+  } else {
+    turn.all_pieces = false;  // when it began to run is not known
   }
-  if (!sched.next_comm.starts_with(kPrefix)) return;
-  Thread* next = threads_.get(sched.next, kMostWorkers);
-  if (next == nullptr) return;
-  if (next->worker.name.empty()) {
-    next->worker.name = sched.next_comm;
-    const ThreadId maker = maker_of_kernel_thread(sched.next_comm);
-    next->worker.process = processes.of(maker, {});
-  }
-  if (!next->turn) return;
-  Turn& turn = *next->turn;
-  if (turn.ran_at) turn.preempted += elapsed(turn.since, event.at);
-  if (!turn.ran_at) turn.ran_at = event.at;
-  if (!turn.running) add_piece(turn, TurnPart::kWaits, event.at);
-  turn.running = true;
-  turn.since = event.at;
+  turn.running = false;
+  turn.since = change.at;
+  if (change.sleeps()) end(change.thread, *thread, change.at);
 }
 
-void VhostTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
-  Thread* woken = threads_.find(wakeup.thread);
+void VhostTracker::on_run(const ThreadChange& change, const Processes& processes) {
+  if (!change.name.starts_with("vhost-")) return;
+  Thread* thread = threads_.get(change.thread, kMostWorkers);
+  if (thread == nullptr) return;
+  if (thread->worker.name.empty()) {
+    thread->worker.name = change.name;
+    thread->worker.process = processes.of(maker_of_kernel_thread(change.name), {});
+  }
+  if (!thread->turn) return;
+  Turn& turn = *thread->turn;
+  if (turn.ran_at) turn.preempted += elapsed(turn.since, change.at);
+  if (!turn.ran_at) turn.ran_at = change.at;
+  if (!turn.running) add_piece(turn, TurnPart::kWaits, change.at);
+  turn.running = true;
+  turn.since = change.at;
+}
+
+void VhostTracker::on_wakeup(const ThreadChange& change) {
+  Thread* woken = threads_.find(change.thread);
   if (woken == nullptr || woken->turn) return;  // sched_wakeup tells of the same one once more
   Turn& turn = woken->turn.emplace(Turn{});
-  turn.woken = turn.since = event.at;
-  const Exit* exit = exits_.find(event.thread);
-  if (wakeup.context == SchedWakeup::Context::kInterrupt || exit == nullptr || !exit->in_kernel) {
-    return;
-  }
-  turn.notifier = event.thread;
+  turn.woken = turn.since = change.at;
+  const Exit* exit = exits_.find(change.other);
+  if (change.context == WakeContext::kInterrupt || exit == nullptr || !exit->in_kernel) return;
+  turn.notifier = change.other;
   turn.notify = exit->begin;
   turn.is_notify = exit->wrote;
 }
@@ -114,14 +112,16 @@ void VhostTracker::on_hole() {
   exits_.clear();
 }
 
-void VhostTracker::on(const Event& event, ThreadId process, const Processes& processes) {
+void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
+                      const Processes& processes) {
   ended_.reset();
   if (std::holds_alternative<Lost>(event.payload)) return on_hole();
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    on_switch(event, *sched, processes);
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    on_wakeup(event, *wakeup);
-  } else if (std::holds_alternative<KvmExit>(event.payload)) {
+  for (const ThreadChange& change : changes) {
+    if (change.leaves()) on_leave(change);
+    if (change.runs()) on_run(change, processes);
+    if (change.wakes()) on_wakeup(change);
+  }
+  if (std::holds_alternative<KvmExit>(event.payload)) {
     if (Exit* exit = exits_.get(event.thread, kMostThreads)) *exit = {true, false, event.at};
   } else if (std::holds_alternative<KvmEntry>(event.payload) ||
              std::holds_alternative<KvmUserspaceExit>(event.payload)) {
@@ -135,7 +135,7 @@ void VhostTracker::on(const Event& event, ThreadId process, const Processes& pro
     if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) on_raise(event, *worker, *irq);
     process = worker->worker.process;
   }
-  for (const Delivered& delivered : deliveries_.on(event, process)) {
+  for (const Delivered& delivered : deliveries_.on(event, changes, process)) {
     Thread* worker = threads_.find(delivered.request.thread);
     worker->worker.to_injection.add(elapsed(delivered.request.end, delivered.injected));
   }

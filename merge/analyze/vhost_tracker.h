@@ -48,10 +48,11 @@ namespace trapline {
 class WorkedFor {
  public:
   // Whether it may know more than before.
-  bool on(const SchedSwitch& sched) {
-    const ThreadId maker = maker_of_kernel_thread(sched.next_comm);
+  bool on(ThreadChanges changes) {
+    if (changes.empty() || !changes.back().runs()) return false;
+    const ThreadId maker = maker_of_kernel_thread(changes.back().name);
     const bool learns = maker != ThreadId{} && makers_.size() < kMost;
-    if (learns) makers_[sched.next] = maker;
+    if (learns) makers_[changes.back().thread] = maker;
     return learns;
   }
   [[nodiscard]] ThreadId process(ThreadId thread, const Processes& processes) const {
@@ -94,11 +95,12 @@ class VhostTracker {
 
   // Before the first worker: what tells of it, and what vCPUs are in then.
   [[nodiscard]] bool looks_at(const Payload& payload) const {
-    return is_any_of<Lost, SchedSwitch, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
-           (!threads_.entries().empty() && is_any_of<SchedWakeup, KvmStateLoad, KvmIrq>(payload));
+    return is_any_of<Lost, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
+           (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
-  // Events of the host's kernel that it looks at; `process` is that of the event's thread.
-  void on(const Event& event, ThreadId process, const Processes& processes);
+  // Events of the host's kernel that it looks at, or that changed a thread; `process` is that of the
+  // event's thread.
+  void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
 
   // The turn that the last event ended, or nullptr.
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
@@ -133,8 +135,9 @@ class VhostTracker {
     Timestamp begin;
   };
 
-  void on_switch(const Event& event, const SchedSwitch& sched, const Processes& processes);
-  void on_wakeup(const Event& event, const SchedWakeup& wakeup);
+  void on_leave(const ThreadChange& change);
+  void on_run(const ThreadChange& change, const Processes& processes);
+  void on_wakeup(const ThreadChange& change);
   void on_write(ThreadId vcpu);
   void on_raise(const Event& event, Thread& worker, const KvmIrq& irq);
   static void add_piece(Turn& turn, TurnPart part, Timestamp end);

@@ -60,23 +60,21 @@ void WaitTracker::make_room() {
   }
 }
 
-void WaitTracker::leave(Thread& thread, const Event& event, const SchedSwitch& sched) {
+void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
   if (thread.shares.size() >= kMostShares) {  // of a long exit, or of exits that nobody asked for
-    drop(thread, thread.shares.front().begin, event.at);
+    drop(thread, thread.shares.front().begin, change.at);
     clear(thread);
   }
-  thread.since = thread.slept = event.at;
+  thread.since = thread.queued = change.at;
   thread.first = thread.shares.size();
-  thread.cpu = event.cpu;
+  thread.cpu = change.cpu;
   thread.queue_known = true;
-  thread.queued = event.at;
   thread.woken = false;
   thread.without_end.reset();
-  thread.fair = sched.fair;
-  // While another CPU's loss lasts, the thread may run there unseen.
-  thread.state = event.at < latest_loss_end_ ? Thread::State::kRunning
-                 : sched.runnable            ? Thread::State::kWaiting
-                                             : Thread::State::kAsleep;
+  thread.fair = change.fair;
+  thread.state = change.in_loss    ? Thread::State::kRunning
+                 : change.sleeps() ? Thread::State::kAsleep
+                                   : Thread::State::kWaiting;
   waiting_.add(thread);
 }
 
@@ -90,24 +88,23 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// The thread runs on the event's CPU.
-void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
+void WaitTracker::run(Thread& thread, const ThreadChange& change) {
   if (thread.state == Thread::State::kRunning) return;
   if (thread.state == Thread::State::kAsleep) {
-    charge(thread, Part::kBlocked, unknown_for(Missing::kWakeups), event.at);
-  } else if (thread.queue_known && thread.cpu != event.cpu) {
+    charge(thread, Part::kBlocked, unknown_for(Missing::kWakeups), change.at);
+  } else if (thread.queue_known && thread.cpu != change.cpu) {
     const Missing missing = runners_.is_unseen(thread.cpu) ? Missing::kCpu : Missing::kMigrations;
-    charge(thread, Part::kPreempted, unknown_for(missing), event.at);
+    charge(thread, Part::kPreempted, unknown_for(missing), change.at);
   } else {
-    if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
-    divide(id, thread, event.cpu, event.at);
+    if (!thread.queue_known && change.at > thread.since) ++counters_.cpu_assumed;
+    divide(change.thread, thread, change.cpu, change.at);
   }
   doubt_handler(thread);
   thread.state = Thread::State::kRunning;
   ++counters_.waits;
   ended_shares_.assign(thread.shares.begin() + static_cast<std::ptrdiff_t>(thread.first),
                        thread.shares.end());
-  ended_ = {id, ended_shares_};
+  ended_ = {change.thread, ended_shares_};
   has_ended_ = true;
 }
 
@@ -117,98 +114,98 @@ std::span<const WaitShare> WaitTracker::open(ThreadId id) const {
   return std::span(thread->shares).subspan(thread->first);
 }
 
-void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
-                            const Pipeline& pipeline) {
-  cause_.on_switch(event, sched);
-  runners_.on_switch(event.at, event.cpu, sched, pipeline.processes());
-  Thread* prev = threads_.find(sched.prev);
-  if (prev == nullptr && pipeline.vcpu(sched.prev)) prev = threads_.get(sched.prev, kMostThreads);
-  if (prev != nullptr) leave(*prev, event, sched);
-  if (!sched.runnable) {
-    if (Sleep* sleep = sleeps_.get(sched.prev, kMostThreads)) *sleep = {true, event.at, {}, {}, {}};
+void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
+  Thread* thread = threads_.find(change.thread);
+  switch (change.kind) {
+    case ThreadChange::Kind::kLeaves:
+      if (thread == nullptr && pipeline.vcpu(change.thread))
+        thread = threads_.get(change.thread, kMostThreads);
+      if (change.sleeps()) cause_.futexes().on_sleep(change.thread);
+      if (thread != nullptr) leave(*thread, change);
+      break;
+    case ThreadChange::Kind::kRuns:
+      cause_.on_run(change);
+      runners_.on_run(change, pipeline.threads().switches());
+      if (thread != nullptr) run(*thread, change);
+      break;
+    case ThreadChange::Kind::kWoken:
+      if (change.ends_sleep()) end_sleep(change, thread, pipeline);
+      if (thread != nullptr) on_wakeup(*thread, change);
+      break;
+    case ThreadChange::Kind::kMoves:
+      if (thread != nullptr) on_migration(*thread, change);
+      break;
   }
-  if (Thread* next = threads_.find(sched.next)) run(sched.next, *next, event);
 }
 
 // What the waker slept for most of that time, if it did; a thread that woke it did so for its own
 // cause.
-WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since,
-                                       Timestamp until) const {
-  if (!waker.is_thread()) return {};
-  const Sleep* sleep = sleeps_.find(waker.thread);
-  if (sleep == nullptr || sleep->asleep) return {};
-  const std::uint64_t slept = elapsed(std::max(sleep->slept, since), std::min(sleep->woken, until));
-  return 2 * slept > elapsed(since, until) ? Root{sleep->cause, sleep->by} : Root();
+WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestamp until,
+                                       const Threads& threads) const {
+  const ThreadFacts* facts = waker.is_thread() ? threads.find(waker.thread) : nullptr;
+  if (facts == nullptr || facts->woken == Timestamp()) return {};
+  const std::uint64_t slept = elapsed(std::max(facts->slept, since), std::min(facts->woken, until));
+  const Woken* woken = 2 * slept > elapsed(since, until) ? woken_.find(waker.thread) : nullptr;
+  return woken != nullptr && woken->at == facts->woken ? woken->cause : Root();
 }
 
 // To what woke it; of a futex, to those who let go of it one after the other.
-void WaitTracker::charge_sleep(Thread& thread, const Event& event, const Culprit& by,
-                               const Root& root) {
-  if (by.kind != CulpritKind::kFutex)
-    return charge(thread, Part::kBlocked, by, event.at, root.thread);
-  for (const FutexWakes::Piece& piece : cause_.futex_pieces(thread.since)) {
+void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
+                               const Threads& threads) {
+  if (by.kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, end, root.thread);
+  for (const FutexWakes::Piece& piece : cause_.futexes().pieces(thread.since)) {
     Culprit culprit = piece.culprit;
-    const Root of_piece = root_of(culprit, thread.since, piece.end);
+    const Root of_piece = root_of(culprit, thread.since, piece.end, threads);
     culprit.root = of_piece.kind;
     if (culprit.thread == by.thread) culprit.handler = by.handler;
     charge(thread, Part::kBlocked, culprit, piece.end, of_piece.thread);
   }
 }
 
-void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
-                            const Pipeline& pipeline) {
-  Sleep* sleep = sleeps_.find(wakeup.thread);
-  Thread* thread = threads_.find(wakeup.thread);
-  const bool slept = sleep != nullptr && sleep->asleep;
-  const bool vcpu_slept = thread != nullptr && thread->state == Thread::State::kAsleep;
-  if (slept || vcpu_slept) {
-    const Timestamp since = vcpu_slept ? thread->slept : sleep->slept;
-    Culprit by = cause_.of(event, wakeup, since, pipeline);
-    const Root root = root_of(by, since, event.at);
-    by.root = root.kind;
-    const Root cause = cause_.without_end()                 ? Root()
-                       : root.kind != CulpritKind::kUnknown ? root
-                                                            : Root{by.kind, by.thread};
-    if (slept) *sleep = {false, sleep->slept, event.at, cause.kind, cause.thread};
-    if (vcpu_slept) {
-      charge_sleep(*thread, event, by, root);
-      thread->without_end = cause_.without_end();
-      thread->state = Thread::State::kWaiting;
-      thread->since = event.at;
-      thread->queue_known = false;
-      thread->woken = true;
-      thread->queued = Timestamp(~std::uint64_t{0});
-    }
-  }
-  if (thread == nullptr || thread->state != Thread::State::kWaiting) return;
-  // The target of sched_waking is the CPU that it ran on, before another one is chosen.
-  if (wakeup.waking || wakeup.cpu < 0) return;
-  runners_.on_queued(static_cast<std::uint32_t>(wakeup.cpu));
-  if (!thread->queue_known) thread->cpu = static_cast<std::uint32_t>(wakeup.cpu);
-  thread->queue_known = true;
-  thread->queued = std::min(thread->queued, event.at);
+// `thread` is a vCPU's, or nullptr.
+void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline) {
+  Culprit by = cause_.of(change, pipeline);
+  const Root root = root_of(by, change.since, change.at, pipeline.threads());
+  by.root = root.kind;
+  const Root cause = cause_.without_end()                 ? Root()
+                     : root.kind != CulpritKind::kUnknown ? root
+                                                          : Root{by.kind, by.thread};
+  if (Woken* woken = woken_.get(change.thread, kMostThreads)) *woken = {change.at, cause};
+  if (thread == nullptr || thread->state != Thread::State::kAsleep) return;
+  charge_sleep(*thread, by, root, change.at, pipeline.threads());
+  thread->without_end = cause_.without_end();
+  thread->state = Thread::State::kWaiting;
+  thread->since = change.at;
+  thread->queue_known = false;
+  thread->woken = true;
+  thread->queued = Timestamp(~std::uint64_t{0});
 }
 
-void WaitTracker::on_migration(const Event& event, const HostEvent& migration) {
-  Thread* thread = threads_.find(ThreadId{migration.thread});
-  const std::int32_t cpu = migration.number;
-  if (thread == nullptr || thread->state != Thread::State::kWaiting || cpu < 0) return;
-  if (thread->queue_known) {
-    divide(ThreadId{migration.thread}, *thread, thread->cpu, event.at);
-    thread->since = std::max(thread->since, event.at);
-    thread->queued = event.at;
-    thread->woken = false;
+void WaitTracker::on_wakeup(Thread& thread, const ThreadChange& change) {
+  // The target of sched_waking is the CPU that it ran on, before another one is chosen.
+  if (thread.state != Thread::State::kWaiting || change.waking || change.to_cpu < 0) return;
+  runners_.on_queued(static_cast<std::uint32_t>(change.to_cpu));
+  if (!thread.queue_known) thread.cpu = static_cast<std::uint32_t>(change.to_cpu);
+  thread.queue_known = true;
+  thread.queued = std::min(thread.queued, change.at);
+}
+
+void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
+  if (thread.state != Thread::State::kWaiting || change.to_cpu < 0) return;
+  if (thread.queue_known) {
+    divide(change.thread, thread, thread.cpu, change.at);
+    thread.since = std::max(thread.since, change.at);
+    thread.queued = change.at;
+    thread.woken = false;
   }
-  thread->cpu = static_cast<std::uint32_t>(cpu);
-  thread->queue_known = true;
-  runners_.on_queued(thread->cpu);
+  thread.cpu = static_cast<std::uint32_t>(change.to_cpu);
+  thread.queue_known = true;
+  runners_.on_queued(thread.cpu);
 }
 
 void WaitTracker::on_lost(const Event& event, const Lost& lost) {
   cause_.on_lost(event);
   runners_.on_lost(event.cpu, lost.from, lost.to);
-  latest_loss_end_ = std::max(latest_loss_end_, lost.to);
-  sleeps_.clear();
   waiting_.end([this](Thread& thread) {
     if (thread.state == Thread::State::kRunning) return;
     thread.state = Thread::State::kRunning;
@@ -219,17 +216,13 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   has_ended_ = false;
   if (!quotas_) quotas_ = pipeline.processes().quotas();
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    on_switch(event, *sched, pipeline);
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    on_wakeup(event, *wakeup, pipeline);
-  } else if (std::holds_alternative<Marker>(event.payload)) {
+  for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
+  if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* told = pipeline.vmm_event())
       cause_.on_vmm_event(event, told->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_lost(event, *lost);
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
-    if (host->step == HostStep::kMigrate) return on_migration(event, *host);
     cause_.on(event, *host);
     on_interrupt(event, *host);
   } else if (const auto* block = std::get_if<BlockIo>(&event.payload)) {

@@ -44,9 +44,9 @@ class WaitTracker {
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<SchedSwitch, SchedWakeup, Marker, Lost, HostEvent, BlockIo>(payload);
+    return is_any_of<Marker, Lost, HostEvent, BlockIo>(payload);
   }
-  // Every event of the host that it looks at, after the pipeline took it.
+  // Every event of the host that it looks at, or that changed a thread, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
   // Another event came: what the last one ended is past.
   void pass() { has_ended_ = false; }
@@ -64,7 +64,6 @@ class WaitTracker {
   // The sleeps in its halted time, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
-  [[nodiscard]] const RecordedSwitches& switches() const { return runners_.switches(); }
 
  private:
   struct Thread {
@@ -79,7 +78,6 @@ class WaitTracker {
     Timestamp queued;  // kWaiting: in that queue at the latest
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues
-    Timestamp slept;                // when it fell asleep
     std::size_t first = 0;          // of the current wait, in shares
     std::vector<WaitShare> shares;  // those since the last exit
     // Shares of this time found no place.
@@ -89,28 +87,30 @@ class WaitTracker {
     }
   };
 
-  // The last sleep of any thread: a waker's tells what it waited for itself.
-  struct Sleep {
-    bool asleep = false;
-    Timestamp slept, woken;
-    CulpritKind cause = CulpritKind::kUnknown;  // at the end of its chain
-    ThreadId by{};                              // its thread, where it is one
-  };
-
-  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
-  void on_wakeup(const Event& event, const SchedWakeup& wakeup, const Pipeline& pipeline);
-  void on_migration(const Event& event, const HostEvent& migration);
-  void on_interrupt(const Event& event, const HostEvent& host);
+  // What a sleep waited for, at the end of the chain of wakers.
   struct Root {
     CulpritKind kind = CulpritKind::kUnknown;
-    ThreadId thread{};
+    ThreadId thread{};  // where it is one
   };
-  void charge_sleep(Thread& thread, const Event& event, const Culprit& by, const Root& root);
+  // The end of the last sleep of any thread: a waker's tells what it waited for itself.
+  struct Woken {
+    Timestamp at;
+    Root cause;
+  };
+
+  void on(const ThreadChange& change, const Pipeline& pipeline);
+  void on_wakeup(Thread& thread, const ThreadChange& change);
+  void end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline);
+  void on_migration(Thread& thread, const ThreadChange& change);
+  void on_interrupt(const Event& event, const HostEvent& host);
+  void charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
+                    const Threads& threads);
   void doubt_handler(Thread& thread) const;
-  [[nodiscard]] Root root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
+  [[nodiscard]] Root root_of(const Culprit& waker, Timestamp since, Timestamp until,
+                             const Threads& threads) const;
   void on_lost(const Event& event, const Lost& lost);
-  void leave(Thread& thread, const Event& event, const SchedSwitch& sched);
-  void run(ThreadId id, Thread& thread, const Event& event);
+  void leave(Thread& thread, const ThreadChange& change);
+  void run(Thread& thread, const ThreadChange& change);
   void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end, ThreadId root = {});
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
@@ -123,10 +123,9 @@ class WaitTracker {
   std::optional<CpuQuotas> quotas_;  // what is left of them
   WakeCause cause_;
   ThreadTable<Thread> threads_;
-  ThreadTable<Sleep> sleeps_;
+  ThreadTable<Woken> woken_;
   HeldStates<Thread> waiting_;  // off the CPU since the last loss
   WaitCounters counters_;
-  Timestamp latest_loss_end_;
   std::size_t held_ = 0;  // shares
   std::vector<WaitShare> of_exit_, halts_, ended_shares_;
   EndedWait ended_;

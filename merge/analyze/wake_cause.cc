@@ -69,18 +69,7 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
     case HostStep::kFutexEnd:
       futexes_.on_return(event.thread, event.at);
       break;
-    case HostStep::kFunctionBegin:
-    case HostStep::kFunctionEnd:
-    case HostStep::kMigrate:
-    case HostStep::kReclaimBegin:
-    case HostStep::kReclaimEnd:
-    case HostStep::kCompactionBegin:
-    case HostStep::kCompactionEnd:
-    case HostStep::kLoggedWrite:
-    case HostStep::kDirtyRingFull:
-    case HostStep::kUnmap:
-    case HostStep::kCollapse:
-    case HostStep::kCollapseEnd:
+    default:
       break;
   }
 }
@@ -95,10 +84,9 @@ void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
 }
 
 // No interrupt lasts over a switch: an end that was lost is made up for here.
-void WakeCause::on_switch(const Event& event, const SchedSwitch& sched) {
-  if (event.cpu < cpus_.size()) cpus_[event.cpu] = {};
-  if (!sched.runnable) futexes_.on_sleep(sched.prev);
-  futexes_.on_run(sched.next, event.at);
+void WakeCause::on_run(const ThreadChange& change) {
+  if (change.cpu < cpus_.size()) cpus_[change.cpu] = {};
+  futexes_.on_run(change.thread, change.at);
 }
 
 void WakeCause::on_lost(const Event& event) {
@@ -113,7 +101,7 @@ void WakeCause::on_vmm_event(const Event& event, NameId name, std::string_view t
     *last = {event.at, name};
 }
 
-Culprit WakeCause::in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup) {
+Culprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
   // sched_wakeup may come in the interrupt by which another CPU passed the wake-up on.
   const Culprit unknown = unknown_for(wakeup.waking ? Missing::kContext : Missing::kWakeups);
   if (cpu.depth == 0) return unknown;
@@ -133,31 +121,32 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup) {
   return known(CulpritKind::kSoftirq, innermost.number);
 }
 
-Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
-                      const Pipeline& pipeline) {
-  const Cpu cpu = event.cpu < cpus_.size() ? cpus_[event.cpu] : Cpu{};
+Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
+  static constexpr Cpu kNone;
+  const Cpu& cpu = wakeup.cpu < cpus_.size() ? cpus_[wakeup.cpu] : kNone;
   without_end_.reset();
   switch (wakeup.context) {
-    case SchedWakeup::Context::kInterrupt:
+    case WakeContext::kInterrupt:
       return in_interrupt(cpu, wakeup);
-    case SchedWakeup::Context::kUnknown:
+    case WakeContext::kUnknown:
       return unknown_for(Missing::kFlags);
-    case SchedWakeup::Context::kThread:
+    case WakeContext::kThread:
       break;
   }
+  const ThreadId waker = wakeup.other;
   // The idle thread wakes nobody: it took over a wake-up from another CPU.
-  if (event.thread == ThreadId{}) return unknown_for(Missing::kWakeups);
+  if (waker == ThreadId{}) return unknown_for(Missing::kWakeups);
   Culprit culprit = known(CulpritKind::kThread);
-  culprit.thread = event.thread;
-  const auto vcpu = pipeline.vcpu(event.thread);
-  if (vcpu && cpu.ipi_from == event.thread && vcpu->where == VcpuState::Where::kKernel &&
+  culprit.thread = waker;
+  const auto vcpu = pipeline.vcpu(waker);
+  if (vcpu && cpu.ipi_from == waker && vcpu->where == VcpuState::Where::kKernel &&
       cpu.ipi_at >= vcpu->begin) {
     culprit.kind = CulpritKind::kIpi;
     return culprit;
   }
-  const LastVmmEvent* last = last_vmm_events_.find(event.thread);
-  if (last != nullptr && last->at >= since) culprit.handler = last->name;
-  if (futexes_.on_wake(wakeup.thread, event.thread, event.at)) culprit.kind = CulpritKind::kFutex;
+  const LastVmmEvent* last = last_vmm_events_.find(waker);
+  if (last != nullptr && last->at >= wakeup.since) culprit.handler = last->name;
+  if (futexes_.on_wake(wakeup.thread, waker, wakeup.at)) culprit.kind = CulpritKind::kFutex;
   return culprit;
 }
 

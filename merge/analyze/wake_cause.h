@@ -14,6 +14,7 @@
 
 #include "merge/analyze/culprit.h"
 #include "merge/analyze/futex_wakes.h"
+#include "merge/analyze/threads.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
@@ -26,20 +27,17 @@ class WakeCause {
 
   void on(const Event& event, const HostEvent& host);
   void on_disk(std::uint32_t cpu, const BlockIo& block);  // block_rq_complete
-  void on_switch(const Event& event, const SchedSwitch& sched);
+  void on_run(const ThreadChange& change);
   void on_lost(const Event& event);
   void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
-  // The cause of that wake-up; the sleep began at `since`.
-  [[nodiscard]] Culprit of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
-                           const Pipeline& pipeline);
+  // The cause of that wake-up; the sleep began at its `since`.
+  [[nodiscard]] Culprit of(const ThreadChange& wakeup, const Pipeline& pipeline);
   // Of the handler that of() named last, its kind, where no end of that kind was recorded so far:
   // without ends a handler seems to last until the CPU switches.
   [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
   [[nodiscard]] bool ends(HandlerKind kind) const { return ends_[static_cast<std::size_t>(kind)]; }
-  // Who woke it and who held what it waited for, from `since` on, after of() told a futex.
-  [[nodiscard]] const std::vector<FutexWakes::Piece>& futex_pieces(Timestamp since) {
-    return futexes_.pieces(since);
-  }
+  // Tells who woke it and who held what it waited for, after of() told a futex.
+  [[nodiscard]] FutexWakes& futexes() { return futexes_; }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 12;
@@ -64,7 +62,7 @@ class WakeCause {
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   static void begin(Cpu& cpu, Handler handler);
   void end(Cpu& cpu, Handler::Kind kind);
-  [[nodiscard]] Culprit in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup);
+  [[nodiscard]] Culprit in_interrupt(const Cpu& cpu, const ThreadChange& wakeup);
 
   std::vector<Cpu> cpus_;
   std::array<bool, static_cast<std::size_t>(HandlerKind::kNumber)> ends_{};

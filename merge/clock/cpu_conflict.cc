@@ -47,9 +47,9 @@ void CpuConflicts::stay(Lane& lane, const Event& event) {
     found.first = {*lane.last, without_views(event), *lane.foreign};
   lane.last = without_views(event);
   lane.foreign.reset();
-  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-  lane.thread = sched == nullptr ? event.thread : sched->next;
-  lane.leaving = sched == nullptr ? ThreadId{} : sched->prev;
+  const OnCpu after = on_cpu_after(event);
+  lane.thread = after.thread;
+  lane.leaving = after.leaving;
 }
 
 std::optional<CpuConflicts::Conflict> CpuConflicts::first() const {

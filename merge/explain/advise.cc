@@ -44,10 +44,6 @@ void AdviceSink::Sum::add(const Sum& other) {
   answered |= other.answered;
 }
 
-void AdviceSink::event(const Event& event, const Pipeline&) {
-  if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halts_.on(event);
-}
-
 // The change that concerns the exit; counts those of which the recording does not tell enough.
 RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline) {
   const bool to_user = exit.userspace_reason != ExitSpan::kNoUserspaceReason;

@@ -46,9 +46,8 @@ struct Advice {
 class AdviceSink : public SpanSink {
  public:
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kEvents | SpanClass::kHalts;
+    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts;
   }
-  void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   // After the pass.
   [[nodiscard]] Advice advice(const Naming& names) const;
@@ -105,7 +104,6 @@ class AdviceSink : public SpanSink {
   std::vector<std::uint8_t> by_device_;  // a RemedyId + 1 by NameId; 0: not asked yet
   std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
   std::map<Waiting, Wait> waits_;
-  HaltCosts halts_;
   Histogram runs_;  // the guest's, between two exits
 };
 

@@ -271,7 +271,7 @@ void AdviceSink::find_halts(Found& found) const {
   };
   std::optional<Sums> all;
   for (const auto& entry : threads_.entries()) {
-    const HaltCosts::Thread* thread = halts_.find(entry.thread);
+    const HaltTracker::Thread* thread = found.names.pipeline.halts()->find(entry.thread);
     if (thread == nullptr || thread->replays.halts() == 0) continue;
     if (!all) all.emplace();
     all->late += thread->replays.late_ns();

@@ -104,7 +104,8 @@ void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
   const bool of_host = !is_guest(event.machine);
   const VmmEvent* told = pipeline.vmm_event();
   if (of_host) {
-    activity_.on(event, told == nullptr ? kNoName : told->name, pipeline.waits()->switches());
+    activity_.on(event, pipeline.changes(), told == nullptr ? kNoName : told->name,
+                 pipeline.threads().switches());
     if (told != nullptr) on_vmm_event(event, *told);
   }
   // The exit before may be none that is handed out.

@@ -125,24 +125,23 @@ void FusedTracks::close(GuestCpu& cpu, Timestamp at) {
   cpu.process.reset();
 }
 
-void FusedTracks::on_host_switch(const Event& event, const SchedSwitch& sched,
-                                 std::optional<Text> name) {
-  const auto found = host_.find(event.cpu);
-  if (found != host_.end()) close(found->second, event.at);
-  if (!name || sched.next == ThreadId{}) return;
-  Vcpu* vcpu = vcpus_.get(sched.next, kMostTracks);
+void FusedTracks::on_host_run(const ThreadChange& change, std::optional<Text> name) {
+  const auto found = host_.find(change.cpu);
+  if (found != host_.end()) close(found->second, change.at);
+  if (!name || change.thread == ThreadId{}) return;
+  Vcpu* vcpu = vcpus_.get(change.thread, kMostTracks);
   if (vcpu == nullptr) return;
-  if (vcpu->on != nullptr) close(*vcpu->on, event.at);  // the switch that left it was lost
-  HostCpu& cpu = host_[event.cpu];
+  if (vcpu->on != nullptr) close(*vcpu->on, change.at);  // the switch that left it was lost
+  HostCpu& cpu = host_[change.cpu];
   if (cpu.track == 0) {
     if (host_track_ == 0) host_track_ = writer_.add_track(0, "host CPUs", -7, true);
-    cpu.track = writer_.add_track(host_track_, fmt::format("CPU {}", event.cpu),
-                                  static_cast<int>(event.cpu), true);
+    cpu.track = writer_.add_track(host_track_, fmt::format("CPU {}", change.cpu),
+                                  static_cast<int>(change.cpu), true);
   }
-  cpu.vcpu = sched.next;
+  cpu.vcpu = change.thread;
   vcpu->on = &cpu;
-  writer_.begin(cpu.track, event.at.ns(), {*name, of_vcpu_});
-  if (vcpu->process) show_process(*vcpu, vcpu->process, event.at);
+  writer_.begin(cpu.track, change.at.ns(), {*name, of_vcpu_});
+  if (vcpu->process) show_process(*vcpu, vcpu->process, change.at);
 }
 
 // Inside the vCPU's slice on the host's CPU.
@@ -154,15 +153,14 @@ void FusedTracks::show_process(Vcpu& vcpu, std::optional<Text> process, Timestam
   if (process) writer_.begin(cpu.track, at.ns(), {*process, of_process_});
 }
 
-void FusedTracks::on_guest_switch(const Event& event, const SchedSwitch& sched,
-                                  std::uint64_t track) {
+void FusedTracks::on_guest_run(const Event& event, ThreadId task, std::uint64_t track) {
   if (guests_.size() >= kMostTracks) return;
   GuestCpu& cpu = guests_[{event.machine, event.cpu}];
   if (cpu.track == 0) cpu.track = writer_.add_track(track, "guest processes", 1, true);
   close(cpu, event.at);
   cpu.vcpu = event.thread;
-  if (sched.next != ThreadId{}) {
-    cpu.process = texts_.guest_process(event, sched.next);
+  if (task != ThreadId{}) {
+    cpu.process = texts_.guest_process(event, task);
     writer_.begin(cpu.track, event.at.ns(), {*cpu.process, of_process_});
   }
   if (event.thread == ThreadId{}) return;
@@ -646,33 +644,37 @@ void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) 
   }
 }
 
-void PerfettoExporter::on_switch(const Event& event, const SchedSwitch& sched,
-                                 const Pipeline& pipeline) {
+void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,
+                                 const ThreadChange& runs, const Pipeline& pipeline) {
   // As the kernel's trace event prints them.
   constexpr std::int64_t kPreempted = 256, kAsleep = 1;
-  texts_.note_comm(event, sched.next, sched.next_comm);
-  writer_.add_switch(static_cast<std::uint32_t>(event.machine), event.cpu,
-                     {event.at.ns(), perfetto::number(sched.prev), perfetto::number(sched.next),
-                      sched.runnable ? kPreempted : kAsleep, texts_.comm(event, sched.prev),
-                      texts_.comm(event, sched.next)});
+  const ThreadId prev = leaves.thread, next = runs.thread;
+  texts_.note_comm(event, next, runs.name);
+  writer_.add_switch(
+      static_cast<std::uint32_t>(event.machine), event.cpu,
+      {event.at.ns(), perfetto::number(prev), perfetto::number(next),
+       leaves.sleeps() ? kAsleep : kPreempted, texts_.comm(event, prev), texts_.comm(event, next)});
   if (is_guest(event.machine)) {
     const bool is_known = event.thread != ThreadId{};
     const auto guest_cpu = static_cast<std::int32_t>(event.cpu);
     const std::uint64_t track =
         is_known ? vcpu(event.thread, guest_cpu, pipeline).track : vm_track({});
-    return fused_.on_guest_switch(event, sched, track);
+    return fused_.on_guest_run(event, next, track);
   }
-  const Vcpu* next = vcpus_.find(sched.next);
-  fused_.on_host_switch(event, sched, next == nullptr ? std::nullopt : std::optional(next->name));
+  const Vcpu* vcpu = vcpus_.find(next);
+  fused_.on_host_run(runs, vcpu == nullptr ? std::nullopt : std::optional(vcpu->name));
 }
 
 void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
   const auto machine = static_cast<std::uint32_t>(event.machine);
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    on_switch(event, *sched, pipeline);
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+  const ThreadChanges changes = pipeline.changes();
+  const auto kind = changes.empty() ? ThreadChange::Kind::kMoves : changes.front().kind;
+  if (kind == ThreadChange::Kind::kLeaves) {
+    on_switch(event, changes.front(), changes.back(), pipeline);
+  } else if (kind == ThreadChange::Kind::kWoken) {
+    const ThreadId woken = changes.front().thread;
     writer_.add_waking(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
-                       perfetto::number(wakeup->thread), texts_.comm(event, wakeup->thread));
+                       perfetto::number(woken), texts_.comm(event, woken));
   } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
              !std::holds_alternative<GuestCall>(event.payload)) {
     const Source& source = context_.timeline.source_of(event);

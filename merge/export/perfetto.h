@@ -108,10 +108,10 @@ class FusedTracks {
 
   // The host's CPU goes from one thread to another; `name` is that of the vCPU that the next thread
   // runs, if it is one.
-  void on_host_switch(const Event& event, const SchedSwitch& sched, std::optional<Text> name);
+  void on_host_run(const ThreadChange& change, std::optional<Text> name);
   // A CPU of the guest goes from one task to another; `track` is its vCPU's. The event's thread is
   // the vCPU's, where it is known.
-  void on_guest_switch(const Event& event, const SchedSwitch& sched, std::uint64_t track);
+  void on_guest_run(const Event& event, ThreadId task, std::uint64_t track);
   // Switches may be missing: what was running is not known any more.
   void on_lost(const Event& event);
   void finish(Timestamp at);
@@ -228,7 +228,8 @@ class PerfettoExporter : public Exporter {
                    std::uint64_t category);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
-  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
+  void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
+                 const Pipeline& pipeline);
   void add_thread_names(const Naming& names);
 
   const ExportContext context_;

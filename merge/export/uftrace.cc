@@ -96,11 +96,13 @@ class UftraceExporter final : public Exporter {
         return;
     }
   }
-  void event(const Event& event, const Pipeline&) override {
-    const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-    if (sched == nullptr || event.machine != MachineId::kHost) return;
-    add_switch(event, sched->prev, true, sched->runnable);
-    add_switch(event, sched->next, false, false);
+  void event(const Event& event, const Pipeline& pipeline) override {
+    if (event.machine != MachineId::kHost) return;
+    for (const ThreadChange& change : pipeline.changes()) {
+      const bool leaves = change.leaves();
+      if (leaves || change.runs())
+        add_switch(event, change.thread, leaves, change.now == RunState::kPreempted);
+    }
   }
 
   [[nodiscard]] Result<void> finish(const Naming&) override {

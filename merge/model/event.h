@@ -158,12 +158,14 @@ struct SchedSwitch {
   // real-time or deadline policy.
   bool fair = true;
 };
+// In which context a wake-up was made: its thread's own, or an interrupt's.
+enum class WakeContext : std::uint8_t { kUnknown, kThread, kInterrupt };
 struct SchedWakeup {
-  enum class Context : std::uint8_t { kUnknown, kThread, kInterrupt };
+  using Context = WakeContext;
   ThreadId thread;
-  std::int32_t cpu = -1;                // it was woken on; of sched_waking: where it ran last
-  bool waking = false;                  // sched_waking; else sched_wakeup, which comes later
-  Context context = Context::kUnknown;  // the event's: its thread's own, or an interrupt's
+  std::int32_t cpu = -1;  // it was woken on; of sched_waking: where it ran last
+  bool waking = false;    // sched_waking; else sched_wakeup, which comes later
+  Context context = Context::kUnknown;
   InterruptLevel level = InterruptLevel::kNone;
 };
 struct IoctlEnter {
@@ -247,6 +249,22 @@ struct Event {
   Payload payload;
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };
+
+// The view into the event's record that its payload has, or nullptr.
+[[nodiscard]] inline std::string_view* text_of(Payload& payload) {
+  if (auto* marker = std::get_if<Marker>(&payload)) return &marker->text;
+  auto* sched = std::get_if<SchedSwitch>(&payload);
+  return sched == nullptr ? nullptr : &sched->next_comm;
+}
+
+// Who has the event's CPU after it, and who left it by the event.
+struct OnCpu {
+  ThreadId thread{}, leaving{};
+};
+[[nodiscard]] inline OnCpu on_cpu_after(const Event& event) {
+  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+  return sched == nullptr ? OnCpu{event.thread, {}} : OnCpu{sched->next, sched->prev};
+}
 
 // Why a guest was left, and what the reason alone tells.
 

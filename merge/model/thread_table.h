@@ -16,6 +16,8 @@ template <typename State>
 class ThreadTable {
  public:
   ThreadTable() = default;
+  ThreadTable(ThreadTable&&) = default;  // the states stay where they are
+  ThreadTable& operator=(ThreadTable&&) = default;
   ThreadTable(const ThreadTable&) = delete;  // recent_ points into it
   ThreadTable& operator=(const ThreadTable&) = delete;
 

@@ -153,19 +153,19 @@ void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pip
   print(event, place, 0, kBold, text);
 }
 
-void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
-                             const Pipeline& pipeline) {
-  const Place prev = place_of(sched.prev, pipeline);
-  const Place next = place_of(sched.next, pipeline);
-  if (prev.is_vcpu && pipeline.counts(sched.prev)) {
+void TimelineView::on_switch(const Event& event, const ThreadChange& leaves,
+                             const ThreadChange& runs, const Pipeline& pipeline) {
+  const Place prev = place_of(leaves.thread, pipeline);
+  const Place next = place_of(runs.thread, pipeline);
+  if (prev.is_vcpu && pipeline.counts(leaves.thread)) {
     print(event, prev, prev.depth, {},
-          fmt::format("{}: {}-{} runs", sched.runnable ? "preempted" : "sleeps",
-                      printable(sched.next_comm), static_cast<std::int32_t>(sched.next)));
+          fmt::format("{}: {}-{} runs", leaves.sleeps() ? "sleeps" : "preempted",
+                      printable(runs.name), static_cast<std::int32_t>(runs.thread)));
   }
-  if (next.is_vcpu && pipeline.counts(sched.next)) {
+  if (next.is_vcpu && pipeline.counts(runs.thread)) {
     Event of_next = event;
-    of_next.thread = sched.next;
-    const auto state = pipeline.vcpu(sched.next);
+    of_next.thread = runs.thread;
+    const auto state = pipeline.vcpu(runs.thread);
     print(of_next, next, next.depth, {},
           !state || !state->off_cpu
               ? "runs again"
@@ -236,10 +236,10 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   // A loss may come before the first event.
   if (event.at < from_.resolve(pipeline.first().value_or(event.at))) return;
   has_events_ = true;
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-      sched != nullptr && !is_guest(event.machine)) {
-    return on_switch(event, *sched, pipeline);
-  }
+  const ThreadChanges changes = pipeline.changes();
+  const bool is_switch = !changes.empty() && changes.front().leaves();
+  if (is_switch && !is_guest(event.machine))
+    return on_switch(event, changes.front(), changes.back(), pipeline);
   const bool counts = pipeline.counts(event.thread) || std::holds_alternative<Lost>(event.payload);
   if (!counts) return;
   const Place place = place_of(event.thread, pipeline);

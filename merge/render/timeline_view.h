@@ -64,7 +64,8 @@ class TimelineView : public SpanSink {
   void on_entry(const Event& event, Place place, const Pipeline& pipeline);
   void on_guest_event(const Event& event, const Place& place);
   void on_guest_call(const Event& event, const GuestCall& call, Place place);
-  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
+  void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
+                 const Pipeline& pipeline);
   [[nodiscard]] std::string duration(std::uint64_t ns) const;
 
   const Timeline& timeline_;

@@ -31,7 +31,7 @@ std::vector<HaltRow> halt_rows(const Naming& names) {
   std::vector<HaltRow> rows;
   const Pipeline& pipeline = names.pipeline;
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
-    if (!pipeline.counts(thread)) continue;
+    if (!state.is_vcpu || !pipeline.counts(thread)) continue;
     rows.push_back({names.vcpus.number(thread), names.vcpus.vm_id(thread),
                     names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
                     state.invalid});
@@ -85,7 +85,7 @@ struct HaltCostRow {
   HaltReplays::Rows replay{};
 };
 
-HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
+HaltCostRow halt_cost_row(const HaltTracker::Thread& costs) {
   HaltCostRow row;
   row.halt_exits = costs.halt_exits;
   row.polling_ns = costs.polling_ns + costs.polling_at_most_ns;
@@ -101,12 +101,12 @@ HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
 }
 
 // Of the vCPUs that count, in order of VM and vCPU.
-std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& names) {
+std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
   std::vector<HaltCostRow> rows;
   const std::vector<VcpuTotalsOf> totals = names.pipeline.vcpus();
   for (std::size_t i = 0; i < totals.size(); ++i) {
     const VcpuThread& vcpu = names.threads[i];
-    const HaltCosts::Thread* thread = costs.find(vcpu.thread);
+    const HaltTracker::Thread* thread = names.pipeline.halts()->find(vcpu.thread);
     if (thread == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
     row.vcpu = vcpu.vcpu;
@@ -277,18 +277,12 @@ TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const Report
 class HaltTables : public TableSink {
  public:
   explicit HaltTables(const ReportOptions& options) : has_costs_(!options.page) {}
-  [[nodiscard]] SpanClass selects() const override {
-    return has_costs_ ? SpanClass::kHalts | SpanClass::kEvents : SpanClass::kHalts;
-  }
-  void event(const Event& event, const Pipeline& pipeline) override {
-    if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) costs_.on(event);
-    if (const ExitSpan* ended = pipeline.ended()) costs_.on_exit(*ended);
-  }
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kHalts; }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override {
     std::vector<Table> tables = {halt_table(data, names)};
     if (!has_costs_) return tables;
-    std::vector<HaltCostRow> rows = halt_cost_rows(costs_, names);
+    std::vector<HaltCostRow> rows = halt_cost_rows(names);
     Table replay = replay_in_text(rows, data.cycles);
     tables.push_back(halt_cost_table(std::move(rows), data));
     tables.push_back(std::move(replay));
@@ -297,7 +291,6 @@ class HaltTables : public TableSink {
 
  private:
   bool has_costs_;
-  HaltCosts costs_;
 };
 
 }  // namespace

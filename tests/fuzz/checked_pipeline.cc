@@ -71,14 +71,14 @@ SpanClass CheckedSpans::selects() const {
          SpanClass::kStalls;
 }
 
-void CheckedSpans::event(const Event& event, const Pipeline&) {
+void CheckedSpans::event(const Event& event, const Pipeline& pipeline) {
   in_order_ &= event.at >= last_;
   last_ = std::max(last_, event.at);
   if (is_guest(event.machine)) return;
   if (std::holds_alternative<KvmExit>(event.payload)) ++kvm_exits_;
   if (std::holds_alternative<KvmEntry>(event.payload)) ++kvm_entries_;
-  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
-  if (sched != nullptr && sched->left == SchedSwitch::Left::kDead) ++deaths_;
+  for (const ThreadChange& change : pipeline.changes())
+    deaths_ += change.now == RunState::kEnded ? 1 : 0;
 }
 
 void CheckedSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {

@@ -54,6 +54,9 @@ def commands(paths):
     page = ["report", *paths, "--format", "page-data"]
     yield from (page, [*page, "--phases", "--vcpu", "0"], [*page, "--from", "+100ms", "--span", "a:b..c:b"])
     yield ["info", *paths]
+    for form in FORMS[:2]:
+        yield ["stalls", *paths, "--format", form]
+        yield ["advise", *paths, "--format", form]
     for words in ([], ["--around", "+200ms"], ["--vcpu", "1"]):
         for form in FORMS[:2]:
             yield ["explain", *paths, *words, "--format", form]

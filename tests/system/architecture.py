@@ -6,8 +6,8 @@ Each row names a folder, the folders that it may include, and the libraries of o
 rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
 its row too. The second part checks that merge does not grow; the third, that
-only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the last, that
-no test has a folder of a fixed name.
+only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the fifth, that
+one class reads the scheduler; the last, that no test has a folder of a fixed name.
 """
 import re
 import sys
@@ -210,6 +210,19 @@ def check_pipelines():
                 fail(f"{path}:{number}: makes a Pipeline: let Pass (merge/pass/pass.h) read the recording")
 
 
+# Threads reads the scheduler's events for all: others take its ThreadChanges. Sources make the events.
+READ_THE_SCHEDULER = ("merge/source/", "merge/model/", "merge/analyze/threads.")
+
+
+def check_scheduler():
+    for path in sources():
+        if str(path).startswith(READ_THE_SCHEDULER):
+            continue
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"\b(SchedSwitch|SchedWakeup|kMigrate)\b", line.split("//")[0]):
+                fail(f"{path}:{number}: reads the scheduler: let Threads (merge/analyze/threads.h) do that")
+
+
 def check_temporary_folders():
     for path in (ROOT / "tests").rglob("*.[ch]*"):
         # Fuzz targets are no GoogleTest programs and have a folder of their own kind.
@@ -230,6 +243,7 @@ def main():
     check_growth()
     check_vmms()
     check_pipelines()
+    check_scheduler()
     check_temporary_folders()
     for text in failures:
         print(f"FAILED: {text}")

@@ -26,15 +26,15 @@ bool longer(const std::shared_ptr<WorstExits::Capture>& a,
 }
 
 // Whether another thread's event tells of `thread`, or of what QEMU and KVM do meanwhile.
-bool concerns(const Event& event, ThreadId thread) {
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) return sched->next == thread;
-  if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) return woken->thread == thread;
-  return std::holds_alternative<Marker>(event.payload) ||
-         std::holds_alternative<KvmIrq>(event.payload);
+bool concerns(const WorstExits::Kept& kept, ThreadId thread) {
+  return is_any_of<Marker, KvmIrq>(kept.event.payload) || kept.about == thread;
 }
 
-bool may_concern(const Event& event) {
-  return is_any_of<SchedSwitch, SchedWakeup, Marker, KvmIrq>(event.payload);
+// The thread that the last event switched to or woke; nullopt for other events.
+std::optional<ThreadId> switched_to(const Pipeline& pipeline) {
+  const ThreadChanges changes = pipeline.changes();
+  if (changes.empty() || changes.back().kind == ThreadChange::Kind::kMoves) return std::nullopt;
+  return changes.back().thread;
 }
 
 std::string_view moved(std::string_view text, std::span<const std::byte> from,
@@ -55,11 +55,8 @@ void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
   kept.event = event;
   kept.event.raw = {kept.raw.data(), size};
   kept.number = number;
-  if (auto* marker = std::get_if<Marker>(&kept.event.payload)) {
-    marker->text = moved(marker->text, event.raw, kept.event.raw);
-  } else if (auto* sched = std::get_if<SchedSwitch>(&kept.event.payload)) {
-    sched->next_comm = moved(sched->next_comm, event.raw, kept.event.raw);
-  }
+  if (std::string_view* text = text_of(kept.event.payload))
+    *text = moved(*text, event.raw, kept.event.raw);
 }
 
 // The longest of the shares, in order of time.
@@ -80,10 +77,12 @@ const std::vector<Dimension>& WorstExits::row() {
 
 WorstExits::WorstExits(const Exits& exits) : exits_(exits), keys_(row()) {}
 
-void WorstExits::keep(Ring& ring, std::size_t most, const Event& event) {
+WorstExits::Kept& WorstExits::keep(Ring& ring, std::size_t most, const Event& event) {
   if (ring.events.size() < most) ring.events.emplace_back();
-  copy(ring.events[ring.next], event, ++ring.pushed);
+  Kept& kept = ring.events[ring.next];
+  copy(kept, event, ++ring.pushed);
   if (++ring.next == most) ring.next = 0;
+  return kept;
 }
 
 void WorstExits::add_span(Thread& thread, const Near& span) {
@@ -137,8 +136,9 @@ void WorstExits::event(const Event& event, const Pipeline& pipeline) {
     if (!thread->open.empty()) go_on(*thread, event);
     return;
   }
-  if (!may_concern(event)) return;
-  keep(others_, kOtherRing, event);
+  const std::optional<ThreadId> about = switched_to(pipeline);
+  if (about || is_any_of<Marker, KvmIrq>(event.payload))
+    keep(others_, kOtherRing, event).about = about.value_or(ThreadId{-1});
 }
 
 WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
@@ -165,7 +165,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   const std::uint64_t all = thread.ring.pushed + 1 - thread.exit_began;
   made->left_out = all > inside ? all - inside : 0;
   for (const Kept& kept : others_.events) {
-    if (kept.event.at < made->from || !concerns(kept.event, exit.thread)) continue;
+    if (kept.event.at < made->from || !concerns(kept, exit.thread)) continue;
     if (made->events.size() >= kMostEvents) {
       ++made->left_out;
     } else {

@@ -41,6 +41,7 @@ class WorstExits {
     Event event;
     std::vector<std::byte> raw;  // event.raw is its beginning
     std::uint64_t number = 0;    // in its ring, from 1 on; 0: none
+    ThreadId about{-1};          // of another thread's: the thread that it switched to or woke
   };
   enum class Kind : std::uint8_t {
     kGuest,
@@ -89,7 +90,7 @@ class WorstExits {
   struct Less {
     bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
   };
-  static void keep(Ring& ring, std::size_t most, const Event& event);
+  static Kept& keep(Ring& ring, std::size_t most, const Event& event);
   static void add_span(Thread& thread, const Near& span);
   [[nodiscard]] Pointer capture(Thread& thread, const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] Pointer keep_if_long(Thread& thread, const ExitSpan& exit,

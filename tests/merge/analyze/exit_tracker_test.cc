@@ -24,7 +24,7 @@ class ExitTrackerTest : public testing::Test {
   void play(std::initializer_list<Event> events) {
     if (!tracker_) tracker_.emplace(model_, reader_);
     for (const Event& event : events) {
-      if (const ExitSpan* span = tracker_->on(event)) spans_.push_back(*span);
+      if (const ExitSpan* span = tracker_->on(event, threads_.on(event))) spans_.push_back(*span);
     }
   }
   void finish() {
@@ -41,6 +41,7 @@ class ExitTrackerTest : public testing::Test {
   Names names_;
   VmmEventReader reader_{names_};
   ExitModel model_;
+  Threads threads_{nullptr};
   std::optional<ExitTracker> tracker_;
   std::vector<ExitSpan> spans_;
 };

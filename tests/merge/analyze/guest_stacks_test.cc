@@ -33,13 +33,15 @@ Event off_cpu(std::uint64_t at, bool out) {
 class GuestStacksTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
-    for (const Event& event : events) stacks_.on(event);
+    for (const Event& event : events) stacks_.on(event, threads_.on(event));
   }
   [[nodiscard]] std::string now() const { return stacks_.text(stacks_.stack_of(kVcpu0)); }
   [[nodiscard]] const GuestFunctionTimes& times(std::string_view name) {
     return stacks_.functions()[names_.id(name)];
   }
   Names names_;
+  Processes processes_;
+  Threads threads_{&processes_};
   GuestStacks stacks_{names_};
 };
 
@@ -85,7 +87,7 @@ TEST_F(GuestStacksTest, TasksThatTakeTurnsOnAVcpuHaveStacksOfTheirOwn) {
 
 TEST_F(GuestStacksTest, ACallThatBeganAfterTheHostsLastEventEndsNoEarlier) {
   GuestStacks stacks(names_, true);
-  stacks.on(call(50, 0, "main"));
+  stacks.on(call(50, 0, "main"), {});
   stacks.finish(Timestamp(40));
   ASSERT_EQ(stacks.ended().size(), 1u);
   EXPECT_EQ(stacks.ended()[0].end.ns(), 50u);

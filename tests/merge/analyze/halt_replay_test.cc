@@ -75,7 +75,7 @@ TEST(HaltReplays, LearnsHowTheKernelShrinks) {
 class HaltCostTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
-    for (const Event& event : events) tracker_.on(event);
+    for (const Event& event : events) tracker_.on(event, threads_.on(event), nullptr);
   }
   static Event end(std::uint64_t at, std::uint64_t ns, bool waited) {
     return make(at, 0, kVcpu0, KvmVcpuWakeup{ns, waited, true});
@@ -83,8 +83,10 @@ class HaltCostTest : public testing::Test {
   static Event interval(std::uint64_t at, std::uint32_t now, std::uint32_t before) {
     return make(at, 0, kVcpu0, KvmHaltPoll{now, before, 0});
   }
-  [[nodiscard]] const HaltCosts::Thread& vcpu() const { return *tracker_.find(kVcpu0); }
-  HaltCosts tracker_;
+  [[nodiscard]] const HaltTracker::Thread& vcpu() const { return *tracker_.find(kVcpu0); }
+  Processes processes_;
+  Threads threads_{&processes_};
+  HaltTracker tracker_;
 };
 
 // A halt from 1,000 to 9,000 that polls until 1,400 and is woken at 8,000.
@@ -102,10 +104,10 @@ TEST_F(HaltCostTest, OnlyExitsThatEndedAreCountedAsHalts) {
   EXPECT_EQ(vcpu().halt_exits, 0u);
   ExitSpan ended;
   ended.thread = kVcpu0;
-  tracker_.on_exit(ended);
+  tracker_.on(entry(990), {}, &ended);
   EXPECT_EQ(vcpu().halt_exits, 0u);
   ended.halt = true;
-  tracker_.on_exit(ended);
+  tracker_.on(entry(990), {}, &ended);
   EXPECT_EQ(vcpu().halt_exits, 1u);
 }
 

@@ -209,7 +209,9 @@ TEST(KernelThreadsTest, ThoseThatWorkForAVmAreOfItsProcess) {
   processes.set(ThreadId{118}, ThreadId{118});  // a kernel thread is a process of its own
   WorkedFor worked_for;
   const auto process = [&](int thread, const char* name) {
-    worked_for.on(SchedSwitch{ThreadId{1}, ThreadId{thread}, true, name});
+    const ThreadChange runs{
+        .kind = ThreadChange::Kind::kRuns, .thread = ThreadId{thread}, .name = name};
+    worked_for.on({&runs, 1});
     return worked_for.process(ThreadId{thread}, processes);
   };
   EXPECT_EQ(process(118, "kvm-pit/110"), ThreadId{110});
@@ -239,11 +241,13 @@ TEST_F(IrqTrackerTest, NothingIsFollowedAcrossAHole) {
 }
 
 TEST(HaltTrackerTest, TellsPollsFromSleepAndTimesTheWayFromWakeUpToRunning) {
+  Processes processes;
+  Threads threads(&processes);
   HaltTracker tracker;
   for (const Event& event : {exit(90, kSvmHlt), make(95, 0, kVcpu0, KvmVcpuWakeup{5, false, true}),
                              exit(100, kSvmHlt), switch_out(110, false), wake(150), wake(152),
                              switch_in(170), make(171, 0, kVcpu0, KvmVcpuWakeup{70, true, true})}) {
-    tracker.on(event);
+    tracker.on(event, threads.on(event), nullptr);
   }
   ASSERT_EQ(tracker.threads().size(), 1u);
   const HaltTracker::Thread& thread = tracker.threads()[0].state;

@@ -21,7 +21,8 @@ class RequestPathTest : public testing::Test {
     if (span != nullptr) ended_.push_back(*span);
   }
   void see(const Event& event) {
-    for (const Delivered& delivered : path_.on(event, ThreadId{})) delivered_.push_back(delivered);
+    for (const Delivered& delivered : path_.on(event, threads_.on(event), ThreadId{}))
+      delivered_.push_back(delivered);
   }
   // An exit that KVM handles itself, with a write.
   void write(std::uint64_t at, std::uint64_t address, std::uint64_t value) {
@@ -60,6 +61,8 @@ class RequestPathTest : public testing::Test {
   VmmEventReader reader_{names_};
   RequestSpans spans_{known_requests(), names_, {}};
   RequestPath path_{names_, spans_};
+  Processes processes_;
+  Threads threads_{&processes_};
   std::vector<RequestSpan> ended_;
   std::vector<Delivered> delivered_;
 };
@@ -262,7 +265,7 @@ TEST_F(RequestPathTest, ARequestHasItsWayThroughTheBlockLayer) {
       return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, bio.process);
     };
     const auto block = [&](std::uint64_t at, BlockStep step) {
-      (void)path_.on(make(at, 0, bio.by, BlockIo{step, true, false, 8 << 20, 8, 5000}),
+      (void)path_.on(make(at, 0, bio.by, BlockIo{step, true, false, 8 << 20, 8, 5000}), {},
                      bio.process);
     };
     (void)say(1, "virtio_blk_handle_read vdev 0xd req 0xaa sector 0 nsectors 8");

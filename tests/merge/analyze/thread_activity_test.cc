@@ -11,13 +11,11 @@ class ThreadActivityTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) {
-      if (const auto* sched = std::get_if<SchedSwitch>(&event.payload))
-        switches_.on_switch(event.cpu, *sched, processes_);
-      activity_.on(event, kNoName, switches_);
+      activity_.on(event, threads_.on(event), kNoName, threads_.switches());
     }
   }
   void mark(std::uint64_t at, NameId event) {
-    activity_.on(marker(at, "", kVcpu0), event, switches_);
+    activity_.on(marker(at, "", kVcpu0), {}, event, threads_.switches());
   }
   // "ran ready slept unknown" of kVcpu0.
   std::string between(std::uint64_t begin, std::uint64_t end) const {
@@ -27,7 +25,7 @@ class ThreadActivityTest : public testing::Test {
            std::to_string(did.slept_ns) + " " + std::to_string(did.unknown_ns);
   }
   Processes processes_;
-  RecordedSwitches switches_;
+  Threads threads_{&processes_};
   ThreadActivity activity_;
 };
 

@@ -31,7 +31,7 @@ class VcpuStatesTest : public testing::TestWithParam<Detail> {
   void play(std::initializer_list<Event> events) {
     if (!tracker_) tracker_.emplace(model_, reader_, GetParam());
     for (const Event& event : events) {
-      if (const ExitSpan* span = tracker_->on(event)) {
+      if (const ExitSpan* span = tracker_->on(event, threads_.on(event))) {
         spans_.push_back(*span);
         std::uint64_t in_intervals = 0;
         for (const PartInterval& interval : span->intervals)
@@ -59,6 +59,7 @@ class VcpuStatesTest : public testing::TestWithParam<Detail> {
   Names names_;
   VmmEventReader reader_{names_};
   ExitModel model_;
+  Threads threads_{nullptr};
   std::optional<ExitTracker> tracker_;
   std::vector<ExitSpan> spans_;
 };

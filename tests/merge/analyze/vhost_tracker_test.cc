@@ -15,7 +15,9 @@ class VhostTrackerTest : public testing::Test {
     for (const ThreadId thread : {kVcpu0, kVcpu1, ThreadId{90}})
       processes_.set(thread, ThreadId{90});
   }
-  void see(const Event& event) { tracker_.on(event, processes_.of(event.thread, {}), processes_); }
+  void see(const Event& event) {
+    tracker_.on(event, threads_.on(event), processes_.of(event.thread, {}), processes_);
+  }
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) see(event);
   }
@@ -49,6 +51,7 @@ class VhostTrackerTest : public testing::Test {
   }
 
   Processes processes_;
+  Threads threads_{&processes_};
   VhostTracker tracker_;
 };
 

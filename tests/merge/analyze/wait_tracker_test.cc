@@ -157,9 +157,12 @@ TEST(RecorderTest, ItsTimeIsItsOwn) {
   Processes processes;
   processes.set_recorder(ThreadId{5});
   RecordedSwitches switches;
+  const auto run = [&](ThreadId prev, ThreadId next) {
+    switches.on_run({.kind = ThreadChange::Kind::kRuns, .thread = next, .other = prev}, processes);
+  };
   for (int i = 0; i < 3; ++i) {
-    switches.on_switch(0, {kVcpu0, ThreadId{5}, true, ""}, processes);
-    switches.on_switch(0, {ThreadId{6}, kVcpu0, true, ""}, processes);
+    run(kVcpu0, ThreadId{5});
+    run(ThreadId{6}, kVcpu0);
     EXPECT_EQ(switches.skipped(), std::nullopt);
   }
   EXPECT_TRUE(switches.has_all_of(ThreadId{7}));

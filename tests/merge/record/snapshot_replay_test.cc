@@ -47,9 +47,10 @@ struct Exits {
   void read(Source& source) {
     Names names;
     VmmEventReader reader(names);
+    Threads threads(nullptr);
     ExitTracker tracker(choose_exit_model(source.capabilities()), reader);
     for (Event event; source.next(event) == Read::kEvent;) {
-      if (const ExitSpan* span = tracker.on(event)) spans.push_back(*span);
+      if (const ExitSpan* span = tracker.on(event, threads.on(event))) spans.push_back(*span);
     }
     while (const ExitSpan* span = tracker.finish()) spans.push_back(*span);
     EXPECT_TRUE(source.status());

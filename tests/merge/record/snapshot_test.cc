@@ -125,9 +125,10 @@ class SnapshotTest : public ::testing::Test {
     Names names;
     VmmEventReader reader(names);
     ExitModel model;
+    Threads threads(nullptr);
     ExitTracker tracker(model, reader);
     for (Event event; (*source)->next(event) == Read::kEvent;) {
-      if (const ExitSpan* span = tracker.on(event)) {
+      if (const ExitSpan* span = tracker.on(event, threads.on(event))) {
         exits.emplace_back(span->start.ns(), span->end.ns());
       }
     }

@@ -1,0 +1,146 @@
+#include "merge/analyze/threads.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+RunState state_after(const SchedSwitch& sched) {
+  if (sched.runnable) return RunState::kPreempted;
+  if (sched.left == SchedSwitch::Left::kDead) return RunState::kEnded;
+  return sched.left == SchedSwitch::Left::kStopped ? RunState::kStopped : RunState::kAsleep;
+}
+
+}  // namespace
+
+ThreadChanges Threads::changes_of(const Event& event) {
+  const bool keeps = processes_ != nullptr && !is_guest(event.machine);
+  auto& [first, second] = changes_;
+  first = {
+      .in_loss = event.at < loss_end_, .cpu = event.cpu, .other = event.thread, .at = event.at};
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    second = first;
+    first.kind = ThreadChange::Kind::kLeaves;
+    first.now = state_after(*sched);
+    first.fair = sched->fair;
+    first.thread = second.other = sched->prev;
+    first.other = second.thread = sched->next;
+    second.kind = ThreadChange::Kind::kRuns;
+    second.now = RunState::kRuns;
+    second.name = sched->next_comm;
+    if (!keeps) return changes_;
+    note_switch(first);
+    note_switch(second);
+    switches_.on_run(second, *processes_);
+    return changes_;
+  }
+  if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    first.kind = ThreadChange::Kind::kWoken;
+    first.thread = wakeup->thread;
+    first.to_cpu = wakeup->cpu;
+    first.waking = wakeup->waking;
+    first.context = wakeup->context;
+    first.level = wakeup->level;
+    if (keeps) note_wakeup(first);
+    return ThreadChanges(changes_).first(1);
+  }
+  if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+    if (host->step != HostStep::kMigrate) return {};
+    first.kind = ThreadChange::Kind::kMoves;
+    first.thread = ThreadId{host->thread};
+    first.to_cpu = host->number;
+    return ThreadChanges(changes_).first(1);
+  }
+  if (is_guest(event.machine)) return {};
+  loss_end_ = std::max(loss_end_, std::get_if<Lost>(&event.payload)->to);
+  ++losses_;
+  switches_.on_lost(event.cpu);
+  return {};
+}
+
+void Threads::note_switch(ThreadChange& change) {
+  if (change.thread == ThreadId{}) return;  // every CPU's idle thread
+  ThreadFacts* facts = facts_.get(change.thread, kMostThreads);
+  if (facts == nullptr) return;
+  if (facts->losses != losses_) *facts = {.life = facts->life, .losses = losses_};
+  change.was = facts->state;
+  change.since = facts->since;
+  if (facts->state == RunState::kEnded) ++facts->life;
+  facts->state = change.now;
+  facts->since = change.at;
+  if (!is_asleep(change.now)) return;
+  facts->slept = change.at;
+  facts->woken = {};
+}
+
+void Threads::note_wakeup(ThreadChange& change) {
+  ThreadFacts* facts = facts_.find(change.thread);
+  if (facts == nullptr || facts->losses != losses_) return;
+  change.was = facts->state;
+  change.since = facts->since;
+  if (!is_asleep(facts->state)) return;
+  facts->state = RunState::kWoken;
+  facts->since = facts->woken = change.at;
+}
+
+void RecordedSwitches::note(ThreadId thread, bool surely, const Processes& processes) {
+  if (thread == ThreadId{} || whole_.size() >= kMostThreads) return;
+  const auto process = processes.selected();
+  if (surely || (process && processes.of(thread, ThreadId{}) == *process)) whole_.insert(thread);
+}
+
+bool RecordedSwitches::is_stopper(std::string_view comm, std::uint32_t cpu) {
+  constexpr std::string_view kStopper = "migration/";
+  if (!comm.starts_with(kStopper)) [[likely]]
+    return false;
+  comm.remove_prefix(kStopper.size());
+  std::uint32_t number = 0;
+  return take_number(comm, number) && comm.empty() && number == cpu;
+}
+
+// Two of the few threads of a recorder that leaves itself out have one in common, and none is idle.
+void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
+  const auto in_first = [&](ThreadId thread) {
+    return thread == cpu.first.to || thread == cpu.first.from;
+  };
+  const bool idle = skip.to == ThreadId{} || skip.from == ThreadId{};
+  if (cpu.skips == 0) {
+    cpu.first = skip;
+  } else if (!idle && (in_first(skip.to) || in_first(skip.from))) {
+    return;
+  }
+  ++cpu.skips;
+  if (cpu.skips >= kLeastSkips && cpu.skips * kMostBetweenSkips >= cpu.switches) selected_ = true;
+}
+
+void RecordedSwitches::on_run(const ThreadChange& change, const Processes& processes) {
+  const auto [number, prev, next] = std::tuple(change.cpu, change.other, change.thread);
+  skipped_.reset();
+  if (number >= kMostCpus) return;
+  if (number >= cpus_.size()) cpus_.resize(number + 1);
+  Cpu& cpu = cpus_[number];
+  ++cpu.switches;
+  if (processes.selected()) selected_ = true;
+  const auto& recorder = processes.recorder();
+  if (cpu.thread && *cpu.thread != prev &&
+      (selected_ || (recorder != cpu.thread && recorder != prev))) {
+    skipped_ = cpu.thread;
+    if (!cpu.stopper || prev != ThreadId{}) note_skip(cpu, {*cpu.thread, prev});
+  }
+  cpu.thread = next;
+  cpu.stopper = is_stopper(change.name, number);
+  if (!selected_) [[likely]]
+    return;
+  note(prev, next == ThreadId{}, processes);
+  note(next, prev == ThreadId{}, processes);
+}
+
+void RecordedSwitches::on_lost(std::uint32_t number) {
+  skipped_.reset();
+  if (number < cpus_.size()) cpus_[number].thread.reset();
+}
+
+}  // namespace trapline

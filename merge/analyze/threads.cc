@@ -14,6 +14,17 @@ RunState state_after(const SchedSwitch& sched) {
   return sched.left == SchedSwitch::Left::kStopped ? RunState::kStopped : RunState::kAsleep;
 }
 
+// A host that is watched for long has any number of threads: those that ended, or of which a loss
+// hides all, give way, and where that is not enough the latest half of the others.
+ThreadTable<ThreadFacts> with_room(const ThreadTable<ThreadFacts>& full, std::uint64_t losses) {
+  ThreadTable<ThreadFacts> kept;
+  for (const auto& [thread, facts] : full.entries()) {
+    if (facts.losses != losses || facts.state == RunState::kEnded) continue;
+    if (ThreadFacts* place = kept.get(thread, Threads::kMostThreads / 2)) *place = facts;
+  }
+  return kept;
+}
+
 }  // namespace
 
 ThreadChanges Threads::changes_of(const Event& event) {
@@ -64,7 +75,10 @@ ThreadChanges Threads::changes_of(const Event& event) {
 void Threads::note_switch(ThreadChange& change) {
   if (change.thread == ThreadId{}) return;  // every CPU's idle thread
   ThreadFacts* facts = facts_.get(change.thread, kMostThreads);
-  if (facts == nullptr) return;
+  if (facts == nullptr) [[unlikely]] {
+    facts_ = with_room(facts_, losses_);
+    facts = facts_.get(change.thread, kMostThreads);
+  }
   if (facts->losses != losses_) *facts = {.life = facts->life, .losses = losses_};
   change.was = facts->state;
   change.since = facts->since;

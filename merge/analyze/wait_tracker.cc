@@ -206,6 +206,7 @@ void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
 void WaitTracker::on_lost(const Event& event, const Lost& lost) {
   cause_.on_lost(event);
   runners_.on_lost(event.cpu, lost.from, lost.to);
+  woken_.clear();
   waiting_.end([this](Thread& thread) {
     if (thread.state == Thread::State::kRunning) return;
     thread.state = Thread::State::kRunning;

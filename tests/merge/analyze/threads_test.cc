@@ -109,6 +109,20 @@ TEST_F(ThreadsTest, AGuestsTasksAndTheIdleThreadHaveNoFacts) {
   EXPECT_EQ(threads_.find(ThreadId{}), nullptr);
 }
 
+TEST_F(ThreadsTest, HoweverManyThreadsCameTheLatestIsFollowed) {
+  (void)threads_.on(switch_out(50, false));
+  for (std::size_t i = 0; i <= Threads::kMostThreads; ++i) {
+    Event ends = switch_out(100 + i, false, ThreadId{static_cast<std::int32_t>(1000 + i)});
+    std::get<SchedSwitch>(ends.payload).left = SchedSwitch::Left::kDead;
+    (void)threads_.on(ends);
+  }
+  EXPECT_EQ(vcpu().state, RunState::kAsleep);
+  EXPECT_EQ(vcpu().slept, Timestamp(50));
+  const ThreadId latest{static_cast<std::int32_t>(1000 + Threads::kMostThreads)};
+  EXPECT_NE(threads_.find(latest), nullptr);
+  EXPECT_EQ(threads_.find(ThreadId{1000}), nullptr);
+}
+
 template <typename... Tracker>
 constexpr bool kMove = (std::is_move_constructible_v<Tracker> && ...);
 static_assert(kMove<Threads, ExitTracker, WaitTracker, StallTracker, HaltTracker, VhostTracker,

@@ -15,7 +15,7 @@ function tableOf(label: string, { columns, rows, rows_left_out }: DescribedTable
   const left = Math.max(0, rows.length - kShown) + rows_left_out;
   return h("div", {}, table(label, columns.map(({ title, unit }) => (unit === "text" ? column : numbers)(title)),
     rows.slice(0, kShown).map(([key, ...cells]) => h("tr", {}, first(name(String(key))), ...cells.map((value, i) => valueOf(columns[i + 1]?.unit ?? "text", value))))),
-    left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report ${option} prints them.`));
+    left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: ${option ? `trapline report ${option}` : "the command above"} prints them.`));
 }
 
 // The kernel's time in exits by what its events tell: report --kernel.

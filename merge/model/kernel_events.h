@@ -61,6 +61,7 @@ enum class Decoder : std::uint8_t {
   kMarker
 };
 
+// Says how `trapline record` gets an event, and what its absence costs.
 struct RecordedBy {
   // Options of `trapline record`, as bits.
   enum Option : std::uint8_t {
@@ -80,6 +81,7 @@ struct RecordedBy {
   std::string_view without{};  // what a recording without the event cannot tell
 };
 
+// Says which payload an event becomes, and what it is read for.
 struct DecodedBy {
   Decoder decoder = Decoder::kNone;
   std::uint8_t kind = 0;
@@ -94,7 +96,8 @@ struct DecodedBy {
 struct KernelEvent {
   static constexpr std::size_t kMostFields = 11;
 
-  std::string_view full_name, system, name;  // "kvm:kvm_exit"; with *, all events that match
+  // "kvm:kvm_exit", "kvm", "kvm_exit"; with *, all events that match.
+  std::string_view full_name, system, name;
   RecordedBy recorded;
   DecodedBy decoded;
   std::array<std::string_view, kMostFields> fields{};  // that the decoder reads, then empty ones

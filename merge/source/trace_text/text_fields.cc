@@ -169,7 +169,7 @@ class PrintFormat {
   }
 
  private:
-  // Removes what stands before the first of these characters, and that one.
+  // Removes the pattern up to and with `end`; returns what stood before it.
   std::string_view take(char end) {
     const std::string_view taken = pattern_.substr(0, pattern_.find(end));
     pattern_.remove_prefix(std::min(taken.size() + 1, pattern_.size()));

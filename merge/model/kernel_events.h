@@ -59,6 +59,7 @@ enum class Decoder : std::uint8_t {
   kMarker
 };
 
+// Says how `trapline record` gets an event, and what its absence costs.
 struct RecordedBy {
   // Options of `trapline record`, as bits.
   enum Option : std::uint8_t {
@@ -78,6 +79,7 @@ struct RecordedBy {
   std::string_view without{};  // what a recording without the event cannot tell
 };
 
+// Says which payload an event becomes, and what it is read for.
 struct DecodedBy {
   Decoder decoder = Decoder::kNone;
   std::uint8_t kind = 0;
@@ -92,7 +94,8 @@ struct DecodedBy {
 struct KernelEvent {
   static constexpr std::size_t kMostFields = 11;
 
-  std::string_view full_name, system, name;  // "kvm:kvm_exit"; with *, all events that match
+  // "kvm:kvm_exit", "kvm", "kvm_exit"; with *, all events that match.
+  std::string_view full_name, system, name;
   RecordedBy recorded;
   DecodedBy decoded;
   std::array<std::string_view, kMostFields> fields{};  // that the decoder reads, then empty ones
@@ -225,7 +228,7 @@ constexpr KernelEvent kRows[] = {
     Row("sched:sched_wakeup", kScheduler, {kWakeup, false}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_waking", kScheduler, {kWakeup, true}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_migrate_task", kScheduler, {kMigration, 0, kHalts}, {"pid", "dest_cpu"}),
-    // Who woke a vCPU: timers, devices, the disk.
+    // These tell who woke a vCPU: timers, devices, the disk.
     Row("timer:hrtimer_expire_entry", kForStalls, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
     Row("timer:hrtimer_expire_exit", kForStalls, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_entry", {}, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
@@ -237,7 +240,7 @@ constexpr KernelEvent kRows[] = {
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
     Row("syscalls:sys_exit_futex", {}, {kHost, kFutexEnd, kHalts}),
     Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kHost, kIpi, kHalts}),
-    // Who served a page: memory had to be found for it, was unmapped or collapsed, or its
+    // These tell how a page was served: memory was reclaimed, unmapped or collapsed for it, or its
     // writes were logged.
     Row("vmscan:mm_vmscan_direct_reclaim_begin", kForStalls, {kHost, kReclaimBegin, kHalts}),
     Row("vmscan:mm_vmscan_direct_reclaim_end", kForStalls, {kHost, kReclaimEnd, kHalts}),

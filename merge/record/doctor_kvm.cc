@@ -42,8 +42,8 @@ bool has_event(const Host& host, const KernelEvent& event) {
       });
 }
 
-// Whether the host should have the event. Where the processor is not known, only what every
-// architecture has is missed.
+// Returns true if the host should have the event. On an unknown processor, only the events that
+// every architecture has are expected.
 bool is_expected(const KernelEvent& event, Processor processor) {
   return (event.recorded.arch & arch_of(processor)) != 0 &&
          (processor != Processor::kOther || event.recorded.arch == RecordedBy::kEveryArch);
@@ -126,7 +126,7 @@ std::vector<Finding> check_events(const Host& host) {
   std::map<std::string_view, std::string> lacking;  // by cost
   std::size_t there = 0;
   for (const KernelEvent& event : events::all()) {
-    // Where the processor is not known, all architectures' events are looked for.
+    // On an unknown processor, the events of all architectures are counted.
     const auto& [options, arch, without] = event.recorded;
     const bool by_option = (options & (RecordedBy::kKvm | RecordedBy::kIrq)) != 0;
     if (event.system != "kvm" || !by_option || (arch & arch_of(processor)) == 0) continue;

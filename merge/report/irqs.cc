@@ -46,7 +46,7 @@ void fill_events(ReportData& data, const IrqTracker& tracker) {
   missing(!apic && !pic, kAccept, kPic);
   missing(seen(kInject) == 0, kInject);
   missing(apic ? seen(kEoi) == 0 : pic && seen(kPicEnd) == 0, apic ? kEoi : kPicEnd);
-  // Those that no other event stands for.
+  // Events of a step that has no other event.
   for (const KernelEvent& event : events::all()) {
     if ((event.recorded.options & RecordedBy::kIrq) == 0) continue;
     if (const auto step = events::irq_step(event)) missing(seen(*step) == 0, *step);

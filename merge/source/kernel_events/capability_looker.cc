@@ -32,7 +32,7 @@ bool Capabilities::*capability_of(Decoder decoder) {
 Witness Witness::of(std::string_view name) {
   Witness witness;
   witness.of_kvm = name.starts_with("kvm:");
-  if (const KernelEvent* event = events::find(name))
+  if (const KernelEvent* event = name.empty() ? nullptr : events::find(name))
     witness.capability = capability_of(event->decoded.decoder);
   return witness;
 }
@@ -61,7 +61,9 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   const auto type = formats_.type_of(recorded.data);
   if (type >= by_type_.size()) return;
   const Witness& witness = by_type_[type];
-  if (witness.capability == nullptr ? !witness.of_kvm : found_.*witness.capability) return;
+  const bool is_known = witness.capability == nullptr ? found_.any_kvm || !witness.of_kvm
+                                                      : found_.*witness.capability;
+  if (is_known) return;
   Event event;
   if (formats_.decode(recorded, event)) witness.add(event.payload, found_);
 }

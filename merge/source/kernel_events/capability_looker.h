@@ -9,7 +9,7 @@
 
 namespace trapline::kernel_events {
 
-// What the events of a name say of a recording.
+// The capabilities of a recording that events of one name prove.
 struct Witness {
   [[nodiscard]] static Witness of(std::string_view name);  // "kvm:kvm_exit"
   void add(const Payload& payload, Capabilities& found) const;

@@ -40,7 +40,8 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   if (fault && address != 0) exit.fault_address = address << 2 | (value & 3);
   out = exit;
 }
-void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
+// Not inlined, as the functions below: decode_fields() would save their registers for each event.
+[[gnu::noinline]] void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   KvmExit exit{};
   exit.rip = s.get(e, 1);
   exit.vcpu = i32(s, e, 3, kNoVcpu);
@@ -56,42 +57,42 @@ void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   }
   out = exit;
 }
-void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
   if (s.get(e, 0) != 0) out = KvmStateLoad{kNoVcpu};
 }
-void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kUnsatisfiedRead = 0, kWrite = 2;
   const std::uint64_t type = s.get(e, 0);
   out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMmio, access(type == kWrite),
                   type == kUnsatisfiedRead};
 }
-void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t packed = (s.get(e, 1) << 14) | (s.get(e, 2) << 11) | (s.get(e, 3) << 7) |
                                (s.get(e, 4) << 3) | s.get(e, 5);
   out = KvmDetail{packed, 0, DetailKind::kSysReg, access(s.get(e, 0) != 0), false};
 }
-void kvm_msi_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_msi_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const auto destination = static_cast<std::int32_t>((s.get(e, 0) >> 12) & 0xff);
   out = KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination};
 }
-void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
   // An exit in the middle of an injection has it done again.
   const bool reinjected = s.has(1) && s.get(e, 1) != 0;
   const std::size_t vector = s.has(0) ? 0 : 2;  // 5.10 calls it irq
   out = KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, vector), kNoVcpu};
 }
-void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint32_t pin = u32(s, e, 1) & 7;
   const bool masked = (s.get(e, 2) >> pin & 1) != 0;
   out = KvmIrq{IrqStep::kPic, !masked, u32(s, e, 0) * 8 + pin, kNoVector, kNoVcpu};
 }
-void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t chip = s.get(e, 0);
   if (chip > 1) return;  // the IOAPIC: kvm_eoi tells it, by vector
   out = KvmIrq{IrqStep::kPicEnd, true, static_cast<std::uint32_t>(chip) * 8 + (u32(s, e, 1) & 7),
                kNoVector, kNoVcpu};
 }
-void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   // The states of a sleeping thread are in the low eight bits; above stands "preempted" (R+).
   constexpr std::uint64_t kSleeping = 0xff, kStopped = 0x4 | 0x8, kDead = 0x10 | 0x20;
   constexpr std::int32_t kFirstFairPriority = 100;  // MAX_RT_PRIO
@@ -114,7 +115,7 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
          : (set & kSoftIrq) != 0 ? InterruptLevel::kSoft
                                  : InterruptLevel::kNone;
 }
-void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
   using Context = SchedWakeup::Context;
   const InterruptLevel level = level_of(s, e, 2);
   const Context context = !s.has(2)                        ? Context::kUnknown
@@ -125,7 +126,7 @@ void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
 // Logged: but for bits that the CPU sets, the entry's only change is that it is writable now. KVM
 // does that on its fast path where it had write-protected a present page for dirty logging alone;
 // other reasons have one more bit cleared in it (Linux, arch/x86/kvm/mmu/spte.h).
-void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kReadOrExecute = 5, kWrite = 2, kAccessedAndDirty = 0x360;
   const std::uint64_t old = s.get(e, 0), now = s.get(e, 1);
   if ((old & kReadOrExecute) == 0 || ((old ^ now) & ~kAccessedAndDirty) != kWrite ||
@@ -134,7 +135,7 @@ void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
 }
 // rwbs: "R", "WS", "FF", "RA" …: the kind after an F for a flush before it.
-void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::string_view kind = text_at(e, s.fields[3].offset, 10);
   out = BlockIo{s.kind<BlockStep>(),
                 kind.find('R') != std::string_view::npos,
@@ -144,7 +145,7 @@ void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
                 s.get(e, 1),
                 level_of(s, e, 4)};
 }
-void task_newtask(const Schema& s, const RecordedEvent& e, Payload& out) {
+[[gnu::noinline]] void task_newtask(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kCloneThread = 0x10000;  // CLONE_THREAD of linux/sched.h
   out = NewThread{ThreadId{i32(s, e, 0)}, (s.get(e, 1) & kCloneThread) != 0};
 }

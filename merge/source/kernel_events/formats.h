@@ -44,7 +44,7 @@ struct Field {
 };
 
 // How to decode the events of one type. Field positions are those of the decoder's own list.
-struct Schema {
+struct alignas(64) Schema {  // a cache line each
   static constexpr std::size_t kMostFields = KernelEvent::kMostFields;
 
   Decoder decoder = Decoder::kNone;  // kNone: nothing of the type is needed

@@ -135,9 +135,10 @@ bool read_list(std::string_view text, TextValues& values) {
 }
 
 bool is_list(std::string_view text) {
-  const std::size_t end =
-      text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
-  return end != text.npos && end != 0 && text[end] == '=';
+  const auto* const end = std::ranges::find_if_not(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  return end != text.begin() && end != text.end() && *end == '=';
 }
 
 // ---- print formats
@@ -167,7 +168,7 @@ class PrintFormat {
   }
 
  private:
-  // Removes what stands before the first of these characters, and that one.
+  // Removes the pattern up to and with `end`; returns what stood before it.
   std::string_view take(char end) {
     const std::string_view taken = pattern_.substr(0, pattern_.find(end));
     pattern_.remove_prefix(std::min(taken.size() + 1, pattern_.size()));
@@ -183,7 +184,8 @@ class PrintFormat {
         FormatScan after = scan;
         if (PrintFormat(take(']')).read_part(after, values)) scan = after;
       } else {
-        const std::string_view passed = pattern_.substr(0, pattern_.find_first_of("{["));
+        const std::string_view passed =
+            pattern_.substr(0, std::min(pattern_.find('{'), pattern_.find('[')));
         pattern_.remove_prefix(passed.size());
         scan.to(trimmed(passed));
       }
@@ -192,7 +194,7 @@ class PrintFormat {
   }
   static void read_field(std::string_view field, FormatScan& scan, TextValues& values) {
     constexpr unsigned kPageBits = 12;
-    const std::size_t name_end = field.find_first_of(":=");
+    const std::size_t name_end = std::min(field.find(':'), field.find('='));
     const std::string_view name = field.substr(0, name_end);
     if (name_end == field.npos) return values.set(name, scan.decimal());
     const std::string_view how = field.substr(name_end + 1);

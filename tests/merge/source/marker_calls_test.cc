@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "merge/analyze/guest_stacks.h"
+#include "merge/analyze/threads.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -88,7 +89,7 @@ class MarkerStacksTest : public ::testing::Test {
   void on(std::string_view text, ThreadId thread = kVcpu0) {
     Event event = marker(time_ += 10, text, thread);
     markers_.on(event, counters_);
-    stacks_.on(event);
+    stacks_.on(event, threads_.on(event));
     if (std::holds_alternative<GuestCall>(event.payload)) ++calls_;
   }
   [[nodiscard]] std::string stack(ThreadId thread = kVcpu0) const {
@@ -99,6 +100,8 @@ class MarkerStacksTest : public ::testing::Test {
   MarkerCalls markers_;
   SourceCounters counters_;
   unsigned calls_ = 0;
+  Processes processes_;
+  Threads threads_{&processes_};
   GuestStacks stacks_{names_};
 };
 

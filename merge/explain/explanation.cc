@@ -1,4 +1,4 @@
-// What an Explanation says, in sentences and tables: docs/explain.md, docs/formats/explain.md.
+// What an Explanation says, in sentences and tables: docs/explain.md.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 (0.13) and FOLDER's (0.19): calls and total per vmexit:REASON equal the report's, replay runs to the end, dump --chrome
 is valid and has the sums to the nanosecond."""
 import collections
+import json
 import pathlib
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def report_of(text):
 
 def sums_of_dump(text):
     sums, stacks = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(list)
-    for event in version_2.loads(text, parse_float=str)["traceEvents"]:
+    for event in json.loads(text, parse_float=str)["traceEvents"]:
         # The scheduler's come from files of their own, CPU after CPU: not in order of time
         # (0x30d42 and those after it are uftrace's numbers of switches to and from the task).
         if event["ph"] not in "BE" or event["name"].startswith(("linux:", "<30d4")):

@@ -120,8 +120,8 @@ class IrqDeliveries {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmExit, KvmStateLoad, KvmEntry>(payload);
   }
-  // An event of the kernel that it looks at, or that changed a thread: the requests whose interrupts
-  // it injects; valid until the next call.
+  // An event of the kernel that it looks at, or that changed a thread: the requests whose
+  // interrupts it injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   void on_hole();

@@ -1,5 +1,5 @@
-// What kept a thread that touched memory waiting: reclaim, pages that were taken away, pages that another
-// thread brings.
+// What kept a thread that touched memory waiting: reclaim, pages that were taken away, pages that
+// another thread brings.
 //
 // When a thread that wanted memory had to reclaim or compact it first, or a vCPU waited for user
 // space because its log of dirty pages was full.

@@ -98,8 +98,8 @@ class VhostTracker {
     return is_any_of<Lost, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
            (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
-  // Events of the host's kernel that it looks at, or that changed a thread; `process` is that of the
-  // event's thread.
+  // Events of the host's kernel that it looks at, or that changed a thread; `process` is that of
+  // the event's thread.
   void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
 
   // The turn that the last event ended, or nullptr.

@@ -25,8 +25,9 @@ struct SelectionOptions {
   [[nodiscard]] std::vector<std::string> time_words() const;
 };
 
-// Both return --from and --to, for options that exclude them. `except`: what of the command's output --vm and --vcpu do not narrow, " (not requests)". `rare`:
-// --help leaves them to --help-all.
+// Both return --from and --to, for options that exclude them. `except`: what of the command's
+// output --vm and --vcpu do not narrow, " (not requests)". `rare`: --help leaves them to
+// --help-all.
 std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
                                                     const std::string& except = {},
                                                     bool rare = false);

@@ -1,6 +1,6 @@
 // The files that pages are written to while a session is recorded: raw/trace.dat with the head of
-// trace.dat, and the pages of each CPU in a region of it (merge/source/trace_dat/unfinished.h); where
-// the file system cannot close holes, or a region is full, raw/cpuN.
+// trace.dat, and the pages of each CPU in a region of it (merge/source/trace_dat/unfinished.h);
+// where the file system cannot close holes, or a region is full, raw/cpuN.
 //
 // Guarantees: what was written stays where it is; the bytes of a CPU are in order, without a hole.
 #pragma once

@@ -1,5 +1,5 @@
-// The dimensions by which exits are grouped, as --by names them; an exit's key in them, and the key's
-// text. A new dimension is a case in both.
+// The dimensions by which exits are grouped, as --by names them; an exit's key in them, and the
+// key's text. A new dimension is a case in both.
 #pragma once
 
 #include <array>

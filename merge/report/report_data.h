@@ -1,5 +1,5 @@
-// What a report tells, before it is tables: the figures of which several of them, the finding and the
-// notes are made.
+// What a report tells, before it is tables: the figures of which several of them, the finding and
+// the notes are made.
 #pragma once
 
 #include <cstdint>
@@ -132,8 +132,8 @@ struct ReportData {
       request_paths;            // of the rows, in their order, where they are requests
   std::vector<VhostRow> vhost;  // beside requests
   std::vector<VmmEventRow> vmm_events;
-  // With --irq: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did not
-  // and would tell more. Either may be empty.
+  // With --irq: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did
+  // not and would tell more. Either may be empty.
   std::string irq_events, irq_events_missing;
   std::optional<WaitReport> waits;                  // with --waits
   std::optional<WaitCounters> wait_counters;        // where waits were followed

@@ -1,10 +1,10 @@
-// A table of a report as a value: text, JSON, CSV, the page and `top --batch` print what it says and
-// know none by name.
+// A table of a report as a value: text, JSON, CSV, the page and `top --batch` print what it says
+// and know none by name.
 //
 //   std::vector<Row> ──> TableOf<Row>, a line for each column ──> Table ──> Report ──> render/
 //
-// A table owns its rows, or borrows them. Cells are made when they are printed, row by row: a report
-// of ten thousands of vCPUs would take hundreds of megabytes as cells.
+// A table owns its rows, or borrows them. Cells are made when they are printed, row by row: a
+// report of ten thousands of vCPUs would take hundreds of megabytes as cells.
 #pragma once
 
 #include <cstddef>
@@ -137,8 +137,8 @@ struct Table {
   bool json = true, csv = false, csv_children = false;
   bool packed = false;     // the page's JSON has the rows as lists, under the columns' keys
   std::string raw_rows{};  // JSON of the rows, in place of columns
-  // What the page calls a row's name, where it has no view of its own for the table: it then gets the
-  // columns that text has, with their titles and units.
+  // What the page calls a row's name, where it has no view of its own for the table: it then gets
+  // the columns that text has, with their titles and units.
   std::string page_title{};
 
   // The first column of the text, and the rows that it shows as less important.

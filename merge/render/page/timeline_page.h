@@ -27,7 +27,8 @@ class TimelinePage : public SpanSink {
   static constexpr std::size_t kMostSpans = 6000, kMostEvents = 4000, kMostThreads = 256,
                                kMostText = 200, kMostRequestLanes = 16;
 
-  // From `from` to `to`, both included; nothing: to the recording's end. Borrows timeline and options.
+  // From `from` to `to`, both included; nothing: to the recording's end. Borrows timeline and
+  // options.
   TimelinePage(const Timeline& timeline, const ReportOptions& options, TimeSpec from,
                std::optional<TimeSpec> to)
       : timeline_(timeline), options_(options), asked_from_(from), asked_to_(to) {}

@@ -122,8 +122,9 @@ std::string name_of(const Stall& stall, const Naming& names) {
   if (stall.vcpus == 0) return names.vcpus.vcpu(stall.thread, true);
   const std::string vm =
       names.vcpus.several_vms() ? "VM " + names.vcpus.vm(stall.thread) + ", " : std::string();
+  // Not "all": a vCPU that the recording does not show may run its guest.
   return vm + (stall.not_halted == stall.vcpus
-                   ? fmt::format("all {} vCPUs", stall.vcpus)
+                   ? fmt::format("{} vCPUs", stall.vcpus)
                    : fmt::format("{} of {} vCPUs", stall.not_halted, stall.vcpus));
 }
 
@@ -236,9 +237,8 @@ std::string sentence_of(const StallRow& row) {
   std::string text =
       fmt::format("{} made no progress for {}{}", row.name, duration_text(stall.length(), false),
                   stall.open ? ", and had not ended when the recording did" : "");
-  if (text.starts_with("all ")) text.front() = 'A';
   if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
-    text += ", and no other vCPU ran the guest meanwhile";
+    text += ", and no other of these vCPUs ran the guest meanwhile";
   text += '.';
   if (stall.faults * 2 > stall.exits) {
     text += fmt::format(" The same page fault (0x{:x}) came {} times at the same instruction.",

@@ -28,7 +28,7 @@ struct StallRow {
     std::uint64_t ns = 0;
   };
   Stall stall;
-  std::string name;         // "vCPU 0", "all 4 vCPUs"
+  std::string name;         // "vCPU 0", "4 vCPUs"
   std::string vm, vm_name;  // empty: not known, or it has none
   std::int32_t vcpu = kNoVcpu;
   std::string exit;  // the longest: "npf, page-fault 0x1000"; empty: it was none

@@ -106,11 +106,16 @@ std::string_view id_of(KernelThread kernel) {
   return {};
 }
 
+// Softirqs that run where their interrupt came: NET_TX, NET_RX, BLOCK and IRQ_POLL. No affinity moves
+// TIMER, TASKLET, SCHED, HRTIMER and RCU (Linux, include/linux/interrupt.h).
+bool follows_interrupt(std::uint32_t softirq) { return softirq >= 2 && softirq <= 5; }
+
 std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {
   const bool by_vcpu = around.by_vcpu;
   if (part == Part::kPreempted) {
     if (culprit.kind == CulpritKind::kIdle) return "preempted-by-idle";
-    if (culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq)
+    if (culprit.kind == CulpritKind::kInterrupt ||
+        (culprit.kind == CulpritKind::kSoftirq && follows_interrupt(culprit.number)))
       return "preempted-by-interrupt";
     if (culprit.kind == CulpritKind::kNotAllowed) return "not-allowed-to-run";
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";

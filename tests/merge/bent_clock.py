@@ -84,7 +84,7 @@ def main() -> None:
                 print(f"{size:6g} us, up to {peak:.0f} ppm: refused: {report.stderr.strip()[:200]}")
                 assert "would be at" in report.stderr or "contradict" in report.stderr, report.stderr
                 continue
-            source = json.loads(report.stdout)["sources"][1]
+            source = json.loads(report.stdout)["tables"]["sources"]["rows"][1]
             shown = times(r"^ *(\d+)\.(\d{9})  .{16} *(?:call (?!linux:)|return from (?!linux:))",
                           trapline, "timeline", host, guest, sync)
             assert len(own) == len(shown), f"{len(own)} records, {len(shown)} on the timeline"

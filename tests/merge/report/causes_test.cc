@@ -38,6 +38,13 @@ TEST(Causes, OfAPartDependOnTheCulprit) {
     culprit.kind = kind;
     EXPECT_EQ(cause_of(Part::kPreempted, culprit, none)->id, id);
   }
+  for (std::uint32_t vector = 0; vector < 10; ++vector) {
+    Culprit softirq;
+    softirq.kind = CulpritKind::kSoftirq;
+    softirq.number = vector;
+    const bool follows = 2 <= vector && vector <= 5;  // NET_TX, NET_RX, BLOCK, IRQ_POLL
+    EXPECT_EQ(cause_of(Part::kPreempted, softirq, none) != nullptr, follows) << vector;
+  }
   Culprit idle;
   idle.kind = CulpritKind::kIdleOther;
   EXPECT_EQ(cause_of(Part::kPreempted, idle, none), nullptr);

@@ -28,6 +28,11 @@ class FormatScan {
     if (ok_) rest_.remove_prefix(at + word.size());
     return *this;
   }
+  // Goes on after `word`, which comes next.
+  FormatScan& next(std::string_view word) {
+    ok_ = ok_ && eat(word);
+    return *this;
+  }
   // Whether it goes on with `word`; then after it.
   bool eat(std::string_view word) {
     blanks();
@@ -151,6 +156,7 @@ bool is_list(std::string_view text) {
 //   {=a|b}         the same, for no field
 //   [ ... ]        may be missing
 //   A||B           one pattern or another
+//   ^word          comes next
 //   anything else  the text up to and with this is passed over
 class PrintFormat {
  public:
@@ -182,12 +188,17 @@ class PrintFormat {
       } else if (pattern_.starts_with('[')) {
         pattern_.remove_prefix(1);
         FormatScan after = scan;
-        if (PrintFormat(take(']')).read_part(after, values)) scan = after;
+        const TextValues before = values;
+        if (PrintFormat(take(']')).read_part(after, values))
+          scan = after;
+        else
+          values = before;
       } else {
         const std::string_view passed =
             pattern_.substr(0, std::min(pattern_.find('{'), pattern_.find('[')));
         pattern_.remove_prefix(passed.size());
-        scan.to(trimmed(passed));
+        const std::string_view words = trimmed(passed);
+        words.starts_with('^') ? scan.next(words.substr(1)) : scan.to(words);
       }
     }
     return scan.ok();
@@ -196,10 +207,12 @@ class PrintFormat {
     constexpr unsigned kPageBits = 12;
     const std::size_t name_end = std::min(field.find(':'), field.find('='));
     const std::string_view name = field.substr(0, name_end);
-    if (name_end == field.npos) return values.set(name, scan.decimal());
-    const std::string_view how = field.substr(name_end + 1);
-    if (field[name_end] == '=') return values.set(name, scan.one_of(how));
-    values.set(name, how == "p" ? scan.hex() << kPageBits : scan.hex());
+    const std::string_view how = name_end == field.npos ? "" : field.substr(name_end + 1);
+    const std::uint64_t value = how.empty()              ? scan.decimal()
+                                : field[name_end] == '=' ? scan.one_of(how)
+                                : how == "p"             ? scan.hex() << kPageBits
+                                                         : scan.hex();
+    if (scan.ok()) values.set(name, value);
   }
 
   std::string_view pattern_;
@@ -371,8 +384,8 @@ bool raw_block_io(std::string_view text, TextValues& values) {
 // ---- TextValues
 
 std::size_t TextValues::index(std::string_view field) const {
-  for (std::size_t i = 0; i < kMostFields && !event_.fields[i].empty(); ++i)
-    if (event_.fields[i] == field) return i;
+  for (std::size_t i = 0; i < kMostFields && !event_->fields[i].empty(); ++i)
+    if (event_->fields[i] == field) return i;
   return kMostFields;
 }
 
@@ -393,8 +406,8 @@ void TextValues::decode(Payload& payload) const {
   constexpr std::size_t kMostName = 16, kName = 8 * kMostFields;
   std::array<std::byte, kName + kMostName> record{};
   Schema schema;
-  schema.decoder = event_.decoded.decoder;
-  schema.kind_of_payload = event_.decoded.kind;
+  schema.decoder = event_->decoded.decoder;
+  schema.kind_of_payload = event_->decoded.kind;
   for (std::size_t i = 0; i < kMostFields; ++i) {
     schema.fields[i].offset = static_cast<std::uint16_t>(kName);
     if ((there_ >> i & 1) == 0) continue;

@@ -20,7 +20,7 @@ namespace trapline::trace_text {
 // What was read of one event.
 class TextValues {
  public:
-  explicit TextValues(const KernelEvent& event) : event_(event) {}
+  explicit TextValues(const KernelEvent& event) : event_(&event) {}
 
   void set(std::string_view field, std::uint64_t value);
   [[nodiscard]] bool has(std::string_view field) const;
@@ -29,13 +29,13 @@ class TextValues {
 
   // Makes the event's payload, as its decoder does of a record with these fields.
   void decode(Payload& payload) const;
-  [[nodiscard]] const KernelEvent& event() const { return event_; }
+  [[nodiscard]] const KernelEvent& event() const { return *event_; }
 
  private:
   static constexpr std::size_t kMostFields = KernelEvent::kMostFields;
   [[nodiscard]] std::size_t index(std::string_view field) const;
 
-  const KernelEvent& event_;
+  const KernelEvent* event_;
   std::array<std::uint64_t, kMostFields> values_{};
   std::uint32_t there_ = 0;  // a bit a field
 };

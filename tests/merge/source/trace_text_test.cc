@@ -178,6 +178,20 @@ TEST(TextFields, DetailsOfTheKernelsFormatAndRaw) {
   EXPECT_EQ(register_access.access, Access::kWrite);
 }
 
+TEST(TextFields, AnEntryWithoutAVcpuHasNoneWhateverTheToolSaysOfIt) {
+  for (const char* text : {"CAN'T FIND FIELD \"vcpu_id\"<CANT FIND FIELD rip>PC: 0xffff8000",
+                           "PC: 0xffff8000", "vcpu ?, rip 0x1"})
+    EXPECT_EQ(payload_of<KvmEntry>("kvm:kvm_entry", text).vcpu, kNoVcpu) << text;
+  EXPECT_EQ(payload_of<KvmEntry>("kvm:kvm_entry", "vcpu 3, rip 0x1").vcpu, 3);
+}
+
+TEST(TextFields, BlanksMayBeDoubledAndAUnitCut) {
+  const auto raised =
+      payload_of<KvmIrq>("kvm:vgic_update_irq_pending", "VCPU: 0,  IRQ 33,  level: 1");
+  EXPECT_TRUE(raised.level);
+  EXPECT_EQ(payload_of<KvmVcpuWakeup>("kvm:kvm_vcpu_wakeup", "wait time 52340 n").ns, 52340u);
+}
+
 TEST(TextFields, SwitchesOfTheKernelAndOfTraceCmd) {
   for (const char* text : {"prev_comm=a b prev_pid=101 prev_prio=120 prev_state=R+ ==> "
                            "next_comm=k/0:2 next_pid=15 next_prio=98",

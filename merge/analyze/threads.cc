@@ -1,7 +1,10 @@
 #include "merge/analyze/threads.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
 
@@ -15,14 +18,23 @@ RunState state_after(const SchedSwitch& sched) {
 }
 
 // A host that is watched for long has any number of threads: those that ended, or of which a loss
-// hides all, give way, and where that is not enough the latest half of the others.
+// hides all, give way, and where that is not enough the half of the others that slept longest.
 ThreadTable<ThreadFacts> with_room(const ThreadTable<ThreadFacts>& full, std::uint64_t losses) {
-  ThreadTable<ThreadFacts> kept;
-  for (const auto& [thread, facts] : full.entries()) {
-    if (facts.losses != losses || facts.state == RunState::kEnded) continue;
-    if (ThreadFacts* place = kept.get(thread, Threads::kMostThreads / 2)) *place = facts;
-  }
-  return kept;
+  using Entry = ThreadTable<ThreadFacts>::Entry;
+  std::vector<const Entry*> rest;
+  for (const Entry& entry : full.entries())
+    if (entry.state.losses == losses && entry.state.state != RunState::kEnded)
+      rest.push_back(&entry);
+  const std::size_t kept = std::min(rest.size(), Threads::kMostThreads / 2);
+  std::ranges::nth_element(rest, rest.begin() + static_cast<std::ptrdiff_t>(kept), std::greater(),
+                           [](const Entry* entry) {
+                             const ThreadFacts& facts = entry->state;
+                             return std::tuple(!is_asleep(facts.state), facts.since);
+                           });
+  ThreadTable<ThreadFacts> table;
+  for (const Entry* entry : std::span(rest).first(kept))
+    if (ThreadFacts* place = table.get(entry->thread, kept)) *place = entry->state;
+  return table;
 }
 
 }  // namespace

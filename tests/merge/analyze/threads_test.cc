@@ -123,6 +123,19 @@ TEST_F(ThreadsTest, HoweverManyThreadsCameTheLatestIsFollowed) {
   EXPECT_EQ(threads_.find(ThreadId{1000}), nullptr);
 }
 
+TEST_F(ThreadsTest, WhereAllLiveThoseThatSleptLongestGiveWay) {
+  const auto thread = [](std::size_t i) { return ThreadId{static_cast<std::int32_t>(1000 + i)}; };
+  for (std::size_t i = 0; i < Threads::kMostThreads; ++i)
+    (void)threads_.on(switch_out(100 + i, false, thread(i)));
+  (void)threads_.on(switch_out(1'000'000, false, thread(0)));  // it was seen first, and slept last
+  (void)threads_.on(switch_out(1'000'001, false));
+  EXPECT_EQ(vcpu().slept, Timestamp(1'000'001));
+  ASSERT_NE(threads_.find(thread(0)), nullptr);
+  EXPECT_EQ(threads_.find(thread(0))->slept, Timestamp(1'000'000));
+  EXPECT_NE(threads_.find(thread(Threads::kMostThreads - 1)), nullptr);
+  EXPECT_EQ(threads_.find(thread(1)), nullptr);
+}
+
 template <typename... Tracker>
 constexpr bool kMove = (std::is_move_constructible_v<Tracker> && ...);
 static_assert(kMove<Threads, ExitTracker, WaitTracker, StallTracker, HaltTracker, VhostTracker,

@@ -129,6 +129,7 @@ void IrqDeliveries::raise(Thread& thread, const Route& route) {
 void IrqDeliveries::pend(Thread& thread, const Key& key) {
   thread.state = Thread::State::kIdle;
   std::vector<RequestSpan> requests = std::exchange(thread.requests, {});
+  if (requests.empty()) return;
   if (pending_count_ + requests.size() > kMost) {  // interrupts are raised and none is injected
     ++ambiguous_;
     return;

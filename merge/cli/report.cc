@@ -176,7 +176,7 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
     return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span, or --format html");
   const ReportOptions& report = options.report;
   if (!report.tables.empty() || !report.phases.empty() || !options.spans.empty() ||
-      !options.which.empty()) {
+      !options.which.empty() || options.budget_kb) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");

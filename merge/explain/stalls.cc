@@ -238,7 +238,7 @@ std::string sentence_of(const StallRow& row) {
       fmt::format("{} made no progress for {}{}", row.name, duration_text(stall.length(), false),
                   stall.open ? ", and had not ended when the recording did" : "");
   if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
-    text += ", and no other of these vCPUs ran the guest meanwhile";
+    text += ", and no other recorded vCPU ran the guest meanwhile";
   text += '.';
   if (stall.faults * 2 > stall.exits) {
     text += fmt::format(" The same page fault (0x{:x}) came {} times at the same instruction.",

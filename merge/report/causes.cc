@@ -106,8 +106,8 @@ std::string_view id_of(KernelThread kernel) {
   return {};
 }
 
-// Softirqs that run where their interrupt came: NET_TX, NET_RX, BLOCK and IRQ_POLL. No affinity moves
-// TIMER, TASKLET, SCHED, HRTIMER and RCU (Linux, include/linux/interrupt.h).
+// Softirqs that run where their interrupt came: NET_TX, NET_RX, BLOCK and IRQ_POLL. No affinity
+// moves TIMER, TASKLET, SCHED, HRTIMER and RCU (Linux, include/linux/interrupt.h).
 bool follows_interrupt(std::uint32_t softirq) { return softirq >= 2 && softirq <= 5; }
 
 std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/common.h"
 #include "merge/cli/help.h"
 #include "plugin/format/symbol_writer.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "merge/render/page_template.h"
+#include "merge/render/print.h"
 #include "merge/report/options.h"
 
 namespace trapline {

@@ -28,11 +28,6 @@ class FormatScan {
     if (ok_) rest_.remove_prefix(at + word.size());
     return *this;
   }
-  // Goes on after `word`, which comes next.
-  FormatScan& next(std::string_view word) {
-    ok_ = ok_ && eat(word);
-    return *this;
-  }
   // Whether it goes on with `word`; then after it.
   bool eat(std::string_view word) {
     blanks();
@@ -156,7 +151,6 @@ bool is_list(std::string_view text) {
 //   {=a|b}         the same, for no field
 //   [ ... ]        may be missing
 //   A||B           one pattern or another
-//   ^word          comes next
 //   anything else  the text up to and with this is passed over
 class PrintFormat {
  public:
@@ -197,8 +191,7 @@ class PrintFormat {
         const std::string_view passed =
             pattern_.substr(0, std::min(pattern_.find('{'), pattern_.find('[')));
         pattern_.remove_prefix(passed.size());
-        const std::string_view words = trimmed(passed);
-        words.starts_with('^') ? scan.next(words.substr(1)) : scan.to(words);
+        scan.to(trimmed(passed));
       }
     }
     return scan.ok();

@@ -5,13 +5,12 @@
 #include <utility>
 
 namespace trapline {
-Culprit CpuRunners::culprit_of(const Run& run) {
-  if (run.missing != Missing::kNone) return unknown_for(run.missing);
-  return {.kind = run.kind, .thread = run.thread, .number = run.number};
-}
-
 Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) const {
-  Culprit culprit = culprit_of(run);
+  if (run.missing != Missing::kNone) return unknown_for(run.missing);
+  const bool endless = (run.kind == CulpritKind::kInterrupt && !irq_ends_) ||
+                       (run.kind == CulpritKind::kSoftirq && !softirq_ends_);
+  if (endless) return unknown_for(Missing::kContext);  // it may have ended long before
+  Culprit culprit{.kind = run.kind, .thread = run.thread, .number = run.number};
   if (culprit.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
   if (!unseen_.empty()) [[unlikely]]
     return unknown_for(Missing::kCpu);
@@ -92,7 +91,9 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
                               std::uint32_t number) {
   Cpu* record = cpu_of(cpu);
   if (record == nullptr) return;
-  auto& open = kind == CulpritKind::kInterrupt ? record->irq : record->softirq;
+  const bool hard = kind == CulpritKind::kInterrupt;
+  auto& open = hard ? record->irq : record->softirq;
+  if (!begins) (hard ? irq_ends_ : softirq_ends_) = true;
   if (begins) {
     open = number;
   } else if (!open) {

@@ -1,5 +1,5 @@
-// Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time. The
-// latest kMost switches of a CPU are kept: a wait that is longer than those is divided as far as
+// Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time, where
+// ends of such are recorded. The latest kMost switches of a CPU are kept: a wait that is longer than those is divided as far as
 // they reach back. All waits together are divided into at most kPieces for each switch: many that
 // are long at once are divided as far back as that goes.
 //
@@ -64,12 +64,12 @@ class CpuRunners {
     [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
-  [[nodiscard]] static Culprit culprit_of(const Run& run);
   [[nodiscard]] Culprit culprit_of(const Run& run, const Wait& wait) const;
   void add(Cpu& cpu, const Run& run);
   static void doubt_last(Cpu& cpu);
 
   std::vector<Cpu> cpus_;
+  bool irq_ends_ = false, softirq_ends_ = false;  // an end came
   std::vector<std::uint32_t> unseen_;    // CPUs with threads in their queues and without an event
   std::uint64_t pieces_ = kFirstPieces;  // that waits may still be divided into
 };

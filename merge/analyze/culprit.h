@@ -8,6 +8,7 @@
 namespace trapline {
 
 enum class CulpritKind : std::uint8_t {
+  kUnknown,
   kThread,      // ran on the CPU that the vCPU waited for, or woke it
   kIdle,        // the CPU was idle, and had not yet taken it up after its wake-up
   kIdleOther,   // the CPU was idle, and no wake-up tells why it did not run
@@ -20,7 +21,8 @@ enum class CulpritKind : std::uint8_t {
   kFutex,       // `thread` woke those who waited for a futex, as it did
   kLock,        // `thread` held a lock (a futex) that it waited for
   kSoftirq,     // a softirq ran on the CPU that it waited for; number: its vector
-  kUnknown,
+  kPage,        // `thread` served the page that it waited for in a page fault (userfaultfd)
+  kCollapse,    // `thread` collapsed small pages into a huge one, and it waited in a page fault
 };
 
 // What is missing where the culprit is unknown.
@@ -40,7 +42,7 @@ enum class Missing : std::uint8_t {
 struct Culprit {
   CulpritKind kind = CulpritKind::kUnknown;
   Missing missing = Missing::kNone;
-  ThreadId thread{};         // kThread, kIpi, kFutex, kLock
+  ThreadId thread{};         // where is_thread()
   std::uint32_t number = 0;  // kInterrupt: the line; kSoftirq: the vector
   NameId handler = kNoName;  // of the thread that woke: its last QEMU event in the wait
   // What the thread that woke slept for itself during most of the wait, at the end of the chain of
@@ -48,7 +50,8 @@ struct Culprit {
   CulpritKind root = CulpritKind::kUnknown;
   [[nodiscard]] bool is_thread() const {
     return kind == CulpritKind::kThread || kind == CulpritKind::kIpi ||
-           kind == CulpritKind::kFutex || kind == CulpritKind::kLock;
+           kind == CulpritKind::kFutex || kind == CulpritKind::kLock ||
+           kind == CulpritKind::kPage || kind == CulpritKind::kCollapse;
   }
   friend auto operator<=>(const Culprit&, const Culprit&) = default;
 };

@@ -509,6 +509,7 @@ std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
     result.where = state->in_user ? VcpuState::Where::kUser : VcpuState::Where::kKernel;
     result.begin = state->span.start;
     result.reason = state->span.reason;
+    result.in_fault = !state->in_user && state->span.detail.kind == DetailKind::kPageFault;
   }
   return result;
 }
@@ -646,8 +647,7 @@ void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
   } else if (thread->halted_from != Timestamp()) {
     begin = thread->halted_from;
   }
-  const Timestamp end =
-      wakeup.waited && thread->woken > begin && model_.sched_switch ? thread->woken : event.at;
+  const Timestamp end = wakeup.waited && slept && model_.sched_switch ? thread->woken : event.at;
   if (thread->halted_from != Timestamp()) begin = std::min(begin, thread->halted_from);
   thread->span.halt = true;
   saw_halts_ = true;
@@ -901,16 +901,11 @@ void ExitTracker::name_mmio(ExitSpan& span) {
                  write ? trapline::Access::kWrite : trapline::Access::kRead, false};
 }
 
-// The region whose address is the exit's names the device, else the last one accessed: writes that
-// KVM coalesced are replayed inside a later exit, before its own access.
+// The region whose address is the exit's names the device. Others say nothing of it: writes that
+// KVM coalesced are replayed inside a later exit, and a device may write a message for an interrupt.
 void ExitTracker::name_device(Thread& thread) {
   ExitSpan& span = thread.span;
-  if (thread.accesses == 0) {
-    span.vmm_event =
-        thread.device_event != kNoName ? thread.device_event : thread.accelerator_event;
-    return;
-  }
-  const Access* chosen = &thread.access[thread.accesses - 1u];
+  const Access* chosen = nullptr;
   if (span.detail.kind <= DetailKind::kMmio) {
     for (std::size_t i = 0; i < thread.accesses; ++i) {
       const Access& access = thread.access[i];
@@ -918,6 +913,11 @@ void ExitTracker::name_device(Thread& thread) {
         chosen = &access;
       }
     }
+  }
+  if (chosen == nullptr) {
+    span.vmm_event =
+        thread.device_event != kNoName ? thread.device_event : thread.accelerator_event;
+    return;
   }
   span.device = chosen->region.region;
   // QEMU traces a read after the device answered, a write before the device sees it.

@@ -144,6 +144,7 @@ struct VcpuState {
   ExitReason reason;                 // kKernel, kUser
   Timestamp begin;                   // of the guest's run, or of the exit
   Timestamp user_begin;              // of the last time in user space, 0 for none yet
+  bool in_fault = false;             // kKernel: of a page fault
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
 };
 

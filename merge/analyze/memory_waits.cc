@@ -67,8 +67,10 @@ void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
 }
 
 bool MemoryUnmaps::any(Timestamp begin, Timestamp end) const {
-  return (last_ && last_->begin <= end && last_->end >= begin) ||
-         std::ranges::any_of(open_, [&](const Unmap& unmap) { return unmap.begin <= end; });
+  const auto is_there = [&](const Unmap& unmap) {
+    return unmap.begin <= end && unmap.lasts_at(std::max(begin, unmap.begin));
+  };
+  return (last_ && last_->end >= begin && is_there(*last_)) || std::ranges::any_of(open_, is_there);
 }
 
 void PageServers::on_wakeup(const ThreadChange& change) {
@@ -77,13 +79,12 @@ void PageServers::on_wakeup(const ThreadChange& change) {
   const Thread* waker = by_thread ? threads_.find(change.other) : nullptr;
   if (waker == nullptr) return;
   if (waker->serves || waker->collapses) {
-    served_by_ = {change.other, waker->collapses};
-    Thread* sleeper = threads_.get(change.thread, kMostThreads);
-    if (sleeper == nullptr) return;
-    sleeper->server = *served_by_;
-    sleeper->served = change.at;
-  } else if (waker->server.by != ThreadId{} && waker->served >= change.since) {
+    const Timestamp begin = std::max(change.since, waker->collapses.value_or(change.since));
+    served_by_ = {change.other, !waker->serves, begin, change.at};
+    if (Thread* sleeper = threads_.get(change.thread, kMostThreads)) sleeper->server = *served_by_;
+  } else if (waker->server.by != ThreadId{} && waker->server.end >= change.since) {
     served_by_ = waker->server;
+    served_by_->begin = std::max(change.since, served_by_->begin);
   }
 }
 
@@ -102,7 +103,9 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
   for (const ThreadChange& change : changes) {
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
-    if (thread != nullptr) thread->unmaps = thread->collapses = std::nullopt;
+    if (thread == nullptr) continue;
+    thread->serves = false;  // it would wake whom it serves before
+    thread->unmaps = thread->collapses = std::nullopt;
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     const bool serves = std::ranges::find(kAnswers, ioctl->command) != kAnswers.end();

@@ -68,11 +68,13 @@ class MemoryWorks {
 //
 //   kvm_unmap_hva_range ── unmaps ── ? ── the thread sleeps, calls, unmaps again, or is in a guest
 //
-// No event tells the end: it is at the latest where the thread does what it cannot do in it. Alone
-// this proves nothing, but it tells why the same page fault came again.
+// No event tells the end: it is at the latest where the thread does what it cannot do in it, and
+// nothing is claimed beyond kLongest. Alone this proves nothing, but it tells why the same page
+// fault came again.
 class MemoryUnmaps {
  public:
   static constexpr std::size_t kMostOpen = 1024;
+  static constexpr std::uint64_t kLongest = 10'000'000;
   // KVM_SET_USER_MEMORY_REGION, and its second version (linux/kvm.h).
   static constexpr std::array<std::uint32_t, 2> kSetMemory = {0x4020ae46, 0x40a0ae49};
 
@@ -85,6 +87,7 @@ class MemoryUnmaps {
   struct Unmap {
     ThreadId thread{};
     Timestamp begin, end;
+    [[nodiscard]] bool lasts_at(Timestamp at) const { return elapsed(begin, at) <= kLongest; }
   };
   void end(ThreadId thread, Timestamp at);
   void forget() {
@@ -111,24 +114,26 @@ class PageServers {
   static constexpr std::array<std::uint32_t, 7> kAnswers = {
       0xc028aa03, 0xc020aa04, 0xc028aa05, 0xc018aa06, 0xc020aa07, 0xc020aa08, 0x8010aa02};
 
+  // A part of a sleep, in which the sleeper, or the worker that woke it, waited for `by`.
   struct Served {
     ThreadId by{};
-    std::optional<Timestamp> collapses;  // since when it collapsed pages; else it answered
+    bool collapses = false;  // pages; else it answered
+    Timestamp begin, end;
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
   }
   // Every event of the host that it looks at, or that changed a thread.
   void on(const Event& event, ThreadChanges changes);
-  // Who served the sleeper that the last of them, a wake-up, ended the sleep of.
+  // Who served the sleeper that the last of them, a wake-up, ended the sleep of: where that waited
+  // for a page, which is the caller's to know.
   [[nodiscard]] const std::optional<Served>& served_by() const { return served_by_; }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 14;
   struct Thread {
-    bool serves = false;  // the last ioctl that it called answers a page fault
-    Timestamp served;
-    Served server;  // that ended its last sleep, at `served`; 0: none did
+    bool serves = false;                         // it is in an ioctl that answers a page fault
+    Served server;                               // that ended its last sleep; 0: none did
     std::optional<Timestamp> unmaps, collapses;  // since when
   };
   void on_host(const Event& event, HostStep step);

@@ -85,7 +85,6 @@ StallTracker::Thread* StallTracker::thread_of(ThreadId id) {
 void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   end_ = std::max(end_, event.at);
   const ThreadChanges changes = pipeline.changes();
-  if (!changes.empty() || PageServers::looks_at(event.payload)) servers_.on(event, changes);
   if (const EndedWait* wait = pipeline.waits()->ended()) on_wait(wait->thread, wait->shares);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
     if (pipeline.counts(run->thread)) on_guest(*run);
@@ -113,17 +112,14 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
 }
 
 void StallTracker::on(const ThreadChange& change) {
-  const bool served = servers_.served_by().has_value();
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
-  if (!served && !stops) return;
+  if (!stops) return;
   Thread* thread = threads_.find(change.thread);
   if (thread == nullptr) return;
   if (change.now == RunState::kEnded) {
     leave_out_end(*thread);
-  } else if (stops && thread->stops.size() < kMostPieces) {
+  } else if (thread->stops.size() < kMostPieces) {
     thread->stops.push_back(change.at);
-  } else if (served && thread->serves.size() < kMostPieces) {
-    thread->serves.push_back({change.at, *servers_.served_by()});
   }
 }
 
@@ -233,7 +229,7 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
               elapsed(at, until), ThreadId{}, work});
     at = until;
   };
-  // In order of time, as the stops and serves are.
+  // In order of time, as the stops are.
   auto next = std::ranges::upper_bound(thread.shares, at, {}, &WaitShare::end);
   for (; next != thread.shares.end() && next->begin < piece.end; ++next) {
     const WaitShare& share = *next;
@@ -243,27 +239,14 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
     rest(std::min(share.begin, piece.end));
     const Timestamp end = std::min(share.end, piece.end);
     Culprit culprit = share.culprit;
-    ThreadId root = share.root;
     StallCause why = page ? cause_of(static_cast<State>(share.part)) : cause;
-    const auto serve = std::ranges::lower_bound(thread.serves, share.end, {}, &Serve::at);
     MemoryWork in = work;
-    if (why == StallCause::kBlocked && serve != thread.serves.end() && serve->at == share.end) {
-      if (const auto& since = serve->served.collapses; !since) {
-        why = StallCause::kPage;
-        if (culprit.thread != serve->served.by) {
-          culprit.root = CulpritKind::kUnknown;
-          root = {};
-        }
-        culprit.kind = CulpritKind::kThread;
-        culprit.thread = serve->served.by;
-      } else if (*since < end && work == MemoryWork::kNone) {
-        const Timestamp from = std::max(at, *since);
-        into.add({why, culprit, elapsed(at, from), root, work});
-        at = from;
-        in = MemoryWork::kCollapse;
-      }
-    }
-    into.add({why, culprit, elapsed(at, end), root, in});
+    if (culprit.kind == CulpritKind::kPage && why == StallCause::kBlocked) why = StallCause::kPage;
+    if (culprit.kind == CulpritKind::kCollapse && work == MemoryWork::kNone)
+      in = MemoryWork::kCollapse;
+    if (culprit.kind == CulpritKind::kPage || culprit.kind == CulpritKind::kCollapse)
+      culprit.kind = CulpritKind::kThread;
+    into.add({why, culprit, elapsed(at, end), share.root, in});
     at = std::max(at, end);
   }
   rest(piece.end);
@@ -362,7 +345,6 @@ void StallTracker::forget_settled(Thread& thread, Timestamp until) {
   if (thread.pieces.capacity() > kKept) thread.pieces.shrink_to_fit();
   std::erase_if(thread.shares, [until](const WaitShare& share) { return share.end <= until; });
   std::erase_if(thread.stops, [until](Timestamp stop) { return stop < until; });
-  std::erase_if(thread.serves, [until](const Serve& serve) { return serve.at <= until; });
   thread.memory.forget_until(until);
 }
 

@@ -178,16 +178,11 @@ class StallTracker {
     State state = State::kNotSeen;
     Timestamp begin, end;
   };
-  struct Serve {
-    Timestamp at;
-    PageServers::Served served;
-  };
   struct Thread {
     ThreadId id{};
     std::vector<Piece> pieces;            // since the last settle()
     std::vector<WaitShare> shares;        // of the waits that ended after what it settled
     std::vector<Timestamp> stops;         // by a signal
-    std::vector<Serve> serves;            // wake-ups for a page, or by who collapsed pages
     MemoryWorks memory;                   // that ended after what it settled
     std::optional<Timestamp> logged;      // it wrote to a page whose writes are logged
     MemoryWork work = MemoryWork::kNone;  // in which the exit is that settle() looks at
@@ -253,7 +248,6 @@ class StallTracker {
 
   std::uint64_t at_least_ns_;
   bool of_all_;
-  PageServers servers_;
   MemoryUnmaps unmaps_;
   DirtyLog dirty_log_;
   ThreadTable<Thread> threads_;

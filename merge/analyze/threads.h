@@ -96,6 +96,10 @@ class RecordedSwitches {
   // What the CPU switched to last is not known any more.
   void on_lost(std::uint32_t cpu);
 
+  // Whether the CPU runs its migration/N: it passes on wake-ups of other CPUs.
+  [[nodiscard]] bool runs_stopper(std::uint32_t cpu) const {
+    return cpu < cpus_.size() && cpus_[cpu].stopper;
+  }
   // The thread that the last event's CPU had switched to, where another one left it: one whose
   // switches are not recorded.
   [[nodiscard]] const std::optional<ThreadId>& skipped() const { return skipped_; }

@@ -162,6 +162,18 @@ void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& ro
   }
 }
 
+// What of the sleep somebody took to bring the page. A worker that brought it on may have waited
+// for more.
+void WaitTracker::charge_page(Thread& thread, const Culprit& by, const Root& root) {
+  const PageServers::Served& served = *servers_.served_by();
+  const bool same = by.thread == served.by;
+  Culprit server = same ? by : Culprit();
+  server.kind = served.collapses ? CulpritKind::kCollapse : CulpritKind::kPage;
+  server.thread = served.by;
+  charge(thread, Part::kBlocked, by, served.begin, root.thread);
+  charge(thread, Part::kBlocked, server, served.end, same ? root.thread : ThreadId{});
+}
+
 // `thread` is a vCPU's, or nullptr.
 void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline) {
   Culprit by = cause_.of(change, pipeline);
@@ -172,6 +184,10 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
                                                           : Root{by.kind, by.thread};
   if (Woken* woken = woken_.get(change.thread, kMostThreads)) *woken = {change.at, cause};
   if (thread == nullptr || thread->state != Thread::State::kAsleep) return;
+  if (servers_.served_by()) {
+    const auto vcpu = pipeline.vcpu(change.thread);
+    if (vcpu && vcpu->in_fault) charge_page(*thread, by, root);
+  }
   charge_sleep(*thread, by, root, change.at, pipeline.threads());
   thread->without_end = cause_.without_end();
   thread->state = Thread::State::kWaiting;
@@ -217,6 +233,7 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   has_ended_ = false;
   if (!quotas_) quotas_ = pipeline.processes().quotas();
+  servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
   if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* told = pipeline.vmm_event())

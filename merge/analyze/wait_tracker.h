@@ -7,7 +7,8 @@
 //           asleep                     woken
 //
 //   asleep:  charged to what woke it (WakeCause); a waker that slept for most of that time says for
-//            what (Culprit::root), along the chain of wakers
+//            what (Culprit::root), along the chain of wakers; in a page fault as far as another
+//            thread brought the page (PageServers)
 //   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it
 //            was switched out, or to which sched_wakeup or sched_migrate_task says it went;
 //            without those of a wake-up, the one that it ran on next. A CPU that went idle with the
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "merge/analyze/cpu_runners.h"
+#include "merge/analyze/memory_waits.h"
 #include "merge/analyze/wake_cause.h"
 #include "merge/model/processes.h"
 
@@ -44,7 +46,7 @@ class WaitTracker {
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, Lost, HostEvent, BlockIo>(payload);
+    return is_any_of<Marker, Lost, HostEvent, BlockIo, IoctlEnter>(payload);
   }
   // Every event of the host that it looks at, or that changed a thread, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
@@ -105,6 +107,7 @@ class WaitTracker {
   void on_interrupt(const Event& event, const HostEvent& host);
   void charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
                     const Threads& threads);
+  void charge_page(Thread& thread, const Culprit& by, const Root& root);
   void doubt_handler(Thread& thread) const;
   [[nodiscard]] Root root_of(const Culprit& waker, Timestamp since, Timestamp until,
                              const Threads& threads) const;
@@ -122,6 +125,7 @@ class WaitTracker {
   CpuRunners runners_;
   std::optional<CpuQuotas> quotas_;  // what is left of them
   WakeCause cause_;
+  PageServers servers_;
   ThreadTable<Thread> threads_;
   ThreadTable<Woken> woken_;
   HeldStates<Thread> waiting_;  // off the CPU since the last loss

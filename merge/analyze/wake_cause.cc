@@ -62,6 +62,7 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
     case HostStep::kIpi:
       cpu->ipi_at = event.at;
       cpu->ipi_from = event.thread;
+      cpu->ipi_to = host.number;
       break;
     case HostStep::kFutex:
       futexes_.on_call(event.thread, event.at, host);
@@ -121,6 +122,17 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
   return known(CulpritKind::kSoftirq, innermost.number);
 }
 
+// The sender sent it in the exit that it is in. The APIC's id is KVM's number of the vCPU.
+bool WakeCause::is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipeline& of) {
+  if (cpu.ipi_from != wakeup.other || cpu.ipi_to == HostEvent::kNotKnown) return false;
+  const auto sender = of.vcpu(wakeup.other), woken = of.vcpu(wakeup.thread);
+  if (!sender || !woken || sender->where != VcpuState::Where::kKernel) return false;
+  const Processes& processes = of.processes();
+  return cpu.ipi_at >= sender->begin &&
+         (cpu.ipi_to == HostEvent::kAllOthers || cpu.ipi_to == woken->vcpu) &&
+         processes.of(wakeup.other, {}) == processes.of(wakeup.thread, {});
+}
+
 Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
   static constexpr Cpu kNone;
   const Cpu& cpu = wakeup.cpu < cpus_.size() ? cpus_[wakeup.cpu] : kNone;
@@ -134,13 +146,12 @@ Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
       break;
   }
   const ThreadId waker = wakeup.other;
-  // The idle thread wakes nobody: it took over a wake-up from another CPU.
-  if (waker == ThreadId{}) return unknown_for(Missing::kWakeups);
+  // The idle thread wakes nobody: it took over a wake-up from another CPU. So does a stopper.
+  const bool passed_on = !wakeup.waking && pipeline.threads().switches().runs_stopper(wakeup.cpu);
+  if (waker == ThreadId{} || passed_on) return unknown_for(Missing::kWakeups);
   Culprit culprit = known(CulpritKind::kThread);
   culprit.thread = waker;
-  const auto vcpu = pipeline.vcpu(waker);
-  if (vcpu && cpu.ipi_from == waker && vcpu->where == VcpuState::Where::kKernel &&
-      cpu.ipi_at >= vcpu->begin) {
+  if (is_ipi(cpu, wakeup, pipeline)) {
     culprit.kind = CulpritKind::kIpi;
     return culprit;
   }

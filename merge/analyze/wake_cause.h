@@ -4,7 +4,7 @@
 // innermost handler that is open on the CPU and runs at the event's level, of a timer, an
 // interrupt's line or a softirq, where ends of such handlers are recorded too; of the disk's where
 // a read or write ended in that same handler. Else it is unknown: the thread that the interrupt hit
-// has nothing to do with it. FutexWakes tells more of a thread that waits for a futex.
+// has nothing to do with it. A vCPU's interrupt woke those that it was sent to. FutexWakes tells more of a thread that waits for a futex.
 #pragma once
 
 #include <array>
@@ -54,6 +54,7 @@ class WakeCause {
     std::size_t depth = 0;
     Timestamp ipi_at;
     ThreadId ipi_from{-1};
+    std::int32_t ipi_to = HostEvent::kNotKnown;
   };
   struct LastVmmEvent {
     Timestamp at;
@@ -63,6 +64,7 @@ class WakeCause {
   static void begin(Cpu& cpu, Handler handler);
   void end(Cpu& cpu, Handler::Kind kind);
   [[nodiscard]] Culprit in_interrupt(const Cpu& cpu, const ThreadChange& wakeup);
+  [[nodiscard]] static bool is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipeline& of);
 
   std::vector<Cpu> cpus_;
   std::array<bool, static_cast<std::size_t>(HandlerKind::kNumber)> ends_{};

@@ -17,7 +17,7 @@ enum class HostStep : std::uint8_t {
   kIrqEnd,
   kSoftirqBegin,  // number: the vector
   kSoftirqEnd,
-  kIpi,            // a vCPU sends an interrupt to another one
+  kIpi,            // a vCPU sends an interrupt to that of APIC id `number`, or kAllOthers
   kFutex,          // address, call, number (val): what futex() is called with
   kFutexEnd,       // futex() returns
   kFunctionBegin,  // a function of the kernel is called: address, number (its depth)
@@ -33,6 +33,7 @@ enum class HostStep : std::uint8_t {
   kCollapseEnd,
 };
 struct HostEvent {
+  static constexpr std::int32_t kAllOthers = -2, kNotKnown = -1;  // destinations of kIpi
   HostStep step;
   std::int32_t number, thread;
   std::uint64_t address, call;

@@ -48,8 +48,9 @@ enum class Decoder : std::uint8_t {
   kSwitch,
   kWakeup,  // bool: sched_waking
   kMigration,
-  kTimer,     // HostStep
-  kHost,      // HostStep
+  kTimer,  // HostStep
+  kHost,   // HostStep
+  kIpiTo,
   kFunction,  // HostStep
   kFutexCall,
   kFastFault,
@@ -239,7 +240,10 @@ constexpr KernelEvent kRows[] = {
     Row("irq:softirq_exit", {}, {kHost, kSoftirqEnd, kHalts}, {"vec"}),
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
     Row("syscalls:sys_exit_futex", {}, {kHost, kFutexEnd, kHalts}),
-    Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kHost, kIpi, kHalts}),
+    Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kIpiTo, 0, kHalts},
+        {"dest_id", "icr_low", "dest_mode", "shorthand"},
+        "dst {dest_id:x}|{dest_mode=physical|logical}|{=assert|de-assert}|{=edge|level}|"
+        "{shorthand=dst|self|all|all-but-self}"),
     // These tell how a page was served: memory was reclaimed, unmapped or collapsed for it, or its
     // writes were logged.
     Row("vmscan:mm_vmscan_direct_reclaim_begin", kForStalls, {kHost, kReclaimBegin, kHalts}),

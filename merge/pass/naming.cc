@@ -322,15 +322,26 @@ std::string Naming::text(const Culprit& culprit, ThreadId root) const {
     case CulpritKind::kThread:
     case CulpritKind::kFutex:
     case CulpritKind::kLock:
+    case CulpritKind::kPage:
+    case CulpritKind::kCollapse:
       break;
   }
   std::string text = this->text(culprit.thread);
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
   text += root_text(culprit.root, root == ThreadId{} ? std::string() : this->text(root));
-  return culprit.kind == CulpritKind::kLock    ? "lock, held by " + text
-         : culprit.kind == CulpritKind::kFutex ? "futex of " + text
-                                               : text;
+  switch (culprit.kind) {
+    case CulpritKind::kLock:
+      return "lock, held by " + text;
+    case CulpritKind::kFutex:
+      return "futex of " + text;
+    case CulpritKind::kPage:
+      return "page (userfaultfd) from " + text;
+    case CulpritKind::kCollapse:
+      return "collapse of pages by " + text;
+    default:
+      return text;
+  }
 }
 
 std::string Naming::ran_instead(const Culprit& culprit) const {
@@ -353,6 +364,8 @@ std::string Naming::ran_instead(const Culprit& culprit) const {
 std::string Naming::slept_for(const Culprit& culprit, ThreadId root) const {
   switch (culprit.kind) {
     case CulpritKind::kLock:
+    case CulpritKind::kPage:
+    case CulpritKind::kCollapse:
       return "waiting for a " + text(culprit, root);
     case CulpritKind::kFutex:
       return "waiting for the " + text(culprit, root);
@@ -370,9 +383,10 @@ std::string Naming::step(Part part, const Culprit& culprit, ThreadId root) const
   const bool ran = culprit.kind == CulpritKind::kThread ||
                    culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq;
   if (part == Part::kPreempted) return (ran ? "preempted by " : "preempted, ") + who;
-  const bool futex = culprit.kind == CulpritKind::kLock || culprit.kind == CulpritKind::kFutex;
+  const bool waited = culprit.kind == CulpritKind::kLock || culprit.kind == CulpritKind::kFutex ||
+                      culprit.kind == CulpritKind::kPage || culprit.kind == CulpritKind::kCollapse;
   const std::string state(kPartNames[static_cast<std::size_t>(part)]);
-  return state + (futex ? ", waiting for " : ", until ") + who;
+  return state + (waited ? ", waiting for " : ", until ") + who;
 }
 
 }  // namespace trapline

@@ -81,8 +81,11 @@ def collapse_waits(events):
     return waits
 
 
+LONGEST_UNMAP = 10_000_000  # beyond it nothing is claimed
+
+
 class Unmaps:
-    """When threads that are no vCPUs unmapped memory, at the latest until they do something else."""
+    """When threads that are no vCPUs unmapped memory, at the latest until they do something else, and no longer than that."""
 
     def __init__(self, events):
         self.events = events
@@ -107,6 +110,7 @@ class Unmaps:
                 if event.name == "kvm_unmap_hva_range" and event.tid not in vcpus:
                     begun[event.tid] = event.at
         self.spans += [(at, events[-1].at) for at in begun.values()]
+        self.spans = [(begin, min(at, begin + LONGEST_UNMAP)) for begin, at in self.spans]
 
     def any(self, begin, end):
         return any(a <= end and b >= begin for a, b in self.spans)

@@ -202,7 +202,8 @@ class Span:
             begin = max(since, at - ns)
             woken = max((end for _, end in sleeps if end <= at), default=0)
             begins.append(begin)
-            ends.append(woken if waited and woken > begin and model.sched else at)
+            # The recorded wake-up ends it, wherever KVM's reading of another clock puts its beginning.
+            ends.append(woken if waited and woken > since and model.sched else at)
         if begins:
             self.recut(min(begins), max(ends), "halted")
         elif not model.sched:
@@ -234,8 +235,8 @@ class Span:
         address = detail[2] if detail and detail[1] in ("port", "mmio") else None
         if not self.regions:
             return "-"
-        named = [name for where, name in self.regions if where == address]
-        return named[0] if named else self.regions[-1][1]
+        # A device is named by its own region, never by the last one.
+        return next((name for where, name in self.regions if where == address), "-")
 
 
 class Vcpu:

@@ -189,13 +189,15 @@ def check_faults(trapline, folder, wrong):
 
 
 def check_unmapped(trapline, folder, wrong):
-    """The same, and kvm_unmap_hva_range tells why: the exits of a storm before its last one."""
+    """The same, and kvm_unmap_hva_range tells why: the exits of a storm before its last one, of 10 ms at most."""
     path = folder / "unmapped.dat"
     events, _ = oracle.read(str(path))
     storms = storms_of(events, zaps_of(folder / "unmapped.txt"))
     if max(count for _, _, count in storms) < 1000:
         wrong.append(f"storms: {storms}")
-    inside = [(begin, end) for begin, end in exit_times(events) if any(a <= begin and end <= b for a, b, _ in storms)]
+    unmaps = memory_oracle.Unmaps(events)
+    inside = [(begin, end) for begin, end in exit_times(events)
+              if any(a <= begin and end <= b for a, b, _ in storms) and unmaps.any(begin, end)]
     share(f"{len(inside)} page faults in vain", in_phase(trapline, path, "mmu-notifier"),
           sum(end - begin for begin, end in inside), wrong)
 

@@ -23,6 +23,7 @@ NO_WAKING, NO_CONTEXT = "unknown (record sched:sched_waking)", "unknown interrup
 
 IDLE, IDLE_OTHER, NOT_ALLOWED = "idle", "idle (why is not recorded)", "not allowed to run"
 LONGEST_WAKE_UP, NEVER = 5_000_000, 1 << 64
+ALL = "all"
 
 FUTEX = {0: "wait", 9: "wait", 1: "wake", 10: "wake", 6: "lock", 13: "lock", 7: "unlock"}
 RUNNERS = ("sched_switch", "irq_handler_entry", "irq_handler_exit", "softirq_entry", "softirq_exit")
@@ -105,6 +106,14 @@ class Cpus:
             at += 1
 
 
+def destination(text):
+    """Of kvm_apic_ipi: the number of a vCPU, ALL, or None where it is logical or the sender itself."""
+    apic, (_, mode, _, _, short) = text.split()[1], text.rstrip(")").partition("(")[2].split("|")
+    if short.startswith("all"):
+        return ALL
+    return int(apic, 16) if (mode, short) == ("physical", "dst") else None
+
+
 class Causes:
     """The handlers that are open on a CPU when it wakes a thread, the innermost last."""
 
@@ -112,6 +121,7 @@ class Causes:
         self.open = collections.defaultdict(list)  # [kind, level, culprit]
         self.ipi = {}
         self.kernel_since = {}  # the exit of a thread that is in its kernel part
+        self.vcpu = {}
 
     def clear(self, cpu):
         self.open.pop(cpu, None)
@@ -138,8 +148,10 @@ class Causes:
             if self.open[cpu] and self.open[cpu][-1][1] == level(flags):
                 self.open[cpu][-1][2] = "disk"
         elif name == "kvm_apic_ipi":
-            self.ipi[cpu] = event.tid, event.at
-        elif name == "kvm_exit":
+            self.ipi[cpu] = event.tid, event.at, destination(event.text)
+        if name in ("kvm_entry", "kvm_exit") and "vcpu_id" in event.fields:
+            self.vcpu[event.tid] = number(event.fields, "vcpu_id")
+        if name == "kvm_exit":
             self.kernel_since[event.tid] = event.at
         elif name in ("kvm_entry", "kvm_userspace_exit"):
             self.kernel_since.pop(event.tid, None)
@@ -152,9 +164,10 @@ class Causes:
             return NO_WAKING if event.name == "sched_wakeup" else NO_CONTEXT
         if tid == 0:
             return NO_WAKING
-        sender, at = self.ipi.get(cpu, (None, 0))
+        sender, at, to = self.ipi.get(cpu, (None, 0, None))
         since = user_ended if user_ended is not None else self.kernel_since.get(tid)
-        if sender == tid and since is not None and at >= since:
+        meant = to == ALL or (to is not None and to == self.vcpu.get(number(event.fields, "pid")))
+        if sender == tid and since is not None and at >= since and meant:
             return "IPI", tid
         return tid
 

@@ -75,6 +75,17 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   const auto destination = static_cast<std::int32_t>((s.get(e, 0) >> 12) & 0xff);
   out = KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination};
 }
+// A record has the low half of the ICR, a text what the kernel prints of it.
+[[gnu::noinline]] void kvm_apic_ipi(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr unsigned kLogicalAt = 11, kShorthandAt = 18;
+  constexpr std::uint64_t kNoShorthand = 0, kAll = 2;
+  const std::uint64_t low = s.get(e, 1);
+  const bool logical = s.has(1) ? (low >> kLogicalAt & 1) != 0 : s.get(e, 2) != 0;
+  const std::uint64_t shorthand = s.has(1) ? low >> kShorthandAt & 3 : s.get(e, 3);
+  std::int32_t to = shorthand >= kAll ? HostEvent::kAllOthers : HostEvent::kNotKnown;
+  if (shorthand == kNoShorthand && !logical && s.has(0)) to = i32(s, e, 0);
+  out = HostEvent{HostStep::kIpi, to, 0, 0, 0};
+}
 [[gnu::noinline]] void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
   // An exit in the middle of an injection has it done again.
   const bool reinjected = s.has(1) && s.get(e, 1) != 0;
@@ -233,6 +244,8 @@ void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
     case kHost:
       out = HostEvent{s.kind<HostStep>(), i32(s, e, 0), 0, 0, 0};
       return;
+    case kIpiTo:
+      return kvm_apic_ipi(s, e, out);
     case kFunction:
       out = HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0};
       return;

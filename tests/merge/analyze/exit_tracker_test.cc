@@ -197,11 +197,11 @@ TEST_F(ExitTrackerTest, TheDeviceIsTheRegionOfTheExitsAddress) {
   EXPECT_EQ(spans_[0].vmm_events, 2u);
 }
 
-TEST_F(ExitTrackerTest, WithoutAnAddressTheLastRegionNamesTheDevice) {
+TEST_F(ExitTrackerTest, WithoutAnAddressNoRegionNamesTheDevice) {
   model(UserEnd::kReload);
   play({exit(100), to_user(110), marker(112, kReadRtc), marker(115, kWriteSerial), reload(120),
         entry(130)});
-  EXPECT_EQ(device(0), "serial");
+  EXPECT_EQ(device(0), "");
 }
 
 TEST_F(ExitTrackerTest, TheHandlerIsTheDevicesOwnEvent) {
@@ -233,7 +233,7 @@ TEST_F(ExitTrackerTest, WhatServedAnExitServedNotTheNextOne) {
   play({exit(100), to_user(110), marker(111, "kvm_run_exit cpu_index 0, reason 2"),
         marker(112, "cmos_ioport_read 1"), reload(120), entry(130)});
   play({exit(200), to_user(210), reload(220), entry(230)});
-  play({exit(300), to_user(310), marker(312, kReadRtc), reload(320), entry(330)});
+  play({exit(300), port(301, 0x71), to_user(310), marker(312, kReadRtc), reload(320), entry(330)});
   EXPECT_EQ(handler(0), "cmos_ioport_read");
   EXPECT_EQ(handler(1), "");
   EXPECT_EQ(handler(2), "memory_region_ops_read");

@@ -327,8 +327,8 @@ TEST_F(StallTrackerTest, AHaltForAPageIsAStallAndItsServerIsFollowed) {
         sleeps(111'000, kKworker), ioctl(190'000, kServer, kUffdCopy),
         woken_by(195'000, kServer, kKworker), woken_by(197'000, kKworker), switch_in(198'000),
         halt_ended(198'500, 88'500), entry(200'000)});
-  EXPECT_THAT(until(300'000), ElementsAre("100 at 100000 for 100000: page by 8 87000, kernel "
-                                          "12000, preempted by 7 1000"));
+  EXPECT_THAT(until(300'000), ElementsAre("100 at 100000 for 100000: page by 8 84000, kernel "
+                                          "12000, blocked by 9 3000, preempted by 7 1000"));
 }
 
 TEST_F(StallTrackerTest, AWorkerThatWasServedBeforeTheSleepServesNothingNow) {
@@ -605,22 +605,23 @@ TEST_F(StallTrackerTest, UntilUserSpaceHasReadTheFullRingOfDirtyPagesAllIsForThe
 }
 
 TEST_F(StallTrackerTest, SleepsThatEndInACollapseOfPagesAreToldAsThatSinceItBegan) {
-  play({entry(1000), exit(100'000, kSvmNpf), switch_out(110'000, false),
-        memory(120'000, HostStep::kUnmap, kServer), memory(130'000, HostStep::kCollapse, kServer),
-        woken_by(150'000, kServer), switch_in(151'000),
-        memory(152'000, HostStep::kCollapseEnd, kServer), entry(160'000)});
+  play({entry(1000), exit(100'000, kSvmNpf), page_fault(100'100, 0x7000),
+        switch_out(110'000, false), memory(120'000, HostStep::kUnmap, kServer),
+        memory(130'000, HostStep::kCollapse, kServer), woken_by(150'000, kServer),
+        switch_in(151'000), memory(152'000, HostStep::kCollapseEnd, kServer), entry(160'000)});
   EXPECT_THAT(until(400'000),
               ElementsAre("100 at 100000 for 60000: blocked by 8 in collapse 30000, kernel "
                           "19000, blocked by 8 10000, preempted by 7 1000"));
 }
 
 TEST_F(StallTrackerTest, AWorkerThatWaitedForTheCollapseStandsForIt) {
-  play({entry(1000), exit(100'000, kSvmNpf), switch_out(110'000, false), sleeps(111'000, kKworker),
+  play({entry(1000), exit(100'000, kSvmNpf), page_fault(100'100, 0x7000),
+        switch_out(110'000, false), sleeps(111'000, kKworker),
         memory(112'000, HostStep::kUnmap, kServer), memory(113'000, HostStep::kCollapse, kServer),
         woken_by(140'000, kServer, kKworker), woken_by(150'000, kKworker), switch_in(150'000),
         entry(160'000)});
   ASSERT_EQ(until(400'000).size(), 1u);
-  EXPECT_THAT(told_[0], HasSubstr("in collapse 38000"));
+  EXPECT_THAT(told_[0], HasSubstr("in collapse 28000"));
 }
 
 TEST_F(StallTrackerTest, SleepsThatEndBesideACollapseAreNone) {

@@ -54,6 +54,12 @@ inline std::string text_of(const WaitShare& share) {
     case CulpritKind::kSoftirq:
       who = "softirq " + std::to_string(culprit.number);
       break;
+    case CulpritKind::kPage:
+      who = "page of " + std::to_string(static_cast<std::int32_t>(culprit.thread));
+      break;
+    case CulpritKind::kCollapse:
+      who = "collapse by " + std::to_string(static_cast<std::int32_t>(culprit.thread));
+      break;
     case CulpritKind::kUnknown:
       who = "unknown " + std::to_string(static_cast<int>(culprit.missing));
       break;

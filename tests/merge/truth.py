@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Recordings whose truth is written down, made so that a plausible reading of them is false.
+
+  truth.py TRAPLINE [CASE...]
+
+Each case writes a text as tracefs prints it, with stamps in nanoseconds, and names what must be said of it and what
+must not. Its first line is what truly happened.
+"""
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
+BEGIN = 1000 * SECOND
+UFFDIO_COPY, KVM_RUN = 0xC028AA03, 0xAE80
+VCPU, HOG, QEMU = ("CPU 0/KVM", 200), ("hog", 300), ("qemu-system-x86", 199)
+IDLE = ("swapper/0", 0)
+HARD = "d.h2."
+
+
+class Recording:
+    """The lines of a text; every time is in ns, a thread is (comm, tid)."""
+
+    def __init__(self):
+        self.lines = []
+
+    def add(self, at, cpu, thread, event, text, flags="d..2."):
+        stamp = f"{at // SECOND}.{at % SECOND:09d}"
+        self.lines.append((at, f"{thread[0]:>16}-{thread[1]:<7} [{cpu:03d}] {flags} {stamp}: {event}: {text}"))
+
+    def switch(self, at, cpu, prev, state, to, prio=120):
+        self.add(at, cpu, prev, "sched_switch",
+                 f"prev_comm={prev[0]} prev_pid={prev[1]} prev_prio=120 prev_state={state} ==> "
+                 f"next_comm={to[0]} next_pid={to[1]} next_prio={prio}")
+
+    def waking(self, at, cpu, waker, woken, on, flags="d..2."):
+        self.add(at, cpu, waker, "sched_waking", f"comm={woken[0]} pid={woken[1]} prio=120 target_cpu={on:03d}", flags)
+
+    def wakeup(self, at, cpu, waker, woken, on, flags="d..2."):
+        self.add(at, cpu, waker, "sched_wakeup", f"comm={woken[0]} pid={woken[1]} prio=120 target_cpu={on:03d}", flags)
+
+    def wakes(self, at, cpu, waker, woken, on):
+        self.waking(at, cpu, waker, woken, on)
+        self.wakeup(at + US, cpu, waker, woken, on)
+
+    def exit(self, at, cpu, thread, reason="IO_INSTRUCTION", rip=0x1000, vcpu=0):
+        self.add(at, cpu, thread, "kvm_exit", f"vcpu {vcpu} reason {reason} rip 0x{rip:x} info1 0x{0:016x} "
+                 f"info2 0x{0:016x} intr_info 0x00000000 error_code 0x00000000")
+
+    def entry(self, at, cpu, thread, vcpu=0):
+        self.add(at, cpu, thread, "kvm_entry", f"vcpu {vcpu}, rip 0x1002")
+
+    def to_user(self, at, cpu, thread, why="KVM_EXIT_IO (2)"):
+        self.add(at, cpu, thread, "kvm_userspace_exit", f"reason {why}")
+
+    def port(self, at, cpu, thread, port):
+        self.add(at, cpu, thread, "kvm_pio", f"pio_write at 0x{port:x} size 1 count 1 val 0x0")
+
+    def io_exit(self, at, thread=VCPU, port=0x3F8):
+        self.exit(at, 0, thread)
+        self.port(at + US, 0, thread, port)
+        self.to_user(at + 2 * US, 0, thread)
+
+    def run_again(self, at, thread=VCPU):
+        self.ioctl(at, 0, thread, KVM_RUN)
+        self.entry(at + 10 * US, 0, thread)
+
+    def ioctl(self, at, cpu, thread, command):
+        self.add(at, cpu, thread, "sys_enter_ioctl", f"ioctl(fd: d, cmd: {command:x}, arg: 0)", ".....")
+
+    def new_thread(self, at, maker, tid):
+        self.add(at, 1, maker, "task_newtask", f"pid={tid} comm={maker[0]} clone_flags=3d0f00 oom_score_adj=0")
+
+    def text(self):
+        lines = [line for _, line in sorted(self.lines, key=lambda entry: entry[0])]
+        return "\n".join(["# tracer: nop", "#", *lines]) + "\n"
+
+
+CASES = {}
+
+
+def case(*commands, says=(), never=()):
+    """`says` and `never`: what stands in the output of the commands together, blanks as one."""
+    def add(function):
+        CASES[function.__name__] = (function, commands, says, never)
+        return function
+    return add
+
+
+@case(["report", "--steal"], says=["preempted", "for 33.3% a vCPU was ready and did not run", "hog (tid 300) 180 ms"],
+      never=["no vCPU had to wait", "halted 40.0%"])
+def waiting_after_a_halt(trace):
+    """A woken vCPU is preempted for 6 ms before it reads the clock for kvm_vcpu_wakeup: no part of its halt."""
+    for i in range(30):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * MS, 0, VCPU, "HLT")
+        trace.switch(at + 5 * MS + 10 * US, 0, VCPU, "S", IDLE)
+        trace.wakes(at + 7 * MS, 1, QEMU, VCPU, 0)
+        trace.switch(at + 7 * MS + 3 * US, 0, IDLE, "R", VCPU)
+        trace.switch(at + 7 * MS + 6 * US, 0, VCPU, "R+", HOG)
+        trace.switch(at + 13 * MS + 6 * US, 0, HOG, "S", VCPU)
+        trace.add(at + 13 * MS + 8 * US, 0, VCPU, "kvm_vcpu_wakeup", "wait time 1996000 ns, polling valid")
+        trace.entry(at + 13 * MS + 9 * US, 0, VCPU)
+        trace.exit(at + 14 * MS, 0, VCPU, "CPUID")
+        trace.entry(at + 14 * MS + 2 * US, 0, VCPU)
+        trace.exit(at + 19 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 600 * MS, 0, VCPU)
+
+
+@case(["stalls"], ["explain"], says=["slept until woken by worker (tid 210)"], never=["page", "uffd-server"])
+def a_lock_whose_holder_had_a_fault(trace):
+    """The vCPU slept 100 ms for a lock; its holder had one fault of its own, 1 ms, served by another thread."""
+    worker, server = ("worker", 210), ("uffd-server", 400)
+    for i in range(3):
+        at = BEGIN + i * 200 * MS
+        trace.entry(at, 0, VCPU)
+        trace.io_exit(at + 5 * MS)
+        trace.switch(at + 6 * MS, 0, VCPU, "S", IDLE)
+        trace.switch(at + 10 * MS, 1, worker, "D", server)
+        trace.ioctl(at + 10 * MS + 900 * US, 1, server, UFFDIO_COPY)
+        trace.wakes(at + 10 * MS + 950 * US, 1, server, worker, 1)
+        trace.switch(at + 11 * MS, 1, server, "S", worker)
+        trace.wakes(at + 106 * MS, 1, worker, VCPU, 0)
+        trace.switch(at + 106 * MS + 5 * US, 0, IDLE, "R", VCPU)
+        trace.run_again(at + 106 * MS + 20 * US)
+        trace.exit(at + 190 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 600 * MS, 0, VCPU)
+
+
+@case(["stalls"], ["explain"], says=["slept until woken by vmm-main (tid 199)"], never=["page"])
+def a_page_served_long_before(trace):
+    """A thread answered a page fault, slept, and 105 ms later unlocks the mutex for which the vCPU sleeps."""
+    main = ("vmm-main", 199)
+    for i in range(3):
+        at = BEGIN + i * 200 * MS
+        trace.entry(at, 0, VCPU)
+        trace.ioctl(at + MS, 1, main, UFFDIO_COPY)
+        trace.io_exit(at + 5 * MS)
+        trace.switch(at + 6 * MS, 0, VCPU, "S", IDLE)
+        trace.switch(at + 20 * MS, 1, main, "S", ("swapper/1", 0))
+        trace.waking(at + 90 * MS, 1, ("swapper/1", 0), main, 1, HARD)
+        trace.switch(at + 90 * MS + 5 * US, 1, ("swapper/1", 0), "R", main)
+        trace.wakes(at + 106 * MS, 1, main, VCPU, 0)
+        trace.switch(at + 106 * MS + 5 * US, 0, IDLE, "R", VCPU)
+        trace.run_again(at + 106 * MS + 20 * US)
+        trace.exit(at + 199 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 600 * MS, 0, VCPU)
+
+
+@case(["report", "--waits"], says=["Slept in halts", "vCPU 0, VM ~200"], never=["IPI"])
+def an_ipi_of_another_destination(trace):
+    """vCPU 0 sends an IPI to vCPU 1; in the same exit its thread wakes vCPU 2's for another reason."""
+    vcpus = [VCPU, ("CPU 1/KVM", 201), ("CPU 2/KVM", 202)]
+    for i in range(5):
+        at = BEGIN + i * 100 * MS
+        for number, vcpu in enumerate(vcpus):
+            trace.entry(at, number, vcpu, number)
+        trace.exit(at + MS, 2, vcpus[2], "HLT", vcpu=2)
+        trace.switch(at + MS + US, 2, vcpus[2], "S", ("swapper/2", 0))
+        trace.exit(at + 50 * MS, 0, VCPU, "APIC_WRITE")
+        trace.add(at + 50 * MS + US, 0, VCPU, "kvm_apic_ipi", "dst 1 vec 251 (Fixed|physical|assert|edge|dst)")
+        trace.wakes(at + 50 * MS + 5 * US, 0, VCPU, vcpus[2], 2)
+        trace.switch(at + 50 * MS + 9 * US, 2, ("swapper/2", 0), "R", vcpus[2])
+        trace.entry(at + 50 * MS + 20 * US, 0, VCPU)
+        trace.entry(at + 50 * MS + 20 * US, 2, vcpus[2], 2)
+        trace.exit(at + 60 * MS, 1, vcpus[1], "CPUID", vcpu=1)
+        trace.entry(at + 60 * MS + US, 1, vcpus[1], 1)
+
+
+@case(["report", "--waits"], says=["Blocked 120 ms", "unknown (record sched:sched_waking) 120 ms"])
+def a_wake_up_that_a_stopper_passes_on(trace):
+    """QEMU woke the vCPU from another CPU; migration/0 flushed the queue of wake-ups. No sched_waking is recorded."""
+    stopper = ("migration/0", 18)
+    for i in range(5):
+        at = BEGIN + i * 50 * MS
+        trace.entry(at, 0, VCPU)
+        trace.io_exit(at + 5 * MS)
+        trace.switch(at + 6 * MS, 0, VCPU, "S", IDLE)
+        trace.switch(at + 30 * MS - 2 * US, 0, IDLE, "R", stopper)
+        trace.wakeup(at + 30 * MS, 0, stopper, VCPU, 0)
+        trace.switch(at + 30 * MS + 3 * US, 0, stopper, "S", VCPU)
+        trace.run_again(at + 30 * MS + 20 * US)
+        trace.exit(at + 49 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 250 * MS, 0, VCPU)
+
+
+@case(["stalls"], says=["the host's kernel worked for it"], never=["in vain"])
+def an_unmap_that_ended_long_before(trace):
+    """A thread unmapped 4 KiB and computes since; 300 ms later the vCPU meets a fault again and again."""
+    worker = ("worker", 210)
+    trace.switch(BEGIN - US, 1, ("swapper/1", 0), "R", worker)
+    trace.add(BEGIN + MS, 1, worker, "kvm_unmap_hva_range", "mmu notifier unmap range: 0x7f0000000000 -- 0x7f0000001000")
+    trace.entry(BEGIN, 0, VCPU)
+    for i in range(1000):
+        at = BEGIN + 300 * MS + i * 100 * US
+        trace.exit(at, 0, VCPU, "EPT_VIOLATION", 0x1234)
+        trace.add(at + US, 0, VCPU, "kvm_page_fault", "vcpu 0 rip 0x1234 address 0x0000000000123000 error_code 0x182")
+        trace.add(at + 95 * US, 0, VCPU, "kvm_entry", "vcpu 0, rip 0x1234")
+    trace.exit(BEGIN + 800 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+    trace.to_user(BEGIN + 800 * MS + 1, 0, VCPU, "KVM_EXIT_INTR (10)")
+    trace.run_again(BEGIN + 801 * MS)
+    trace.switch(BEGIN + 900 * MS, 1, worker, "S", ("swapper/1", 0))
+
+
+@case(["report", "--by", "device"], ["report", "--by", "detail"], says=["-: exits without a device", "port 0xc050 write"],
+      never=["kvm-apic-msi"])
+def a_port_without_a_region(trace):
+    """QEMU did not trace the port's region; while it serves the port it writes the message of an interrupt."""
+    for i in range(60):
+        at = BEGIN + i * 10 * MS
+        trace.entry(at, 0, VCPU)
+        trace.io_exit(at + 5 * MS, port=0xC050)
+        trace.add(at + 6 * MS, 0, VCPU, "tracing_mark_write", "memory_region_ops_write cpu -1 mr 0x5589f1f2e5e0 "
+                  "addr 0xfee01000 value 0x23 size 4 name 'kvm-apic-msi'", ".....")
+        trace.run_again(at + 8 * MS)
+        trace.exit(at + 9 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 600 * MS, 0, VCPU)
+
+
+@case(["report", "--waits"], says=["unknown interrupt"], never=["softirq", "interrupt 27"])
+def handlers_without_ends(trace):
+    """A softirq and an interrupt of 1 ms each, whose ends were not recorded: then the hog ran."""
+    for i in range(20):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 5 * MS + 10 * US, 0, VCPU, "R", HOG)
+        trace.add(at + 6 * MS, 0, HOG, "softirq_entry", "vec=1 [action=TIMER]", "..s1.")
+        trace.add(at + 8 * MS, 0, HOG, "irq_handler_entry", "irq=27 name=eth0", HARD)
+        trace.switch(at + 15 * MS, 0, HOG, "R", VCPU)
+        trace.entry(at + 15 * MS + 10 * US, 0, VCPU)
+        trace.exit(at + 19 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 400 * MS, 0, VCPU)
+
+
+@case(["advise"], says=["No change that is known"], never=["smp_affinity"])
+def a_softirq_that_no_affinity_moves(trace):
+    """Softirq TIMER took the vCPU's CPU for 5 of 20 ms."""
+    for i in range(60):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 10 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 10 * MS + 10 * US, 0, VCPU, "R+", HOG)
+        trace.add(at + 10 * MS + 20 * US, 0, HOG, "softirq_entry", "vec=1 [action=TIMER]", "..s1.")
+        trace.add(at + 15 * MS, 0, HOG, "softirq_exit", "vec=1 [action=TIMER]", "..s1.")
+        trace.switch(at + 15 * MS + 10 * US, 0, HOG, "S", VCPU)
+        trace.to_user(at + 15 * MS + 11 * US, 0, VCPU, "KVM_EXIT_INTR (10)")
+        trace.run_again(at + 15 * MS + 12 * US)
+        trace.exit(at + 19 * MS, 0, VCPU, "HLT")
+    trace.entry(BEGIN + 1200 * MS, 0, VCPU)
+
+
+@case(["stalls"], says=["2 vCPUs made no progress"], never=["all 2 vCPUs", "all vCPUs"])
+def a_vcpu_that_never_leaves_its_guest(trace):
+    """A VM of three vCPUs; the third is in its guest all the time, and has no event of KVM."""
+    vcpus = [VCPU, ("CPU 1/KVM", 201), ("CPU 2/KVM", 202)]
+    hogs = [HOG, ("hog", 301)]
+    for number in range(3):
+        trace.new_thread(BEGIN - (5 - number) * MS, QEMU, 200 + number)
+    trace.switch(BEGIN - 2 * MS, 2, ("swapper/2", 0), "R", vcpus[2])
+    for i in range(6):
+        for number in range(2):
+            at, vcpu, hog = BEGIN + i * 200 * MS + number * US, vcpus[number], hogs[number]
+            trace.entry(at, number, vcpu, number)
+            if i == 5:
+                break
+            trace.exit(at + 100 * MS, number, vcpu, "EXTERNAL_INTERRUPT", vcpu=number)
+            trace.switch(at + 100 * MS + 500, number, vcpu, "R", hog)
+            trace.switch(at + 199 * MS, number, hog, "R", vcpu)
+            trace.to_user(at + 199 * MS + 10, number, vcpu, "KVM_EXIT_INTR (10)")
+            trace.ioctl(at + 199 * MS + 20, number, vcpu, KVM_RUN)
+
+
+def check(trapline, name, folder):
+    """What is wrong with the case's output."""
+    function, commands, says, never = CASES[name]
+    trace, path = Recording(), folder / f"{name}.txt"
+    function(trace)
+    path.write_text(trace.text(), encoding="utf-8")
+    out = ""
+    for command in commands:
+        run = subprocess.run([trapline, command[0], path, *command[1:]], capture_output=True, check=False, text=True)
+        out += run.stdout + run.stderr
+    plain = " ".join(out.replace(str(path), "FILE").split())
+    wrong = [f"does not say: {text}" for text in says if text not in plain]
+    wrong += [f"says: {text}" for text in never if text in plain]
+    return [f"{name}: {line}" for line in wrong] + ([out] if wrong else [])
+
+
+def main():
+    trapline, *names = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = [line for name in names or CASES for line in check(trapline, name, Path(folder))]
+    print("\n".join(wrong) if wrong else f"{len(names or CASES)} recordings: nothing false is said")
+    sys.exit(bool(wrong))
+
+
+main()

@@ -36,7 +36,7 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
 
 // The thread is accounted up to where its events may be lost.
 void ExitTracker::close_for_loss(Thread& thread) {
-  if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.closed_by_loss;
+  if (leave_unended(thread)) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
   // Its kvm_exit may come yet.
   thread.back &= thread.phase == Thread::Phase::kUnknown;
@@ -145,13 +145,16 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   } else if (thread->back && (thread->phase == Thread::Phase::kUnknown ||
                               (thread->phase == Thread::Phase::kOffline && !hole_end_.empty()))) {
     account(*thread, event.at);
+    const Thread::Phase before = thread->phase;
+    begin(*thread, event);
+    name(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
+    (void)leave_unended(*thread);
+    thread->phase = before;
     ++counters_.closed_by_loss;
     return;
   } else {
-    const bool open = thread->phase == Thread::Phase::kExit;
-    saw_exits_in_a_row_ |= open;
-    if (open && !thread->is_cut) ++counters_.exit_without_entry;
-    open ? forget(*thread, event.at) : account(*thread, event.at);
+    saw_exits_in_a_row_ |= thread->phase == Thread::Phase::kExit;
+    end_unended(*thread, event.at);
     begin(*thread, event);
   }
   name(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
@@ -225,9 +228,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     done_ = *emit(*thread);  // the next one begins at once
     previous = &done_;
   }
-  const bool open = thread->phase == Thread::Phase::kExit;
-  if (open && !thread->is_cut) ++counters_.exit_without_entry;
-  open ? forget(*thread, event.at) : account(*thread, event.at);
+  end_unended(*thread, event.at);
   begin(*thread, event);
   name(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
   thread->in_user = true;
@@ -302,9 +303,51 @@ const ExitSpan* ExitTracker::end_exit(Thread& thread) {
   }
   if (!thread.was_stopped) return emit(thread);
   ++counters_.exits_stopped;
+  (void)leave_unended(thread);
   fold(thread);
   thread.phase = Thread::Phase::kUnknown;
   return nullptr;
+}
+
+namespace {
+
+std::size_t place_of(const ExitReason& reason) {
+  constexpr unsigned kClassAt = 4;
+  return (reason.reason ^ std::uint32_t{reason.exception_class} << kClassAt) & 1023;
+}
+
+// After which a vCPU runs no more unless it is reset (linux/kvm.h): unknown, fail_entry, shutdown,
+// internal error.
+bool is_fatal(std::uint32_t userspace_reason) {
+  return userspace_reason == 0 || userspace_reason == 8 || userspace_reason == 9 ||
+         userspace_reason == 17;
+}
+
+}  // namespace
+
+// No end of the exit is known. False where it has no kvm_exit in the figures' time.
+bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
+  if (thread.phase != Thread::Phase::kExit || thread.is_cut) return false;
+  name_device(thread);
+  ++thread.totals.exits;
+  ++counters_.exits;
+  UnendedExit& exit = unended_.emplace_back();
+  exit.span = thread.span;
+  exit.span.end = std::max(thread.mark, thread.span.start);
+  exit.span.vcpu = thread.totals.vcpu;
+  exit.span.ended = how;
+  exit.state = is_all_halted(thread) ? State::kHalted : state_of(thread);
+  const std::uint64_t longest = longest_[place_of(thread.span.reason)];
+  exit.is_notable = how == ExitSpan::End::kOpen && !thread.span.halt &&
+                    (exit.span.total() > longest || is_fatal(thread.span.userspace_reason));
+  return true;
+}
+
+// The thread did something that it does not do in an exit.
+void ExitTracker::end_unended(Thread& thread, Timestamp at) {
+  if (thread.phase != Thread::Phase::kExit) return account(thread, at);
+  forget(thread, at);
+  if (leave_unended(thread)) ++counters_.exit_without_entry;
 }
 
 // Sums up a span whose end is known; valid until the thread's next exit begins.
@@ -319,6 +362,10 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
   thread.span.vcpu = thread.totals.vcpu;
   VcpuTotals& totals = thread.totals;
   ++totals.exits;
+  if (!thread.span.halt) {
+    std::uint64_t& longest = longest_[place_of(thread.span.reason)];
+    longest = std::max(longest, thread.span.total());
+  }
   for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
   ++counters_.exits;
   if (detail_ == Detail::kIntervals) {
@@ -517,7 +564,6 @@ std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
 const ExitSpan* ExitTracker::finish() {
   while (finished_ < threads_.entries().size()) {
     Thread& thread = threads_.entries()[finished_++].state;
-    if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.exit_without_entry;
     if (thread.phase == Thread::Phase::kEnded) return emit(thread);
   }
   return nullptr;
@@ -680,13 +726,11 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
-// An exit that began before the figures do has ended, or the recording ends in one: finish() counts
-// that as open yet.
+// An exit that began before the figures do has ended.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
-  for (std::size_t i = 0; i < kParts; ++i) thread.totals.cut_parts[i] += thread.span.parts[i];
   fold(thread);
-  if (!closed_) thread.phase = Thread::Phase::kUnknown;
+  thread.phase = Thread::Phase::kUnknown;
 }
 
 // An event does not fit: when the guest was left, or entered, is not known.
@@ -703,10 +747,10 @@ State ExitTracker::open_state(const Thread& thread) {
 // The thread ends. What it left the guest for last was no exit of the guest's: its VM was switched
 // off, or the vCPU was taken away.
 void ExitTracker::end_thread(Thread& thread, Timestamp at) {
-  if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.exits_stopped;
   if (in_exit(thread)) {
     account(thread, at);
     fold(thread, State::kOffline);
+    if (leave_unended(thread)) ++counters_.exits_stopped;
   } else {
     carry(thread, at);
     thread.totals.open.reset();
@@ -724,7 +768,12 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
     account(thread, end);
     if (is_all_halted(thread)) thread.totals.open = State::kHalted;
     thread.totals.open_ns = elapsed(thread.span.start, end);
-    fold_cut(thread);
+    if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
+    const bool ends_are_recorded = saw_entry_ || model_.from_userspace_exit;
+    const bool is_open = !is_cut_ && ends_are_recorded;
+    if (leave_unended(thread, is_open ? ExitSpan::End::kOpen : ExitSpan::End::kCut))
+      ++counters_.exit_without_entry;
+    fold(thread);
   } else {
     const Timestamp since = std::max(thread.mark, thread.totals.end);
     thread.totals.open_ns = elapsed(since, end);
@@ -758,9 +807,10 @@ void ExitTracker::begin_at(Timestamp begin) {
   pass();
 }
 
-void ExitTracker::close(Timestamp end) {
+void ExitTracker::close(Timestamp end, bool cut) {
   pass();
   closed_ = true;
+  is_cut_ = cut;
   for (auto& entry : threads_.entries()) {
     if (entry.state.phase != Thread::Phase::kGone) carry(entry.state, end);
   }
@@ -788,8 +838,8 @@ void ExitTracker::on_run(Thread& thread, const Event& event) {
   seen(thread, event);
   // It comes without having left: nothing tells since when it was off the CPU.
   if (!thread.off_cpu && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) [[unlikely]] {
-    if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.exit_without_entry;
     forget(thread, event.at);
+    if (leave_unended(thread)) ++counters_.exit_without_entry;
     thread.phase = Thread::Phase::kUnknown;
   }
   runs(thread, event.at);

@@ -24,9 +24,9 @@
 // fit, not seen.
 //
 // Guarantees: the parts of a span sum to its total; no span bridges a loss that could hide one of
-// its events; what does not fit is counted. Every kvm_exit is a span, an exit_without_entry, a
-// closed_by_loss or an exits_stopped; every kvm_entry ends one of the first or the last, or is an
-// entry_without_exit.
+// its events; what does not fit is counted. Every kvm_exit is a span or an UnendedExit: an
+// exit_without_entry, a closed_by_loss or an exits_stopped; every kvm_entry ends a span or an
+// exits_stopped, or is an entry_without_exit.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ namespace trapline {
 
 // What ExitTracker tells of threads that run vCPUs, beside their exits.
 struct ExitCounters {
-  std::uint64_t exits = 0;
+  std::uint64_t exits = 0;               // that began: each kvm_exit
   std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end came first
   std::uint64_t entry_without_exit = 0;
   std::uint64_t closed_by_loss = 0;    // open spans whose end may be among lost events
@@ -77,7 +77,6 @@ struct VcpuTotals {
   // in, lasted.
   std::optional<State> open;
   std::uint64_t open_ns = 0;
-  Parts cut_parts{};  // of exits that the end cuts, or the beginning of the figures
 
   [[nodiscard]] std::uint64_t& of(State state) {
     if (state == State::kGuest) return guest_ns;
@@ -102,18 +101,15 @@ struct VcpuTotals {
   }
 };
 
-// What exits cost, of the busy time. An exit that is cut is in neither cost.
+// What exits cost, of the busy time: as far as they lie in the figures' time, whether they ended or
+// not.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
   void add(const VcpuTotals& totals) {
-    const auto ended = [&](Part part) {
-      const auto i = static_cast<std::size_t>(part);
-      return totals.parts[i] - totals.cut_parts[i];
-    };
     guest_ns += totals.guest_ns;
-    exit_ns += ended(Part::kKernel) + ended(Part::kUser) + ended(Part::kBlocked);
-    not_run_ns += ended(Part::kPreempted);
+    exit_ns += cost_ns(totals.parts);
+    not_run_ns += totals.parts[static_cast<std::size_t>(Part::kPreempted)];
   }
 };
 
@@ -125,6 +121,15 @@ struct VmmEventCount {
 
 // What of an exit is kept beside its sums.
 enum class Detail : std::uint8_t { kSums, kIntervals };
+
+// An exit that began and of which no end is known.
+struct UnendedExit {
+  ExitSpan span;
+  State state = State::kNotSeen;  // that it is in
+  // It is open, no halt, and lasts longer than each of its reason that ended, or is one that a
+  // guest does not come back from.
+  bool is_notable = false;
+};
 
 // An exit that has not been handed out yet.
 struct OpenExit {
@@ -202,8 +207,9 @@ class ExitTracker {
   // Once: the figures begin there. Each vCPU is in the state that earlier events left it in, and an
   // exit that began before is no span.
   void begin_at(Timestamp begin);
-  // After the last event, once: the recording ends then, and so does every state.
-  void close(Timestamp end);
+  // After the last event, once: the figures end then, and so does every state; the recording too
+  // unless it is `cut`.
+  void close(Timestamp end, bool cut = false);
   // After close(), until it returns nullptr: spans that were complete but for a look ahead. What is
   // still open is then counted.
   [[nodiscard]] const ExitSpan* finish();
@@ -213,6 +219,7 @@ class ExitTracker {
     is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
     runs_.clear();
+    unended_.clear();
   }
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
@@ -240,6 +247,8 @@ class ExitTracker {
   [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
   // Other times that the last event settled (Detail::kIntervals).
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
+  // The exits that it left without an end.
+  [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
   // When the time in user space began that the last event ended, where its end is an event of its
   // own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
@@ -315,6 +324,8 @@ class ExitTracker {
   void recut(Thread& thread, Timestamp begin, Timestamp end, State to);
   void fold(Thread& thread, std::optional<State> as = std::nullopt);
   void fold_cut(Thread& thread);
+  bool leave_unended(Thread& thread, ExitSpan::End how = ExitSpan::End::kCut);
+  void end_unended(Thread& thread, Timestamp at);
   void forget(Thread& thread, Timestamp at);
   void carry(Thread& thread, Timestamp end);
   void end_thread(Thread& thread, Timestamp at);
@@ -381,12 +392,15 @@ class ExitTracker {
   std::vector<bool> unseen_;
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
-  bool is_vmm_event_ = false, has_run_ = false, closed_ = false;
+  bool is_vmm_event_ = false, has_run_ = false, closed_ = false, is_cut_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   Timestamp begin_;  // of begin_at()
   GuestRun run_;
   std::vector<StateRun> runs_;
+  std::vector<UnendedExit> unended_;
+  // The longest that ended, by reason; those that share a place are taken for one.
+  std::array<std::uint64_t, 1024> longest_{};
   std::vector<PartInterval> recut_;
   std::optional<Timestamp> user_ended_;
   ExitSpan done_;

@@ -136,6 +136,7 @@ void Pipeline::end_window() {
   if (!begun_ && vcpus().empty()) return;
   if (!begin_) begin_ = carried_ ? from_ : *first_;
   end_ = to_;
+  cut_ = true;
 }
 
 // What only a guest's machine or program tells: losses there hide nothing of the host's.
@@ -173,6 +174,8 @@ bool Pipeline::push(const Event& event) {
   }
   // What on_host() comes to then, without its call.
   ended_ = tracker_.on(event, changes_);
+  if (!tracker_.unended().empty()) [[unlikely]]
+    tell_unended();
   if (ended_ != nullptr) {
     stack_.reset();
     if (!hands_out_exits_ || has_guest_) {
@@ -255,8 +258,18 @@ void Pipeline::tell_states() {
   if (stalls_) stalls_->on(runs, *this);
 }
 
+void Pipeline::tell_unended() {
+  for (const UnendedExit& exit : tracker_.unended()) {
+    const ThreadId thread = exit.span.thread;
+    if (!counts(thread) || (options_.wants && !options_.wants(exit.span, *this))) continue;
+    for (SpanSink* sink : exit_sinks_) sink->unended(exit, *this);
+  }
+}
+
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event, changes_);
+  if (!tracker_.unended().empty()) [[unlikely]]
+    tell_unended();
   if (ended_ != nullptr) stack_.reset();
   if (follows_events_) follow(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
@@ -410,8 +423,9 @@ void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
 }
 
 void Pipeline::finish(std::optional<Timestamp> end) {
-  tracker_.close(std::max(end.value_or(end_), end_));
+  tracker_.close(std::max(end.value_or(end_), end_), cut_);
   if (!tracker_.state_runs().empty()) tell_states();
+  tell_unended();
   while ((ended_ = tracker_.finish()) != nullptr) {
     stack_.reset();
     take(*ended_);

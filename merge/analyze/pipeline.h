@@ -154,6 +154,7 @@ class Pipeline {
   void on_guest(const Event& event);
   void tell_calls();
   void tell_states();
+  void tell_unended();
   void on_host(const Event& event);
   void follow(const Event& event);
   void take(const ExitSpan& exit);
@@ -208,6 +209,7 @@ class Pipeline {
   bool exits_only_ = false;       // no sink selects more, but for losses
   bool hands_out_exits_ = false;  // take() does no more than that, without a guest's records
   bool begun_ = false;            // an event of the window came
+  bool cut_ = false;              // the recording goes on after the window
   bool carried_ = false;          // the states of vCPUs, to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // of ended_, once somebody asked

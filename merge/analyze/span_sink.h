@@ -19,6 +19,7 @@ class Pipeline;
 struct GuestInterval;
 struct Stall;
 struct StateRun;
+struct UnendedExit;
 struct VhostTurn;
 
 // What a sink asks for. The pipeline makes nothing that no sink asks for.
@@ -61,6 +62,8 @@ class SpanSink {
   // that it ended, Pipeline::vcpu() the state of a thread.
   virtual void event(const Event&, const Pipeline&) {}
   virtual void exit(const ExitSpan&, const Pipeline&) {}
+  // With kExits: no end of it is known. It has no intervals, waits or kernel's parts.
+  virtual void unended(const UnendedExit&, const Pipeline&) {}
   // The times of vCPUs that are neither in an exit that is handed out nor a guest's run.
   virtual void states(std::span<const StateRun>, const Pipeline&) {}
   virtual void span(const Span&, const Pipeline&) {}

@@ -349,11 +349,16 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
     return tl::unexpected(no_durations(pass->timeline()));
   }
   auto explanation = picker.explain(pass->naming());
+  const std::vector<std::string> open = picker.open().sentences(pass->naming());
+  if (!explanation && !open.empty() && !around)
+    return fail(ErrorKind::kUsage, "{}: no exit but halts ended here. {}", pass->path(),
+                fmt::join(open, " "));
   if (!explanation) {
     return fail(ErrorKind::kUsage, "{}: --around: {}", pass->path(),
                 around ? "no exit that ended holds that time or comes after it"
                        : "no exit but halts both began and ended here; give a TIME inside one");
   }
+  explanation->open = open;
   explanation->begun = begin_report("explain", *pass);
   const Timestamp first = pass->pipeline().begin().value_or(Timestamp());
   explanation->before = around && explanation->exit.span.start > around->resolve(first);

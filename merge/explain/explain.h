@@ -85,6 +85,7 @@ struct Explanation {
   std::optional<WakerTimes> waker;  // where a thread woke it after most of the blocked time
   std::vector<std::string> quotas;  // sentences: what limits the vCPU's CPU time
   std::string advice, source;       // of docs/explain.md; empty: no entry there
+  std::vector<std::string> open;    // OpenExits::sentences()
   std::vector<std::string> notes;
 
   // Whether events tell anything of the kernel's part.
@@ -108,7 +109,9 @@ class ExitPicker : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void unended(const UnendedExit& exit, const Pipeline&) override { open_.add(exit); }
 
+  [[nodiscard]] const OpenExits& open() const { return open_; }
   // Once the pipeline has finished; nothing where no exit was found.
   [[nodiscard]] std::optional<Explanation> explain(const Naming& names) const;
 
@@ -140,6 +143,7 @@ class ExitPicker : public SpanSink {
   // Answered accesses of each thread since its last exit, by DetailKind.
   using Accesses = std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1>;
   std::map<ThreadId, Accesses> accessing_;
+  OpenExits open_;
   bool found_ = false;
   ExitSpan exit_;  // without its views
   NameId function_ = kNoName;

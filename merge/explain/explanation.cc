@@ -343,10 +343,11 @@ Report make_report(const Explanation& explanation, bool steps) {
   report.head.push_back({"guest_ns", or_null(explanation.guest_ns)});
   report.head.push_back({"accesses", or_null(explanation.accesses)});
   report.head.push_back({"finding", sentences});
+  report.head.push_back({"open_exits", explanation.open});
   report.head.push_back({"advice", text_or_null(explanation.advice)});
   report.head.push_back({"source", text_or_null(explanation.source)});
-  for (const std::string& sentence : sentences)
-    report.before.push_back({.text = sentence, .figures = true});
+  for (const auto* texts : {&explanation.open, &sentences})
+    for (const std::string& text : *texts) report.before.push_back({.text = text, .figures = true});
   if (!explanation.advice.empty())
     report.before.push_back(
         {.text = fmt::format("{} ({})", explanation.advice, explanation.source)});

@@ -86,6 +86,12 @@ inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, fal
 // parts sum to end - start exactly.
 struct ExitSpan {
   static constexpr std::uint32_t kNoUserspaceReason = 0xffffffff;
+  // Whether its end is known; else `end` is up to where its parts are.
+  enum class End : std::uint8_t {
+    kKnown,
+    kCut,   // by a loss, a window, its thread's end or an event that does not fit
+    kOpen,  // it lasts at the recording's end
+  };
 
   Timestamp start, end;
   ThreadId thread{};
@@ -106,6 +112,7 @@ struct ExitSpan {
   // The guest waited for an interrupt, and KVM or user space for it: is_halt(), but for a WFE and a
   // nested guest's HLT that is passed on; and an exit of another reason in which KVM halted.
   bool halt = false;
+  End ended = End::kKnown;
 
   // Where a sink asks for them (SpanClass::kIntervals); valid as long as the span that was handed
   // out.

@@ -19,17 +19,24 @@ void GroupRow::merge(const GroupRow& other) {
   const bool longer = other.total.max() > total.max() || total.count() == 0;
   const bool as_long = other.total.max() == total.max() && other.total.count() != 0;
   if (longer || (as_long && other.max_at_ns < max_at_ns)) max_at_ns = other.max_at_ns;
-  halts = total.count() == 0 ? other.halts : halts && other.halts;
+  halts = count() == 0 ? other.halts : halts && other.halts;
   total.merge(other.total);
+  cut += other.cut;
+  open += other.open;
+  unended_cost_ns += other.unended_cost_ns;
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
   devices_at_most_ns += other.devices_at_most_ns;
 }
 
 void GroupRow::add(const ExitSpan& exit) {
+  halts = (count() == 0 || halts) && exit.halt;
+  if (exit.ended != ExitSpan::End::kKnown) [[unlikely]] {
+    ++(exit.ended == ExitSpan::End::kOpen ? open : cut);
+    unended_cost_ns += trapline::cost_ns(exit.parts);
+    return;
+  }
   const std::uint64_t ns = exit.total();
-  const bool is_first = total.count() == 0;
-  halts = (is_first || halts) && exit.halt;
-  if (is_first || ns > total.max()) max_at_ns = exit.start.ns();
+  if (total.count() == 0 || ns > total.max()) max_at_ns = exit.start.ns();
   total.add(ns);
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += exit.parts[i];
 }
@@ -90,9 +97,16 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   };
   table.add({"key"}, &GroupRow::key);
   table.add({.key = "count", .title = std::string(name_of(report.rows_of)), .drop_order = kCount},
-            [](const GroupRow& row) { return row.total.count(); });
-  table.add({"total_ns", "total", Unit::kDuration},
-            [timed](const GroupRow& row) { return timed(row.total.total()); });
+            &GroupRow::count);
+  if (exits) {
+    table.add({"cut"}, &GroupRow::cut);
+    table.add({"open"}, &GroupRow::open);
+    table.add({"unended_cost_ns"},
+              [timed](const GroupRow& row) { return timed(row.unended_cost_ns); });
+  }
+  table.add({"total_ns", "total", Unit::kDuration}, [timed](const GroupRow& row) {
+    return row.total.count() != 0 || row.count() == 0 ? timed(row.total.total()) : CellValue();
+  });
   if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
   table.add({"",
              requests ? ""
@@ -170,7 +184,7 @@ std::vector<GroupRow> shown_rows(const ReportData& report) {
       std::find_if(rows.begin(), rows.end(), [](const auto& row) { return row.halts; });
   const auto exits = halts - rows.begin();
   std::vector<GroupRow> sums;
-  if (report.left_out.total.count() != 0) {
+  if (report.left_out.count() != 0) {
     sums.push_back(report.left_out);
     sums.back().key = fmt::format("{} more (--top)", report.rows_left_out - report.halts_left_out);
   }
@@ -215,8 +229,7 @@ std::string no_rows_text(const ReportData& report) {
 Table in_text(const ReportData& report) {
   if (report.rows.empty()) {
     Table none;
-    if (!report.lacks_entries || report.rows_of != RowsOf::kExits)
-      none.after = {{.text = no_rows_text(report), .verbatim = true}};
+    none.after = {{.text = no_rows_text(report), .verbatim = true}};
     return none;
   }
   TableOf<GroupRow> table =
@@ -248,8 +261,7 @@ Table group_table(const ReportData& report) {
   table.facts = {{"by", report.by}, {"of", to_value(name_of(report.rows_of))}};
   table.left_out = report.rows_left_out;
   if (report.rows_of == RowsOf::kExits)
-    table.total = std::make_shared<const Table>(
-        report.lacks_entries ? Table() : group_columns(copy({report.total}), report));
+    table.total = std::make_shared<const Table>(group_columns(copy({report.total}), report));
   table.in_text = std::make_shared<const Table>(in_text(report));
   return table;
 }

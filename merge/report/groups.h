@@ -20,16 +20,21 @@ namespace trapline {
 
 struct GroupRow {
   std::string key;
-  bool halts = false;  // all of its exits are halts
-  Histogram total;
-  Parts parts{};
+  bool halts = false;                    // all of its exits are halts
+  Histogram total;                       // of those that ended
+  Parts parts{};                         // the same
+  std::uint64_t cut = 0, open = 0;       // exits that did not end
+  std::uint64_t unended_cost_ns = 0;     // what they cost as far as they were recorded
   std::uint64_t devices_at_most_ns = 0;  // of calls: what of their guest's time may be devices'
   std::uint64_t max_at_ns = 0;           // when the longest began
   // What most of its time was about, a device or a detail, and how much; of exits only.
   std::string largest;
   std::uint64_t largest_ns = 0;
   bool largest_at_least = false;
-  [[nodiscard]] std::uint64_t cost_ns() const { return trapline::cost_ns(parts); }  // of exits
+  [[nodiscard]] std::uint64_t cost_ns() const {  // of exits
+    return trapline::cost_ns(parts) + unended_cost_ns;
+  }
+  [[nodiscard]] std::uint64_t count() const { return total.count() + cut + open; }
 
   void merge(const GroupRow& other);
   void add(const ExitSpan& exit);

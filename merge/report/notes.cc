@@ -80,21 +80,6 @@ void note_hidden(const ReportData& report, std::vector<std::string>& notes) {
   }
 }
 
-// Exits that never ended are in the states alone: said where that is a hundredth of the vCPUs'
-// time.
-void note_open(const ReportData& report, std::vector<std::string>& notes) {
-  std::uint64_t open = 0;
-  for (const VcpuRow& row : report.vcpus)
-    for (const std::uint64_t part : row.totals.cut_parts) open += part;
-  if (open == 0 || open < report.vcpu_time() / 100 || report.cycles) return;
-  notes.push_back(
-      fmt::format("{} of the vCPUs' states lie in exits that {}; they "
-                  "are in no row and in no cost",
-                  duration_text(open, report.cycles),
-                  report.is_window ? "begin before this part or end after it"
-                                   : "had not ended when the recording did"));
-}
-
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
@@ -190,14 +175,12 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   }
   notes = notes_of(report.model);
   if (report.lacks_entries)
-    notes.push_back(
-        fmt::format("{} was not recorded: exits have no end and are not counted; record {} as well",
-                    events::kvm_entry.name, events::kvm_entry.full_name));
+    notes.push_back(fmt::format("{} was not recorded: exits have no end; record {} as well",
+                                events::kvm_entry.name, events::kvm_entry.full_name));
   else if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
     notes.push_back(no_halt_note(report.is_window));
   note_details(report, notes);
   note_hidden(report, notes);
-  note_open(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {
     notes.push_back(
         fmt::format("no event tells to which CPU a woken vCPU went: the one that it ran on next is "

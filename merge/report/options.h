@@ -54,6 +54,9 @@ template <typename Total>
 [[nodiscard]] inline bool comes_before(const GroupRow& a, const GroupRow& b, SortBy sort,
                                        bool durations) {
   if (a.halts != b.halts) return b.halts;
+  if (sort == SortBy::kTotal && durations)
+    return a.total.total() + a.unended_cost_ns > b.total.total() + b.unended_cost_ns;
+  if (sort == SortBy::kTotal || sort == SortBy::kCount) return a.count() > b.count();
   return measure(a.total, sort, durations) > measure(b.total, sort, durations);
 }
 

@@ -85,19 +85,17 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
 std::vector<Paragraph> sentences_above(const ReportData& report, const std::string& finding) {
   std::vector<Paragraph> text;
   if (!finding.empty()) text.push_back({.text = finding, .figures = true});
+  for (const std::string& open : report.open) text.push_back({.text = open, .figures = true});
   add_losses(report, text);
   add_sources(report, text);
   const bool calls = report.rows_of == RowsOf::kCalls;
   std::uint64_t exits = 0;
   for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
   const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
-  text.push_back({.text = report.lacks_entries && !calls
-                              ? fmt::format("exits in {}: not counted ({} was not recorded)",
-                                            interval, events::kvm_entry.name)
-                              : fmt::format("{} {} in {}",
-                                            grouped(calls ? report.counters.calls.calls : exits),
-                                            calls ? "calls of guest functions" : "exits", interval),
-                  .verbatim = true});
+  text.push_back(
+      {.text = fmt::format("{} {} in {}", grouped(calls ? report.counters.calls.calls : exits),
+                           calls ? "calls of guest functions" : "exits", interval),
+       .verbatim = true});
   add_selection(report, text);
   return text;
 }
@@ -113,6 +111,7 @@ Facts head_of(const ReportData& report, const std::string& finding) {
   }
   add_overhead(head, report);
   head.push_back({"finding", text_or_null(finding)});
+  head.push_back({"open_exits", report.open});
   return head;
 }
 
@@ -138,7 +137,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
   // One of each vCPU is cut at either edge of a recording.
   const std::uint64_t edges = report.threads;
   std::vector<CounterRow> rows = {
-      {"exits", report.lacks_entries ? std::nullopt : std::optional(exits.exits)},
+      {"exits", exits.exits},
       {"exit_without_entry", exits.exit_without_entry,
        report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
                                         : fmt::format("{} without a {} after it", exit, entry),
@@ -257,22 +256,23 @@ std::string finding_of_calls(const ReportData& report) {
 
 std::string finding_without_overhead(const ReportData& report) {
   if (report.rows_of == RowsOf::kCalls) return finding_of_calls(report);
-  if (report.rows_of != RowsOf::kExits || !report.model.from_userspace_exit) return {};
+  if (report.rows_of != RowsOf::kExits) return {};
   if (!report.durations()) {
     if (report.rows.empty()) return {};
-    const GroupRow& most = *std::ranges::max_element(
-        report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
-    std::uint64_t all = report.left_out.total.count();
-    for (const GroupRow& row : report.rows) all += row.total.count();
+    const GroupRow& most = *std::ranges::max_element(report.rows, {}, &GroupRow::count);
+    std::uint64_t all = report.left_out.count() + report.left_out_halts.count();
+    for (const GroupRow& row : report.rows) all += row.count();
+    const bool to_user = report.model.from_userspace_exit;
     std::string text =
-        fmt::format("How long the exits took was not recorded ({})", events::kvm_exit.full_name);
+        fmt::format("How long the exits took was not recorded ({})",
+                    to_user ? events::kvm_exit.full_name : events::kvm_entry.full_name);
     if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
-      text += fmt::format("; {} of those to QEMU were {}", percent_text(most.total.count(), all),
-                          most.key);
+      text += fmt::format("; {} of {} were {}", percent_text(most.count(), all),
+                          to_user ? "those to QEMU" : "them", most.key);
     return text + '.';
   }
   const std::uint64_t whole = report.vcpu_time();
-  if (whole == 0) return {};
+  if (whole == 0 || !report.model.from_userspace_exit) return {};
   std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
                                  percent_text(report.whole_cost_ns(), whole));
   if (report.exits_asked.empty() && is_named(report.costliest))

@@ -96,11 +96,12 @@ struct ReportData {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
-  bool is_window = false;       // of the recording
-  bool saw_halts = false;       // in the recording, up to the end of the interval
-  bool costs_at_least = false;  // notes.h
-  bool lacks_entries = false;   // ExitTracker::lacks_entries()
-  std::size_t threads = 0;      // of vCPUs in the recording, whichever were asked for
+  bool is_window = false;         // of the recording
+  bool saw_halts = false;         // in the recording, up to the end of the interval
+  bool costs_at_least = false;    // notes.h
+  bool lacks_entries = false;     // ExitTracker::lacks_entries()
+  std::vector<std::string> open;  // OpenExits::sentences()
+  std::size_t threads = 0;        // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)
@@ -115,7 +116,9 @@ struct ReportData {
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // True if the rows have times.
-  [[nodiscard]] bool durations() const { return rows_of != RowsOf::kExits || model.durations(); }
+  [[nodiscard]] bool durations() const {
+    return rows_of != RowsOf::kExits || (model.durations() && !lacks_entries);
+  }
   std::vector<GroupRow> rows;      // those of halts last
   std::size_t rows_left_out = 0;   // by --top
   std::size_t halts_left_out = 0;  // of them rows of halts

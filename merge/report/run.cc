@@ -59,6 +59,13 @@ SpanClass Aggregator::selects() const {
   return selected;
 }
 
+void Aggregator::unended(const UnendedExit& exit, const Pipeline& pipeline) {
+  const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
+  const StackId stack = needs_stack ? pipeline.stack_of(exit.span) : kNoStack;
+  groups_.add(keys_.of(exit.span, stack, pipeline.stacks()), exit.span);
+  open_.add(exit);
+}
+
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
@@ -88,6 +95,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   report.model = pipeline.exits().model();
   report.told = pipeline.exits().known_states();
   report.lacks_entries = pipeline.exits().lacks_entries();
+  report.open = open_.sentences(names);
   report.by = options_.by_text;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   report.start_ns = interval.begin.ns();
@@ -188,7 +196,7 @@ void Aggregator::sort_rows(ReportData& report) const {
     (row.halts ? report.left_out_halts : report.left_out).merge(row);
   }
   report.rows = std::move(rows);
-  if (groups_.other().total.count() == 0) return;
+  if (groups_.other().count() == 0) return;
   report.total.merge(groups_.other());
   report.cost_ns += groups_.other().cost_ns();
   const auto place = report.rows.begin() + static_cast<std::ptrdiff_t>(kept[0]);

@@ -14,6 +14,7 @@
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/requests.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/table_kinds.h"
 #include "merge/session/input.h"
 
@@ -29,6 +30,7 @@ class Aggregator : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void unended(const UnendedExit& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
   void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
@@ -50,6 +52,7 @@ class Aggregator : public SpanSink {
   Groups groups_;
   LossCounts lost_;  // in the window
   Subjects subjects_;
+  OpenExits open_;
   RequestTable requests_;
   std::vector<std::unique_ptr<TableSink>> tables_;
 };

@@ -43,6 +43,45 @@ std::string exit_text(const ExitRow& row, const std::string& accesses) {
   return row.function == "-" ? text : text + ", in " + row.function;
 }
 
+void OpenExits::add(const UnendedExit& exit) {
+  if (!exit.is_notable) return;
+  ++all_;
+  const auto length = [](const UnendedExit& open) { return open.span.total(); };
+  longest_.insert(std::ranges::upper_bound(longest_, length(exit), std::ranges::greater(), length),
+                  exit);
+  if (longest_.size() > kMost) longest_.pop_back();
+}
+
+std::vector<std::string> OpenExits::sentences(const Naming& names) const {
+  std::vector<std::string> sentences;
+  const bool cycles = names.timeline.source(0).info().cycles;
+  for (const UnendedExit& open : longest_) {
+    const ExitSpan& exit = open.span;
+    const bool knows_user = names.pipeline.exits().model().userspace_exits;
+    const std::string where = open.state == State::kUser
+                                  ? fmt::format("in {}", names.vmm(exit.thread))
+                              : open.state == State::kPreempted ? "ready to run"
+                              : open.state == State::kBlocked   ? "asleep"
+                              : open.state == State::kPaused    ? "stopped"
+                              : knows_user                      ? "in the host's kernel"
+                                                                : std::string();
+    std::string text = fmt::format(
+        "{} has been in an exit since {} (for {}): {}", names.vcpus.vcpu(exit.thread, true),
+        cycles ? grouped(exit.start.ns()) : seconds_text(exit.start.ns()),
+        duration_text(exit.total(), cycles), exit_text(exit_row(exit, kNoName, names)));
+    if (exit.rip != 0) text += fmt::format(" at {:#x}", exit.rip);
+    if (!where.empty()) text += ", " + where;
+    if (exit.userspace_reason != ExitSpan::kNoUserspaceReason)
+      text += ": " +
+              printable(names.timeline.source(exit.source).userspace_reason(exit.userspace_reason));
+    sentences.push_back(text + '.');
+  }
+  if (all_ > longest_.size())
+    sentences.push_back(
+        fmt::format("And {} more such exits had not ended.", grouped(all_ - longest_.size())));
+  return sentences;
+}
+
 TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known, bool vmm_events) {
   using Row = ExitRow;
   TableOf<Row> table(std::move(rows), &Row::vcpu);

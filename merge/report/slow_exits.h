@@ -1,9 +1,10 @@
-// --slower-than: the exits that lasted at least so long, one by one.
+// Single exits: those that lasted at least so long (--slower-than), and those that did not end.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "merge/analyze/exit_tracker.h"
 #include "merge/model/exit_span.h"
 #include "merge/pass/naming.h"
 #include "merge/report/table.h"
@@ -19,6 +20,19 @@ struct ExitRow {
 [[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming);
 // "io, port 0x71 read, rtc, in outb"; `accesses` stands after the detail.
 [[nodiscard]] std::string exit_text(const ExitRow& row, const std::string& accesses = {});
+
+// The exits that last at the recording's end and are told of, the longest.
+class OpenExits {
+ public:
+  void add(const UnendedExit& exit);
+  // "vCPU 0 has been in an exit since 8.678771 (for 1.2 s): shutdown, in QEMU: KVM_EXIT_SHUTDOWN."
+  [[nodiscard]] std::vector<std::string> sentences(const Naming& names) const;
+
+ private:
+  static constexpr std::size_t kMost = 3;
+  std::vector<UnendedExit> longest_;
+  std::uint64_t all_ = 0;
+};
 
 // `vmm_events`: the recording has events of QEMU.
 [[nodiscard]] TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,

@@ -79,7 +79,6 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
 }
 
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
-  if (report.lacks_entries) return std::nullopt;
   std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
   if (report.model.from_userspace_exit) {
     // Between exits the state is not seen, but the next exit would be, unless events were lost.
@@ -151,9 +150,7 @@ TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& repor
   table.add({"tid"}, &VcpuRow::tid);
   const std::string counted = calls ? "calls" : "exits";
   table.add({.key = counted, .title = counted, .drop_order = kCount},
-            [counts = calls || !report.lacks_entries](const VcpuRow& row) {
-              return counts ? to_value(row.totals.exits) : CellValue();
-            });
+            [](const VcpuRow& row) { return row.totals.exits; });
   if (!calls && !report.cycles) {
     table.add({.title = "exits/s", .drop_order = kRate},
               [&report](const VcpuRow& row) -> CellValue {

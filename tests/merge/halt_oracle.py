@@ -158,7 +158,7 @@ def check(trapline, path):
     wanted = {vcpu["vcpu"]: expected(tids[vcpu["tid"]]) for vcpu in got["vcpus"]
               if vcpu["tid"] in tids}
     wrong = [line for row in got["halt_costs"] for line in differences(row, wanted[row["vcpu"]])]
-    # The exits that ended are one count in all tables.
+    # The exits are one count in all tables.
     wrong += [f"vCPU {row['vcpu']}: {row['exits']} exits, {vcpu['exits']} among the vCPUs"
               for row in got["halt_costs"] for vcpu in got["vcpus"]
               if (row["vm"], row["vcpu"]) == (vcpu["vm"], vcpu["vcpu"]) and row["exits"] != vcpu["exits"]]

@@ -12,6 +12,7 @@ those without events; names from `trace-cmd report`. It follows docs/formats/rep
 import argparse
 import collections
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -132,6 +133,8 @@ class Span:
 
     def __init__(self, start, reason="", halt=False):
         self.start, self.end, self.tid = start, None, None
+        self.cut = self.open = False  # it did not end
+        self.known = None             # then: its parts
         self.pieces = []
         self.details, self.regions = [], []
         self.in_user = False
@@ -148,6 +151,8 @@ class Span:
 
     @property
     def parts(self):
+        if self.known is not None:
+            return self.known
         sums = dict.fromkeys(PARTS, 0)
         for begin, end, state in self.pieces:
             if state in sums:
@@ -253,7 +258,6 @@ class Vcpu:
         self.span = None
         self.last, self.cpu = begin, None
         self.totals = collections.Counter()
-        self.open_parts = collections.Counter()
         self.stopped_at = []     # by signals
         self.spanless = []       # (begin, end, state, None) of the time in the guest, and in exits that became no span
 
@@ -281,6 +285,7 @@ class Vcpu:
         """The exit is no span; its time is known."""
         self.span.settle(model)
         self.spanless += [(*piece, None) for piece in self.span.awake_pieces]
+        self.span.known = self.span.parts
         for begin, end, state in self.span.pieces:
             self.totals[state] += end - begin
         self.span.pieces = []
@@ -290,7 +295,7 @@ class Vcpu:
         if self.phase in ("exit", "left"):
             for begin, end, state in self.span.pieces:
                 self.totals[state if state in ("paused", "offline") else "not_seen"] += end - begin
-            self.span.pieces = []
+            self.span.pieces, self.span.known = [], dict.fromkeys(PARTS, 0)
         self.totals["not_seen"] += now - self.mark
         self.mark = now
 
@@ -299,6 +304,7 @@ class Vcpu:
         if self.phase in ("exit", "left"):
             self.account(now)
             self.span.settle(model)
+            self.span.known = dict.fromkeys(PARTS, 0)
             self.span.pieces = [(begin, end, state if state in ("halted", "paused") else "offline")
                                 for begin, end, state in self.span.pieces]
             for begin, end, state in self.span.pieces:
@@ -317,9 +323,7 @@ class Vcpu:
         else:
             self.account(now)
         if self.phase in ("exit", "left"):
-            before = self.totals.copy()
             self.fold(model)
-            self.open_parts = self.totals - before
         self.end = now
 
 
@@ -346,6 +350,8 @@ class Model:
             self.unknown |= {"guest", *PARTS}
         self.names = userspace_names(events)
         self.vcpus, self.born, self.spans = {}, {}, []
+        self.unended = []  # exits that began, and of which no end is known
+        self.ends = self.fallback or any(e.name == "kvm_entry" for e in events)
         self.lossy, self.came = False, {}  # once events were lost: who was switched in last, by CPU
         self.waiting, self.undecided = {}, {}
         self.process = {}  # by thread, as far as task_newtask tells
@@ -354,6 +360,10 @@ class Model:
         self.holes_after = collections.defaultdict(list)
         for hole in holes:
             self.holes_after[hole.cpu, hole.after].append(hole)
+
+    @property
+    def has_times(self):
+        return self.user_end != "none"
 
     @property
     def guest_ns(self):
@@ -386,13 +396,21 @@ class Model:
                 self.on_hole(hole)
         end = max((event.at for event in self.events), default=0)
         for vcpu in self.vcpus.values():
-            if vcpu.phase == "exit":
-                self.counters["exit_without_entry"] += 1
             if vcpu.phase != "gone":
                 vcpu.carry(end, self)
+            self.leave_unended(vcpu, "exit_without_entry", self.ends)
             if vcpu.phase == "ended":
                 self.emit(vcpu)
         return self
+
+    def leave_unended(self, vcpu, why, is_open=False):
+        """An exit counts when it begins; its time is known as far as it was recorded."""
+        if vcpu.phase != "exit":
+            return
+        span = vcpu.span
+        span.tid, span.open, span.cut = vcpu.tid, is_open, not is_open
+        self.counters[why] += 1
+        self.unended.append(span)
 
     # -- losses
 
@@ -419,10 +437,9 @@ class Model:
                 self.close_for_loss(vcpu)
 
     def close_for_loss(self, vcpu):
-        if vcpu.phase == "exit":
-            self.counters["closed_by_loss"] += 1
         if vcpu.phase in ("exit", "left"):
             vcpu.fold(self)
+        self.leave_unended(vcpu, "closed_by_loss")
         vcpu.back = vcpu.phase == "left" or vcpu.phase == "unknown" and vcpu.back
         if vcpu.phase not in ("ended", "gone"):
             vcpu.phase = "unknown"
@@ -490,8 +507,8 @@ class Model:
             if coming:
                 # It comes without having left: nothing tells since when it was off the CPU.
                 if coming.off is None and coming.phase in ("exit", "left", "guest"):
-                    self.counters["exit_without_entry"] += coming.phase == "exit"
                     coming.forget(event.at)
+                    self.leave_unended(coming, "exit_without_entry")
                     coming.phase = "unknown"
                 self.is_back(coming, event.at)
                 coming.back = True
@@ -515,6 +532,7 @@ class Model:
             vcpu.stopped_at.append(event.at)
         if state & DEAD:
             vcpu.end_thread(event.at, self)
+            self.leave_unended(vcpu, "exits_stopped")
             if vcpu.phase != "ended":
                 vcpu.phase = "gone"
         elif vcpu.phase in ("exit", "left"):
@@ -529,11 +547,13 @@ class Model:
 
     def emit(self, vcpu):
         span = vcpu.span
-        vcpu.phase = "unknown"
         if span.stopped:
-            self.counters["exits_stopped"] += 1
             vcpu.fold(self)
+            vcpu.phase = "exit"
+            self.leave_unended(vcpu, "exits_stopped")
+            vcpu.phase = "unknown"
             return
+        vcpu.phase = "unknown"
         span.settle(self)
         for part, ns in span.parts.items():
             vcpu.totals[part] += ns
@@ -567,11 +587,15 @@ class Model:
         if vcpu.back and (vcpu.phase == "unknown" or vcpu.phase == "offline" and self.lossy):
             # Not entered since it was switched in: the exit began before, where events were lost.
             vcpu.account(event.at)
-            self.counters["closed_by_loss"] += 1
+            before, vcpu.phase = vcpu.phase, "exit"
+            vcpu.span = Span(event.at, exit_reason(event), is_halt(event))
+            vcpu.span.known = dict.fromkeys(PARTS, 0)
+            self.leave_unended(vcpu, "closed_by_loss")
+            vcpu.phase = before
             return
         if vcpu.phase == "exit":
-            self.counters["exit_without_entry"] += 1
             vcpu.forget(event.at)
+            self.leave_unended(vcpu, "exit_without_entry")
         vcpu.account(event.at)
         if vcpu.phase == "left":
             vcpu.span.named(event.at, exit_reason(event), is_halt(event))
@@ -630,8 +654,8 @@ class Model:
             if vcpu.phase == "ended":
                 self.emit(vcpu)
             if span:
-                self.counters["exit_without_entry"] += 1
                 vcpu.forget(event.at)
+                self.leave_unended(vcpu, "exit_without_entry")
             vcpu.account(event.at)
             vcpu.span = Span(event.at, userspace_reason(event, self.names), is_halt(event))
             vcpu.span.in_user = True
@@ -663,15 +687,18 @@ class Model:
 
     def rows(self, by):
         groups = collections.defaultdict(list)
-        for span in self.spans:
+        for span in self.spans + self.unended:
             groups[span.key(by)].append(span)
         rows = {}
         for key, spans in groups.items():
-            totals = sorted(span.end - span.start for span in spans)
-            row = {"count": len(spans), "total_ns": sum(totals), "min_ns": totals[0],
-                   "max_ns": totals[-1]}
+            ended = [span for span in spans if not span.cut and not span.open]
+            totals = sorted(span.end - span.start for span in ended)
+            row = {"count": len(spans), "cut": sum(span.cut for span in spans), "open": sum(span.open for span in spans),
+                   "unended_cost_ns": sum(span.parts[part] for span in spans if span.cut or span.open
+                                          for part in ("kernel", "user", "blocked"))}
+            row |= {"total_ns": sum(totals), "min_ns": totals[0], "max_ns": totals[-1]} if totals else {}
             for part in PARTS:
-                row[f"{part}_ns"] = sum(span.parts[part] for span in spans)
+                row[f"{part}_ns"] = sum(span.parts[part] for span in ended)
             row["totals"] = totals
             rows[key] = row
         return rows
@@ -679,13 +706,16 @@ class Model:
 
 def percentile(sorted_values, thousandths):
     """Nothing of the tail where no value lies above the rank: it would be the maximum."""
+    if not sorted_values:
+        return None
     rank = -(-thousandths * len(sorted_values) // 1000)
     return None if thousandths > 500 and rank == len(sorted_values) else sorted_values[max(rank, 1) - 1]
 
 
 # ---- comparison
 
-EXACT = ("count", "total_ns", "min_ns", "max_ns")
+COUNTS = ("count", "cut", "open")
+EXACT = (*COUNTS, "total_ns", "unended_cost_ns", "min_ns", "max_ns")
 PERCENTILES = {"p50_ns": 500, "p90_ns": 900, "p99_ns": 990, "p999_ns": 999}
 
 
@@ -693,9 +723,9 @@ def compare(trapline, path, by, model, lost):
     """Differences as sentences."""
     run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json"],
                          stdout=subprocess.PIPE, check=True)
-    report = version_2.loads(run.stdout)
+    report, now = version_2.loads(run.stdout), json.loads(run.stdout)["tables"]
     wanted = model.rows(by)
-    got = {row["key"]: row for row in report["groups"]["rows"]}
+    got = {row["key"]: row for row in now["groups"]["rows"]}
     wrong = []
 
     def expect(what, theirs, ours):
@@ -706,31 +736,32 @@ def compare(trapline, path, by, model, lost):
     expect("keys", sorted(got.keys() - wanted.keys()), sorted(wanted.keys() - got.keys()))
     for key in sorted(got.keys() & wanted.keys()):
         for column in EXACT:
-            timeless = model.user_end == "none" and column != "count"
-            expect(f"{key}: {column}", got[key][column], None if timeless else wanted[key][column])
+            timeless = not model.has_times and column not in COUNTS
+            expect(f"{key}: {column}", got[key][column], None if timeless else wanted[key].get(column))
         for column, thousandths in PERCENTILES.items():
-            exact = None if model.user_end == "none" else percentile(wanted[key]["totals"], thousandths)
+            exact = None if not model.has_times else percentile(wanted[key]["totals"], thousandths)
             if exact is None or got[key][column] is None:
                 expect(f"{key}: {column}", got[key][column], exact)
             elif abs(got[key][column] - exact) > exact / 100:
                 wrong.append(f"{key}: {column}: trapline {got[key][column]}, nearest rank {exact}")
         # Halts that count as a whole: the way in and out is in the halted time.
         only_halted = (got[key].get("halts") and "preempted" in model.unknown and
-                       wanted[key]["halted_ns"] == wanted[key]["total_ns"] and model.user_end != "none")
+                       wanted[key]["halted_ns"] == wanted[key].get("total_ns", 0) and
+                       model.user_end != "none")
         for part in PARTS:
             ours = None if only_halted and part != "halted" else model.told(part, wanted[key][f"{part}_ns"])
             expect(f"{key}: {part}", got[key][f"{part}_ns"], ours)
         parts = sum(got[key][f"{part}_ns"] or 0 for part in PARTS)
         expect(f"{key}: sum of the parts", parts, got[key]["total_ns"] or 0)
     counters = report["counters"]
-    expect("exits", counters["exits"], len(model.spans))
+    expect("exits", now["counters"]["exits"], len(model.spans) + len(model.unended))
     expect("lost_events", counters["lost_events"], sum(hole.count for hole in lost))
     expect("gaps", counters["gaps"], len(lost))
     expect("gaps_uncounted", counters["gaps_uncounted"], sum(hole.count == 0 for hole in lost))
     for name in ("exit_without_entry", "entry_without_exit", "closed_by_loss"):
         expect(name, counters[name], model.counters[name])
     for vcpu in report["vcpus"]:
-        mine = [span for span in model.spans if span.tid == vcpu["tid"]]
+        mine = [span for span in model.spans + model.unended if span.tid == vcpu["tid"]]
         expect(f"thread {vcpu['tid']}: exits", vcpu["exits"], len(mine))
         thread = model.vcpus[vcpu["tid"]]
         for state in STATES:
@@ -747,13 +778,12 @@ def compare(trapline, path, by, model, lost):
 
 
 def overheads(report, model):
-    """What exits cost: of those that ended."""
+    """What exits cost, those that did not end as well."""
     wrong, every = [], collections.Counter()
     for vcpu in report["vcpus"]:
         thread = model.vcpus[vcpu["tid"]]
-        ended = thread.totals - thread.open_parts
-        mine = collections.Counter(guest_ns=thread.totals["guest"], not_run_ns=ended["preempted"],
-                                   exit_ns=ended["kernel"] + ended["user"] + ended["blocked"])
+        mine = collections.Counter(guest_ns=thread.totals["guest"], not_run_ns=thread.totals["preempted"],
+                                   exit_ns=sum(thread.totals[state] for state in ("kernel", "user", "blocked")))
         every += mine
         told = {key: ns for key, ns in vcpu["overhead"].items() if key.endswith("_ns") and ns}
         if told != dict(+mine):

@@ -273,6 +273,41 @@ def a_vcpu_that_never_leaves_its_guest(trace):
             trace.ioctl(at + 199 * MS + 20, number, vcpu, KVM_RUN)
 
 
+@case(["report"], ["explain"], ["advise"], never=["the guest ran 100.0%"],
+      says=["vCPU 0 has been in an exit since 1000.010000000 (for 900 ms): shutdown at 0xe8f67, in QEMU: KVM_EXIT_SHUTDOWN.",
+            "exits cost at least 98.9%"])
+def a_vcpu_that_never_leaves_its_last_exit(trace):
+    """A guest crashed 10 ms after the recording began: QEMU has its vCPU, and another thread goes on."""
+    trace.entry(BEGIN, 0, VCPU)
+    trace.exit(BEGIN + 5 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 5 * MS + US, 0, VCPU)
+    trace.exit(BEGIN + 10 * MS, 0, VCPU, "shutdown", 0xE8F67)
+    trace.to_user(BEGIN + 10 * MS + 2 * US, 0, VCPU, "KVM_EXIT_SHUTDOWN (8)")
+    trace.waking(BEGIN + 910 * MS, 1, HOG, ("other", 301), 1)
+
+
+@case(["report"], never=["has been in an exit"], says=["all 4 vCPUs", "HLT 8"])
+def idle_vcpus_at_the_end(trace):
+    """A guest of four vCPUs that idle when the recording ends."""
+    for number in range(4):
+        vcpu = (f"CPU {number}/KVM", 200 + number)
+        for at in (BEGIN + number * US, BEGIN + 100 * MS + number * US):
+            trace.entry(at, number, vcpu, number)
+            trace.exit(at + MS, number, vcpu, "HLT", vcpu=number)
+            trace.switch(at + MS + 10 * US, number, vcpu, "S", (f"swapper/{number}", 0))
+            if at < BEGIN + 100 * MS:
+                trace.wakes(at + 90 * MS, 3, QEMU, vcpu, number)
+                trace.switch(at + 90 * MS + 5 * US, number, (f"swapper/{number}", 0), "R", vcpu)
+    trace.waking(BEGIN + 900 * MS, 1, HOG, ("other", 301), 1)
+
+
+@case(["report"], says=["5 exits in", "HLT 3", "CPUID 2", "How long the exits took was not recorded (kvm:kvm_entry)"])
+def exits_alone(trace):
+    """kvm_exit alone was recorded: three by HLT, two by CPUID."""
+    for i, reason in enumerate(("HLT", "CPUID", "HLT", "HLT", "CPUID")):
+        trace.exit(BEGIN + i * MS, 0, VCPU, reason)
+
+
 def check(trapline, name, folder):
     """What is wrong with the case's output."""
     function, commands, says, never = CASES[name]

@@ -50,11 +50,24 @@ def steal_of(table):
     return [{**without(row, "by"), **waits_of(row["by"])} for row in rows(table)]
 
 
+UNENDED = ("cut", "open", "unended_cost_ns")
+
+
+def ended(row):
+    """Rows of exits counted those that ended."""
+    return {**without(row, *UNENDED), "count": row["count"] - row["cut"] - row["open"]} if "cut" in row else row
+
+
 def groups_of(table):
-    json = {"by": table["by"], "of": table["of"], "rows": rows(table)}
+    json = {"by": table["by"], "of": table["of"], "rows": [row for row in map(ended, rows(table)) if row["count"]]}
     if "total" in table:
-        json["total"] = table["total"]
+        json["total"] = ended(table["total"])
     return cut(json, table)
+
+
+def counters_of(table):
+    unended = sum(table[key] for key in ("exit_without_entry", "closed_by_loss", "exits_stopped"))
+    return {**table, "exits": table["exits"] - unended}
 
 
 def report(new):
@@ -83,7 +96,7 @@ def report(new):
     if "guest_functions" in tables:
         json["guest_functions"] = rows(tables["guest_functions"])
         cut(json, tables["guest_functions"], "guest_functions_left_out")
-    json["counters"] = tables["counters"]
+    json["counters"] = counters_of(tables["counters"])
     json["notes"] = new["notes"]
     if "halt_costs" in tables:
         json["halt_costs"] = [replay_of(row) for row in rows(tables["halt_costs"])]
@@ -197,13 +210,22 @@ def packed(table, last=()):
     return {"columns": [table["columns"][i] for i in order], "rows": [[row[i] for i in order] for row in rows(table)]}
 
 
+def set_of(table):
+    """A table of the page by a dimension."""
+    columns = table["columns"]
+    table_rows = [ended(dict(zip(columns, row))) for row in rows(table)]
+    kept = [column for column in columns if column not in UNENDED]
+    return packed({"columns": kept, "rows": [[row[key] for key in kept] for row in table_rows if row["count"]]},
+                  ("max_at", "halt"))
+
+
 def page_recording(new):
     head, tables = new["head"], new["tables"]
     worst = packed(tables["worst"], ("start", "waits", "neighbourhood"))
     at = worst["columns"].index("waits")
     for row in worst["rows"]:
         row[at] = [row[at][i:i + 4] for i in range(0, len(row[at]), 4)]
-    counters = dict(tables["counters"])
+    counters = counters_of(tables["counters"])
     counters.setdefault("bios_ambiguous", None)
     combos = tables["combos"]
     json = {"recorded": rows(tables["recorded"]), "tool": head["tool"], "command": head["words"], "sources": rows(tables["sources"]),
@@ -214,7 +236,7 @@ def page_recording(new):
             "vcpus": [{**without(row, "name", "shares"), "name": row["name"], "shares": row["shares"]} for row in rows(tables["vcpus"])],
             "overhead": head["overhead"], "lost": rows(tables["lost"]), "lost_left_out": tables["lost"]["left_out"],
             "values": combos["values"], "combos": rows(combos), "cells": rows(tables["cells"]),
-            "sets": [{"by": table["by"], "rows_left_out": table["left_out"], **packed(table, ("max_at", "halt"))}
+            "sets": [{"by": table["by"], "rows_left_out": table["left_out"], **set_of(table)}
                      for key, table in tables.items() if key.startswith("by_")],
             "requests": rows(tables["requests"]), "request_paths": rows(tables["request_paths"]),
             "vhost": rows(tables["vhost"]) if "vhost" in tables else []}

@@ -295,7 +295,7 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const N
   std::stable_sort(rows.begin(), rows.end(), [durations](const GroupRow& a, const GroupRow& b) {
     return comes_before(a, b, SortBy::kTotal, durations);
   });
-  if (own.groups.other().total.count() != 0) {
+  if (own.groups.other().count() != 0) {
     rows.push_back(own.groups.other());
     rows.back().key = ReportData::kFoldedKey;
   }

@@ -206,6 +206,11 @@ struct Exits {
     cells.add(last, exit, pipeline);
     tables.add(last, exit, stack, pipeline.stacks());
   }
+  // It is in the tables alone.
+  void unended(const ExitSpan& exit, const Pipeline& pipeline) {
+    const StackId stack = pipeline.stack_of(exit);
+    tables.add(combos.of(exit, stack, pipeline.stacks()), exit, stack, pipeline.stacks());
+  }
 
   std::uint32_t last = 0;  // the combination of the exit that came last
   Combos combos;

@@ -80,6 +80,9 @@ class PageData : public SpanSink {
     guest_.exit(exit, pipeline);
     if (kernel_) kernel_->add(exit, *pipeline.kernel());
   }
+  void unended(const UnendedExit& exit, const Pipeline& pipeline) override {
+    exits_.unended(exit.span, pipeline);
+  }
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
     shares_.states(runs, pipeline);
   }

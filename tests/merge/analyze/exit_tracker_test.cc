@@ -25,9 +25,15 @@ class ExitTrackerTest : public testing::Test {
     if (!tracker_) tracker_.emplace(model_, reader_);
     for (const Event& event : events) {
       if (const ExitSpan* span = tracker_->on(event, threads_.on(event))) spans_.push_back(*span);
+      note_unended();
     }
   }
-  void finish() {
+  void note_unended() {
+    for (const UnendedExit& exit : tracker_->unended()) unended_.push_back(exit);
+  }
+  void finish(Timestamp end) {
+    tracker_->close(end);
+    note_unended();
     while (const ExitSpan* span = tracker_->finish()) spans_.push_back(*span);
   }
   [[nodiscard]] std::string device(std::size_t span) const {
@@ -44,6 +50,7 @@ class ExitTrackerTest : public testing::Test {
   Threads threads_{nullptr};
   std::optional<ExitTracker> tracker_;
   std::vector<ExitSpan> spans_;
+  std::vector<UnendedExit> unended_;
 };
 
 // kernel, user, preempted, blocked, halted
@@ -173,10 +180,48 @@ TEST_F(ExitTrackerTest, GuestTimeRunsFromEntryToExit) {
 
 TEST_F(ExitTrackerTest, EveryExitAndEntryIsASpanOrCounted) {
   play({entry(10), exit(20), exit(30), entry(40), entry(50), exit(60)});
-  finish();
-  EXPECT_EQ(counters().exits, 1u);
+  finish(Timestamp(90));
+  EXPECT_EQ(counters().exits, 3u);
   EXPECT_EQ(counters().exit_without_entry, 2u);
   EXPECT_EQ(counters().entry_without_exit, 2u);
+  ASSERT_THAT(unended_, SizeIs(2));
+  EXPECT_EQ(unended_[0].span.ended, ExitSpan::End::kCut);
+  EXPECT_THAT(unended_[0].span.parts, parts(0, 0, 0, 0));  // when it ended is not known
+  EXPECT_EQ(unended_[1].span.ended, ExitSpan::End::kOpen);
+  EXPECT_THAT(unended_[1].span.parts, parts(30, 0, 0, 0));
+  EXPECT_TRUE(unended_[1].is_notable);
+}
+
+TEST_F(ExitTrackerTest, AnOpenExitIsToldOfWhereNoneOfItsReasonLastedAsLong) {
+  play({entry(10), exit(20), entry(90), exit(100)});
+  finish(Timestamp(150));
+  ASSERT_THAT(unended_, SizeIs(1));
+  EXPECT_FALSE(unended_[0].is_notable);
+}
+
+TEST_F(ExitTrackerTest, AnOpenExitThatNoGuestComesBackFromIsToldOf) {
+  constexpr std::uint32_t kShutdown = 8;
+  play({entry(10), exit(20), entry(90), exit(100),
+        make(110, 0, kVcpu0, KvmUserspaceExit{kShutdown, 0})});
+  finish(Timestamp(150));
+  ASSERT_THAT(unended_, SizeIs(1));
+  EXPECT_TRUE(unended_[0].is_notable);
+  EXPECT_EQ(unended_[0].state, State::kUser);
+}
+
+TEST_F(ExitTrackerTest, AHaltThatLastsAtTheEndIsNotToldOf) {
+  play({entry(10), exit(20, kSvmHlt)});
+  finish(Timestamp(150));
+  ASSERT_THAT(unended_, SizeIs(1));
+  EXPECT_EQ(unended_[0].span.ended, ExitSpan::End::kOpen);
+  EXPECT_FALSE(unended_[0].is_notable);
+}
+
+TEST_F(ExitTrackerTest, TheEndOfAWindowCutsAnExit) {
+  play({entry(10), exit(20)});
+  tracker_->close(Timestamp(30), true);
+  ASSERT_THAT(tracker_->unended(), SizeIs(1));
+  EXPECT_EQ(tracker_->unended()[0].span.ended, ExitSpan::End::kCut);
 }
 
 TEST_F(ExitTrackerTest, TheMostSpecificDetailWins) {
@@ -302,7 +347,7 @@ TEST_F(ExitTrackerTest, WithoutKvmExitSpansAreTheTimeInUserSpace) {
   model(UserEnd::kReload, true);
   play({port(95, 0x3f8), to_user(100), marker(110, kWriteSerial), reload(150), to_user(200),
         marker(210, kReadRtc), reload(240), port(241, 0x71, Access::kRead)});
-  finish();
+  finish(Timestamp(0));
   ASSERT_THAT(spans_, SizeIs(2));
   EXPECT_THAT(spans_[0].parts, parts(0, 50, 0, 0));
   EXPECT_EQ(spans_[0].detail.value, 0x3f8u);
@@ -315,7 +360,7 @@ TEST_F(ExitTrackerTest, WithoutKvmExitSpansAreTheTimeInUserSpace) {
 TEST_F(ExitTrackerTest, WithoutAnyEndExitsAreCountedOnly) {
   model(UserEnd::kNone, true);
   play({port(95, 0x3f8), to_user(100), to_user(200), port(241, 0x71, Access::kRead)});
-  finish();
+  finish(Timestamp(0));
   ASSERT_THAT(spans_, SizeIs(2));
   EXPECT_EQ(spans_[0].total(), 0u);
   EXPECT_EQ(spans_[0].detail.value, 0x3f8u);

@@ -293,7 +293,7 @@ TEST_F(PipelineTest, AWindowInsideAnExitHasTheStateOfItsVcpu) {
   EXPECT_EQ(pipeline_->end().ns(), 400u);
 }
 
-TEST_F(PipelineTest, AnExitThatBeganBeforeTheWindowIsNoSpanAndNoCost) {
+TEST_F(PipelineTest, AnExitThatBeganBeforeTheWindowIsNoSpanAndCostsFromThereOn) {
   options_.from = TimeSpec{110, false};
   options_.to = TimeSpec{300, false};
   Recorder& recorder =
@@ -308,7 +308,7 @@ TEST_F(PipelineTest, AnExitThatBeganBeforeTheWindowIsNoSpanAndNoCost) {
   EXPECT_EQ(pipeline_->exits().counters().entry_without_exit, 1u);
   Overhead overhead;
   overhead.add(totals);
-  EXPECT_EQ(overhead.exit_ns, 20u);
+  EXPECT_EQ(overhead.exit_ns, 40u);
 }
 
 TEST_F(PipelineTest, AVcpuThatEndedBeforeTheWindowIsNotInIt) {

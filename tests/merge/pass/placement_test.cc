@@ -76,7 +76,7 @@ class PlacementTest : public testing::Test {
 TEST_F(PlacementTest, ALogIsOneTimelineWithItsHostsRecording) {
   const auto run = report(0);
   ASSERT_TRUE(run) << run.error().message;
-  EXPECT_EQ(run->report.counters.exits.exits, 4618u);
+  EXPECT_EQ(run->report.counters.exits.exits, 4619u);
   // Each event of QEMU counts twice: in trace_marker and in the log.
   EXPECT_EQ(run->report.counters.exits.vmm_events, 2 * markers_);
   EXPECT_EQ(run->report.counters.exits.vmm_events_in_exits, 2 * markers_);

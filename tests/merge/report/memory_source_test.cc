@@ -46,7 +46,9 @@ TEST(MemorySourceTest, ItsExitsAreReported) {
   while (timeline.next(event) == Read::kEvent) ASSERT_TRUE(pipeline.push(event));
   pipeline.finish();
   const ReportData report = aggregator.snapshot(Naming(timeline, pipeline));
-  ASSERT_EQ(report.rows.size(), 1u);
+  ASSERT_EQ(report.rows.size(), 2u);
+  EXPECT_EQ(report.rows[1].count(), 1u);  // cut by the loss
+  EXPECT_EQ(report.rows[1].cut, 1u);
   const GroupRow& row = report.rows[0];
   EXPECT_EQ(row.key, "reason 123");
   EXPECT_EQ(row.total.count(), 2u);

@@ -200,6 +200,20 @@ TextLine parse_text_line(std::string_view text) {
   return line;
 }
 
+std::string_view unit_of_clock_line(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of("#> \t"), line.size()));
+  if (line.starts_with("trace_")) line.remove_prefix(6);
+  if (!line.starts_with("clock:")) return {};
+  line = trimmed(line.substr(6));
+  const std::size_t open = line.find('['), close = line.find(']', std::min(open, line.size()));
+  line =
+      close == line.npos ? line.substr(0, line.find(' ')) : line.substr(open + 1, close - open - 1);
+  constexpr std::string_view kNanoseconds[] = {"local", "global",   "perf", "boot",
+                                               "mono",  "mono_raw", "tai"};
+  if (std::ranges::find(kNanoseconds, line) != std::end(kNanoseconds)) return "ns";
+  return line == "x86-tsc" ? "cycles" : "";
+}
+
 namespace {
 
 constexpr std::size_t kTextBlock = 256U << 10;

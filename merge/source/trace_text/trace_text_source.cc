@@ -90,13 +90,15 @@ using Kind = TextLine::Kind;
 struct TextLook {
   Capabilities has;
   bool any = false;
-  bool cycles = false;
-  std::uint64_t unit = 1;  // of the times, in ns
+  bool whole = true;            // no time has a fraction
+  std::string_view whole_unit;  // "ns", "cycles", empty: not known
+  std::uint64_t unit = 1;       // of times with a fraction, in ns
+  [[nodiscard]] bool cycles() const { return whole && whole_unit == "cycles"; }
   std::optional<std::uint64_t> first, last;
 
   void on(const TextLine& line) {
-    if (!any) cycles = line.digits == 0;
     any = true;
+    whole = whole && line.digits == 0;
     std::uint64_t its = 1;
     for (int i = line.digits; i < 9 && line.digits != 0; ++i) its *= 10;
     unit = std::max(unit, its);
@@ -112,7 +114,10 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
   std::string_view text;
   for (std::uint64_t i = 0; i < most && lines.next(text); ++i) {
     const TextLine line = parse_text_line(text);
-    if (line.kind != Kind::kEvent) continue;
+    if (line.kind != Kind::kEvent) {
+      if (look.whole_unit.empty()) look.whole_unit = unit_of_clock_line(text);
+      continue;
+    }
     look.on(line);
     const std::uint16_t type = events.type_of(line);
     if (events.decode(line, type, event)) events.witness(type).add(event.payload, look.has);
@@ -120,10 +125,11 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
 }
 
 // As of a trace.dat: three places, or all where no kvm_exit is there.
-TextLook look_at(const File& file) {
+TextLook look_at(const File& file, std::string_view unit) {
   constexpr std::uint64_t kLines = 16'384, kTail = 64U << 10;
   TextEvents events;
   TextLook look;
+  look.whole_unit = unit;
   look_from(file, 0, kLines, events, look);
   look_from(file, file.size() / 2, kLines, events, look);
   look_from(file, file.size() - file.size() / 50, kLines, events, look);
@@ -139,8 +145,8 @@ class TraceTextSource final : public Source {
     info_.path = file_.path();
     info_.kind = "trace text";
     info_.clock = "unknown";
-    info_.cycles = look.cycles;
-    if (look.unit > 1 && !look.cycles) info_.resolution_ns = look.unit;
+    info_.cycles = look.cycles();
+    if (look.unit > 1) info_.resolution_ns = look.unit;
   }
 
   void select(EventClass events) override { selected_ = events; }
@@ -231,7 +237,7 @@ bool TraceTextSource::on_line(std::string_view text, Event& event) {
   constexpr std::size_t kMostPieces = 2;
   const TextLine line = parse_text_line(text);
   if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
-  if (line.kind == Kind::kOther || (line.digits == 0) != look_.cycles) {
+  if (line.kind == Kind::kOther || (line.digits == 0) != look_.whole) {
     const bool may_begin = text.find('[') != text.npos;
     if (may_begin && join(text, 1, event)) return true;
     ++others_;
@@ -272,7 +278,7 @@ bool TraceTextSource::join(std::string_view text, std::size_t most, Event& event
     (joined_ += ' ') += more;
     ++joined_pieces_;
     const TextLine line = parse_text_line(joined_);
-    if (line.kind != Kind::kEvent || (line.digits == 0) != look_.cycles) continue;
+    if (line.kind != Kind::kEvent || (line.digits == 0) != look_.whole) continue;
     if (!events_.decode(line, events_.type_of(line), event)) continue;
     ++wrapped_;
     take(line, event);
@@ -323,8 +329,9 @@ std::vector<std::pair<std::string, std::uint64_t>> TraceTextSource::event_counts
 
 std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const {
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"format", look_.cycles ? "trace as text, times in cycles"
-                              : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
+      {"format", look_.cycles()
+                     ? "trace as text, times in cycles"
+                     : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
   const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
   if (info_.resolution_ns) {
     note(fmt::format(
@@ -366,15 +373,21 @@ bool has_trace_line(std::string_view text) {
   return false;
 }
 
-Result<std::unique_ptr<Source>> open_trace_text(const std::string& path) {
+Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::string_view unit) {
   auto file = File::open(path);
   if (!file) return tl::unexpected(std::move(file).error());
-  const trace_text::TextLook look = trace_text::look_at(*file);
+  const trace_text::TextLook look = trace_text::look_at(*file, unit);
   if (!look.any) {
     return fail(
         "{}: no line is one of a trace; text is read as trace-cmd report, the files trace and "
         "trace_pipe of tracefs and perf script print it",
         path);
+  }
+  if (look.whole && look.whole_unit.empty()) {
+    return fail(ErrorKind::kUsage,
+                "{}: its times are whole numbers, and no line says of which clock; give --unit ns "
+                "(trace-cmd report prints the clock boot so) or --unit cycles (x86-tsc)",
+                path);
   }
   auto losses = trace_text::find_text_losses(*file);
   if (!losses) return tl::unexpected(std::move(losses).error());

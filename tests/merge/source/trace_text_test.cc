@@ -226,13 +226,14 @@ struct ReadText {
   std::vector<std::string> notes, texts;
   SourceCounters counters;
   std::optional<std::uint64_t> resolution_ns;
+  bool cycles = false;
 };
-ReadText read(const std::string& text) {
+ReadText read(const std::string& text, const std::string& unit = "") {
   TemporaryFolder folder;
   const std::string path = folder / "trace.txt";
   std::ofstream(path) << text;
   EXPECT_EQ(kind_of_source(path), SourceKind::kTraceText);
-  auto source = open_source(path, {});
+  auto source = open_source(path, {.unit = unit});
   EXPECT_TRUE(source) << source.error().message;
   ReadText all;
   Event event;
@@ -246,6 +247,7 @@ ReadText read(const std::string& text) {
     if (what == "note") all.notes.push_back(value);
   all.counters = (*source)->counters();
   all.resolution_ns = (*source)->info().resolution_ns;
+  all.cycles = (*source)->info().cycles;
   return all;
 }
 
@@ -314,8 +316,34 @@ TEST(TraceText, MarkersOfEachForm) {
 TEST(TraceText, ResolutionIsThatOfTheFormAndMissingWhereTimesAreExact) {
   EXPECT_EQ(read("a-1 [000] .... 1.000001: kvm_entry: vcpu 0\n").resolution_ns, 1000u);
   EXPECT_EQ(read("a-1 [000] .... 1.000000001: kvm_entry: vcpu 0\n").resolution_ns, std::nullopt);
-  EXPECT_EQ(read("a-1 [000] .... 1000001: kvm_entry: vcpu 0\n").resolution_ns, std::nullopt)
-      << "cycles";
+}
+
+TEST(TraceText, WholeNumbersAreWhatTheUserOrALineOfTheClockSays) {
+  const std::string event = "a-1 [000] 1000001: kvm_entry: vcpu 0\n";
+  for (const std::string& text :
+       {event + "# clock: boot\n", "trace_clock: mono\n" + event,
+        "# trace_clock: local global counter [boot] x86-tsc\r\n" + event}) {
+    const ReadText all = read(text);
+    EXPECT_FALSE(all.cycles) << text;
+    EXPECT_EQ(all.resolution_ns, std::nullopt) << text;
+    EXPECT_EQ(all.events.front().at.ns(), 1'000'001u) << text;
+  }
+  EXPECT_FALSE(read(event, "ns").cycles);
+  EXPECT_TRUE(read(event, "cycles").cycles);
+  EXPECT_TRUE(read("# clock: x86-tsc\n" + event).cycles);
+  EXPECT_FALSE(read("a-1 [000] 1.000001: kvm_entry: vcpu 0\n", "cycles").cycles);
+}
+
+TEST(TraceText, WholeNumbersOfWhichNothingSaysTheUnitAreAskedFor) {
+  TemporaryFolder folder;
+  const std::string path = folder / "trace.txt";
+  for (const char* clock : {"", "# clock: uptime\n", "the clock: boot\n"}) {
+    std::ofstream(path) << clock << "a-1 [000] 1000001: kvm_entry: vcpu 0\n";
+    const auto source = open_source(path, {});
+    ASSERT_FALSE(source) << clock;
+    EXPECT_EQ(source.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(source.error().message, HasSubstr("--unit ns"));
+  }
 }
 
 TEST(TraceText, EventsInWrongOrderAreCounted) {

@@ -5,6 +5,7 @@
 
 #include "merge/session/open.h"
 #include "merge/source/trace_text/reason_numbers.h"
+#include "merge/source/trace_text/text_events.h"
 #include "merge/source/trace_text/text_fields.h"
 #include "merge/source/trace_text/text_lines.h"
 #include "merge/source/trace_text/trace_text_source.h"
@@ -208,6 +209,59 @@ TEST(TextFields, SwitchesOfTheKernelAndOfTraceCmd) {
   EXPECT_FALSE(payload_of<SchedSwitch>("sched:sched_switch", "a:1 [120] S ==> b:2 [120]").runnable);
   EXPECT_EQ(payload_of<SchedSwitch>("sched:sched_switch", "a:1 [120] T ==> b:2 [120]").left,
             SchedSwitch::Left::kStopped);
+}
+
+// The next thread of a switch that is read from a line, and how many were unreadable.
+std::pair<std::int32_t, std::uint64_t> next_of(const std::string& line) {
+  TextEvents all;
+  const TextLine parsed = parse_text_line(line);
+  EXPECT_EQ(parsed.kind, Kind::kEvent) << line;
+  Event event;
+  const bool read = all.decode(parsed, all.type_of(parsed), event);
+  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+  EXPECT_EQ(read, sched != nullptr) << line;
+  if (sched == nullptr) return {-1, 1};
+  EXPECT_EQ(static_cast<std::int32_t>(sched->prev), parsed.thread) << line;
+  return {static_cast<std::int32_t>(sched->next), 0};
+}
+
+TEST(TextFields, ANameThatLooksLikeASwitchIsToldByTheLinesThread) {
+  const std::string list = " prev_prio=120 prev_state=R ==> next_comm=";
+  for (const std::string& line :
+       {std::string("hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1] R ==> y:77 [120]"),
+        std::string("x:1 [1] R ==> y-50 [000] 1.5: sched_switch: "
+                    "x:1 [1] R ==> y:50 [120] S ==> hog:77 [120]"),
+        std::string("<...>-50 [000] d..2. 1.5: sched_switch: "
+                    "x:1 [1] R ==> y:50 [120] S ==> x:1 [1] R ==> y:77 [120]"),
+        // Also where the name has the line's thread.
+        std::string("hog-5 [000] 1.5: sched_switch: hog:5 [120] R ==> x:5 [1] R ==> y:77 [-1]"),
+        "a-5 [000] 1.5: sched_switch: prev_comm=a prev_pid=5" + list +
+            "b prev_pid=1 next_pid=77 next_prio=120",
+        " next_comm=a-5 [000] 1.5: sched_switch: prev_comm= next_comm=a prev_pid=5" + list +
+            "b next_pid=1 next_pid=77 next_prio=120"})
+    EXPECT_EQ(next_of(line).first, 77) << line;
+  // Of a process in a container perf has another thread id than the text.
+  EXPECT_EQ(payload_of<SchedSwitch>("sched:sched_switch", "a:4 [120] S ==> b:77 [120]").next,
+            ThreadId{77});
+}
+
+TEST(TextFields, ASwitchThatIsCutOrReadsInTwoWaysIsNone) {
+  for (const char* line :
+       {"hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1] R ==> y",
+        "hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1",
+        "hog-50 [000] 1.5: sched_switch: prev_comm=hog prev_pid=50 prev_prio=120 prev_state=R ==> "
+        "next_comm=a next_pid=1",
+        "<...>-9 [000] 1.5: sched_switch: h:5 [1] R ==> x:6 [1] R ==> y:77 [120]",
+        "<...>-5 [000] 1.5: sched_switch: h:5 [1] R ==> x:5 [1] R ==> y:77 [120]"})
+    EXPECT_EQ(next_of(line).second, 1u) << line;
+}
+
+TEST(TextFields, AWakeupIsReadFromItsEnd) {
+  const auto wakeup =
+      payload_of<SchedWakeup>("sched:sched_wakeup", "x:1 [1] CPU:3:77 [120] CPU:001");
+  EXPECT_EQ(wakeup.thread, ThreadId{77});
+  EXPECT_EQ(payload_of<SchedWakeup>("sched:sched_wakeup", "a b:77 [120] success=1 CPU:001").thread,
+            ThreadId{77});
 }
 
 TEST(TextFields, ReasonsAreThoseOfTheKernel) {

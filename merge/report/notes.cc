@@ -216,9 +216,12 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   const bool inferred = std::any_of(report.vcpus.begin(), report.vcpus.end(),
                                     [](const VcpuRow& row) { return row.vm_inferred; });
   if (several_vms && inferred) {
+    const bool known = std::ranges::none_of(
+        report.vcpus, [](const VcpuRow& row) { return row.vm.starts_with('?'); });
     notes.push_back(
-        fmt::format("which vCPU belongs to which VM (~) is inferred from their numbers; record {} "
-                    "to know it",
+        fmt::format("which vCPU belongs to which VM {}; record {} to know it",
+                    known ? "(~) is inferred from their numbers"
+                          : "(?) is not known: their numbers are not in the order of their threads",
                     events::task_newtask.full_name));
   }
   return notes;

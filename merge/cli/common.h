@@ -18,8 +18,6 @@
 
 namespace trapline::cli {
 
-class OptionGroup;
-
 // Adds --tsc-khz and --unit.
 void add_time_units(const OptionGroup& group, InputOptions& options);
 

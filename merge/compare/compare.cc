@@ -65,16 +65,15 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const auto count = static_cast<double>(row.durations.count());
   const auto total = static_cast<double>(row.durations.total());
   const auto wall = static_cast<double>(run.wall_ns);
+  const double rate = ratio(count * 1e9, wall);
   // The difference of two stamps, each rounded to the unit.
-  const double noise = static_cast<double>(run.unit) * static_cast<double>(run.unit) / 6;
+  const double noise = run.unit * run.unit / 6;
   const auto divided = [&](double sum, double by) {
     return Figure{ratio(sum, by), noise * count / (by * by)};
   };
   switch (metric) {
-    case Metric::kRate: {
-      const double rate = ratio(count * 1e9, wall);
+    case Metric::kRate:
       return {rate, noise * rate * rate / (wall * wall)};
-    }
     case Metric::kShare:
       return divided(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
     case Metric::kCost:
@@ -94,35 +93,28 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   return divided(static_cast<double>(row.parts[part]), count);
 }
 
-// One figure of all runs; the runs' noise is its mean.
+// One figure of all runs, with the most noise that one has.
 RunFigures figures_of(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
                       const std::string& key, Metric metric) {
   RunFigures figures;
-  double noise = 0, count = 0;
   for (const auto* side : {&before, &after}) {
     for (const Recorded& run : *side) {
       const Figure figure = figure_of(run, key, metric);
       (side == &before ? figures.before : figures.after).push_back(figure.value);
-      if (std::isnan(figure.value)) continue;
-      noise += figure.noise;
-      ++count;
+      if (!std::isnan(figure.value)) figures.noise = std::max(figures.noise, figure.noise);
+      if (is_percentile(metric)) figures.unit = std::max(figures.unit, run.unit);
     }
   }
-  figures.noise = count > 0 ? noise / count : 0;
+  if (is_percentile(metric)) figures.resolution = kBucketError;
   return figures;
 }
 
 MetricChange metric_change(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
-                           const std::string& key, Metric metric, bool applies,
-                           std::uint64_t unit) {
+                           const std::string& key, Metric metric, bool applies) {
   MetricChange result;
   result.before = result.after = result.change = kUnknown;
   if (!applies) return result;
   result.runs = figures_of(before, after, key, metric);
-  if (is_percentile(metric)) {
-    result.runs.resolution = kBucketError;
-    result.runs.unit = static_cast<double>(unit);
-  }
   const bool logarithms = takes_logarithms(result.runs);
   result.before = side_value(result.runs.before, logarithms);
   result.after = side_value(result.runs.after, logarithms);
@@ -251,8 +243,8 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
     row.after_count = count_of(after, key);
     for (std::size_t i = 0; i < kMetrics; ++i) {
       const auto metric = static_cast<Metric>(i);
-      row.metrics[i] = metric_change(before, after, key, metric,
-                                     applies(metric, comparison, row.halts), comparison.unit);
+      row.metrics[i] =
+          metric_change(before, after, key, metric, applies(metric, comparison, row.halts));
     }
     comparison.rows.push_back(std::move(row));
   }

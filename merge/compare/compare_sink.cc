@@ -152,7 +152,8 @@ void CompareSink::describe(Recorded& recorded, const Naming& names) const {
     if (source.counters().events == 0) continue;
     const bool host = source.info().role == Role::kHostKernel;
     if (host || what_ == CompareRows::kRequests || what_ == CompareRows::kFunctions)
-      recorded.unit = std::max(recorded.unit, source.info().resolution_ns.value_or(1));
+      recorded.unit =
+          std::max(recorded.unit, static_cast<double>(source.info().resolution_ns.value_or(1)));
     if (!host) continue;
     for (auto& [name, text] : source.facts()) recorded.facts.try_emplace(name, printable(text));
   }

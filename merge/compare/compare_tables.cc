@@ -234,7 +234,7 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
     text += fmt::format(
         " The recordings' times are whole units of {}: no smaller change of a "
         "percentile is proven.",
-        duration_text(comparison.unit, comparison.cycles));
+        duration_text(static_cast<std::uint64_t>(comparison.unit), false));
   sentences.push_back({.text = std::move(text)});
   return sentences;
 }

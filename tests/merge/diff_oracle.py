@@ -118,7 +118,7 @@ class Figure:
         if metric in BUCKET_ERROR and self.is_tested:
             self.exact = math.log1p(UNIT / min(values)) if self.logarithms else UNIT / self.unit
         typical = statistics.geometric_mean(values) if self.logarithms and values else self.unit
-        self.noise = statistics.fmean(noises) / typical ** 2 if noises and typical else 0
+        self.noise = max(noises) / typical ** 2 if noises and typical else 0
         self.floor = ROUNDING ** 2 / 2 + BUCKET_ERROR.get(metric, 0) ** 2
 
     def welch(self, chosen):

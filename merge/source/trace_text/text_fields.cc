@@ -268,15 +268,11 @@ struct PrintedThread {
 };
 // The kernel's names have no more bytes.
 constexpr std::size_t kMostOfComm = 15;
-// "comm", BEFORE_PID, "pid", BEFORE_PRIORITY, "prio", END. A comm may hold all of these.
+// "comm", BEFORE_PID, "pid", BEFORE_PRIORITY, "prio". A comm may hold all of these.
 std::optional<PrintedThread> printed_thread(std::string_view text, std::string_view before_pid,
-                                            std::string_view before_priority,
-                                            std::string_view end) {
-  if (!text.ends_with(end)) return std::nullopt;
-  text.remove_suffix(end.size());
-  const std::size_t second = text.rfind(before_priority);
-  const std::size_t first = text.rfind(before_pid, second);
-  if (second == text.npos || first == text.npos || first > kMostOfComm) return std::nullopt;
+                                            std::string_view before_priority) {
+  const std::size_t second = text.rfind(before_priority), first = text.rfind(before_pid, second);
+  if (second == text.npos || first > kMostOfComm) return std::nullopt;
   const std::size_t pid = first + before_pid.size();
   const auto number = whole_decimal(text.substr(pid, std::max(pid, second) - pid));
   const auto priority = whole_decimal(text.substr(second + before_priority.size()));
@@ -285,49 +281,41 @@ std::optional<PrintedThread> printed_thread(std::string_view text, std::string_v
 }
 // "comm:pid [prio]" of trace-cmd's plugin
 std::optional<PrintedThread> plugin_thread(std::string_view text) {
-  return printed_thread(text, ":", " [", "]");
+  if (!text.ends_with(']')) return std::nullopt;
+  return printed_thread(text.substr(0, text.size() - 1), ":", " [");
 }
 struct PrintedSwitch {
   PrintedThread prev, next;
   std::string_view state;
 };
-// "comm:pid [prio] S ==> comm:pid [prio]" or "prev_comm=comm prev_pid=1 prev_prio=120 prev_state=S
-// ==> next_comm=comm next_pid=2 next_prio=120", which raw has no arrow; `at`: where they part.
-std::optional<PrintedSwitch> split_switch(std::string_view text, bool list, std::size_t at,
-                                          std::string_view parts) {
-  std::string_view left = text.substr(0, at);
-  const std::string_view right = text.substr(at + parts.size());
-  if (list) {
-    left.remove_prefix(std::min(left.find('=') + 1, left.size()));
-    if (left.ends_with(" ==>")) left.remove_suffix(4);
-  }
-  const std::string_view before_state = list ? " prev_state=" : " ";
-  const std::size_t state = left.rfind(before_state);
-  if (state == left.npos) return std::nullopt;
-  const auto prev = list ? printed_thread(left.substr(0, state), " prev_pid=", " prev_prio=", "")
-                         : plugin_thread(left.substr(0, state));
-  const auto next =
-      list ? printed_thread(right, " next_pid=", " next_prio=", "") : plugin_thread(right);
-  if (!prev || !next) return std::nullopt;
-  return PrintedSwitch{*prev, *next, left.substr(state + before_state.size())};
-}
 // A longer text has no arrow beyond: of a name, two numbers and a state.
 constexpr std::size_t kLongestPrev = 160;
-// A thread may be called "x:1 [1] R ==> y": the previous thread is that of the event's line.
+// "comm:pid [prio] S ==> comm:pid [prio]" or "prev_comm=comm prev_pid=1 prev_prio=120 prev_state=S
+// ==> next_comm=comm next_pid=2 next_prio=120", which raw has no arrow. A thread may be called
+// "x:1 [1] R ==> y": of several places that can part the text the one is right whose previous
+// thread is that of the event's line.
 bool sched_switch(FormatScan scan, TextValues& values) {
-  const std::string_view text = scan.rest();
-  const bool list = text.starts_with("prev_comm=");
-  const std::string_view parts = list ? " next_comm=" : " ==> ";
-  std::vector<PrintedSwitch> found;
-  for (std::size_t at = text.find(parts); at < kLongestPrev; at = text.find(parts, at + 1))
-    if (const auto one = split_switch(text, list, at, parts)) found.push_back(*one);
-  const auto keep = [&found](auto agrees) {
-    if (found.size() > 1) std::erase_if(found, [&](const auto& one) { return !agrees(one.prev); });
+  const bool list = scan.eat("prev_comm=");
+  const std::string_view text = scan.rest(), parts = list ? " next_comm=" : " ==> ",
+                         before_state = list ? " prev_state=" : " ";
+  const auto thread = [list](std::string_view one, std::string_view pid,
+                             std::string_view priority) {
+    return list ? printed_thread(one, pid, priority) : plugin_thread(one);
   };
-  keep([&](const PrintedThread& prev) {
-    return static_cast<std::int32_t>(prev.pid) == values.thread;
-  });
-  keep([&](const PrintedThread& prev) { return prev.comm == values.comm; });
+  std::vector<PrintedSwitch> found;
+  for (std::size_t at = text.find(parts); at < kLongestPrev; at = text.find(parts, at + 1)) {
+    std::string_view left = text.substr(0, at), right = text.substr(at + parts.size());
+    if (list && left.ends_with(" ==>")) left.remove_suffix(4);
+    const std::size_t state = left.rfind(before_state);
+    const auto prev = thread(left.substr(0, state), " prev_pid=", " prev_prio="),
+               next = thread(right, " next_pid=", " next_prio=");
+    if (state != left.npos && prev && next)
+      found.push_back({*prev, *next, left.substr(state + before_state.size())});
+  }
+  const auto is_other = [&values](const PrintedSwitch& one) {
+    return one.prev.comm != values.comm || std::cmp_not_equal(one.prev.pid, values.thread);
+  };
+  if (found.size() > 1) std::erase_if(found, is_other);
   if (found.size() != 1) return false;
   const PrintedSwitch& is = found.front();
   values.set("prev_pid", is.prev.pid);

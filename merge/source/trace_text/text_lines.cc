@@ -214,12 +214,6 @@ std::string_view unit_of_clock_line(std::string_view line) {
   return line == "x86-tsc" ? "cycles" : "";
 }
 
-namespace {
-
-constexpr std::size_t kTextBlock = 256U << 10;
-
-}  // namespace
-
 TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
     : file_(&file), longest_(longest), begin_(from) {
   if (from == 0 || from > file.size()) return;
@@ -230,13 +224,13 @@ TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
 
 // Another block after what is left of the last one; false at the end.
 bool TextLines::fill() {
+  constexpr std::uint64_t kTextBlock = 256U << 10;
   block_.erase(0, at_);
   begin_ += at_;
   at_ = last_ = 0;
   const std::uint64_t end = begin_ + block_.size();
   if (!status_ || end >= file_->size()) return false;
-  const auto size =
-      static_cast<std::size_t>(std::min<std::uint64_t>(file_->size() - end, kTextBlock));
+  const auto size = static_cast<std::size_t>(std::min(file_->size() - end, kTextBlock));
   const std::size_t before = block_.size();
   block_.resize(before + size);
   status_ = file_->read(end, std::as_writable_bytes(std::span(block_).subspan(before)));

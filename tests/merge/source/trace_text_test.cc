@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "merge/session/open.h"
@@ -15,8 +16,10 @@ namespace trapline::trace_text {
 namespace {
 
 using test::TemporaryFolder;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Kind = TextLine::Kind;
 
 TEST(TextLine, EachToolsFormIsReadAlike) {
@@ -231,7 +234,7 @@ TEST(TextFields, ANameThatLooksLikeASwitchIsToldByTheLinesThread) {
        {std::string("hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1] R ==> y:77 [120]"),
         std::string("x:1 [1] R ==> y-50 [000] 1.5: sched_switch: "
                     "x:1 [1] R ==> y:50 [120] S ==> hog:77 [120]"),
-        std::string("<...>-50 [000] d..2. 1.5: sched_switch: "
+        std::string("x:1 [1] R ==> y-50 [000] d..2. 1.5: sched_switch: "
                     "x:1 [1] R ==> y:50 [120] S ==> x:1 [1] R ==> y:77 [120]"),
         // Also where the name has the line's thread.
         std::string("hog-5 [000] 1.5: sched_switch: hog:5 [120] R ==> x:5 [1] R ==> y:77 [-1]"),
@@ -397,6 +400,38 @@ TEST(TraceText, WholeNumbersOfWhichNothingSaysTheUnitAreAskedFor) {
     ASSERT_FALSE(source) << clock;
     EXPECT_EQ(source.error().kind, ErrorKind::kUsage);
     EXPECT_THAT(source.error().message, HasSubstr("--unit ns"));
+  }
+}
+
+TEST(TraceText, ATextThatWasPastedTwiceIsReadOnce) {
+  const std::string header = "# tracer: nop\n#\n";
+  const std::string events =
+      "a-1 [000] 1.000001: kvm_entry: vcpu 0\n"
+      "a-1 [000] 1.000001: kvm_fpu: load\n"
+      "CPU:0 [LOST 7 EVENTS]\n"
+      "a-1 [000] 1.000003: kvm_fpu: unload\n";
+  for (const auto& [text, repeated] :
+       {std::pair{events + events, 3}, std::pair{header + events + "Again:\n" + header + events, 3},
+        std::pair{events + events + events, 6}, std::pair{events + events.substr(0, 60), 2}}) {
+    const ReadText all = read(text);
+    EXPECT_EQ(all.events.size(), 4u) << text;
+    EXPECT_EQ(all.counters.events, 3u) << text;
+    EXPECT_EQ(all.counters.lost_events, 7u) << text;
+    EXPECT_THAT(all.notes, Contains(HasSubstr(fmt::format("{} events repeat", repeated)))) << text;
+  }
+}
+
+TEST(TraceText, OtherTracesBehindEachOtherAreReadWhole) {
+  const std::string first = "a-1 [000] 1.000001: kvm_entry: vcpu 0\n",
+                    second = "a-1 [000] 1.000002: kvm_fpu: load\n";
+  // The same line at one time, twice; what follows differs; another trace.
+  for (const std::string& text :
+       {first + first, first + first + second,
+        first + second + first + "a-1 [000] 1.000003: x: y\n",
+        first + second + "a-1 [000] 1.000001: kvm_entry: vcpu 1\n" + second}) {
+    const ReadText all = read(text);
+    EXPECT_EQ(all.events.size(), static_cast<std::size_t>(std::ranges::count(text, '\n'))) << text;
+    EXPECT_THAT(all.notes, Not(Contains(HasSubstr("repeat")))) << text;
   }
 }
 

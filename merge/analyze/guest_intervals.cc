@@ -226,9 +226,11 @@ void GuestIntervals::on_guest(const Event& event) {
   const bool starts = names_event(name, spec_.start), ends = names_event(name, spec_.end);
   if (!starts && !ends) return;
   const std::string text = event_text_(event);
+  // Thread 0 is the idle one of each CPU.
   const auto key_of = [&](const std::string& field) {
-    return field.empty() ? Key{event.machine, event.cpu, ""}
-                         : Key{event.machine, -1, value_of(text, field)};
+    const std::string value = field.empty() ? "" : value_of(text, field);
+    const bool of_cpu = field.empty() || (value == "0" && field.ends_with("pid"));
+    return Key{event.machine, of_cpu ? event.cpu : std::int64_t{-1}, value};
   };
   if (ends) {
     const Key key = key_of(spec_.end_field);

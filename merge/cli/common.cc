@@ -44,6 +44,12 @@ int fail_with(const Error& error) {
   return static_cast<int>(error.kind);
 }
 
+void add_time_units(const OptionGroup& group, InputOptions& options) {
+  group.add("--tsc-khz", options.tsc_khz, "", "The TSC's frequency in kHz, for x86-tsc recordings");
+  group.choice("--unit", options.unit, {"ns", "cycles"},
+               "Unit of times in a text that are whole numbers");
+}
+
 void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
   const OptionGroup how(command, kHow), seldom = rare ? how.rare() : how;
   refuse_empty(*command.add_option(
@@ -61,8 +67,7 @@ void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
       .add("--rate-change", options.rate_change_ppm, "PPM",
            "Assume that clocks' rates change by at most PPM")
       ->transform(in_range(0.0, 1e5));
-  seldom.add("--tsc-khz", options.tsc_khz, "",
-             "The TSC's frequency in kHz, for x86-tsc recordings");
+  add_time_units(seldom, options);
   command
       .add_flag_callback(
           "-v,--verbose",
@@ -103,6 +108,7 @@ std::vector<std::string> recording_words(const InputOptions& input) {
   if (input.rate_change_ppm) add("--rate-change", fmt::format("{}", *input.rate_change_ppm));
   add("--trace-events", input.trace_events);
   if (input.tsc_khz) add("--tsc-khz", std::to_string(*input.tsc_khz));
+  add("--unit", input.unit);
   return words;
 }
 

@@ -18,6 +18,9 @@
 
 namespace trapline::cli {
 
+// Adds --tsc-khz and --unit.
+void add_time_units(const OptionGroup& group, InputOptions& options);
+
 // The recordings and what helps to read them; `path` is filled by the user's words. `rare`: --help
 // leaves those for clocks to --help-all.
 void add_input_options(CLI::App& command, InputOptions& options, bool rare = false);

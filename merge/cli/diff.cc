@@ -172,8 +172,7 @@ void add_diff(CLI::App& app, int& status) {
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", options->compare.common.trace_events, "FILE",
           "The trace-events-all of the QEMU that was recorded");
-  how.rare().add("--tsc-khz", options->compare.common.tsc_khz, "",
-                 "The TSC's frequency in kHz, for x86-tsc recordings");
+  add_time_units(how.rare(), options->compare.common);
   add_output(OptionGroup(*command, kOutput), options->output);
   add_color(OptionGroup(*command, kOutput), options->output.color);
   command->callback([options, &status] { status = run_diff(*options); });

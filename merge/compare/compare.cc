@@ -52,40 +52,60 @@ double or_unknown(std::optional<std::uint64_t> ns) {
 
 double ratio(double above, double below) { return below > 0 ? above / below : kUnknown; }
 
+struct Figure {
+  double value = kUnknown;
+  double noise = 0;  // its variance, as the stamps are rounded
+};
+
 // A run without the row spent no time in it; how long each of none took is not known.
-double figure_of(const Recorded& run, const std::string& key, Metric metric) {
+Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   static const RecordedRow kNone;
   const auto found = run.rows.find(key);
   const RecordedRow& row = found == run.rows.end() ? kNone : found->second;
   const auto count = static_cast<double>(row.durations.count());
   const auto total = static_cast<double>(row.durations.total());
   const auto wall = static_cast<double>(run.wall_ns);
+  const double rate = ratio(count * 1e9, wall);
+  // The difference of two stamps, each rounded to the unit.
+  const double noise = run.unit * run.unit / 6;
+  const auto divided = [&](double sum, double by) {
+    return Figure{ratio(sum, by), noise * count / (by * by)};
+  };
   switch (metric) {
     case Metric::kRate:
-      return ratio(count * 1e9, wall);
+      return {rate, noise * rate * rate / (wall * wall)};
     case Metric::kShare:
-      return ratio(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
+      return divided(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
     case Metric::kCost:
-      return ratio(total, or_unknown(run.guest_ns));
+      return divided(total, or_unknown(run.guest_ns));
     case Metric::kMean:
-      return ratio(total, count);
+      return divided(total, count);
     case Metric::kP50:
-      return or_unknown(row.durations.percentile(500));
+      return {or_unknown(row.durations.percentile(500))};
     case Metric::kP99:
-      return or_unknown(row.durations.percentile(990));
+      return {or_unknown(row.durations.percentile(990))};
     default:
       break;
   }
   const auto part = static_cast<std::size_t>(metric) - static_cast<std::size_t>(Metric::kKernel);
   if (metric != Metric::kHalted && are_whole_halts(run.model.known_states(), row.halts, row.parts))
-    return kUnknown;
-  return ratio(static_cast<double>(row.parts[part]), count);
+    return {};
+  return divided(static_cast<double>(row.parts[part]), count);
 }
 
-std::vector<double> figures_of(const std::vector<Recorded>& side, const std::string& key,
-                               Metric metric) {
-  std::vector<double> figures;
-  for (const Recorded& run : side) figures.push_back(figure_of(run, key, metric));
+// One figure of all runs, with the most noise that one has.
+RunFigures figures_of(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
+                      const std::string& key, Metric metric) {
+  RunFigures figures;
+  for (const auto* side : {&before, &after}) {
+    for (const Recorded& run : *side) {
+      const Figure figure = figure_of(run, key, metric);
+      (side == &before ? figures.before : figures.after).push_back(figure.value);
+      if (!std::isnan(figure.value)) figures.noise = std::max(figures.noise, figure.noise);
+      if (is_percentile(metric)) figures.unit = std::max(figures.unit, run.unit);
+    }
+  }
+  if (is_percentile(metric)) figures.resolution = kBucketError;
   return figures;
 }
 
@@ -94,8 +114,7 @@ MetricChange metric_change(const std::vector<Recorded>& before, const std::vecto
   MetricChange result;
   result.before = result.after = result.change = kUnknown;
   if (!applies) return result;
-  result.runs = {figures_of(before, key, metric), figures_of(after, key, metric),
-                 is_percentile(metric) ? kBucketError : 0};
+  result.runs = figures_of(before, after, key, metric);
   const bool logarithms = takes_logarithms(result.runs);
   result.before = side_value(result.runs.before, logarithms);
   result.after = side_value(result.runs.after, logarithms);
@@ -203,6 +222,8 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
   comparison.by = options.by;
   comparison.rows_of = options.rows;
   comparison.cycles = before.front().cycles;
+  for (const auto* side : {&before, &after})
+    for (const Recorded& run : *side) comparison.unit = std::max(comparison.unit, run.unit);
   comparison.model = before.front().model;
   comparison.confidence = options.confidence;
   comparison.seed = options.seed;

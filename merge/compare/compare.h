@@ -43,6 +43,7 @@ struct Recorded {
   std::string path;
   std::string clock;
   bool cycles = false;
+  double unit = 1;  // of the stamps that the rows are made from, in ns or cycles
   ExitModel model;
   bool markers = false;
   std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
@@ -121,6 +122,7 @@ struct Comparison {
   std::string by;
   CompareRows rows_of = CompareRows::kExits;
   bool cycles = false;
+  double unit = 1;  // the coarsest one of all runs
   ExitModel model;
   double confidence = 0.95;
   std::uint64_t seed = 1;

@@ -149,7 +149,12 @@ void CompareSink::describe(Recorded& recorded, const Naming& names) const {
     recorded.events += source.counters().events;
     recorded.lost = saturated_sum(recorded.lost, source.counters().lost_events);
     recorded.losses_uncounted += source.counters().gaps_uncounted;
-    if (source.info().role != Role::kHostKernel || source.counters().events == 0) continue;
+    if (source.counters().events == 0) continue;
+    const bool host = source.info().role == Role::kHostKernel;
+    if (host || what_ == CompareRows::kRequests || what_ == CompareRows::kFunctions)
+      recorded.unit =
+          std::max(recorded.unit, static_cast<double>(source.info().resolution_ns.value_or(1)));
+    if (!host) continue;
     for (auto& [name, text] : source.facts()) recorded.facts.try_emplace(name, printable(text));
   }
   const SourceInfo& info = timeline.source(0).info();

@@ -84,11 +84,18 @@ double side_value(std::span<const double> side, bool logarithms) {
 
 namespace {
 
+// How exact a difference can be, on the scale on which figures are compared.
+struct Exactness {
+  double floor = 0;  // of its squared error
+  double noise = 0;  // of each run, the least variance
+  double unit = 0;   // a difference up to it is none
+};
+
 // The figures of all runs, those before first, on the scale on which they are compared.
 struct Scaled {
   std::vector<double> values;  // NaN: none
   double unit = 1;             // what 1 is on the scale of the figures; logarithms have none
-  double floor = 0;            // of the squared error of a difference
+  Exactness exact;
   bool logarithms = true;
   double before = 0;  // the side's value
 };
@@ -106,23 +113,30 @@ std::optional<Scaled> scaled(const RunFigures& figures) {
   all.logarithms = takes_logarithms(figures);
   all.values = figures.before;
   all.values.insert(all.values.end(), figures.after.begin(), figures.after.end());
+  const double typical = side_value(all.values, all.logarithms);
+  all.exact.floor = kRounding * kRounding + 2 * figures.resolution * figures.resolution;
+  all.exact.noise = figures.noise / (typical * typical);
   if (all.logarithms) {
+    // The unit is the largest share of the smallest figure.
+    double least = std::numeric_limits<double>::infinity();
+    for (const double value : all.values) least = std::fmin(least, value);
+    all.exact.unit = std::log1p(figures.unit / least);
     for (double& value : all.values) value = std::log(value);
   } else {
-    all.unit = side_value(all.values, false);
+    all.unit = typical;
     if (all.unit <= 0) return std::nullopt;  // all are 0
+    all.exact.unit = figures.unit / all.unit;
     for (double& value : all.values) value /= all.unit;
   }
   const double middle = side_value(all.values, false);
   for (double& value : all.values) value -= middle;
-  all.floor = kRounding * kRounding + 2 * figures.resolution * figures.resolution;
   all.before = side_value(figures.before, all.logarithms);
   return all;
 }
 
 struct Difference {
-  double effect = 0, error = 1, degrees = 1;
-  [[nodiscard]] double t() const { return std::abs(effect) / error; }
+  double effect = 0, unit = 0, error = 1, degrees = 1;
+  [[nodiscard]] double t() const { return std::max(0.0, std::abs(effect) - unit) / error; }
 };
 
 struct Sums {
@@ -133,16 +147,19 @@ struct Sums {
     sum += value;
     squares += value * value;
   }
-  [[nodiscard]] double variance_of_mean() const {
-    return std::max(0.0, squares - sum * sum / count) / (count - 1) / count;
+  [[nodiscard]] double variance_of_mean(double least) const {
+    return std::max(least, (squares - sum * sum / count) / (count - 1)) / count;
   }
 };
 
 // Welch's. Nothing where too few runs of a side have the figure.
-std::optional<Difference> difference(const Sums& before, const Sums& after, double floor) {
+std::optional<Difference> difference(const Sums& before, const Sums& after,
+                                     const Exactness& exact) {
   if (std::min(before.count, after.count) < kFewestRuns) return std::nullopt;
-  const double a = before.variance_of_mean() + floor / 2, b = after.variance_of_mean() + floor / 2;
+  const double a = before.variance_of_mean(exact.noise) + exact.floor / 2,
+               b = after.variance_of_mean(exact.noise) + exact.floor / 2;
   Difference difference;
+  difference.unit = exact.unit;
   difference.effect = after.sum / after.count - before.sum / before.count;
   difference.error = std::sqrt(a + b);
   difference.degrees = (a + b) * (a + b) / (a * a / (before.count - 1) + b * b / (after.count - 1));
@@ -216,7 +233,7 @@ class Block {
     for (std::size_t run = 0; run < figure.values.size(); ++run) {
       values_[run * kFigures + size_] = figure.values[run];
     }
-    floors_[size_++] = figure.floor;
+    exact_[size_++] = figure.exact;
   }
   [[nodiscard]] double largest_t(const Split& split) const {
     Sums before[kFigures], after[kFigures];
@@ -224,7 +241,7 @@ class Block {
     sum(split.after, after);
     double largest = 0;
     for (std::size_t i = 0; i < size_; ++i) {
-      const auto found = difference(before[i], after[i], floors_[i]);
+      const auto found = difference(before[i], after[i], exact_[i]);
       if (found) largest = std::max(largest, found->t());
     }
     return largest;
@@ -257,7 +274,7 @@ class Block {
   }
 
   std::vector<double> values_;  // of run r: those from r * kFigures on
-  double floors_[kFigures] = {};
+  Exactness exact_[kFigures] = {};
   std::size_t size_ = 0;
 };
 
@@ -291,7 +308,8 @@ std::vector<double> largest_of_splits(Splits splits, const std::vector<Block>& b
 
 void set_interval(Change& change, const Difference& found, double reach, const Scaled& figure) {
   change.proven = found.t() > reach;
-  const double low = found.effect - reach * found.error, high = found.effect + reach * found.error;
+  const double width = found.unit + reach * found.error;
+  const double low = found.effect - width, high = found.effect + width;
   if (figure.logarithms) {
     change.low = std::expm1(low);
     change.high = std::expm1(high);
@@ -346,7 +364,7 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
     for (std::size_t run = 0; run < all[i]->values.size(); ++run) {
       sides[run < before ? 0 : 1].add(all[i]->values[run]);
     }
-    const Difference found = *difference(sides[0], sides[1], all[i]->floor);
+    const Difference found = *difference(sides[0], sides[1], all[i]->exact);
     Change& change = result.changes[i];
     change.tested = true;
     change.p = 2 * student_cdf(-found.t(), found.degrees);

@@ -38,6 +38,12 @@ struct RunFigures {
   std::vector<double> before, after;
   // Relative error of a run's figure that all runs may share: the width of a histogram's bucket.
   double resolution = 0;
+  // The unit of the stamps in an order statistic: the figures of equal runs may differ by it, and
+  // of all runs in the same way. A change up to it is never proven.
+  double unit = 0;
+  // Variance that rounded stamps add to a mean, sum or rate of a run; the runs themselves show less
+  // by chance alone.
+  double noise = 0;
 };
 
 // How a comparison decides, from the runs of the side that has fewer.

@@ -230,6 +230,11 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
     text += fmt::format(", and the largest t of {} splits of the runs, which both have to agree.",
                         grouped(comparison.splits));
   }
+  if (comparison.unit > 1)
+    text += fmt::format(
+        " The recordings' times are whole units of {}: no smaller change of a "
+        "percentile is proven.",
+        duration_text(static_cast<std::uint64_t>(comparison.unit), false));
   sentences.push_back({.text = std::move(text)});
   return sentences;
 }

@@ -87,7 +87,7 @@ std::vector<VcpuRow> vcpus_of(const Frame& frame, const Scope& scope, const Engi
     if (!scope.holds(use.thread, naming)) continue;
     VcpuRow row;
     row.vm = naming.vcpus.vm_id(use.thread);
-    row.vm_inferred = row.vm.starts_with('~');
+    row.vm_inferred = row.vm.starts_with('~') || row.vm.starts_with('?');
     row.vcpu = use.totals.vcpu;
     row.tid = static_cast<std::int32_t>(use.thread);
     row.comm = naming.timeline.source(use.totals.source).comm(use.thread);

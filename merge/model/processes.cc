@@ -55,23 +55,30 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   std::vector<std::size_t> order(threads.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) { return threads[i].thread; });
-  Vm inferred{{}, true, {}};
+  Vm inferred{.process = {}, .inferred = true};
   std::set<std::int32_t> vcpus;
+  std::int32_t next = 0;
+  bool in_order = true, several = false;
   for (const std::size_t i : order) {
     const VcpuThread& thread = threads[i];
     if (processes.knows(thread.thread)) {
       const ThreadId process = processes.of(thread.thread, thread.thread);
-      vms[i] = {process, false, processes.name_of(process)};
+      vms[i] = {.process = process, .given = processes.name_of(process)};
       continue;
     }
     const bool repeats = thread.vcpu != kNoVcpu && vcpus.contains(thread.vcpu);
     if (inferred.process == ThreadId{} || repeats) {
+      several |= repeats;
       inferred.process = thread.thread;
       vcpus.clear();
+      next = 0;
     }
+    in_order &= thread.vcpu == next++;
     vcpus.insert(thread.vcpu);
     vms[i] = inferred;
   }
+  for (std::size_t i = 0; several && !in_order && i < vms.size(); ++i)
+    if (vms[i].inferred) vms[i] = {.process = threads[i].thread, .inferred = true, .known = false};
   return vms;
 }
 

@@ -2,7 +2,9 @@
 //
 // Known from task_newtask events and from a session's list of threads. Where neither tells, VMs are
 // inferred: threads in ascending order of id, a new VM where a vCPU number repeats; such a VM is
-// marked as inferred.
+// marked as inferred. VMMs make the vCPUs of a VM in the order of their numbers: where the numbers
+// of several VMs are not 0, 1, ... one VM after the other (ids began again, VMs started at once, a
+// vCPU without an event), no thread's VM is known.
 #pragma once
 
 #include <cstdint>
@@ -116,10 +118,14 @@ struct VcpuThread {
 struct Vm {
   ThreadId process{};  // the lowest thread where the process is inferred
   bool inferred = false;
+  bool known = true;       // false: `process` is the thread itself, of a VM that may have others
   std::string given = {};  // by its owner; empty: it has none
-  // "1234", or "~1234" for an inferred one.
+  // "1234", "~1234" for an inferred one, "?1234" for one that is not known.
   [[nodiscard]] std::string id() const {
-    return (inferred ? "~" : "") + std::to_string(static_cast<std::int32_t>(process));
+    return (!known     ? "?"
+            : inferred ? "~"
+                       : "") +
+           std::to_string(static_cast<std::int32_t>(process));
   }
   [[nodiscard]] std::string text() const { return vm_text(id(), given); }
 };

@@ -155,7 +155,8 @@ Error unknown_name(std::string_view option, std::string_view wanted, std::string
 
 bool VcpuFilter::holds(const Vm& of, std::int32_t number) const {
   if (vcpu && number != *vcpu) return false;
-  return vm.empty() || of.given == vm || of.id() == vm || of.id() == "~" + vm || of.text() == vm;
+  return vm.empty() || of.given == vm || of.id() == vm || of.id() == "~" + vm ||
+         of.id() == "?" + vm || of.text() == vm;
 }
 
 std::string VcpuFilter::text() const {

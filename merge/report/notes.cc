@@ -196,12 +196,13 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back("interrupts are followed in part: the recording has no " +
                     report.irq_events_missing);
   }
-  const bool inferred = std::any_of(report.vcpus.begin(), report.vcpus.end(),
-                                    [](const VcpuRow& row) { return row.vm_inferred; });
-  if (several_vms && inferred) {
+  const auto inferred = std::ranges::find_if(report.vcpus, &VcpuRow::vm_inferred);
+  if (several_vms && inferred != report.vcpus.end()) {
     notes.push_back(
-        fmt::format("which vCPU belongs to which VM (~) is inferred from their numbers; record {} "
-                    "to know it",
+        fmt::format("which vCPU belongs to which VM {}; record {} to know it",
+                    inferred->vm.starts_with('~')
+                        ? "(~) is inferred from their numbers"
+                        : "(?) is not known: their numbers are not in the order of their threads",
                     events::task_newtask.full_name));
   }
   return notes;

@@ -35,6 +35,7 @@ struct InputOptions {
   std::vector<std::string> symbols;  // FILE[@OFFSET]
   std::string trace_events;          // empty: the session's, else the installed one
   std::optional<std::uint64_t> tsc_khz;
+  std::string unit;                  // of a text's times, SourceOptions
   std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
   // By how many ppm the rates of clocks are assumed to change, in place of assumption.h's figures.
   std::optional<double> rate_change_ppm = std::nullopt;

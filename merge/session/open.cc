@@ -168,7 +168,7 @@ Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
     case SourceKind::kQemuLog:
       return open_qemu_log(path);
     case SourceKind::kTraceText:
-      return open_trace_text(path);
+      return open_trace_text(path, options.unit);
     case SourceKind::kGuestSync:
       return fail(ErrorKind::kUsage,
                   "{} holds sync records of a guest and no events; give it together with the "

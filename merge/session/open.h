@@ -40,6 +40,7 @@ struct RecordingPart {
 struct SourceOptions {
   std::string trace_events = tracetool::kInstalledTraceEvents;  // for simpletrace files
   std::optional<std::uint64_t> tsc_khz;                         // for trace.dat files
+  std::string unit;  // "ns", "cycles": of a text whose times are whole numbers
 };
 
 // An error says what the path is not.

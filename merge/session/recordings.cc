@@ -26,6 +26,7 @@ bool has_offset(const InputOptions& options, const std::string& path) {
 SourceOptions source_options(const InputOptions& options) {
   SourceOptions how;
   how.tsc_khz = options.tsc_khz;
+  how.unit = options.unit;
   if (!options.trace_events.empty()) how.trace_events = options.trace_events;
   return how;
 }
@@ -45,6 +46,11 @@ Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
 
 // Of several recordings the host is the first one with events of KVM, wherever it was named.
 Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
+  const auto is_text = [](const RecordingPart& part) {
+    return part.kind == SourceKind::kTraceText;
+  };
+  if (!options_.unit.empty() && std::ranges::none_of(parts, is_text))
+    return fail(ErrorKind::kUsage, "--unit {}: none of the recordings is a text", options_.unit);
   for (const RecordingPart& part : parts) {
     if (part.kind == SourceKind::kGuestSync) {
       const auto file = read_sync_file(part.path);

@@ -4,6 +4,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   trapline::fuzz::read_text_recording(
-      data, size, [](const std::string& path) { return trapline::open_trace_text(path); });
+      data, size, [](const std::string& path) { return trapline::open_trace_text(path, "ns"); });
   return 0;
 }

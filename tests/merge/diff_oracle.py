@@ -24,6 +24,7 @@ EXTENSIVE = ("rate", "share", "cost")
 METRICS = ("rate", "mean", "p50", "p99", "share", "cost", *PARTS)
 BUCKET_ERROR = {"p50": 1 / 256 / math.sqrt(3), "p99": 1 / 256 / math.sqrt(3)}
 ROUNDING = 1e-9
+UNIT = 1  # of the stamps, in ns: the recordings here have no coarser ones
 
 
 def bucket_middle(value):
@@ -86,11 +87,21 @@ class Run:
         value = durations[max(1, -(-len(exits) * per_mille // 1000)) - 1]
         return value if len(exits) <= 32 else bucket_middle(value)
 
+    def noise(self, key, metric):
+        """The variance of a figure of sums: each duration is the difference of two rounded stamps."""
+        count, value = len(self.rows.get(key, [])), self.figure(key, metric)
+        if metric in BUCKET_ERROR:
+            return 0
+        if metric == "rate":
+            return UNIT ** 2 / 6 * (value / (self.seconds * 1e9)) ** 2
+        by = {"share": self.seconds * 1e9 * self.vcpus, "cost": self.guest}.get(metric, count)
+        return UNIT ** 2 / 6 * count / by ** 2
+
 
 class Figure:
     """One figure of all runs, on the scale on which they are compared."""
 
-    def __init__(self, metric, before, after):
+    def __init__(self, metric, before, after, noises):
         self.there = [value is not None for value in (*before, *after)]
         values = [value for value in (*before, *after) if value is not None]
         self.size = len(before)
@@ -103,6 +114,11 @@ class Figure:
         self.is_tested = min(counts) >= 3 and self.unit > 0
         scale = math.log if self.logarithms else lambda value: value / self.unit
         self.values = [scale(value) if value is not None and self.unit else None for value in (*before, *after)]
+        self.exact = 0
+        if metric in BUCKET_ERROR and self.is_tested:
+            self.exact = math.log1p(UNIT / min(values)) if self.logarithms else UNIT / self.unit
+        typical = statistics.geometric_mean(values) if self.logarithms and values else self.unit
+        self.noise = max(noises) / typical ** 2 if noises and typical else 0
         self.floor = ROUNDING ** 2 / 2 + BUCKET_ERROR.get(metric, 0) ** 2
 
     def welch(self, chosen):
@@ -113,13 +129,13 @@ class Figure:
                 sides[run not in chosen].append(value)
         if min(map(len, sides)) < 3:
             return None
-        a, b = (statistics.variance(side) / len(side) + self.floor for side in sides)
+        a, b = (max(self.noise, statistics.variance(side)) / len(side) + self.floor for side in sides)
         degrees = (a + b) ** 2 / (a ** 2 / (len(sides[0]) - 1) + b ** 2 / (len(sides[1]) - 1))
         return statistics.fmean(sides[1]) - statistics.fmean(sides[0]), math.sqrt(a + b), degrees
 
     def t(self, chosen):
         found = self.welch(chosen)
-        return abs(found[0]) / found[1] if found else 0
+        return max(0, abs(found[0]) - self.exact) / found[1] if found else 0
 
 
 def expected(diff, rows, before, after):
@@ -131,7 +147,8 @@ def expected(diff, rows, before, after):
             if not row[metric]["before_runs"]:
                 continue  # it does not apply
             sides = [[run.figure(key, metric) for run in side] for side in (before, after)]
-            figure = Figure(metric, *sides)
+            figure = Figure(metric, *sides, [run.noise(key, metric) for run in (*before, *after)
+                                             if run.figure(key, metric) is not None])
             got = result[key, metric] = {"before_runs": sides[0], "after_runs": sides[1], "before": figure.before,
                                          "after": figure.after, "tested": False, "proven": False, "change": None}
             if figure.before and figure.after is not None:
@@ -149,14 +166,15 @@ def expected(diff, rows, before, after):
         assert diff["splits"] == len(splits)
     for name, figure in tests.items():
         effect, error, degrees = figure.welch(as_recorded)
-        t = abs(effect) / error
+        t = figure.t(as_recorded)
         p = 2 * (1 - student_cdf(t, degrees))
         corrected = min(1, p * len(tests))
         reach = student_quantile(1 - allowed / 2 / len(tests), degrees)
         if largest:
             corrected = max(corrected, sum(one >= t * (1 - ROUNDING) for one in largest) / len(largest))
             reach = max(reach, largest[math.ceil(allowed * len(largest) - ROUNDING) - 1])
-        low, high = effect - reach * error, effect + reach * error
+        width = figure.exact + reach * error
+        low, high = effect - width, effect + width
         if figure.logarithms:
             low, high = math.expm1(low), math.expm1(high)
         else:

@@ -37,15 +37,16 @@ def pieces_of(path):
 
 
 def intervals_in(path):
-    """How many times each task came to a CPU and left one."""
+    """How many times each task came to a CPU and left one; thread 0 is the idle one of each CPU."""
     running, count = set(), collections.Counter()
     for event in oracle.read(path)[0]:
         if event.name != "sched_switch":
             continue
         left, came = (number(event.fields, key) for key in ("prev_pid", "next_pid"))
-        count[left] += left in running
-        running.discard(left)
-        running.add(came)
+        of = {pid: (pid, event.cpu if pid == 0 else None) for pid in (left, came)}
+        count[left] += of[left] in running
+        running.discard(of[left])
+        running.add(of[came])
     return count
 
 

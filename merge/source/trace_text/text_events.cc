@@ -101,6 +101,8 @@ bool TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) 
     return true;
   }
   TextValues values(*known_[type]);
+  values.thread = line.thread;
+  values.comm = line.comm;
   if (line.level != 0) values.set("common_flags", common_flags(line.level));
   // Of "wf%c" trace-cmd prints that: whether the guest waits or spins is not known then.
   if (!fields_.read(line.text, values)) return line.text.find("wf>c<") != line.text.npos;

@@ -257,50 +257,73 @@ std::uint64_t state_bits(std::string_view letters) {
   }
   return bits;
 }
-// "comm:pid [prio]" from its end; a comm may hold colons and brackets.
-bool read_plugin_thread(std::string_view text, std::string_view& comm, std::uint64_t& pid,
-                        std::uint64_t& priority) {
-  const std::size_t open = text.rfind(" [");
-  if (open == text.npos) return false;
-  const std::size_t colon = text.rfind(':', open);
-  if (colon == text.npos) return false;
-  comm = text.substr(0, colon);
-  FormatScan of_pid(text.substr(colon + 1)), of_priority(text.substr(open + 2));
-  pid = of_pid.decimal();
-  priority = of_priority.decimal();
-  return of_pid.ok() && of_priority.ok();
+std::optional<std::uint64_t> whole_decimal(std::string_view text) {
+  FormatScan scan(text);
+  const std::uint64_t value = scan.decimal();
+  return scan.ok() && scan.rest().empty() ? std::optional(value) : std::nullopt;
 }
+struct PrintedThread {
+  std::string_view comm;
+  std::uint64_t pid = 0, priority = 0;
+};
+// The kernel's names have no more bytes.
+constexpr std::size_t kMostOfComm = 15;
+// "comm", BEFORE_PID, "pid", BEFORE_PRIORITY, "prio". A comm may hold all of these.
+std::optional<PrintedThread> printed_thread(std::string_view text, std::string_view before_pid,
+                                            std::string_view before_priority) {
+  const std::size_t second = text.rfind(before_priority), first = text.rfind(before_pid, second);
+  if (second == text.npos || first > kMostOfComm) return std::nullopt;
+  const std::size_t pid = first + before_pid.size();
+  const auto number = whole_decimal(text.substr(pid, std::max(pid, second) - pid));
+  const auto priority = whole_decimal(text.substr(second + before_priority.size()));
+  if (!number || !priority) return std::nullopt;
+  return PrintedThread{text.substr(0, first), *number, *priority};
+}
+// "comm:pid [prio]" of trace-cmd's plugin
+std::optional<PrintedThread> plugin_thread(std::string_view text) {
+  if (!text.ends_with(']')) return std::nullopt;
+  return printed_thread(text.substr(0, text.size() - 1), ":", " [");
+}
+struct PrintedSwitch {
+  PrintedThread prev, next;
+  std::string_view state;
+};
+// A longer text has no arrow beyond: of a name, two numbers and a state.
+constexpr std::size_t kLongestPrev = 160;
+// "comm:pid [prio] S ==> comm:pid [prio]" or "prev_comm=comm prev_pid=1 prev_prio=120 prev_state=S
+// ==> next_comm=comm next_pid=2 next_prio=120", which raw has no arrow. A thread may be called
+// "x:1 [1] R ==> y": of several places that can part the text the one is right whose previous
+// thread is that of the event's line.
 bool sched_switch(FormatScan scan, TextValues& values) {
-  const std::string_view text = scan.rest();
-  std::uint64_t prev = 0, prev_priority = 0, next = 0, next_priority = 0;
-  std::string_view comm, state;
-  if (text.starts_with("prev_comm=")) {
-    for (const char* field : {"prev_pid", "next_pid", "prev_prio"})
-      if (!set_value(values, text, field)) return false;
-    const auto letters = value_of(text, "prev_state");
-    const std::size_t begin = text.find("next_comm="), end = text.rfind(" next_pid=");
-    if (!letters || begin == text.npos || end == text.npos || end < begin) return false;
-    state = *letters;
-    comm = text.substr(begin + 10, end - begin - 10);
-  } else {
-    const std::size_t arrow = text.rfind(" ==> ");
-    if (arrow == text.npos) return false;
-    const std::string_view left = text.substr(0, arrow);
-    const std::size_t blank = left.rfind(' ');
-    std::string_view prev_comm;
-    if (blank == left.npos ||
-        !read_plugin_thread(left.substr(0, blank), prev_comm, prev, prev_priority) ||
-        !read_plugin_thread(text.substr(arrow + 5), comm, next, next_priority)) {
-      return false;
-    }
-    state = left.substr(blank + 1);
-    values.set("prev_pid", prev);
-    values.set("next_pid", next);
-    values.set("prev_prio", prev_priority);
+  const bool list = scan.eat("prev_comm=");
+  const std::string_view text = scan.rest(), parts = list ? " next_comm=" : " ==> ",
+                         before_state = list ? " prev_state=" : " ";
+  const auto thread = [list](std::string_view one, std::string_view pid,
+                             std::string_view priority) {
+    return list ? printed_thread(one, pid, priority) : plugin_thread(one);
+  };
+  std::vector<PrintedSwitch> found;
+  for (std::size_t at = text.find(parts); at < kLongestPrev; at = text.find(parts, at + 1)) {
+    std::string_view left = text.substr(0, at), right = text.substr(at + parts.size());
+    if (list && left.ends_with(" ==>")) left.remove_suffix(4);
+    const std::size_t state = left.rfind(before_state);
+    const auto prev = thread(left.substr(0, state), " prev_pid=", " prev_prio="),
+               next = thread(right, " next_pid=", " next_prio=");
+    if (state != left.npos && prev && next)
+      found.push_back({*prev, *next, left.substr(state + before_state.size())});
   }
-  const auto number = parse_number(state);
-  values.set("prev_state", number ? *number : state_bits(state));
-  values.name = comm;
+  const auto is_other = [&values](const PrintedSwitch& one) {
+    return one.prev.comm != values.comm || std::cmp_not_equal(one.prev.pid, values.thread);
+  };
+  if (found.size() > 1) std::erase_if(found, is_other);
+  if (found.size() != 1) return false;
+  const PrintedSwitch& is = found.front();
+  values.set("prev_pid", is.prev.pid);
+  values.set("next_pid", is.next.pid);
+  values.set("prev_prio", is.prev.priority);
+  const auto number = parse_number(is.state);
+  values.set("prev_state", number ? *number : state_bits(is.state));
+  values.name = is.next.comm;
   return true;
 }
 // "comm:pid [prio] CPU:001", of trace-cmd's plugin; with "success=1" before 4.x's end
@@ -308,13 +331,12 @@ bool sched_wakeup(FormatScan scan, TextValues& values) {
   const std::string_view text = scan.rest();
   const std::size_t cpu = text.rfind(" CPU:");
   if (cpu == text.npos) return false;
-  FormatScan of_cpu(text.substr(cpu + 5));
-  std::string_view comm;
-  std::uint64_t pid = 0, priority = 0;
-  if (!read_plugin_thread(text.substr(0, cpu), comm, pid, priority)) return false;
-  values.set("pid", pid);
-  values.set("target_cpu", of_cpu.decimal());
-  return of_cpu.ok();
+  const auto target = whole_decimal(text.substr(cpu + 5));
+  const auto thread = plugin_thread(text.substr(0, text.rfind(']', cpu) + 1));
+  if (!target || !thread) return false;
+  values.set("pid", thread->pid);
+  values.set("target_cpu", *target);
+  return true;
 }
 
 std::optional<std::uint64_t> futex_operation(std::string_view text) {

@@ -26,6 +26,9 @@ class TextValues {
   [[nodiscard]] bool has(std::string_view field) const;
   // A name in the text: of the next thread, of a request's kind. It points into the text.
   std::string_view name;
+  // Of the event's line: a text that can be read in several ways is the one that agrees with them.
+  std::int32_t thread = -1;
+  std::string_view comm = {};
 
   // Makes the event's payload, as its decoder does of a record with these fields.
   void decode(Payload& payload) const;

@@ -200,11 +200,19 @@ TextLine parse_text_line(std::string_view text) {
   return line;
 }
 
-namespace {
-
-constexpr std::size_t kTextBlock = 256U << 10;
-
-}  // namespace
+std::string_view unit_of_clock_line(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of("#> \t"), line.size()));
+  if (line.starts_with("trace_")) line.remove_prefix(6);
+  if (!line.starts_with("clock:")) return {};
+  line = trimmed(line.substr(6));
+  const std::size_t open = line.find('['), close = line.find(']', std::min(open, line.size()));
+  line =
+      close == line.npos ? line.substr(0, line.find(' ')) : line.substr(open + 1, close - open - 1);
+  constexpr std::string_view kNanoseconds[] = {"local", "global",   "perf", "boot",
+                                               "mono",  "mono_raw", "tai"};
+  if (std::ranges::find(kNanoseconds, line) != std::end(kNanoseconds)) return "ns";
+  return line == "x86-tsc" ? "cycles" : "";
+}
 
 TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
     : file_(&file), longest_(longest), begin_(from) {
@@ -216,13 +224,13 @@ TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
 
 // Another block after what is left of the last one; false at the end.
 bool TextLines::fill() {
+  constexpr std::uint64_t kTextBlock = 256U << 10;
   block_.erase(0, at_);
   begin_ += at_;
   at_ = last_ = 0;
   const std::uint64_t end = begin_ + block_.size();
   if (!status_ || end >= file_->size()) return false;
-  const auto size =
-      static_cast<std::size_t>(std::min<std::uint64_t>(file_->size() - end, kTextBlock));
+  const auto size = static_cast<std::size_t>(std::min(file_->size() - end, kTextBlock));
   const std::size_t before = block_.size();
   block_.resize(before + size);
   status_ = file_->read(end, std::as_writable_bytes(std::span(block_).subspan(before)));

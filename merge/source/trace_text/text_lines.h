@@ -19,7 +19,7 @@ namespace trapline::trace_text {
 //
 //   line  = quote* [buffer ": "] task ["(" tgid ")"] "[" cpu "]" [flags] time ":" [event ":"] text
 //   task  = comm "-" tid | comm " " tid | comm " " pid "/" tid
-//   time  = seconds "." 1 to 9 digits | cycles
+//   time  = seconds "." 1 to 9 digits | nanoseconds or cycles
 //   quote = ">" of a mail, with blanks
 //
 // A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS
@@ -27,6 +27,10 @@ namespace trapline::trace_text {
 
 // A longer line is none of a trace.
 inline constexpr std::size_t kLongestTraceLine = 8U << 10;
+
+// What whole numbers are as times, "ns" or "cycles", where the line names ftrace's clock: "# clock:
+// boot", "trace_clock: local global [mono]". Empty: the line names no clock whose unit is known.
+[[nodiscard]] std::string_view unit_of_clock_line(std::string_view line);
 
 struct TextLine {
   enum class Kind : std::uint8_t {
@@ -41,7 +45,7 @@ struct TextLine {
 
   // kEvent
   std::uint64_t at = 0;     // ns, or cycles
-  std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number of cycles
+  std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number, of ns or cycles
   char level = 0;           // the flags' third column: '.', 'h', 's', 'H'; 0 without flags
   std::int32_t thread = 0;
   std::string_view comm;

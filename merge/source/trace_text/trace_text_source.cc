@@ -15,24 +15,40 @@
 #include "merge/source/trace_text/text_events.h"
 #include "merge/source/trace_text/text_lines.h"
 
-namespace trapline::trace_text {
+namespace trapline {
+namespace trace_text {
 namespace {
+
+using Kind = TextLine::Kind;
 
 // Of 40 bytes each.
 constexpr std::size_t kMostLosses = 500'000;
 constexpr std::string_view kLost = "[LOST ", kDropped = "EVENTS DROPPED]";
 
-Result<bool> has_losses(const File& file) {
-  constexpr std::size_t kBlockSize = 256U << 10, kOverlap = 32;
-  std::string block(kBlockSize, '\0');
-  for (std::uint64_t at = 0; at < file.size(); at += kBlockSize - kOverlap) {
-    block.resize(static_cast<std::size_t>(std::min<std::uint64_t>(file.size() - at, kBlockSize)));
+// The first place from `from` on where `word` stands.
+Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t from,
+                                             std::string_view word) {
+  constexpr std::size_t kBlockSize = 256U << 10;
+  std::string block;
+  for (std::uint64_t at = from; at < file.size(); at += kBlockSize) {
+    block.resize(static_cast<std::size_t>(
+        std::min<std::uint64_t>(file.size() - at, kBlockSize + word.size())));
     if (auto read = file.read(at, std::as_writable_bytes(std::span(block))); !read)
       return tl::unexpected(std::move(read).error());
-    if (block.find(kLost) != block.npos || block.find(kDropped) != block.npos) return true;
+    if (const std::size_t found = block.find(word); found != block.npos) return at + found;
   }
-  return false;
+  return std::nullopt;
 }
+
+// The losses of a text. A line that tells of one stands before the next event of its CPU, maybe
+// long after the last one; the timeline has to know it when it has read the last one, so they are
+// sought before the text is read. A text without any is only searched for the words.
+struct TextLoss {
+  std::uint64_t offset = 0;  // in the file: after the last event before it, of its CPU
+  std::uint64_t from = 0, to = 0;
+  std::uint64_t count = 0;  // 0: not known
+  std::uint32_t cpu = 0;
+};
 
 struct LastOfCpu {
   std::uint64_t offset = 0, at = 0;
@@ -40,25 +56,26 @@ struct LastOfCpu {
   std::uint64_t count = 0;
 };
 
-}  // namespace
-
-Result<std::vector<TextLoss>> find_text_losses(const File& file) {
+// Before `end`, in order of their offsets. Errors: the file cannot be read; more than a recording
+// can have.
+Result<std::vector<TextLoss>> find_text_losses(const File& file, std::uint64_t end) {
   std::vector<TextLoss> losses;
-  const auto any = has_losses(file);
+  auto any = find_in(file, 0, kLost);
+  if (any && !*any) any = find_in(file, 0, kDropped);
   if (!any) return tl::unexpected(any.error());
   if (!*any) return losses;
   std::map<std::uint32_t, LastOfCpu> cpus;
   TextLines lines(file);
   std::uint64_t last = 0;
-  for (std::string_view text; lines.next(text);) {
+  for (std::string_view text; lines.offset() < end && lines.next(text);) {
     const TextLine line = parse_text_line(text);
-    if (line.kind == TextLine::Kind::kLoss) {
+    if (line.kind == Kind::kLoss) {
       // Before its first event nothing of the CPU was recorded.
       const auto cpu = cpus.find(line.cpu);
       if (cpu == cpus.end()) continue;
       cpu->second.count = saturated_sum(cpu->second.count, line.count);
       cpu->second.lost = true;
-    } else if (line.kind == TextLine::Kind::kEvent) {
+    } else if (line.kind == Kind::kEvent) {
       last = std::max(last, line.at);
       LastOfCpu& cpu = cpus[line.cpu];
       if (cpu.lost) losses.push_back({cpu.offset, cpu.at, last, cpu.count, line.cpu});
@@ -77,26 +94,54 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file) {
   return losses;
 }
 
-}  // namespace trapline::trace_text
+bool next_event(TextLines& lines, std::string_view& text, TextLine& line) {
+  while (lines.next(text))
+    if ((line = parse_text_line(text)).kind == Kind::kEvent) return true;
+  return false;
+}
 
-namespace trapline {
+// Where a text that was pasted twice begins again, and how many events come from there on: all of
+// them the lines that it begins with, in their order. No trace has its first line, with its time,
+// again after a later time.
+struct Repetition {
+  std::uint64_t begin = 0, events = 0;
+};
 
-namespace trace_text {
-namespace {
-
-using Kind = TextLine::Kind;
+Result<Repetition> find_repetition(const File& file) {
+  const Repetition none = {file.size(), 0};
+  TextLines lines(file);
+  std::string_view text, expected;
+  TextLine line;
+  if (!next_event(lines, text, line)) return none;
+  const std::string first = "\n" + std::string(text);
+  const std::uint64_t at = line.at;
+  while (line.at <= at)
+    if (!next_event(lines, text, line)) return none;
+  const auto again = find_in(file, lines.offset() - 1, first);
+  if (!again) return tl::unexpected(again.error());
+  if (!*again) return none;
+  Repetition found = {**again + 1, 0};
+  TextLines second(file, found.begin), beginning(file);
+  while (next_event(second, text, line) && next_event(beginning, expected, line)) {
+    // The last line may be cut.
+    if (second.is_whole() ? text != expected : !expected.starts_with(text)) return none;
+    ++found.events;
+  }
+  return found;
+}
 
 // What a look at the text tells before it is read.
 struct TextLook {
   Capabilities has;
-  bool any = false;
-  bool cycles = false;
-  std::uint64_t unit = 1;  // of the times, in ns
+  std::int64_t more_whole = 0;  // so many more times without a fraction than with one
+  std::string_view whole_unit;  // "ns", "cycles", empty: not known
+  std::uint64_t unit = 1;       // of times with a fraction, in ns
+  [[nodiscard]] bool whole() const { return more_whole > 0; }
+  [[nodiscard]] bool cycles() const { return whole() && whole_unit == "cycles"; }
   std::optional<std::uint64_t> first, last;
 
   void on(const TextLine& line) {
-    if (!any) cycles = line.digits == 0;
-    any = true;
+    more_whole += line.digits == 0 ? 1 : -1;
     std::uint64_t its = 1;
     for (int i = line.digits; i < 9 && line.digits != 0; ++i) its *= 10;
     unit = std::max(unit, its);
@@ -112,7 +157,10 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
   std::string_view text;
   for (std::uint64_t i = 0; i < most && lines.next(text); ++i) {
     const TextLine line = parse_text_line(text);
-    if (line.kind != Kind::kEvent) continue;
+    if (line.kind != Kind::kEvent) {
+      if (look.whole_unit.empty()) look.whole_unit = unit_of_clock_line(text);
+      continue;
+    }
     look.on(line);
     const std::uint16_t type = events.type_of(line);
     if (events.decode(line, type, event)) events.witness(type).add(event.payload, look.has);
@@ -120,10 +168,11 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
 }
 
 // As of a trace.dat: three places, or all where no kvm_exit is there.
-TextLook look_at(const File& file) {
+TextLook look_at(const File& file, std::string_view unit) {
   constexpr std::uint64_t kLines = 16'384, kTail = 64U << 10;
   TextEvents events;
   TextLook look;
+  look.whole_unit = unit;
   look_from(file, 0, kLines, events, look);
   look_from(file, file.size() / 2, kLines, events, look);
   look_from(file, file.size() - file.size() / 50, kLines, events, look);
@@ -134,13 +183,15 @@ TextLook look_at(const File& file) {
 
 class TraceTextSource final : public Source {
  public:
-  TraceTextSource(File file, const TextLook& look, std::vector<TextLoss> losses)
+  TraceTextSource(File file, const TextLook& look, const Repetition& again,
+                  std::vector<TextLoss> losses)
       : file_(std::move(file)), lines_(file_), losses_(std::move(losses)), look_(look) {
+    again_ = again;
     info_.path = file_.path();
     info_.kind = "trace text";
     info_.clock = "unknown";
-    info_.cycles = look.cycles;
-    if (look.unit > 1 && !look.cycles) info_.resolution_ns = look.unit;
+    info_.cycles = look.cycles();
+    if (look.unit > 1) info_.resolution_ns = look.unit;
   }
 
   void select(EventClass events) override { selected_ = events; }
@@ -193,6 +244,7 @@ class TraceTextSource final : public Source {
   std::vector<TextLoss> losses_;
   std::size_t next_loss_ = 0;
   TextLook look_;
+  Repetition again_;
   EventClass selected_ = EventClass::kAll;
   std::string joined_;
   std::size_t joined_pieces_ = 0;
@@ -206,7 +258,7 @@ class TraceTextSource final : public Source {
 
 Read TraceTextSource::next(Event& event) {
   if (fill_loss(event)) return Read::kEvent;
-  for (std::string_view text; lines_.next(text);) {
+  for (std::string_view text; lines_.offset() < again_.begin && lines_.next(text);) {
     if (on_line(text, event)) return Read::kEvent;
     if (fill_loss(event)) return Read::kEvent;
   }
@@ -231,7 +283,7 @@ bool TraceTextSource::on_line(std::string_view text, Event& event) {
   constexpr std::size_t kMostPieces = 2;
   const TextLine line = parse_text_line(text);
   if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
-  if (line.kind == Kind::kOther || (line.digits == 0) != look_.cycles) {
+  if (line.kind == Kind::kOther || (line.digits == 0) != look_.whole()) {
     const bool may_begin = text.find('[') != text.npos;
     if (may_begin && join(text, 1, event)) return true;
     ++others_;
@@ -272,7 +324,7 @@ bool TraceTextSource::join(std::string_view text, std::size_t most, Event& event
     (joined_ += ' ') += more;
     ++joined_pieces_;
     const TextLine line = parse_text_line(joined_);
-    if (line.kind != Kind::kEvent || (line.digits == 0) != look_.cycles) continue;
+    if (line.kind != Kind::kEvent || (line.digits == 0) != look_.whole()) continue;
     if (!events_.decode(line, events_.type_of(line), event)) continue;
     ++wrapped_;
     take(line, event);
@@ -323,8 +375,9 @@ std::vector<std::pair<std::string, std::uint64_t>> TraceTextSource::event_counts
 
 std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const {
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"format", look_.cycles ? "trace as text, times in cycles"
-                              : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
+      {"format", look_.cycles()
+                     ? "trace as text, times in cycles"
+                     : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
   const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
   if (info_.resolution_ns) {
     note(fmt::format(
@@ -336,6 +389,9 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
     note(fmt::format("{} not of a trace, and passed over",
                      others_ == 1 ? "1 line is" : fmt::format("{} lines are", others_)));
   }
+  if (again_.events != 0)
+    note(fmt::format("{} events repeat those that the text begins with, and are read once",
+                     again_.events));
   if (wrapped_ != 0)
     note(fmt::format("{} read from wrapped lines",
                      wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));
@@ -366,19 +422,28 @@ bool has_trace_line(std::string_view text) {
   return false;
 }
 
-Result<std::unique_ptr<Source>> open_trace_text(const std::string& path) {
+Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::string_view unit) {
   auto file = File::open(path);
   if (!file) return tl::unexpected(std::move(file).error());
-  const trace_text::TextLook look = trace_text::look_at(*file);
-  if (!look.any) {
+  const trace_text::TextLook look = trace_text::look_at(*file, unit);
+  if (!look.first) {
     return fail(
         "{}: no line is one of a trace; text is read as trace-cmd report, the files trace and "
         "trace_pipe of tracefs and perf script print it",
         path);
   }
-  auto losses = trace_text::find_text_losses(*file);
+  if (look.whole() && look.whole_unit.empty()) {
+    return fail(ErrorKind::kUsage,
+                "{}: its times are whole numbers, and no line says of which clock; give --unit ns "
+                "(trace-cmd report prints the clock boot so) or --unit cycles (x86-tsc)",
+                path);
+  }
+  const auto again = trace_text::find_repetition(*file);
+  if (!again) return tl::unexpected(again.error());
+  auto losses = trace_text::find_text_losses(*file, again->begin);
   if (!losses) return tl::unexpected(std::move(losses).error());
-  return std::make_unique<trace_text::TraceTextSource>(std::move(*file), look, std::move(*losses));
+  return std::make_unique<trace_text::TraceTextSource>(std::move(*file), look, *again,
+                                                       std::move(*losses));
 }
 
 }  // namespace trapline

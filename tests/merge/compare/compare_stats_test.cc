@@ -198,6 +198,47 @@ TEST(CompareStatsTest, TheSameNeighbouringBucketInEveryRunIsNoChange) {
   EXPECT_FALSE(test_together({&figures, 1}, Method::kStudent, 0.95, 1).changes[0].proven);
 }
 
+// With stamps of 1000 ns an exit of 1500 ns lasts 1000 or 2000 ns, by chance in all runs of a side.
+TEST(CompareStatsTest, NeighbouringUnitsInEveryRunAreNoChangeAndMoreIs) {
+  const auto change = [](double before, double after) {
+    RunFigures figures{std::vector<double>(5, before), std::vector<double>(5, after), 0.001};
+    figures.unit = 1000;
+    return test_together({&figures, 1}, Method::kPermutation, 0.95, 1).changes[0];
+  };
+  for (const Change& unit : {change(1000, 2000), change(2000, 1000), change(0, 1000)}) {
+    EXPECT_TRUE(unit.tested);
+    EXPECT_FALSE(unit.proven);
+    EXPECT_EQ(unit.p, 1);
+  }
+  EXPECT_LE(change(1000, 2000).low, 0);
+  EXPECT_GT(change(1000, 2000).high, 2);
+  EXPECT_TRUE(change(1000, 3000).proven);
+  EXPECT_TRUE(change(0, 2000).proven);
+  EXPECT_TRUE(change(10'000, 12'000).proven);
+}
+
+// It counts in no other figure's splits either.
+TEST(CompareStatsTest, AChangeOfAUnitHidesNoOtherFigures) {
+  RunFigures coarse{{1, 1, 1, 1, 1}, {2, 2, 2, 2, 2}, 0};
+  coarse.unit = 1;
+  std::vector<RunFigures> figures(10, coarse);
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    std::swap(figures[i].before[i / 2], figures[i].after[0]);
+  figures.push_back({{10, 11, 12, 11, 10}, {20, 21, 22, 21, 20}, 0});
+  const Tested tested = test_together(figures, Method::kPermutation, 0.95, 1);
+  EXPECT_NEAR(tested.changes.back().corrected_p, 2.0 / 252, 1e-9);
+}
+
+TEST(CompareStatsTest, RunsThatAgreeBetterThanTheirStampsProveNoMore) {
+  RunFigures figures{{100, 100.01, 100}, {101, 101, 101.01}, 0};
+  const auto change = [&] {
+    return test_together({&figures, 1}, Method::kStudent, 0.95, 1).changes[0];
+  };
+  EXPECT_TRUE(change().proven);
+  figures.noise = 1;
+  EXPECT_FALSE(change().proven);
+}
+
 TEST(CompareStatsTest, ZerosAreComparedAsTheyAre) {
   EXPECT_FALSE(alone({0, 0, 0, 0, 0}, {0, 0, 3, 0, 0}).proven);
   const Change appeared = alone({0, 0, 0, 0, 0}, {3, 4, 3, 5, 3});

@@ -91,6 +91,33 @@ TEST(CompareTest, ASlowerDeviceIsFoundInItsRowAlone) {
   }
 }
 
+// Stamps in µs: each duration is whole ones, as much more or less as the stamps' phase makes it.
+TEST(CompareTest, OfCoarseStampsAPercentileProvesNothingBelowTheirUnit) {
+  const auto side = [](std::uint64_t seed, std::uint64_t ns) {
+    std::vector<Recorded> runs;
+    for (std::size_t i = 0; i < 5; ++i) {
+      Recorded& run = runs.emplace_back();
+      run.unit = 1000;
+      run.wall_ns = 1'000'000'000;
+      Random random(seed + i);
+      for (int exit = 0; exit < 400; ++exit)
+        run.rows["io"].durations.add((random.below(1000) + ns) / 1000 * 1000);
+    }
+    return runs;
+  };
+  const Comparison nearly_equal = compare(side(1, 1480), side(101, 1520), {});
+  EXPECT_EQ(nearly_equal.unit, 1000u);
+  const MetricChange& p50 = row_of(nearly_equal, "io").of(Metric::kP50);
+  EXPECT_NEAR(p50.change, 1, 0.01);
+  EXPECT_FALSE(p50.test.proven);
+  EXPECT_LE(p50.test.low, 0.027);
+  EXPECT_GE(p50.test.high, 0.027);
+  const Comparison slower = compare(side(1, 10'000), side(101, 12'000), {});
+  EXPECT_TRUE(row_of(slower, "io").of(Metric::kP50).test.proven);
+  EXPECT_TRUE(
+      row_of(compare(side(1, 1500), side(101, 1800), {}), "io").of(Metric::kMean).test.proven);
+}
+
 TEST(CompareTest, ARowOfOneSideIsNewOrGone) {
   std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
   for (Recorded& one : before) one.rows.erase("io");

@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -107,6 +112,32 @@ TEST(VcpuHistory, ForgetsWhatWasLongestAgo) {
   const auto pieces = history.between(kVcpu0, Timestamp(0), Timestamp(60));
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].begin, Timestamp(50));
+}
+
+// Thread 0 is idle on CPU 1 from 10 to 40, on CPU 2 from 20 to 30; thread 7 goes from one to the
+// other.
+TEST(GuestIntervals, TheIdleThreadOfEachCpuIsAnother) {
+  const std::map<std::uint64_t, std::string> texts = {{10, "prev_pid=7 next_pid=0"},
+                                                      {20, "prev_pid=8 next_pid=0"},
+                                                      {30, "prev_pid=0 next_pid=7"},
+                                                      {40, "prev_pid=0 next_pid=9"},
+                                                      {50, "prev_pid=9 next_pid=7"}};
+  GuestIntervals idle(
+      *parse_guest_span("sched_switch:next_pid..sched_switch:prev_pid"),
+      [](const Event&) { return std::string("sched:sched_switch"); },
+      [&texts](const Event& event) { return texts.at(event.at.ns()); });
+  for (const auto& [at, text] : texts) {
+    Event event = make(at, at == 20 || at == 30 ? 2 : 1, kVcpu0, Other());
+    event.machine = MachineId{1};
+    idle.on(event);
+  }
+  idle.finish();
+  std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t>> found;
+  while (const auto one = idle.take_ended())
+    found.emplace_back(one->what, one->begin.ns(), one->end.ns());
+  EXPECT_THAT(found, testing::UnorderedElementsAre(std::tuple("prev_pid=0", 20, 30),
+                                                   std::tuple("prev_pid=0", 10, 40),
+                                                   std::tuple("prev_pid=9", 40, 50)));
 }
 
 }  // namespace

@@ -23,6 +23,23 @@ TEST(ProcessesTest, ARepeatedVcpuNumberBeginsAnotherVm) {
   EXPECT_EQ(vms[0].id(), "~104");
 }
 
+// Ids began again; two VMs were started at once; a vCPU has no event.
+TEST(ProcessesTest, VcpuNumbersThatAreInNoOrderTellNoVm) {
+  const std::vector<VcpuThread> cases[] = {
+      {{ThreadId{32767}, 0}, {ThreadId{301}, 1}, {ThreadId{302}, 0}, {ThreadId{303}, 1}},
+      {{ThreadId{301}, 0}, {ThreadId{302}, 0}, {ThreadId{303}, 1}, {ThreadId{304}, 1}},
+      {{ThreadId{301}, 0}, {ThreadId{302}, 1}, {ThreadId{303}, 0}, {ThreadId{304}, 2}}};
+  for (const auto& threads : cases) {
+    const auto vms = find_vms(threads, {});
+    for (std::size_t i = 0; i < threads.size(); ++i)
+      EXPECT_EQ(vms[i].id(), "?" + std::to_string(static_cast<std::int32_t>(threads[i].thread)));
+  }
+  // One VM, whatever its vCPUs are.
+  const auto one = find_vms({{ThreadId{301}, 2}, {ThreadId{302}, 0}}, {});
+  EXPECT_EQ(one[0].id(), "~301");
+  EXPECT_EQ(one[1].id(), "~301");
+}
+
 TEST(ProcessesTest, WhatIsKnownIsNotInferred) {
   Processes processes;
   processes.set(ThreadId{101}, ThreadId{90});

@@ -39,7 +39,8 @@ TEST_P(TraceTextMutations, GiveEventsInOrderOrAnError) {
     Mutator mutator(whole.text, whole.lines);
     SCOPED_TRACE(form);
     const std::uint64_t opened = test::read_mutations(
-        mutator, kMutations, open_trace_text, [](Source& source, const Event* event) {
+        mutator, kMutations, [](const std::string& path) { return open_trace_text(path, ""); },
+        [](Source& source, const Event* event) {
           if (event == nullptr) {
             EXPECT_TRUE(source.status());
             return;

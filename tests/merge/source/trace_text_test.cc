@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "merge/session/open.h"
 #include "merge/source/trace_text/reason_numbers.h"
+#include "merge/source/trace_text/text_events.h"
 #include "merge/source/trace_text/text_fields.h"
 #include "merge/source/trace_text/text_lines.h"
 #include "merge/source/trace_text/trace_text_source.h"
@@ -14,8 +16,10 @@ namespace trapline::trace_text {
 namespace {
 
 using test::TemporaryFolder;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Kind = TextLine::Kind;
 
 TEST(TextLine, EachToolsFormIsReadAlike) {
@@ -210,6 +214,59 @@ TEST(TextFields, SwitchesOfTheKernelAndOfTraceCmd) {
             SchedSwitch::Left::kStopped);
 }
 
+// The next thread of a switch that is read from a line, and how many were unreadable.
+std::pair<std::int32_t, std::uint64_t> next_of(const std::string& line) {
+  TextEvents all;
+  const TextLine parsed = parse_text_line(line);
+  EXPECT_EQ(parsed.kind, Kind::kEvent) << line;
+  Event event;
+  const bool read = all.decode(parsed, all.type_of(parsed), event);
+  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+  EXPECT_EQ(read, sched != nullptr) << line;
+  if (sched == nullptr) return {-1, 1};
+  EXPECT_EQ(static_cast<std::int32_t>(sched->prev), parsed.thread) << line;
+  return {static_cast<std::int32_t>(sched->next), 0};
+}
+
+TEST(TextFields, ANameThatLooksLikeASwitchIsToldByTheLinesThread) {
+  const std::string list = " prev_prio=120 prev_state=R ==> next_comm=";
+  for (const std::string& line :
+       {std::string("hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1] R ==> y:77 [120]"),
+        std::string("x:1 [1] R ==> y-50 [000] 1.5: sched_switch: "
+                    "x:1 [1] R ==> y:50 [120] S ==> hog:77 [120]"),
+        std::string("x:1 [1] R ==> y-50 [000] d..2. 1.5: sched_switch: "
+                    "x:1 [1] R ==> y:50 [120] S ==> x:1 [1] R ==> y:77 [120]"),
+        // Also where the name has the line's thread.
+        std::string("hog-5 [000] 1.5: sched_switch: hog:5 [120] R ==> x:5 [1] R ==> y:77 [-1]"),
+        "a-5 [000] 1.5: sched_switch: prev_comm=a prev_pid=5" + list +
+            "b prev_pid=1 next_pid=77 next_prio=120",
+        " next_comm=a-5 [000] 1.5: sched_switch: prev_comm= next_comm=a prev_pid=5" + list +
+            "b next_pid=1 next_pid=77 next_prio=120"})
+    EXPECT_EQ(next_of(line).first, 77) << line;
+  // Of a process in a container perf has another thread id than the text.
+  EXPECT_EQ(payload_of<SchedSwitch>("sched:sched_switch", "a:4 [120] S ==> b:77 [120]").next,
+            ThreadId{77});
+}
+
+TEST(TextFields, ASwitchThatIsCutOrReadsInTwoWaysIsNone) {
+  for (const char* line :
+       {"hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1] R ==> y",
+        "hog-50 [000] 1.5: sched_switch: hog:50 [120] R ==> x:1 [1",
+        "hog-50 [000] 1.5: sched_switch: prev_comm=hog prev_pid=50 prev_prio=120 prev_state=R ==> "
+        "next_comm=a next_pid=1",
+        "<...>-9 [000] 1.5: sched_switch: h:5 [1] R ==> x:6 [1] R ==> y:77 [120]",
+        "<...>-5 [000] 1.5: sched_switch: h:5 [1] R ==> x:5 [1] R ==> y:77 [120]"})
+    EXPECT_EQ(next_of(line).second, 1u) << line;
+}
+
+TEST(TextFields, AWakeupIsReadFromItsEnd) {
+  const auto wakeup =
+      payload_of<SchedWakeup>("sched:sched_wakeup", "x:1 [1] CPU:3:77 [120] CPU:001");
+  EXPECT_EQ(wakeup.thread, ThreadId{77});
+  EXPECT_EQ(payload_of<SchedWakeup>("sched:sched_wakeup", "a b:77 [120] success=1 CPU:001").thread,
+            ThreadId{77});
+}
+
 TEST(TextFields, ReasonsAreThoseOfTheKernel) {
   const kernel_events::ReasonNames names = kernels_reason_names();
   EXPECT_EQ(names.of_exit(1, 12, 0), "HLT");
@@ -226,13 +283,14 @@ struct ReadText {
   std::vector<std::string> notes, texts;
   SourceCounters counters;
   std::optional<std::uint64_t> resolution_ns;
+  bool cycles = false;
 };
-ReadText read(const std::string& text) {
+ReadText read(const std::string& text, const std::string& unit = "") {
   TemporaryFolder folder;
   const std::string path = folder / "trace.txt";
   std::ofstream(path) << text;
   EXPECT_EQ(kind_of_source(path), SourceKind::kTraceText);
-  auto source = open_source(path, {});
+  auto source = open_source(path, {.unit = unit});
   EXPECT_TRUE(source) << source.error().message;
   ReadText all;
   Event event;
@@ -246,6 +304,7 @@ ReadText read(const std::string& text) {
     if (what == "note") all.notes.push_back(value);
   all.counters = (*source)->counters();
   all.resolution_ns = (*source)->info().resolution_ns;
+  all.cycles = (*source)->info().cycles;
   return all;
 }
 
@@ -314,8 +373,66 @@ TEST(TraceText, MarkersOfEachForm) {
 TEST(TraceText, ResolutionIsThatOfTheFormAndMissingWhereTimesAreExact) {
   EXPECT_EQ(read("a-1 [000] .... 1.000001: kvm_entry: vcpu 0\n").resolution_ns, 1000u);
   EXPECT_EQ(read("a-1 [000] .... 1.000000001: kvm_entry: vcpu 0\n").resolution_ns, std::nullopt);
-  EXPECT_EQ(read("a-1 [000] .... 1000001: kvm_entry: vcpu 0\n").resolution_ns, std::nullopt)
-      << "cycles";
+}
+
+TEST(TraceText, WholeNumbersAreWhatTheUserOrALineOfTheClockSays) {
+  const std::string event = "a-1 [000] 1000001: kvm_entry: vcpu 0\n";
+  for (const std::string& text :
+       {event + "# clock: boot\n", "trace_clock: mono\n" + event,
+        "# trace_clock: local global counter [boot] x86-tsc\r\n" + event}) {
+    const ReadText all = read(text);
+    EXPECT_FALSE(all.cycles) << text;
+    EXPECT_EQ(all.resolution_ns, std::nullopt) << text;
+    EXPECT_EQ(all.events.front().at.ns(), 1'000'001u) << text;
+  }
+  EXPECT_FALSE(read(event, "ns").cycles);
+  EXPECT_TRUE(read(event, "cycles").cycles);
+  EXPECT_TRUE(read("# clock: x86-tsc\n" + event).cycles);
+  EXPECT_FALSE(read("a-1 [000] 1.000001: kvm_entry: vcpu 0\n", "cycles").cycles);
+}
+
+TEST(TraceText, WholeNumbersOfWhichNothingSaysTheUnitAreAskedFor) {
+  TemporaryFolder folder;
+  const std::string path = folder / "trace.txt";
+  for (const char* clock : {"", "# clock: uptime\n", "the clock: boot\n"}) {
+    std::ofstream(path) << clock << "a-1 [000] 1000001: kvm_entry: vcpu 0\n";
+    const auto source = open_source(path, {});
+    ASSERT_FALSE(source) << clock;
+    EXPECT_EQ(source.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(source.error().message, HasSubstr("--unit ns"));
+  }
+}
+
+TEST(TraceText, ATextThatWasPastedTwiceIsReadOnce) {
+  const std::string header = "# tracer: nop\n#\n";
+  const std::string events =
+      "a-1 [000] 1.000001: kvm_entry: vcpu 0\n"
+      "a-1 [000] 1.000001: kvm_fpu: load\n"
+      "CPU:0 [LOST 7 EVENTS]\n"
+      "a-1 [000] 1.000003: kvm_fpu: unload\n";
+  for (const auto& [text, repeated] :
+       {std::pair{events + events, 3}, std::pair{header + events + "Again:\n" + header + events, 3},
+        std::pair{events + events + events, 6}, std::pair{events + events.substr(0, 60), 2}}) {
+    const ReadText all = read(text);
+    EXPECT_EQ(all.events.size(), 4u) << text;
+    EXPECT_EQ(all.counters.events, 3u) << text;
+    EXPECT_EQ(all.counters.lost_events, 7u) << text;
+    EXPECT_THAT(all.notes, Contains(HasSubstr(fmt::format("{} events repeat", repeated)))) << text;
+  }
+}
+
+TEST(TraceText, OtherTracesBehindEachOtherAreReadWhole) {
+  const std::string first = "a-1 [000] 1.000001: kvm_entry: vcpu 0\n",
+                    second = "a-1 [000] 1.000002: kvm_fpu: load\n";
+  // The same line at one time, twice; what follows differs; another trace.
+  for (const std::string& text :
+       {first + first, first + first + second,
+        first + second + first + "a-1 [000] 1.000003: x: y\n",
+        first + second + "a-1 [000] 1.000001: kvm_entry: vcpu 1\n" + second}) {
+    const ReadText all = read(text);
+    EXPECT_EQ(all.events.size(), static_cast<std::size_t>(std::ranges::count(text, '\n'))) << text;
+    EXPECT_THAT(all.notes, Not(Contains(HasSubstr("repeat")))) << text;
+  }
 }
 
 TEST(TraceText, EventsInWrongOrderAreCounted) {

@@ -126,7 +126,6 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
 void Pipeline::begin_window() {
   if (carried_ || !first_ || *first_ >= from_) return;
   carried_ = true;
-  threads_.forget();
   tracker_.begin_at(from_);
 }
 
@@ -230,9 +229,15 @@ bool Pipeline::push_carefully(const Event& event) {
   if (in_window) {
     if (is_event) note_interval(event.at);
     on_host(event);
-  } else {
-    (void)tracker_.on(event, changes_);
+    return true;
   }
+  // A window is a view: who waits for whom in it is what the whole recording tells.
+  (void)tracker_.on(event, changes_);
+  if (waits_ && (!changes_.empty() || WaitTracker::looks_at(event.payload)))
+    waits_->on(event, *this);
+  else if (waits_)
+    waits_->pass();
+  if (stalls_) stalls_->on(event, *this);
   return true;
 }
 

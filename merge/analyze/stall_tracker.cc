@@ -113,9 +113,12 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
 
 void StallTracker::on(const ThreadChange& change) {
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
-  if (!stops) return;
+  if (!stops && !change.runs()) return;
   Thread* thread = threads_.find(change.thread);
   if (thread == nullptr) return;
+  // Before the figures begin it has no pieces.
+  if (change.runs() && thread->pieces.empty()) thread->stops.clear();
+  if (!stops) return;
   if (change.now == RunState::kEnded) {
     leave_out_end(*thread);
   } else if (thread->stops.size() < kMostPieces) {
@@ -254,8 +257,13 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
 
 bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece) {
   if (piece.state != State::kPaused) return false;
-  const auto stop = std::ranges::lower_bound(thread.stops, piece.begin);
-  return stop != thread.stops.end() && *stop < piece.end;
+  const auto after = std::ranges::lower_bound(thread.stops, piece.end);
+  if (after == thread.stops.begin()) return false;
+  const Timestamp stop = *std::prev(after);
+  // Since before the piece: it is a part of what that stopped, or the figures begin in it.
+  return stop >= piece.begin || std::ranges::none_of(thread.pieces, [&](const Piece& other) {
+           return other.begin >= stop && other.begin < piece.begin && other.state != State::kPaused;
+         });
 }
 
 // The thread has ended: the guest was switched off when it was left last, or killed.

@@ -147,11 +147,6 @@ class Threads {
     const bool changes = is_any_of<SchedSwitch, SchedWakeup, HostEvent, Lost>(event.payload);
     return changes ? changes_of(event) : ThreadChanges();
   }
-  // Events were left out.
-  void forget() {
-    ++losses_;
-    switches_ = {};
-  }
   // Up to the last event.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
   // Returns nullptr for a thread without an event since the last loss.

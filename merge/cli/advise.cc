@@ -8,7 +8,7 @@ namespace {
 struct AdviseArguments {
   PassOptions pass;
   SelectionOptions which;
-  std::string format = "text";
+  std::string assume, format = "text";
   Output output;
 };
 
@@ -16,7 +16,8 @@ Result<void> run_advise(AdviseArguments& options) {
   if (auto named = name_recording(options.pass.input.paths); !named) return named;
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
-  auto advice = trapline::run_advise(options.pass, ProgressLine().callback());
+  auto advice =
+      trapline::run_advise(options.pass, options.assume == "no-quota", ProgressLine().callback());
   if (!advice) return tl::unexpected(std::move(advice).error());
   return print_as(options.format, make_report(*advice), options.output);
 }
@@ -29,6 +30,8 @@ void add_advise(CLI::App& app, int& status) {
       app.add_subcommand("advise", "Say what changes would gain, of the vCPUs' busy time");
   add_input_options(*command, options->pass.input);
   add_vcpus_and_time(*command, options->which, "");
+  const OptionGroup more(*command, kRest);
+  more.choice("--assume", options->assume, {"no-quota"}, "No CPU quota limits the vCPUs");
   const OptionGroup output(*command, kOutput);
   output.choice("--format", options->format, {"text", "json", "csv"}, "text, json or csv");
   add_output(output, options->output);

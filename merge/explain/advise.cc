@@ -149,8 +149,8 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (id != RemedyId::kNone || exit.detail.kind != DetailKind::kNone) thread->last = id;
 }
 
-Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
-  AdviceSink sink;
+Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress& progress) {
+  AdviceSink sink(no_quota);
   auto pass = Pass::read(what, {&sink}, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_times(); !found) return tl::unexpected(std::move(found).error());
@@ -179,6 +179,11 @@ std::string gain_text(const AdviceRow& row) {
     return fmt::format("gains {} to {} of the busy time",
                        percent_text(row.gain_low_ns, row.busy_ns),
                        percent_text(row.gain_high_ns, row.busy_ns));
+  if (row.quota_possible)
+    return fmt::format(
+        "costs at most {}; a CPU quota may have kept them waiting: their cgroups' "
+        "cpu.stat tells (trapline record), or --assume no-quota",
+        percent_text(row.cost_ns, row.busy_ns));
   return fmt::format("costs {}; {}", percent_text(row.cost_ns, row.busy_ns),
                      remedy_of(row.id).model == AdviceModel::kNone
                          ? "the gain is not validated"

@@ -30,6 +30,7 @@ struct AdviceRow {
   std::uint64_t cost_ns = 0;                        // what it costs as recorded
   std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
   std::uint64_t busy_ns = 0;                        // of all vCPUs, of which shares are
+  bool quota_possible = false;                      // what it rests on may be a CPU quota's
 };
 
 struct Advice {
@@ -45,6 +46,9 @@ struct Advice {
 // Sums up exits by the change that concerns them, and waits by their culprit.
 class AdviceSink : public SpanSink {
  public:
+  // `no_quota`: the user says that no CPU quota limits the vCPUs.
+  explicit AdviceSink(bool no_quota) : no_quota_(no_quota) {}
+
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts;
   }
@@ -104,11 +108,13 @@ class AdviceSink : public SpanSink {
   std::vector<std::uint8_t> by_device_;  // a RemedyId + 1 by NameId; 0: not asked yet
   std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
   std::map<Waiting, Wait> waits_;
+  bool no_quota_;
   Histogram runs_;  // the guest's, between two exits
 };
 
 // Errors: those of Pass::read; no exits; no durations; cycles.
-[[nodiscard]] Result<Advice> run_advise(const PassOptions& what, const Progress& progress);
+[[nodiscard]] Result<Advice> run_advise(const PassOptions& what, bool no_quota,
+                                        const Progress& progress);
 
 // Borrows it.
 [[nodiscard]] Report make_report(const Advice& advice);

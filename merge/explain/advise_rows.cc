@@ -104,7 +104,8 @@ struct AdviceSink::Found {
   // A row where the gain is enough; one without a figure where it may be, or is not known within a
   // factor of two. `thread`: of the VM; 0: of all.
   void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
-           std::string rests_on, std::string change = {}, const std::string& cause = {}) {
+           std::string rests_on, std::string change = {}, const std::string& cause = {},
+           bool quota_possible = false) {
     if (!enough(gain.high == 0 ? cost : gain.high)) return;
     AdviceRow row;
     row.id = id;
@@ -119,7 +120,8 @@ struct AdviceSink::Found {
     row.count = count;
     row.cost_ns = cost;
     row.busy_ns = busy;
-    if (enough(gain.low) && gain.high <= 2 * gain.low) {
+    row.quota_possible = quota_possible;
+    if (!quota_possible && enough(gain.low) && gain.high <= 2 * gain.low) {
       row.gain_low_ns = gain.low;
       row.gain_high_ns = std::min(gain.high, busy);
     }
@@ -209,6 +211,7 @@ void AdviceSink::find_waits(Found& found) const {
     std::uint64_t by_vcpus = 0;
     std::map<std::string, std::uint64_t> by;
     std::set<ThreadId> threads, sharing;  // that waited; with the vCPUs that they waited for
+    bool quota_possible = false;
   };
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
   std::map<std::string, std::uint64_t> doubtful;  // of a VM: it may have been its quota
@@ -229,6 +232,8 @@ void AdviceSink::find_waits(Found& found) const {
     Sums& sum = sums[{vm, id}];
     sum.thread = waiting.thread;
     sum.threads.insert(waiting.thread);
+    sum.quota_possible |= id == RemedyId::kCpus && !no_quota_ &&
+                          !found.names.processes.quotas().knows(waiting.thread);
     sum.sharing.insert(waiting.thread);
     sum.ns += wait.ns;
     sum.count += wait.count;
@@ -258,7 +263,8 @@ void AdviceSink::find_waits(Found& found) const {
                           : wakeups              ? ", wake-ups"
                                                  : "",
                           ns_text(sum.ns), largest_text(sum.by, sum.ns)),
-              change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
+              change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "",
+              sum.quota_possible);
   }
 }
 

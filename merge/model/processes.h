@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -37,15 +38,19 @@ class CpuQuotas {
   // Takes `ns` of the throttled time that is left for the thread's cgroup and those above it. False
   // where less is left, and nothing taken.
   [[nodiscard]] bool take(ThreadId thread, std::uint64_t ns);
-  [[nodiscard]] bool empty() const { return quotas_.empty(); }
+  [[nodiscard]] bool empty() const { return quotas_.empty() && known_.empty(); }
   // Those that throttled the thread's cgroup, or one above it.
   [[nodiscard]] std::vector<const CpuQuota*> of(ThreadId thread) const;
+  // The recorder looked for the thread's cgroups, so that of() tells of all that throttled it.
+  void set_known(ThreadId thread) { known_.insert(thread); }
+  [[nodiscard]] bool knows(ThreadId thread) const { return known_.contains(thread); }
 
  private:
   static constexpr std::size_t kMostLevels = 64;
   std::vector<CpuQuota> quotas_;     // as they were given
   std::vector<std::uint64_t> left_;  // of each one's throttled time
   std::unordered_map<ThreadId, std::vector<std::size_t>> of_;
+  std::unordered_set<ThreadId> known_;
 };
 
 class Processes {

@@ -41,10 +41,6 @@ constexpr Cause kCauses[] = {
     {"preempted-by-vmm",
      "QEMU's own threads run on the vCPU's CPU: put them in a cpuset beside that of the vCPUs.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus"},
-    {"preempted-by-idle",
-     "The CPU was idle when the vCPU was woken, and had yet to take it up: where it was in a deep "
-     "sleep state, a limit on the depth shortens that.",
-     "Linux, Documentation/power/pm_qos_interface.rst, /dev/cpu_dma_latency"},
     {"not-allowed-to-run",
      "The CPU had nothing else to run and did not run the vCPU: cpu.stat of its cgroups counts "
      "what "
@@ -113,7 +109,6 @@ bool follows_interrupt(std::uint32_t softirq) { return softirq >= 2 && softirq <
 std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {
   const bool by_vcpu = around.by_vcpu;
   if (part == Part::kPreempted) {
-    if (culprit.kind == CulpritKind::kIdle) return "preempted-by-idle";
     if (culprit.kind == CulpritKind::kInterrupt ||
         (culprit.kind == CulpritKind::kSoftirq && follows_interrupt(culprit.number)))
       return "preempted-by-interrupt";

@@ -74,7 +74,11 @@ Capabilities read_session(const SessionJson& session, Input& input) {
     quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,
                       cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
   }
-  input.processes.set_quotas(CpuQuotas(std::move(quotas)));
+  CpuQuotas told(std::move(quotas));
+  // The counts are read again when the recording is closed.
+  for (const SessionThread& thread : session.threads)
+    if (session.closed) told.set_known(ThreadId{thread.tid});
+  input.processes.set_quotas(std::move(told));
   for (const SessionVm& vm : session.vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
   const auto enabled = [&session](const KernelEvent& event) {

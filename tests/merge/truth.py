@@ -252,6 +252,39 @@ def a_softirq_that_no_affinity_moves(trace):
     trace.entry(BEGIN + 1200 * MS, 0, VCPU)
 
 
+@case(["advise"], ["advise", "--assume", "no-quota"],
+      says=["costs at most 49.9%", "--assume no-quota", "gains 44.9% to 49.9%"])
+def a_quota_that_nothing_tells_of(trace):
+    """The vCPU's cgroup has 50 of 100 ms of the CPU; a thread of the lowest priority fills the rest."""
+    batch = ("batch", 300)
+    for i in range(20):
+        at = BEGIN + i * 100 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 50 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+        trace.switch(at + 50 * MS + 10 * US, 0, VCPU, "R", batch, 139)
+        trace.switch(at + 100 * MS - 50 * US, 0, batch, "R", VCPU)
+        trace.to_user(at + 100 * MS - 40 * US, 0, VCPU, "KVM_EXIT_INTR (10)")
+        trace.ioctl(at + 100 * MS - 30 * US, 0, VCPU, KVM_RUN)
+    trace.entry(BEGIN + 2000 * MS, 0, VCPU)
+
+
+@case(["explain"], ["advise"], never=["deep sleep", "cpu_dma_latency"])
+def a_quota_beside_an_idle_cpu(trace):
+    """The vCPU's timer fires while its cgroup is throttled: its CPU is idle until the next period, 4 ms later."""
+    for i in range(50):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 15 * MS, 0, VCPU, "HLT")
+        trace.switch(at + 15 * MS + US, 0, VCPU, "S", IDLE)
+        trace.add(at + 16 * MS - 2 * US, 0, ("<idle>", 0), "hrtimer_expire_entry", "hrtimer=000000000000abcd "
+                  "function=apic_timer_fn now=1", HARD)
+        trace.waking(at + 16 * MS, 0, ("<idle>", 0), VCPU, 0, "d.h3.")
+        trace.wakeup(at + 16 * MS + US, 0, ("<idle>", 0), VCPU, 0, "d.h4.")
+        trace.add(at + 16 * MS + 2 * US, 0, ("<idle>", 0), "hrtimer_expire_exit", "hrtimer=000000000000abcd", HARD)
+        trace.switch(at + 20 * MS - 20 * US, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 1000 * MS, 0, VCPU)
+
+
 @case(["stalls"], says=["2 vCPUs made no progress"], never=["all 2 vCPUs", "all vCPUs"])
 def a_vcpu_that_never_leaves_its_guest(trace):
     """A VM of three vCPUs; the third is in its guest all the time, and has no event of KVM."""

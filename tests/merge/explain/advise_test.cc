@@ -50,7 +50,7 @@ class AdviceTest : public testing::Test {
     Timeline timeline(std::move(sources));
     Input input;
     input.capabilities = has;
-    AdviceSink sink;
+    AdviceSink sink(true);
     Pipeline pipeline(pipeline_options(timeline, input), {&sink});
     Event event;
     while (timeline.next(event) == Read::kEvent) EXPECT_TRUE(pipeline.push(event));

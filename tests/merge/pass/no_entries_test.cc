@@ -53,7 +53,7 @@ TEST_F(NoEntriesTest, ReportSaysSoAndWhatIsMadeOfExitsIsRefused) {
   ASSERT_FALSE(longest);
   EXPECT_THAT(longest.error().message, HasSubstr("record kvm:kvm_entry"));
   what_.longest = false;
-  const auto advice = run_advise(what_, {});
+  const auto advice = run_advise(what_, false, {});
   ASSERT_FALSE(advice);
   EXPECT_EQ(advice.error().kind, ErrorKind::kRuntime);
   EXPECT_THAT(advice.error().message, HasSubstr("record kvm:kvm_entry"));

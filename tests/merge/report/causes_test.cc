@@ -31,8 +31,7 @@ TEST(Causes, OfAPartDependOnTheCulprit) {
   EXPECT_EQ(cause_of(Part::kPreempted, thread, vmm)->id, "preempted-by-vmm");
   EXPECT_EQ(cause_of(Part::kKernel, thread, none), nullptr);
   EXPECT_EQ(cause_of(Part::kBlocked, Culprit(), none), nullptr);
-  for (const auto& [kind, id] : {std::pair{CulpritKind::kIdle, "preempted-by-idle"},
-                                 {CulpritKind::kNotAllowed, "not-allowed-to-run"},
+  for (const auto& [kind, id] : {std::pair{CulpritKind::kNotAllowed, "not-allowed-to-run"},
                                  {CulpritKind::kQuota, "cpu-quota"}}) {
     Culprit culprit;
     culprit.kind = kind;
@@ -45,9 +44,11 @@ TEST(Causes, OfAPartDependOnTheCulprit) {
     const bool follows = 2 <= vector && vector <= 5;  // NET_TX, NET_RX, BLOCK, IRQ_POLL
     EXPECT_EQ(cause_of(Part::kPreempted, softirq, none) != nullptr, follows) << vector;
   }
-  Culprit idle;
-  idle.kind = CulpritKind::kIdleOther;
-  EXPECT_EQ(cause_of(Part::kPreempted, idle, none), nullptr);
+  for (const CulpritKind kind : {CulpritKind::kIdle, CulpritKind::kIdleOther}) {
+    Culprit idle;
+    idle.kind = kind;
+    EXPECT_EQ(cause_of(Part::kPreempted, idle, none), nullptr);
+  }
 }
 
 TEST(Causes, OfThreadsOfTheKernelThatNoCpusetMovesAreTheirOwn) {

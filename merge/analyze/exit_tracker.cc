@@ -333,6 +333,8 @@ bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   ++counters_.exits;
   UnendedExit& exit = unended_.emplace_back();
   exit.span = thread.span;
+  if (detail_ == Detail::kIntervals) exit.intervals = thread.intervals;
+  exit.span.intervals = exit.intervals;
   exit.span.end = std::max(thread.mark, thread.span.start);
   exit.span.vcpu = thread.totals.vcpu;
   exit.span.ended = how;

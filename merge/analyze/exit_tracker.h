@@ -124,7 +124,8 @@ enum class Detail : std::uint8_t { kSums, kIntervals };
 
 // An exit that began and of which no end is known.
 struct UnendedExit {
-  ExitSpan span;
+  ExitSpan span;  // without handlers
+  std::vector<PartInterval> intervals;
   State state = State::kNotSeen;  // that it is in
   // It is open, no halt, and lasts longer than each of its reason that ended, or is one that a
   // guest does not come back from.

@@ -127,6 +127,7 @@ void Pipeline::begin_window() {
   if (carried_ || !first_ || *first_ >= from_) return;
   carried_ = true;
   tracker_.begin_at(from_);
+  if (waits_) waits_->begin_at(from_);
 }
 
 // The recording goes on after it.
@@ -265,8 +266,9 @@ void Pipeline::tell_states() {
 
 void Pipeline::tell_unended() {
   for (const UnendedExit& exit : tracker_.unended()) {
-    const ThreadId thread = exit.span.thread;
-    if (!counts(thread) || (options_.wants && !options_.wants(exit.span, *this))) continue;
+    if (!counts(exit.span.thread)) continue;
+    if (waits_) waits_->on_exit(exit.span);
+    if (options_.wants && !options_.wants(exit.span, *this)) continue;
     for (SpanSink* sink : exit_sinks_) sink->unended(exit, *this);
   }
 }

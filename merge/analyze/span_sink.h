@@ -62,7 +62,8 @@ class SpanSink {
   // that it ended, Pipeline::vcpu() the state of a thread.
   virtual void event(const Event&, const Pipeline&) {}
   virtual void exit(const ExitSpan&, const Pipeline&) {}
-  // With kExits: no end of it is known. It has no intervals, waits or kernel's parts.
+  // With kExits: no end of it is known. It has what exit() has, but handlers and the kernel's
+  // parts; where a wait in it did not end, who is to blame is not known.
   virtual void unended(const UnendedExit&, const Pipeline&) {}
   // The times of vCPUs that are neither in an exit that is handed out nor a guest's run.
   virtual void states(std::span<const StateRun>, const Pipeline&) {}

@@ -104,6 +104,10 @@ void WaitTracker::run(Thread& thread, const ThreadChange& change) {
   ++counters_.waits;
   ended_shares_.assign(thread.shares.begin() + static_cast<std::ptrdiff_t>(thread.first),
                        thread.shares.end());
+  if (!ended_shares_.empty() && ended_shares_.front().begin < begin_) [[unlikely]] {
+    std::erase_if(ended_shares_, [this](const WaitShare& share) { return share.end <= begin_; });
+    for (WaitShare& share : ended_shares_) share.begin = std::max(share.begin, begin_);
+  }
   ended_ = {change.thread, ended_shares_};
   has_ended_ = true;
 }
@@ -294,7 +298,9 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
     Timestamp at = interval.begin;
     const auto fill = [&](Timestamp until) {
       const bool dropped = thread != nullptr && thread->dropped(at);
-      const Missing missing = dropped ? Missing::kRoom : Missing::kSwitches;
+      const Missing missing = dropped                               ? Missing::kRoom
+                              : exit.ended == ExitSpan::End::kKnown ? Missing::kSwitches
+                                                                    : Missing::kNone;
       if (until > at) of_exit_.push_back({interval.part, unknown_for(missing), at, until});
       at = std::max(at, until);
     };

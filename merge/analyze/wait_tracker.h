@@ -50,6 +50,11 @@ class WaitTracker {
   }
   // Every event of the host that it looks at, or that changed a thread, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
+  // The figures begin there: of waits that began before it the rest is handed out.
+  void begin_at(Timestamp begin) {
+    begin_ = begin;
+    counters_ = {};
+  }
   // Another event came: what the last one ended is past.
   void pass() { has_ended_ = false; }
 
@@ -130,6 +135,7 @@ class WaitTracker {
   ThreadTable<Woken> woken_;
   HeldStates<Thread> waiting_;  // off the CPU since the last loss
   WaitCounters counters_;
+  Timestamp begin_;       // of begin_at()
   std::size_t held_ = 0;  // shares
   std::vector<WaitShare> of_exit_, halts_, ended_shares_;
   EndedWait ended_;

@@ -53,6 +53,9 @@ class AdviceSink : public SpanSink {
     return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void unended(const UnendedExit& unended, const Pipeline& pipeline) override {
+    exit(unended.span, pipeline);
+  }
   // After the pass.
   [[nodiscard]] Advice advice(const Naming& names) const;
 

@@ -26,6 +26,7 @@ struct ExitModel {
   bool from_userspace_exit = false;  // no kvm_exit: spans are the time in user space alone
   bool userspace_exits = true;       // kvm_userspace_exit is recorded
   bool sched_switch = true;          // without: preempted and blocked stay in the other parts
+  bool late_switches = false;        // the first may come long after what was recorded first
   bool wakeups = true;               // without: sleeping threads are blocked until they run
   bool cycles = false;               // a time in nanoseconds cannot be placed among the events
   UserEnd user_end = UserEnd::kEntry;
@@ -57,7 +58,7 @@ struct ExitModel {
   model.cycles = cycles;
   model.from_userspace_exit = !capabilities.kvm_exit;
   model.userspace_exits = capabilities.kvm_userspace_exit;
-  model.sched_switch = capabilities.sched_switch;
+  model.sched_switch = model.late_switches = capabilities.sched_switch;
   model.wakeups = capabilities.wakeups;
   model.user_end = capabilities.run_ioctl  ? UserEnd::kIoctl
                    : capabilities.reload   ? UserEnd::kReload

@@ -125,7 +125,23 @@ void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& rea
   thread.halts_from = event.at;
 }
 
+// What a recording tells of a thread's states begins with sched_switch, where it comes at all.
+void ExitTracker::look_for_switch(const Event& event, ThreadChanges changes) {
+  if (first_ == Timestamp() && !threads_.entries().empty()) first_ = event.at;
+  const Timestamp latest(first_.ns() + kLateSwitches);
+  const bool comes = std::ranges::any_of(changes, &ThreadChange::runs);
+  if (late_ ? !comes : first_ == Timestamp() || event.at <= latest) {
+    waits_for_switch_ = !comes;
+    return;
+  }
+  for (auto& entry : threads_.entries()) account(entry.state, late_ ? event.at : latest);
+  if (late_) switches_from_ = event.at;
+  late_ = !late_ && !comes;
+  waits_for_switch_ = !comes;
+}
+
 void ExitTracker::end_guest_run(Thread& thread, Timestamp at) {
+  if (late_) return account(thread, at);
   thread.totals.guest_ns += elapsed(thread.mark, at);
   has_run_ = true;
   run_ = {thread.id, thread.totals.vcpu, thread.mark, at};
@@ -186,7 +202,7 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   set_vcpu(*thread, entry.vcpu);
-  saw_entry_ = true;
+  saw_entry_ = thread->entered = true;
   if (model_.from_userspace_exit) return nullptr;
   const ExitSpan* span = nullptr;
   if (thread->phase == Thread::Phase::kExit) {
@@ -311,11 +327,6 @@ const ExitSpan* ExitTracker::end_exit(Thread& thread) {
 
 namespace {
 
-std::size_t place_of(const ExitReason& reason) {
-  constexpr unsigned kClassAt = 4;
-  return (reason.reason ^ std::uint32_t{reason.exception_class} << kClassAt) & 1023;
-}
-
 // After which a vCPU runs no more unless it is reset (linux/kvm.h): unknown, fail_entry, shutdown,
 // internal error.
 bool is_fatal(std::uint32_t userspace_reason) {
@@ -324,6 +335,11 @@ bool is_fatal(std::uint32_t userspace_reason) {
 }
 
 }  // namespace
+
+ExitTracker::Kind& ExitTracker::kind_of(const ExitReason& reason) {
+  constexpr unsigned kClassAt = 4;
+  return kinds_[(reason.reason ^ std::uint32_t{reason.exception_class} << kClassAt) % kKinds];
+}
 
 // No end of the exit is known. False where it has no kvm_exit in the figures' time.
 bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
@@ -339,15 +355,16 @@ bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   exit.span.vcpu = thread.totals.vcpu;
   exit.span.ended = how;
   exit.state = is_all_halted(thread) ? State::kHalted : state_of(thread);
-  const std::uint64_t longest = longest_[place_of(thread.span.reason)];
   exit.is_notable = how == ExitSpan::End::kOpen && !thread.span.halt &&
-                    (exit.span.total() > longest || is_fatal(thread.span.userspace_reason));
+                    (exit.span.total() > kind_of(thread.span.reason).longest ||
+                     is_fatal(thread.span.userspace_reason));
   return true;
 }
 
 // The thread did something that it does not do in an exit.
 void ExitTracker::end_unended(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kExit) return account(thread, at);
+  kind_of(thread.span.reason).lacks_entry = true;
   forget(thread, at);
   if (leave_unended(thread)) ++counters_.exit_without_entry;
 }
@@ -364,10 +381,11 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
   thread.span.vcpu = thread.totals.vcpu;
   VcpuTotals& totals = thread.totals;
   ++totals.exits;
-  if (!thread.span.halt) {
-    std::uint64_t& longest = longest_[place_of(thread.span.reason)];
-    longest = std::max(longest, thread.span.total());
-  }
+  Kind& kind = kind_of(thread.span.reason);
+  if (!thread.span.halt)
+    kind.longest = std::max(kind.longest, thread.span.total());
+  else
+    kind.halts |= !is_halt(thread.span.reason);
   for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
   ++counters_.exits;
   if (detail_ == Detail::kIntervals) {
@@ -583,7 +601,8 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 }  // namespace
 
 // What the thread's time goes to from its mark on.
-State ExitTracker::state_of(const Thread& thread) {
+State ExitTracker::state_of(const Thread& thread) const {
+  if (late_ && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) return State::kNotSeen;
   if (in_exit(thread)) {
     if (!thread.off_cpu) return thread.in_user ? State::kUser : State::kKernel;
     if (!thread.asleep) return State::kPreempted;
@@ -655,6 +674,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     const Timestamp until = std::clamp(end, from, piece.end);
     put(piece.part, piece.begin, from);
     part(thread.span.parts, piece.part) -= elapsed(from, until);
+    saw_waits_in_halts_ |= piece.part == Part::kPreempted && until > from;
     if (to == State::kHalted) {
       part(thread.span.parts, Part::kHalted) += elapsed(from, until);
       put(Part::kHalted, from, until);
@@ -742,7 +762,7 @@ void ExitTracker::forget(Thread& thread, Timestamp at) {
   thread.mark = std::max(thread.mark, at);
 }
 
-State ExitTracker::open_state(const Thread& thread) {
+State ExitTracker::open_state(const Thread& thread) const {
   return thread.phase == Thread::Phase::kEnded ? State::kNotSeen : state_of(thread);
 }
 
@@ -767,12 +787,25 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
   if (in_exit(thread)) {
-    account(thread, end);
-    if (is_all_halted(thread)) thread.totals.open = State::kHalted;
+    // It may have entered the guest again without a kvm_entry.
+    const bool may_have_ended = !model_.from_userspace_exit &&
+                                (!thread.entered || kind_of(thread.span.reason).lacks_entry) &&
+                                !thread.off_cpu && !thread.in_user;
     thread.totals.open_ns = elapsed(thread.span.start, end);
+    if (may_have_ended) {
+      thread.totals.open = State::kNotSeen;
+      forget(thread, end);
+    }
+    account(thread, end);
+    // KVM tells of a halt when it ends: this one is as those of its reason were.
+    if (kind_of(thread.span.reason).halts && thread.asleep && !thread.in_user && thread.off_since) {
+      thread.span.halt = true;
+      thread.totals.open = State::kHalted;
+      recut(thread, *thread.off_since, end, State::kHalted);
+    }
+    if (is_all_halted(thread)) thread.totals.open = State::kHalted;
     if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
-    const bool ends_are_recorded = saw_entry_ || model_.from_userspace_exit;
-    const bool is_open = !is_cut_ && ends_are_recorded;
+    const bool is_open = !is_cut_ && !may_have_ended;
     if (leave_unended(thread, is_open ? ExitSpan::End::kOpen : ExitSpan::End::kCut))
       ++counters_.exit_without_entry;
     fold(thread);
@@ -861,7 +894,11 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
     // Its kvm_exit may come yet.
     if (in_guest && thread.phase == Thread::Phase::kUnknown) thread.back = true;
   }
-  if (thread.phase == Thread::Phase::kGuest) {
+  if (thread.phase == Thread::Phase::kGuest && is_asleep(change.now)) {
+    // A kvm_exit is missing: nothing sleeps in the guest.
+    forget(thread, event.at);
+    thread.phase = Thread::Phase::kUnknown;
+  } else if (thread.phase == Thread::Phase::kGuest) {
     end_guest_run(thread, event.at);
     begin(thread, event);
     thread.phase = Thread::Phase::kLeft;

@@ -194,12 +194,18 @@ class ExitTracker {
   // which vCPUs a VMM has stopped.
   ExitTracker(const ExitModel& model, VmmEventReader& reader, Detail detail = Detail::kSums,
               const Processes* processes = nullptr)
-      : model_(model), reader_(&reader), processes_(processes), detail_(detail) {}
+      : model_(model),
+        reader_(&reader),
+        processes_(processes),
+        detail_(detail),
+        waits_for_switch_(model.late_switches) {}
 
   // The span that the event completes, or nullptr; valid until the next call. `changes` are what
   // Threads makes of the event.
   [[nodiscard]] const ExitSpan* on(const Event& event, ThreadChanges changes) {
     pass();
+    if (waits_for_switch_) [[unlikely]]
+      look_for_switch(event, changes);
     if (changes.empty()) [[likely]]
       return on(event);
     for (const ThreadChange& change : changes) on(event, change);
@@ -238,7 +244,15 @@ class ExitTracker {
   // Whether a halt counts as a whole, its way in and out with it.
   [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
   // Whether kvm_entry is not recorded: exits of a thread came in a row, and nothing ended any.
-  [[nodiscard]] bool lacks_entries() const { return saw_exits_in_a_row_ && !saw_entry_; }
+  [[nodiscard]] bool lacks_entries() const {
+    const bool alone = saw_exits_in_a_row_ || (closed_ && counters_.exits != 0);
+    return alone && !saw_entry_ && !model_.from_userspace_exit;
+  }
+  // When sched_switch came first, where that was long after the first event: the time before is not
+  // seen.
+  [[nodiscard]] const std::optional<Timestamp>& switches_from() const { return switches_from_; }
+  // Whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or polling.
+  [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
@@ -283,6 +297,7 @@ class ExitTracker {
     bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
     bool is_cut = false;        // this exit began before the figures do: it will be no span
     bool keeps = false;         // the intervals of this exit
+    bool entered = false;       // ever, so that kvm_entry is recorded of it
     bool back = false;          // kUnknown: it was switched in, so it had left the guest before
     bool sealed = false;        // fallback: events were lost, so no later one is the span's detail
     std::uint8_t accesses = 0;
@@ -314,7 +329,7 @@ class ExitTracker {
     if (at > thread.mark && thread.phase != Thread::Phase::kEnded) add(thread, at);
   }
   void add(Thread& thread, Timestamp at);
-  [[nodiscard]] static State state_of(const Thread& thread);
+  [[nodiscard]] State state_of(const Thread& thread) const;
   void tally(Thread& thread, State state, Timestamp begin, Timestamp end);
   void keep(Thread& thread, Part part, Timestamp at);
   void keep_from_now(Thread& thread, Timestamp at);
@@ -330,7 +345,7 @@ class ExitTracker {
   void forget(Thread& thread, Timestamp at);
   void carry(Thread& thread, Timestamp end);
   void end_thread(Thread& thread, Timestamp at);
-  [[nodiscard]] static State open_state(const Thread& thread);
+  [[nodiscard]] State open_state(const Thread& thread) const;
   // Every event of the thread itself comes by here: it shows where the thread runs, and that a loss
   // of this CPU may have hidden what it did before.
   void seen(Thread& thread, const Event& event) {
@@ -395,13 +410,26 @@ class ExitTracker {
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false, is_cut_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
+  // sched_switch is recorded and has not come yet; late_: long after the first vCPU's event.
+  static constexpr std::uint64_t kLateSwitches = 10'000'000;
+  bool waits_for_switch_ = false, late_ = false, saw_waits_in_halts_ = false;
+  Timestamp first_;
+  std::optional<Timestamp> switches_from_;
+  void look_for_switch(const Event& event, ThreadChanges changes);
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   Timestamp begin_;  // of begin_at()
   GuestRun run_;
   std::vector<StateRun> runs_;
   std::vector<UnendedExit> unended_;
-  // The longest that ended, by reason; those that share a place are taken for one.
-  std::array<std::uint64_t, 1024> longest_{};
+  // By reason: what is known of exits that ended. Those that share a place are taken for one.
+  struct Kind {
+    std::uint64_t longest = 0;  // of those that were no halts
+    bool halts = false;         // KVM halted in one, whose reason is no halt
+    bool lacks_entry = false;   // another exit followed one
+  };
+  static constexpr std::size_t kKinds = 1024;
+  std::array<Kind, kKinds> kinds_{};
+  [[nodiscard]] Kind& kind_of(const ExitReason& reason);
   std::vector<PartInterval> recut_;
   std::optional<Timestamp> user_ended_;
   ExitSpan done_;

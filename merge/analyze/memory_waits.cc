@@ -80,15 +80,20 @@ void PageServers::on_wakeup(const ThreadChange& change) {
   if (waker == nullptr) return;
   if (waker->serves || waker->collapses) {
     const Timestamp begin = std::max(change.since, waker->collapses.value_or(change.since));
-    served_by_ = {change.other, !waker->serves, begin, change.at};
+    served_by_ = {change.other, !waker->serves, begin, change.at,
+                  waker->serves.value_or(change.since)};
     if (Thread* sleeper = threads_.get(change.thread, kMostThreads)) sleeper->server = *served_by_;
   } else if (waker->server.by != ThreadId{} && waker->server.end >= change.since) {
     served_by_ = waker->server;
+    served_by_->since = std::min(served_by_->since, served_by_->begin);
     served_by_->begin = std::max(change.since, served_by_->begin);
   }
 }
 
 void PageServers::on_host(const Event& event, HostStep step) {
+  if (step == HostStep::kFutex || step == HostStep::kUnmap) {
+    if (Thread* caller = threads_.find(event.thread)) caller->serves.reset();
+  }
   if (step != HostStep::kUnmap && step != HostStep::kCollapse && step != HostStep::kCollapseEnd)
     return;
   Thread* thread = threads_.get(event.thread, kMostThreads);
@@ -104,7 +109,7 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread == nullptr) continue;
-    thread->serves = false;  // it would wake whom it serves before
+    thread->serves.reset();  // it would wake whom it serves before
     thread->unmaps = thread->collapses = std::nullopt;
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
@@ -112,7 +117,7 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
     Thread* thread =
         serves ? threads_.get(event.thread, kMostThreads) : threads_.find(event.thread);
     if (thread != nullptr) {
-      thread->serves = serves;
+      thread->serves = serves ? std::optional(event.at) : std::nullopt;
       thread->unmaps = thread->collapses = std::nullopt;
     }
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {

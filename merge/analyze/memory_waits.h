@@ -119,6 +119,8 @@ class PageServers {
     ThreadId by{};
     bool collapses = false;  // pages; else it answered
     Timestamp begin, end;
+    // No earlier than the fault that is answered: its call; the worker's sleep.
+    Timestamp since;
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
@@ -132,8 +134,8 @@ class PageServers {
  private:
   static constexpr std::size_t kMostThreads = 1u << 14;
   struct Thread {
-    bool serves = false;                         // it is in an ioctl that answers a page fault
-    Served server;                               // that ended its last sleep; 0: none did
+    std::optional<Timestamp> serves;  // since when it is in an ioctl that answers a page fault
+    Served server;                    // that ended its last sleep; 0: none did
     std::optional<Timestamp> unmaps, collapses;  // since when
   };
   void on_host(const Event& event, HostStep step);

@@ -190,7 +190,8 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
   if (thread == nullptr || thread->state != Thread::State::kAsleep) return;
   if (servers_.served_by()) {
     const auto vcpu = pipeline.vcpu(change.thread);
-    if (vcpu && vcpu->in_fault) charge_page(*thread, by, root);
+    const bool could_wait = vcpu && vcpu->in_fault && servers_.served_by()->since >= vcpu->begin;
+    if (could_wait) charge_page(*thread, by, root);
   }
   charge_sleep(*thread, by, root, change.at, pipeline.threads());
   thread->without_end = cause_.without_end();

@@ -62,7 +62,11 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    if (faults) return is_of_memory(exit) ? RemedyId::kPages : RemedyId::kNone;
+    // A larger page is brought no sooner by a thread that has to fetch it.
+    const bool fetched = std::ranges::any_of(
+        pipeline.waits()->shares(),
+        [](const WaitShare& share) { return share.culprit.kind == CulpritKind::kPage; });
+    if (faults) return is_of_memory(exit) && !fetched ? RemedyId::kPages : RemedyId::kNone;
     const RemedyId served = remedy_of_kernel_exit(exit);
     if (served != RemedyId::kNone || !is_x86(exit.reason)) return served;
     return remedy_of_address(exit.detail, to_user);

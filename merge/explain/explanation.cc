@@ -194,7 +194,7 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
 std::vector<std::string> finding(const Explanation& explanation) {
   const ExitRow& exit = explanation.exit;
   std::vector<std::string> sentences;
-  if (explanation.before) sentences.push_back("No exit holds that time. The next one:");
+  if (explanation.before) sentences.push_back("No exit that ended holds that time. The next one:");
   sentences.push_back(fmt::format("{} left the guest for {}: {}.", exit.vcpu,
                                   duration_text(exit.span.total(), explanation.cycles),
                                   what(explanation)));

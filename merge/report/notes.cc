@@ -80,6 +80,13 @@ void note_hidden(const ReportData& report, std::vector<std::string>& notes) {
   }
 }
 
+std::string late_switches_note(Timestamp from, bool cycles) {
+  return fmt::format(
+      "{} came first at {}: before that exits are counted, and the vCPUs' time is not "
+      "seen",
+      events::sched_switch.name, cycles ? grouped(from.ns()) : seconds_text(from.ns()));
+}
+
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
@@ -162,6 +169,8 @@ std::vector<std::string> notes_of(const Pass& pass) {
   const ExitModel& model = pass.pipeline().exits().model();
   for (std::string& note : notes_of(model)) notes.push_back(std::move(note));
   if (model.cycles) notes.emplace_back(kCyclesNote);
+  if (const auto from = pass.pipeline().exits().switches_from())
+    notes.push_back(late_switches_note(*from, model.cycles));
   return notes;
 }
 
@@ -179,6 +188,8 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
                                 events::kvm_entry.name, events::kvm_entry.full_name));
   else if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
     notes.push_back(no_halt_note(report.is_window));
+  if (report.switches_from)
+    notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   note_details(report, notes);
   note_hidden(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {

@@ -146,7 +146,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
        fmt::format("{} without a {} before it", entry, exit), edges},
       {"closed_by_loss", exits.closed_by_loss},
       {"exits_stopped", exits.exits_stopped,
-       "exits left out: their vCPU was paused or went offline in them", edges},
+       "exits cut: their vCPU was paused, offline or not seen in them", edges},
       {"lost_events", counters.lost_events},
       {"gaps", counters.gaps},
       {"gaps_uncounted", counters.gaps_uncounted},
@@ -287,7 +287,10 @@ std::string finding_without_overhead(const ReportData& report) {
 std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
   constexpr std::uint64_t kPercent = 100;
   const std::string_view least =
-      report.whole_cost_ns() < exit_ns - exit_ns / kPercent ? "at least " : std::string_view();
+      (report.exits_asked.empty() ? report.cost_ns : report.all_cost_ns) <
+              exit_ns - exit_ns / kPercent
+          ? "at least "
+          : std::string_view();
   if (!report.exits_asked.empty()) {
     return fmt::format(" ({}{} of it by those with {})", least,
                        percent_text(report.cost_ns, exit_ns), report.exits_asked.text());
@@ -347,8 +350,9 @@ std::string finding_text(const ReportData& report) {
                         events::sched_switch.full_name);
   } else if (overhead.not_run_ns == 0) {
     const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
-    text +=
-        fmt::format("; {}no vCPU had to wait for a CPU.", seen ? "" : "in the time that was seen ");
+    text += fmt::format("; {}no vCPU had to wait for a CPU{}.",
+                        seen ? "" : "in the time that was seen ",
+                        report.waits_in_halts ? " but in its halts" : "");
   } else {
     text += fmt::format("; for {}{} a vCPU was ready and did not run{}.", least,
                         percent_text(overhead.not_run_ns, busy),

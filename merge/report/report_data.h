@@ -96,12 +96,14 @@ struct ReportData {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
-  bool is_window = false;         // of the recording
-  bool saw_halts = false;         // in the recording, up to the end of the interval
-  bool costs_at_least = false;    // notes.h
-  bool lacks_entries = false;     // ExitTracker::lacks_entries()
-  std::vector<std::string> open;  // OpenExits::sentences()
-  std::size_t threads = 0;        // of vCPUs in the recording, whichever were asked for
+  bool is_window = false;                  // of the recording
+  bool saw_halts = false;                  // in the recording, up to the end of the interval
+  bool costs_at_least = false;             // notes.h
+  bool lacks_entries = false;              // ExitTracker::lacks_entries()
+  std::optional<Timestamp> switches_from;  // ExitTracker::switches_from()
+  bool waits_in_halts = false;             // ExitTracker::saw_waits_in_halts()
+  std::vector<std::string> open;           // OpenExits::sentences()
+  std::size_t threads = 0;                 // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)
@@ -129,7 +131,8 @@ struct ReportData {
   std::uint64_t costliest_ns = 0, cost_ns = 0;
   // Of which shares are: what all exits cost, in the rows or not.
   [[nodiscard]] std::uint64_t whole_cost_ns() const {
-    return exits_asked.empty() ? cost_ns : all_cost_ns;
+    if (!exits_asked.empty()) return all_cost_ns;
+    return overhead ? overhead->exit_ns : cost_ns;
   }
   std::vector<RequestPathRow>
       request_paths;            // of the rows, in their order, where they are requests

@@ -95,6 +95,8 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   report.model = pipeline.exits().model();
   report.told = pipeline.exits().known_states();
   report.lacks_entries = pipeline.exits().lacks_entries();
+  report.switches_from = pipeline.exits().switches_from();
+  report.waits_in_halts = pipeline.exits().saw_waits_in_halts();
   report.open = open_.sentences(names);
   report.by = options_.by_text;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);

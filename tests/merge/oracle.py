@@ -251,6 +251,7 @@ class Vcpu:
         self.tid, self.begin, self.end, self.mark = tid, begin, None, begin
         self.phase = "offline"   # then unknown, guest, left, exit, ended, gone
         self.runs = False        # it entered or left the guest
+        self.entered = False
         self.vmm_stopped = False
         self.off_at = None       # since when
         self.off = None          # preempted, blocked or paused, while it is off the CPU
@@ -351,7 +352,7 @@ class Model:
         self.names = userspace_names(events)
         self.vcpus, self.born, self.spans = {}, {}, []
         self.unended = []  # exits that began, and of which no end is known
-        self.ends = self.fallback or any(e.name == "kvm_entry" for e in events)
+        self.in_a_row = set()  # reasons of exits that another one followed
         self.lossy, self.came = False, {}  # once events were lost: who was switched in last, by CPU
         self.waiting, self.undecided = {}, {}
         self.process = {}  # by thread, as far as task_newtask tells
@@ -396,9 +397,16 @@ class Model:
                 self.on_hole(hole)
         end = max((event.at for event in self.events), default=0)
         for vcpu in self.vcpus.values():
+            # It may have entered the guest again without a kvm_entry.
+            ends = self.fallback or vcpu.entered and vcpu.span and vcpu.span.reason not in self.in_a_row
+            if vcpu.phase in ("exit", "left") and not ends and not vcpu.off and not vcpu.span.in_user:
+                vcpu.forget(end)
+                ends = False
+            else:
+                ends = True
             if vcpu.phase != "gone":
                 vcpu.carry(end, self)
-            self.leave_unended(vcpu, "exit_without_entry", self.ends)
+            self.leave_unended(vcpu, "exit_without_entry", ends)
             if vcpu.phase == "ended":
                 self.emit(vcpu)
         return self
@@ -523,7 +531,9 @@ class Model:
     def leave(self, vcpu, event):
         state = number(event.fields, "prev_state")
         vcpu.account(event.at)
-        if vcpu.phase == "guest":
+        if vcpu.phase == "guest" and state & SLEEPING:
+            vcpu.phase = "unknown"  # a kvm_exit is missing
+        elif vcpu.phase == "guest":
             vcpu.span, vcpu.phase = Span(event.at), "left"
         stopped = vcpu.vmm_stopped and state & SLEEPING and vcpu.phase in ("exit", "left") and vcpu.span.in_user
         vcpu.off = "paused" if state & STOPPED or stopped else "blocked" if state & SLEEPING else "preempted"
@@ -567,6 +577,7 @@ class Model:
             self.on_exit(event, self.thread(event))
         elif event.name == "kvm_entry":
             vcpu = self.thread(event)
+            vcpu.entered = True
             if vcpu.phase == "exit":
                 vcpu.account(event.at)
                 self.emit(vcpu)
@@ -594,6 +605,7 @@ class Model:
             vcpu.phase = before
             return
         if vcpu.phase == "exit":
+            self.in_a_row.add(vcpu.span.reason)
             vcpu.forget(event.at)
             self.leave_unended(vcpu, "exit_without_entry")
         vcpu.account(event.at)

@@ -124,6 +124,8 @@ class Recording:
                          "no" if not_run == 0 else None, "whether" if not_run is None else None))
 
     def csv(self, report, rows):
+        rows = [row | {"count": int(row["count"]) - int(row["cut"]) - int(row["open"])} for row in rows]
+        rows = [row for row in rows if row["count"]]
         keys = ("count", "total_ns", *(f"{part}_ns" for part in PARTS), "p50_ns", "max_ns", "max_at_ns")
         self.expect("csv", [[row["key"], *(int(row[key]) if row[key] else None for key in keys)] for row in rows],
                     [[row["key"], *(row[key] for key in keys)] for row in report["groups"]["rows"]])

@@ -341,6 +341,83 @@ def exits_alone(trace):
         trace.exit(BEGIN + i * MS, 0, VCPU, reason)
 
 
+@case(["report"], ["explain"], ["advise"], never=["QEMU took 11.0 ms", "45.0% to 72.7%", "no vCPU had to wait"],
+      says=["sched_switch came first at 1001.805003000: before that exits are counted"])
+def switches_from_the_middle_on(trace):
+    """A hog takes the vCPU's CPU for 10 of 20 ms all the time; sched_switch is recorded in the last tenth."""
+    for i in range(100):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.io_exit(at + 5 * MS, port=0x70)
+        if i >= 90:
+            trace.switch(at + 5 * MS + 3 * US, 0, VCPU, "R", HOG)
+            trace.switch(at + 15 * MS, 0, HOG, "R", VCPU)
+        trace.ioctl(at + 16 * MS, 0, VCPU, KVM_RUN)
+        trace.entry(at + 16 * MS + 5 * US, 0, VCPU)
+        trace.exit(at + 19 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 2000 * MS, 0, VCPU)
+
+
+@case(["report"], ["stalls"], never=["has been in an exit", "made no progress"], says=["halted for"])
+def idle_where_a_halt_has_another_reason(trace):
+    """A guest of TDX halts by TDCALL: only kvm_vcpu_wakeup at its end tells, and the last one has none."""
+    trace.entry(BEGIN, 0, VCPU)
+    for i in range(4):
+        at = BEGIN + i * 100 * MS
+        trace.exit(at + MS, 0, VCPU, "TDCALL")
+        trace.switch(at + MS + 10 * US, 0, VCPU, "S", IDLE)
+        if i < 3:
+            trace.wakes(at + 90 * MS, 1, QEMU, VCPU, 0)
+            trace.switch(at + 90 * MS + 5 * US, 0, IDLE, "R", VCPU)
+            trace.add(at + 90 * MS + 9 * US, 0, VCPU, "kvm_vcpu_wakeup", "wait time 88990000 ns, polling valid")
+            trace.entry(at + 90 * MS + 20 * US, 0, VCPU)
+    trace.waking(BEGIN + 1000 * MS, 1, HOG, ("other", 301), 1)
+
+
+@case(["report"], ["stalls"], never=["has been in an exit", "exits cost at least 9"])
+def a_fast_path_without_kvm_entry(trace):
+    """Linux 5.10 enters the guest again after some MSR writes without a kvm_entry: after the last it computes."""
+    trace.entry(BEGIN, 0, VCPU)
+    for i in range(10):
+        trace.exit(BEGIN + MS + i * 2 * MS, 0, VCPU, "MSR_WRITE")
+        trace.exit(BEGIN + 2 * MS + i * 2 * MS, 0, VCPU, "CPUID")
+        trace.entry(BEGIN + 2 * MS + i * 2 * MS + 2 * US, 0, VCPU)
+    trace.exit(BEGIN + 30 * MS, 0, VCPU, "MSR_WRITE")
+    trace.waking(BEGIN + 880 * MS, 1, HOG, ("other", 301), 1)
+
+
+@case(["report"], ["stalls"], never=["made no progress", "exits cost at least 9", "exits cost 9"])
+def halts_that_were_filtered_out(trace):
+    """kvm_exit was recorded but for HLT: the vCPU sleeps in its halts for 90 of 100 ms."""
+    for i in range(5):
+        at = BEGIN + i * 100 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + MS, 0, VCPU, "CPUID")
+        trace.entry(at + MS + 5 * US, 0, VCPU)
+        trace.switch(at + 10 * MS, 0, VCPU, "S", IDLE)
+        trace.wakes(at + 99 * MS, 1, QEMU, VCPU, 0)
+        trace.switch(at + 99 * MS + 5 * US, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 500 * MS, 0, VCPU)
+
+
+@case(["stalls"], ["explain"], never=["page (userfaultfd)"], says=["slept until woken by uffd-server (tid 400)"])
+def a_page_answered_before_the_fault(trace):
+    """A thread answered another page 4 ms before the vCPU's fault; later it unmaps, and lets go of the lock that it waits for."""
+    server = ("uffd-server", 400)
+    for i in range(3):
+        at = BEGIN + i * 200 * MS
+        trace.entry(at, 0, VCPU)
+        trace.ioctl(at + MS, 1, server, UFFDIO_COPY)
+        trace.exit(at + 5 * MS, 0, VCPU, "EPT_VIOLATION")
+        trace.add(at + 5 * MS + US, 0, VCPU, "kvm_page_fault", "vcpu 0 rip 0x1000 address 0x0000000000123000 error_code 0x182")
+        trace.switch(at + 6 * MS, 0, VCPU, "D", IDLE)
+        trace.wakes(at + 160 * MS, 1, server, VCPU, 0)
+        trace.switch(at + 160 * MS + 5 * US, 0, IDLE, "R", VCPU)
+        trace.entry(at + 160 * MS + 20 * US, 0, VCPU)
+        trace.exit(at + 190 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 600 * MS, 0, VCPU)
+
+
 def check(trapline, name, folder):
     """What is wrong with the case's output."""
     function, commands, says, never = CASES[name]

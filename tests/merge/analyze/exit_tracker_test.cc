@@ -179,7 +179,7 @@ TEST_F(ExitTrackerTest, GuestTimeRunsFromEntryToExit) {
 }
 
 TEST_F(ExitTrackerTest, EveryExitAndEntryIsASpanOrCounted) {
-  play({entry(10), exit(20), exit(30), entry(40), entry(50), exit(60)});
+  play({entry(10), exit(20), exit(30), entry(40), entry(50), exit(60, kSvmNpf)});
   finish(Timestamp(90));
   EXPECT_EQ(counters().exits, 3u);
   EXPECT_EQ(counters().exit_without_entry, 2u);

@@ -347,6 +347,7 @@ bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   name_device(thread);
   ++thread.totals.exits;
   ++counters_.exits;
+  told_ = true;
   UnendedExit& exit = unended_.emplace_back();
   exit.span = thread.span;
   if (detail_ == Detail::kIntervals) exit.intervals = thread.intervals;
@@ -634,7 +635,9 @@ void ExitTracker::add(Thread& thread, Timestamp at) {
 void ExitTracker::tally(Thread& thread, State state, Timestamp begin, Timestamp end) {
   if (end <= begin) return;
   thread.totals.of(state) += elapsed(begin, end);
-  if (detail_ == Detail::kIntervals) runs_.push_back({thread.id, state, begin, end});
+  if (detail_ != Detail::kIntervals) return;
+  told_ = true;
+  runs_.push_back({thread.id, state, begin, end});
 }
 
 // Adds the interval up to `at`, or makes the last one longer where the part goes on.
@@ -741,6 +744,7 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   if (detail_ == Detail::kIntervals) {
     for (const PartInterval& piece : thread.intervals) {
       const State state = state_of(static_cast<std::size_t>(piece.part));
+      told_ = true;
       runs_.push_back({thread.id, state, piece.begin, piece.end});
     }
   }

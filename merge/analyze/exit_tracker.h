@@ -225,6 +225,9 @@ class ExitTracker {
   void pass() {
     is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
+    if (!told_) [[likely]]
+      return;
+    told_ = false;
     runs_.clear();
     unended_.clear();
   }
@@ -264,6 +267,7 @@ class ExitTracker {
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
   // The exits that it left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
+  [[nodiscard]] bool has_unended() const { return told_ && !unended_.empty(); }
   // When the time in user space began that the last event ended, where its end is an event of its
   // own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
@@ -419,6 +423,7 @@ class ExitTracker {
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   Timestamp begin_;  // of begin_at()
   GuestRun run_;
+  bool told_ = false;  // one of these is not empty
   std::vector<StateRun> runs_;
   std::vector<UnendedExit> unended_;
   // By reason: what is known of exits that ended. Those that share a place are taken for one.

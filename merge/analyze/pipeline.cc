@@ -174,7 +174,7 @@ bool Pipeline::push(const Event& event) {
   }
   // What on_host() comes to then, without its call.
   ended_ = tracker_.on(event, changes_);
-  if (!tracker_.unended().empty()) [[unlikely]]
+  if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
   if (ended_ != nullptr) {
     stack_.reset();
@@ -275,7 +275,7 @@ void Pipeline::tell_unended() {
 
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event, changes_);
-  if (!tracker_.unended().empty()) [[unlikely]]
+  if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
   if (ended_ != nullptr) stack_.reset();
   if (follows_events_) follow(event);

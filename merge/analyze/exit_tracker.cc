@@ -995,7 +995,8 @@ void ExitTracker::name_mmio(ExitSpan& span) {
 }
 
 // The region whose address is the exit's names the device. Others say nothing of it: writes that
-// KVM coalesced are replayed inside a later exit, and a device may write a message for an interrupt.
+// KVM coalesced are replayed inside a later exit, and a device may write a message for an
+// interrupt.
 void ExitTracker::name_device(Thread& thread) {
   ExitSpan& span = thread.span;
   const Access* chosen = nullptr;

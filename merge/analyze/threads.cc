@@ -91,10 +91,9 @@ void Threads::note_switch(ThreadChange& change) {
     facts_ = with_room(facts_, losses_);
     facts = facts_.get(change.thread, kMostThreads);
   }
-  if (facts->losses != losses_) *facts = {.life = facts->life, .losses = losses_};
+  if (facts->losses != losses_) *facts = {.losses = losses_};
   change.was = facts->state;
   change.since = facts->since;
-  if (facts->state == RunState::kEnded) ++facts->life;
   facts->state = change.now;
   facts->since = change.at;
   if (!is_asleep(change.now)) return;

@@ -71,7 +71,6 @@ using ThreadChanges = std::span<const ThreadChange>;
 // A thread as far as the events since the last loss tell.
 struct ThreadFacts {
   RunState state = RunState::kUnknown;
-  std::uint32_t life = 0;      // threads that had its id before
   Timestamp since{};           // of the state
   Timestamp slept{}, woken{};  // its last sleep; woken is 0 while it lasts
   std::uint64_t losses = 0;

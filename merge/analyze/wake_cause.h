@@ -4,7 +4,8 @@
 // innermost handler that is open on the CPU and runs at the event's level, of a timer, an
 // interrupt's line or a softirq, where ends of such handlers are recorded too; of the disk's where
 // a read or write ended in that same handler. Else it is unknown: the thread that the interrupt hit
-// has nothing to do with it. A vCPU's interrupt woke those that it was sent to. FutexWakes tells more of a thread that waits for a futex.
+// has nothing to do with it. A vCPU's interrupt woke those that it was sent to. FutexWakes tells
+// more of a thread that waits for a futex.
 #pragma once
 
 #include <array>

@@ -93,6 +93,7 @@ class AdviceSink : public SpanSink {
   };
   struct Gain {
     std::uint64_t low = 0, high = 0;
+    bool quota_possible = false;  // what is gained may be what a CPU quota took
   };
   struct Found;
   [[nodiscard]] Gain gain_of(RemedyId id, const Sum& sum) const;

@@ -104,8 +104,7 @@ struct AdviceSink::Found {
   // A row where the gain is enough; one without a figure where it may be, or is not known within a
   // factor of two. `thread`: of the VM; 0: of all.
   void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
-           std::string rests_on, std::string change = {}, const std::string& cause = {},
-           bool quota_possible = false) {
+           std::string rests_on, std::string change = {}, const std::string& cause = {}) {
     if (!enough(gain.high == 0 ? cost : gain.high)) return;
     AdviceRow row;
     row.id = id;
@@ -120,8 +119,8 @@ struct AdviceSink::Found {
     row.count = count;
     row.cost_ns = cost;
     row.busy_ns = busy;
-    row.quota_possible = quota_possible;
-    if (!quota_possible && enough(gain.low) && gain.high <= 2 * gain.low) {
+    row.quota_possible = gain.quota_possible;
+    if (!gain.quota_possible && enough(gain.low) && gain.high <= 2 * gain.low) {
       row.gain_low_ns = gain.low;
       row.gain_high_ns = std::min(gain.high, busy);
     }
@@ -256,15 +255,14 @@ void AdviceSink::find_waits(Found& found) const {
     found.add(sum.thread, id,
               remedy_of(id).model == AdviceModel::kNone
                   ? Gain{}
-                  : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt},
+                  : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt, sum.quota_possible},
               sum.count, sum.ns,
               fmt::format("{} ({}{}), {}{}", counted(sum.count, "wait"), events::sched_switch.name,
                           id == RemedyId::kQuota ? ", cpu.stat"
                           : wakeups              ? ", wake-ups"
                                                  : "",
                           ns_text(sum.ns), largest_text(sum.by, sum.ns)),
-              change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "",
-              sum.quota_possible);
+              change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
   }
 }
 

@@ -418,6 +418,29 @@ def a_page_answered_before_the_fault(trace):
     trace.entry(BEGIN + 600 * MS, 0, VCPU)
 
 
+@case(["report"], ["stalls"], never=["made no progress", "left the guest"], says=["LOST:", "kvm_entry without"])
+def a_buffer_that_was_overwritten(trace):
+    """CPU 0's events of 800 ms were overwritten: the vCPU left CPU 1 in an exit and ran on CPU 0 since."""
+    trace.entry(BEGIN, 1, VCPU)
+    trace.exit(BEGIN + MS, 1, VCPU, "EXTERNAL_INTERRUPT")
+    trace.switch(BEGIN + MS + 10 * US, 1, VCPU, "R", HOG)
+    trace.lines.append((BEGIN + 800 * MS, "##### CPU 0 buffer started ####"))
+    trace.switch(BEGIN + 800 * MS + US, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 800 * MS + 9 * US, 0, VCPU)
+    trace.exit(BEGIN + 801 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 801 * MS + US, 0, VCPU)
+
+
+def texts():
+    """Of all cases, by name."""
+    found = {}
+    for name, (function, *_) in CASES.items():
+        trace = Recording()
+        function(trace)
+        found[name] = trace.text()
+    return found
+
+
 def check(trapline, name, folder):
     """What is wrong with the case's output."""
     function, commands, says, never = CASES[name]
@@ -442,4 +465,5 @@ def main():
     sys.exit(bool(wrong))
 
 
-main()
+if __name__ == "__main__":
+    main()

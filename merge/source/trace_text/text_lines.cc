@@ -67,6 +67,18 @@ bool parse_loss(std::string_view text, TextLine& line) {
   return true;
 }
 
+// "##### CPU 3 buffer started ####": tracefs tells so where what came before was overwritten.
+bool parse_start(std::string_view text, TextLine& line) {
+  constexpr std::string_view kBegin = "##### CPU ";
+  if (!text.starts_with(kBegin)) return false;
+  text.remove_prefix(kBegin.size());
+  if (!take_digits(text, line.cpu) || line.cpu >= kMostCpus || text != " buffer started ####")
+    return false;
+  line.kind = Kind::kLoss;
+  line.is_begin = true;
+  return true;
+}
+
 bool is_heading(std::string_view line) {
   return line.empty() || line.starts_with('#') || line.starts_with("cpus=") ||
          line.starts_with("version = ") || line == "-- " || line == "--" ||
@@ -194,7 +206,7 @@ TextLine parse_text_line(std::string_view text) {
   cut_blanks(text);
   if (parse_event_line(text, line)) return line;
   line = {};
-  if (parse_loss(text, line)) return line;
+  if (parse_loss(text, line) || parse_start(text, line)) return line;
   line = {};
   if (is_heading(text)) line.kind = Kind::kHeading;
   return line;

@@ -23,7 +23,8 @@ namespace trapline::trace_text {
 //   quote = ">" of a mail, with blanks
 //
 // A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS
-// DROPPED]" of trace-cmd, both without a number where it is not known.
+// DROPPED]" of trace-cmd, both without a number where it is not known; and "##### CPU 3 buffer
+// started ####" where a CPU's first events were overwritten.
 
 // A longer line is none of a trace.
 inline constexpr std::size_t kLongestTraceLine = 8U << 10;
@@ -42,6 +43,7 @@ struct TextLine {
   Kind kind = Kind::kOther;
   std::uint32_t cpu = 0;
   std::uint64_t count = 0;  // kLoss: 0 where the line has no number
+  bool is_begin = false;    // kLoss: of all of the CPU's events before it
 
   // kEvent
   std::uint64_t at = 0;     // ns, or cycles

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -23,7 +24,8 @@ using Kind = TextLine::Kind;
 
 // Of 40 bytes each.
 constexpr std::size_t kMostLosses = 500'000;
-constexpr std::string_view kLost = "[LOST ", kDropped = "EVENTS DROPPED]";
+constexpr std::string_view kLost = "[LOST ", kDropped = "EVENTS DROPPED]",
+                           kStarted = " buffer started ####";
 
 // The first place from `from` on where `word` stands.
 Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t from,
@@ -62,15 +64,18 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, std::uint64_t e
   std::vector<TextLoss> losses;
   auto any = find_in(file, 0, kLost);
   if (any && !*any) any = find_in(file, 0, kDropped);
+  if (any && !*any) any = find_in(file, 0, kStarted);
   if (!any) return tl::unexpected(any.error());
   if (!*any) return losses;
   std::map<std::uint32_t, LastOfCpu> cpus;
   TextLines lines(file);
   std::uint64_t last = 0;
+  std::optional<LastOfCpu> first;  // after the first event of all
   for (std::string_view text; lines.offset() < end && lines.next(text);) {
     const TextLine line = parse_text_line(text);
     if (line.kind == Kind::kLoss) {
-      // Before its first event nothing of the CPU was recorded.
+      // Before its first event nothing of the CPU was recorded, or all was overwritten.
+      if (line.is_begin && first) cpus.try_emplace(line.cpu, *first);
       const auto cpu = cpus.find(line.cpu);
       if (cpu == cpus.end()) continue;
       cpu->second.count = saturated_sum(cpu->second.count, line.count);
@@ -80,6 +85,7 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, std::uint64_t e
       LastOfCpu& cpu = cpus[line.cpu];
       if (cpu.lost) losses.push_back({cpu.offset, cpu.at, last, cpu.count, line.cpu});
       cpu = {lines.offset(), last, false, 0};
+      if (!first) first = cpu;
     }
     if (losses.size() > kMostLosses) {
       return fail(ErrorKind::kDamaged,

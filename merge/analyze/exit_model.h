@@ -58,7 +58,8 @@ struct ExitModel {
   model.cycles = cycles;
   model.from_userspace_exit = !capabilities.kvm_exit;
   model.userspace_exits = capabilities.kvm_userspace_exit;
-  model.sched_switch = model.late_switches = capabilities.sched_switch;
+  model.sched_switch = capabilities.sched_switch;
+  model.late_switches = capabilities.sched_switch && capabilities.late_switches;
   model.wakeups = capabilities.wakeups;
   model.user_end = capabilities.run_ioctl  ? UserEnd::kIoctl
                    : capabilities.reload   ? UserEnd::kReload

@@ -11,6 +11,7 @@ struct Capabilities {
   bool run_ioctl = false;  // sys_enter_ioctl with KVM_RUN
   bool reload = false;     // kvm_fpu load, kvm_get_timer_map, kvm_timer_restore_state
   bool sched_switch = false;
+  bool late_switches = false;  // nothing tells whether it was enabled from the beginning
   bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;
 
@@ -21,6 +22,7 @@ struct Capabilities {
     run_ioctl |= other.run_ioctl;
     reload |= other.reload;
     sched_switch |= other.sched_switch;
+    late_switches |= other.late_switches;
     wakeups |= other.wakeups;
     markers |= other.markers;
   }

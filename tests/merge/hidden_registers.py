@@ -6,6 +6,7 @@
 The rip of the raw events of a real recording is made 0: of one VM, of both, and of the first exits of one. Rows of a
 hidden guest say so, the other VM's rows stay as they were, and no symbol is looked up, although one covers address 0.
 """
+import json
 import pathlib
 import re
 import shutil
@@ -81,7 +82,8 @@ class Session:
         return version_2.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
 
     def counts(self, *options):
-        return {row["key"]: row["count"] for row in self.report(*options)["groups"]["rows"]}
+        report = json.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
+        return {row["key"]: row["count"] for row in report["tables"]["groups"]["rows"]}
 
 
 def main():

@@ -66,8 +66,8 @@ def groups_of(table):
 
 
 def counters_of(table):
-    unended = sum(table[key] for key in ("exit_without_entry", "closed_by_loss", "exits_stopped"))
-    return {**table, "exits": table["exits"] - unended}
+    unended = sum(table.get(key, 0) for key in ("exit_without_entry", "closed_by_loss", "exits_stopped"))
+    return {**table, "exits": table["exits"] - unended} if "exits" in table else table
 
 
 def report(new):

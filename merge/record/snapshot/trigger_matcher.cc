@@ -128,9 +128,7 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
   capabilities.run_ioctl = formats_.type(events::sys_enter_ioctl) >= 0;
   capabilities.reload =
       formats_.type(events::kvm_get_timer_map) >= 0 || formats_.type(events::kvm_fpu) >= 0;
-  ExitModel model = choose_exit_model(capabilities);
-  model.late_switches = false;  // it was enabled before
-  tracking_ = std::make_unique<Tracking>(model, trigger_);
+  tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities), trigger_);
   tracking_->kvm_exit = kvm_exit;
   if (!kvm_exit || trigger_.stall) return;
   // With them every return from user space would be decoded, and no duration would change.

@@ -182,6 +182,7 @@ TextLook look_at(const File& file, std::string_view unit) {
   look_from(file, 0, kLines, events, look);
   look_from(file, file.size() / 2, kLines, events, look);
   look_from(file, file.size() - file.size() / 50, kLines, events, look);
+  look.has.late_switches = true;
   if (!look.has.kvm_exit) look_from(file, 0, ~std::uint64_t{0}, events, look);
   look_from(file, file.size() - std::min(file.size(), kTail), kLines, events, look);
   return look;

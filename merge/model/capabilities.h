@@ -12,7 +12,7 @@ struct Capabilities {
   bool reload = false;     // kvm_fpu load, kvm_get_timer_map, kvm_timer_restore_state
   bool sched_switch = false;
   bool late_switches = false;  // nothing tells whether it was enabled from the beginning
-  bool wakeups = false;  // sched_waking or sched_wakeup
+  bool wakeups = false;        // sched_waking or sched_wakeup
   bool markers = false;
 
   void merge(const Capabilities& other) {

@@ -140,7 +140,7 @@ Result<Repetition> find_repetition(const File& file) {
 struct TextLook {
   Capabilities has;
   std::int64_t more_whole = 0;  // so many more times without a fraction than with one
-  std::string_view whole_unit;  // "ns", "cycles", empty: not known
+  std::string whole_unit;       // "ns", "cycles", empty: not known
   std::uint64_t unit = 1;       // of times with a fraction, in ns
   [[nodiscard]] bool whole() const { return more_whole > 0; }
   [[nodiscard]] bool cycles() const { return whole() && whole_unit == "cycles"; }

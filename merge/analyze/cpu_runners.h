@@ -1,7 +1,7 @@
-// Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time, where
-// ends of such are recorded. The latest kMost switches of a CPU are kept: a wait that is longer
-// than those is divided as far as they reach back. All waits together are divided into at most
-// kPieces for each switch: many that are long at once are divided as far back as that goes.
+// Tells who ran on each CPU of the host, from sched_switch, and the interrupts that took its time,
+// where ends of such are recorded. The latest kMost switches of a CPU are kept: a wait that is
+// longer than those is divided as far as they reach back. All waits together are divided into at
+// most kPieces for each switch: many that are long at once are divided as far back as that goes.
 //
 //   first switch      switch        loss          event after it      switch
 //   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …

@@ -125,7 +125,7 @@ void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& rea
   thread.halts_from = event.at;
 }
 
-// What a recording tells of a thread's states begins with sched_switch, where it comes at all.
+// A thread's states are known from the first sched_switch on, where one comes at all.
 void ExitTracker::look_for_switch(const Event& event, ThreadChanges changes) {
   if (first_ == Timestamp() && !threads_.entries().empty()) first_ = event.at;
   const Timestamp latest(first_.ns() + kLateSwitches);
@@ -791,7 +791,7 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
   if (in_exit(thread)) {
-    // It may have entered the guest again without a kvm_entry.
+    // The vCPU may be in the guest again: no kvm_entry tells.
     const bool may_have_ended = !model_.from_userspace_exit &&
                                 (!thread.entered || kind_of(thread.span.reason).lacks_entry) &&
                                 !thread.off_cpu && !thread.in_user;
@@ -807,8 +807,10 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
       thread.totals.open = State::kHalted;
       recut(thread, *thread.off_since, end, State::kHalted);
     }
-    if (is_all_halted(thread)) thread.totals.open = State::kHalted;
-    if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
+    if (is_all_halted(thread)) {
+      thread.totals.open = State::kHalted;
+      recut(thread, thread.span.start, thread.mark, State::kHalted);
+    }
     const bool is_open = !is_cut_ && !may_have_ended;
     if (leave_unended(thread, is_open ? ExitSpan::End::kOpen : ExitSpan::End::kCut))
       ++counters_.exit_without_entry;

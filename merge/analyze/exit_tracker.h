@@ -101,8 +101,8 @@ struct VcpuTotals {
   }
 };
 
-// What exits cost, of the busy time: as far as they lie in the figures' time, whether they ended or
-// not.
+// The cost of exits, of the busy time: as far as they lie in the figures' time, whether they ended
+// or not.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
@@ -127,8 +127,8 @@ struct UnendedExit {
   ExitSpan span;  // without handlers
   std::vector<PartInterval> intervals;
   State state = State::kNotSeen;  // that it is in
-  // It is open, no halt, and lasts longer than each of its reason that ended, or is one that a
-  // guest does not come back from.
+  // An open exit is told of that is no halt, and lasts longer than each of its reason that ended, or
+  // that a guest does not come back from.
   bool is_notable = false;
 };
 
@@ -254,7 +254,7 @@ class ExitTracker {
   // When sched_switch came first, where that was long after the first event: the time before is not
   // seen.
   [[nodiscard]] const std::optional<Timestamp>& switches_from() const { return switches_from_; }
-  // Whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or polling.
+  // True if a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;

@@ -113,8 +113,7 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
 
 void StallTracker::on(const ThreadChange& change) {
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
-  if (!stops && !change.runs()) return;
-  Thread* thread = threads_.find(change.thread);
+  Thread* thread = stops || change.runs() ? threads_.find(change.thread) : nullptr;
   if (thread == nullptr) return;
   // Before the figures begin it has no pieces.
   if (change.runs() && thread->pieces.empty()) thread->stops.clear();

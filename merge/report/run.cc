@@ -69,8 +69,7 @@ void Aggregator::unended(const UnendedExit& exit, const Pipeline& pipeline) {
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
-  std::span<const WaitShare> waits;
-  if (needs_waits_) waits = pipeline.waits()->shares();
+  const auto waits = needs_waits_ ? pipeline.waits()->shares() : std::span<const WaitShare>();
   subjects_.add(
       groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()), exit), exit);
 }

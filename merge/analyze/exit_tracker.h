@@ -127,8 +127,8 @@ struct UnendedExit {
   ExitSpan span;  // without handlers
   std::vector<PartInterval> intervals;
   State state = State::kNotSeen;  // that it is in
-  // An open exit is told of that is no halt, and lasts longer than each of its reason that ended, or
-  // that a guest does not come back from.
+  // An open exit is told of that is no halt, and lasts longer than each of its reason that ended,
+  // or that a guest does not come back from.
   bool is_notable = false;
 };
 

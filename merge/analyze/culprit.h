@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "merge/model/exit_span.h"
 
@@ -42,7 +45,7 @@ enum class Missing : std::uint8_t {
 struct Culprit {
   CulpritKind kind = CulpritKind::kUnknown;
   Missing missing = Missing::kNone;
-  ThreadId thread{};         // where is_thread()
+  ThreadId thread{};         // where is_thread(): tid_of() it
   std::uint32_t number = 0;  // kInterrupt: the line; kSoftirq: the vector
   NameId handler = kNoName;  // of the thread that woke: its last QEMU event in the wait
   // What the thread that woke slept for itself during most of the wait, at the end of the chain of
@@ -65,6 +68,29 @@ struct WaitShare {
   Timestamp begin, end;
   ThreadId root{};  // the thread of Culprit::root, where that is one
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+};
+
+// The names of the threads that kept others waiting, as they were then: an id is used again after
+// its thread, and a program executes another one.
+class CulpritNames {
+ public:
+  static constexpr std::size_t kMost = 1u << 16;
+
+  // The thread under that name, for Culprit::thread: its own id under the first of its names. One
+  // that it has from the thread that made it stands for its own, should it get one.
+  [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool is_makers);
+  // Another thread has the id from now on.
+  void on_new(ThreadId thread);
+  // Empty where of() did not make it, and of a name beyond kMost.
+  [[nodiscard]] std::string_view operator[](ThreadId thread) const;
+
+ private:
+  static constexpr std::int32_t kMostNames = (1 << (31 - kTidBits)) - 1;  // of a thread
+  struct Name {
+    std::string text;
+    bool is_makers = false;
+  };
+  std::unordered_map<ThreadId, Name> names_;
 };
 
 struct WaitCounters {

@@ -225,6 +225,7 @@ bool Pipeline::push_carefully(const Event& event) {
   }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) {
     processes_.on(event, *made);
+    threads_.on_new(made->child);
     asked_ = {};
   }
   if (in_window) {

@@ -91,7 +91,13 @@ void Threads::note_switch(ThreadChange& change) {
     facts_ = with_room(facts_, losses_);
     facts = facts_.get(change.thread, kMostThreads);
   }
-  if (facts->losses != losses_) *facts = {.losses = losses_};
+  if (facts->losses != losses_) *facts = {.comm = facts->comm, .losses = losses_};
+  if (change.runs() && facts->comm.view() != change.name) [[unlikely]] {
+    if (facts->comm.size != 0) facts->comm.is_makers = false;
+    facts->comm.size =
+        static_cast<std::uint8_t>(std::min(change.name.size(), facts->comm.text.size()));
+    change.name.copy(facts->comm.text.data(), facts->comm.size);
+  }
   change.was = facts->state;
   change.since = facts->since;
   facts->state = change.now;

@@ -70,6 +70,14 @@ using ThreadChanges = std::span<const ThreadChange>;
 
 // A thread as far as the events since the last loss tell.
 struct ThreadFacts {
+  // Of its last switch, as the kernel keeps it.
+  struct Comm {
+    std::array<char, 15> text{};
+    std::uint8_t size = 0;
+    bool is_makers = false;  // of the thread that made it
+    [[nodiscard]] std::string_view view() const { return {text.data(), size}; }
+  };
+  Comm comm;
   RunState state = RunState::kUnknown;
   Timestamp since{};           // of the state
   Timestamp slept{}, woken{};  // its last sleep; woken is 0 while it lasts
@@ -145,6 +153,11 @@ class Threads {
   [[nodiscard]] ThreadChanges on(const Event& event) {
     const bool changes = is_any_of<SchedSwitch, SchedWakeup, HostEvent, Lost>(event.payload);
     return changes ? changes_of(event) : ThreadChanges();
+  }
+  // task_newtask.
+  void on_new(ThreadId thread) {
+    ThreadFacts* facts = processes_ == nullptr ? nullptr : facts_.get(thread, kMostThreads);
+    if (facts != nullptr) *facts = {.comm = {.is_makers = true}, .losses = losses_};
   }
   // Up to the last event.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }

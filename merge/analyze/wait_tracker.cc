@@ -88,7 +88,20 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-void WaitTracker::run(Thread& thread, const ThreadChange& change) {
+// A vCPU's name is its VM's and its number.
+void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline) {
+  const auto named = [&](ThreadId thread) {
+    const ThreadFacts* facts = pipeline.threads().find(thread);
+    if (facts == nullptr || facts->comm.size == 0 || pipeline.vcpu(thread)) return thread;
+    return names_.of(thread, facts->comm.view(), facts->comm.is_makers);
+  };
+  for (WaitShare& share : shares) {
+    if (share.culprit.is_thread()) share.culprit.thread = named(share.culprit.thread);
+    if (share.root != ThreadId{}) share.root = named(share.root);
+  }
+}
+
+void WaitTracker::run(Thread& thread, const ThreadChange& change, const Pipeline& pipeline) {
   if (thread.state == Thread::State::kRunning) return;
   if (thread.state == Thread::State::kAsleep) {
     charge(thread, Part::kBlocked, unknown_for(Missing::kWakeups), change.at);
@@ -100,6 +113,7 @@ void WaitTracker::run(Thread& thread, const ThreadChange& change) {
     divide(change.thread, thread, change.cpu, change.at);
   }
   doubt_handler(thread);
+  name_culprits(std::span(thread.shares).subspan(thread.first), pipeline);
   thread.state = Thread::State::kRunning;
   ++counters_.waits;
   ended_shares_.assign(thread.shares.begin() + static_cast<std::ptrdiff_t>(thread.first),
@@ -130,7 +144,7 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
     case ThreadChange::Kind::kRuns:
       cause_.on_run(change);
       runners_.on_run(change, pipeline.threads().switches());
-      if (thread != nullptr) run(*thread, change);
+      if (thread != nullptr) run(*thread, change, pipeline);
       break;
     case ThreadChange::Kind::kWoken:
       if (change.ends_sleep()) end_sleep(change, thread, pipeline);
@@ -240,7 +254,9 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   if (!quotas_) quotas_ = pipeline.processes().quotas();
   servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
-  if (std::holds_alternative<Marker>(event.payload)) {
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+    names_.on_new(made->child);
+  } else if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* told = pipeline.vmm_event())
       cause_.on_vmm_event(event, told->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
@@ -321,6 +337,36 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
   if (thread != nullptr && thread->state == Thread::State::kRunning) {
     clear(*thread);
     thread->dropped_from = thread->dropped_until = Timestamp();
+  }
+}
+
+ThreadId CulpritNames::of(ThreadId thread, std::string_view name, bool is_makers) {
+  const auto tid = static_cast<std::int32_t>(thread);
+  if (tid <= 0 || tid_of(thread) != thread) return thread;
+  for (std::int32_t i = 0; i < kMostNames; ++i) {
+    const ThreadId named{tid | i << kTidBits};
+    const auto known = names_.find(named);
+    if (known != names_.end() && known->second.is_makers && !is_makers)
+      known->second = {std::string(name), false};
+    if (known != names_.end() && known->second.text == name) return named;
+    if (known != names_.end()) continue;
+    if (names_.size() >= kMost) break;
+    names_.emplace(named, Name{std::string(name), is_makers});
+    return named;
+  }
+  return ThreadId{tid | kMostNames << kTidBits};
+}
+
+std::string_view CulpritNames::operator[](ThreadId thread) const {
+  const auto found = names_.find(thread);
+  return found == names_.end() ? std::string_view() : found->second.text;
+}
+
+void CulpritNames::on_new(ThreadId thread) {
+  for (std::int32_t i = 0; i < kMostNames; ++i) {
+    const auto known = names_.find(ThreadId{static_cast<std::int32_t>(thread) | i << kTidBits});
+    if (known == names_.end()) return;
+    known->second.is_makers = false;
   }
 }
 

@@ -46,7 +46,7 @@ class WaitTracker {
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, Lost, HostEvent, BlockIo, IoctlEnter>(payload);
+    return is_any_of<Marker, Lost, NewThread, HostEvent, BlockIo, IoctlEnter>(payload);
   }
   // Every event of the host that it looks at, or that changed a thread, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
@@ -71,6 +71,8 @@ class WaitTracker {
   // The sleeps in its halted time, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
+  // Of the culprits in them.
+  [[nodiscard]] const CulpritNames& names() const { return names_; }
 
  private:
   struct Thread {
@@ -118,7 +120,8 @@ class WaitTracker {
                              const Threads& threads) const;
   void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const ThreadChange& change);
-  void run(Thread& thread, const ThreadChange& change);
+  void run(Thread& thread, const ThreadChange& change, const Pipeline& pipeline);
+  void name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline);
   void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end, ThreadId root = {});
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
@@ -134,6 +137,7 @@ class WaitTracker {
   ThreadTable<Thread> threads_;
   ThreadTable<Woken> woken_;
   HeldStates<Thread> waiting_;  // off the CPU since the last loss
+  CulpritNames names_;
   WaitCounters counters_;
   Timestamp begin_;       // of begin_at()
   std::size_t held_ = 0;  // shares

@@ -181,7 +181,7 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const Culprit woke = largest(waits_, slept_part(exit_)).culprit;
   for (const WaitShare& share : waits_) {
     if (!woke.is_thread() || share.part != slept_part(exit_) || share.culprit != woke) continue;
-    waker_.merge(activity_.between(woke.thread, share.begin, share.end));
+    waker_.merge(activity_.between(tid_of(woke.thread), share.begin, share.end));
   }
 }
 

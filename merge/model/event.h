@@ -81,6 +81,13 @@ inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,
 
 // A thread of the host. 0 is every CPU's idle thread.
 enum class ThreadId : std::int32_t {};
+// Linux's ids are below 2^22 (PID_MAX_LIMIT). Above them is which of its names a thread has, where
+// it is told apart by them: CulpritNames.
+inline constexpr unsigned kTidBits = 22;
+[[nodiscard]] constexpr ThreadId tid_of(ThreadId thread) {
+  const auto id = static_cast<std::int32_t>(thread);
+  return id < 0 ? thread : ThreadId{id & ((1 << kTidBits) - 1)};
+}
 inline constexpr std::int32_t kNoVcpu = -1;
 
 // kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec; on

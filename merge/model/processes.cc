@@ -61,6 +61,10 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   bool in_order = true, several = false;
   for (const std::size_t i : order) {
     const VcpuThread& thread = threads[i];
+    if (processes.is_of_several(thread.thread)) {
+      vms[i] = {.process = thread.thread, .inferred = true, .known = false};
+      continue;
+    }
     if (processes.knows(thread.thread)) {
       const ThreadId process = processes.of(thread.thread, thread.thread);
       vms[i] = {.process = process, .given = processes.name_of(process)};

@@ -1,6 +1,7 @@
 // Which process a thread belongs to, and so which VM: a VMM runs each vCPU as a thread of its own.
 //
-// Known from task_newtask events and from a session's list of threads. Where neither tells, VMs are
+// Known from task_newtask events and from a session's list of threads; of an id that threads of two
+// processes had, one after the other, no VM is known. Where neither tells, VMs are
 // inferred: threads in ascending order of id, a new VM where a vCPU number repeats; such a VM is
 // marked as inferred. VMMs make the vCPUs of a VM in the order of their numbers: where the numbers
 // of several VMs are not 0, 1, ... one VM after the other (ids began again, VMs started at once, a
@@ -66,7 +67,9 @@ class Processes {
   }
   void on(const Event& event, const NewThread& made) {
     const ThreadId maker = of(event.thread, event.thread);
-    set(made.child, made.same_process ? maker : made.child);
+    const ThreadId process = made.same_process ? maker : made.child;
+    if (of(made.child, process) != process) of_several_.insert(made.child);
+    set(made.child, process);
     if (made.same_process) set(event.thread, maker);
   }
   // The name by which people know the process: of a virtual machine.
@@ -101,9 +104,12 @@ class Processes {
   // Tells whether of() may say something else than before.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
+  // A thread of another process had the same id before.
+  [[nodiscard]] bool is_of_several(ThreadId thread) const { return of_several_.contains(thread); }
 
  private:
   std::unordered_map<ThreadId, ThreadId> process_;
+  std::unordered_set<ThreadId> of_several_;
   std::uint64_t changes_ = 0;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;

@@ -215,6 +215,10 @@ Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
       vcpus(threads, vms) {}
 
 std::string Naming::comm(ThreadId thread) const {
+  const WaitTracker* waits = pipeline.waits();
+  if (waits != nullptr && !waits->names()[thread].empty()) return printable(waits->names()[thread]);
+  // Told apart by its names, and this one is not kept.
+  if (tid_of(thread) != thread) return {};
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
     std::string comm = timeline.source(i).comm(thread);
@@ -282,7 +286,7 @@ Culprit unpack_culprit(std::uint64_t word) {
 
 std::string Naming::vm(ThreadId thread) const {
   if (is_vcpu(thread)) return vcpus.vm_id(thread);
-  const ThreadId process = processes.of(thread, ThreadId{});
+  const ThreadId process = processes.of(tid_of(thread), ThreadId{});
   if (process == ThreadId{}) return {};
   const std::string name = std::to_string(static_cast<std::int32_t>(process));
   return vcpus.vm_of(name) != nullptr ? name : std::string();
@@ -291,7 +295,7 @@ std::string Naming::vm(ThreadId thread) const {
 std::string Naming::text(ThreadId thread) const {
   if (is_vcpu(thread)) return vcpus.vcpu(thread, true);
   const std::string name = comm(thread);
-  const auto tid = static_cast<std::int32_t>(thread);
+  const auto tid = static_cast<std::int32_t>(tid_of(thread));
   const std::string text =
       name.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", name, tid);
   return vm(thread).empty() ? text : "QEMU thread " + text;

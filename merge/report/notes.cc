@@ -207,6 +207,12 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back("interrupts are followed in part: the recording has no " +
                     report.irq_events_missing);
   }
+  for (const VcpuRow& row : report.vcpus) {
+    if (row.of_several)
+      notes.push_back(fmt::format(
+          "tid {} was a thread of one process, then of another: its exits are of several VMs",
+          row.tid));
+  }
   const auto inferred = std::ranges::find_if(report.vcpus, &VcpuRow::vm_inferred);
   if (several_vms && inferred != report.vcpus.end()) {
     notes.push_back(

@@ -33,6 +33,8 @@ struct VcpuRow {
   std::int32_t tid = 0;
   std::string comm;
   VcpuTotals totals;
+  // Threads of two processes had its id: vm is none of theirs.
+  bool of_several = false;
 };
 
 struct VmmEventRow {

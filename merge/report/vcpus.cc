@@ -130,7 +130,8 @@ void fill_vcpus(ReportData& report, const Naming& names) {
     }
     report.vcpus.push_back({names.vms[i].id(), names.vms[i].given, names.vms[i].inferred,
                             thread.vcpu, static_cast<std::int32_t>(thread.thread),
-                            names.timeline.source(totals.source).comm(thread.thread), totals});
+                            names.timeline.source(totals.source).comm(thread.thread), totals,
+                            names.processes.is_of_several(thread.thread)});
   }
   std::ranges::sort(report.vcpus, {},
                     [](const VcpuRow& row) { return std::tie(row.vm, row.vcpu, row.tid); });

@@ -66,10 +66,10 @@ WaitRows CulpritSums::rows(const Naming& names) const {
     WaitRow row;
     row.culprit = names.text(culprit, sum.root);
     if (culprit.is_thread()) {
-      row.tid = static_cast<std::int32_t>(culprit.thread);
+      row.tid = static_cast<std::int32_t>(tid_of(culprit.thread));
       row.vm = names.vm(culprit.thread);
       if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;
-      const ThreadId process = names.processes.of(culprit.thread, ThreadId{});
+      const ThreadId process = names.processes.of(tid_of(culprit.thread), ThreadId{});
       if (process != ThreadId{}) row.process = static_cast<std::int32_t>(process);
     }
     row.ns = sum.ns;

@@ -431,6 +431,55 @@ def a_buffer_that_was_overwritten(trace):
     trace.entry(BEGIN + 801 * MS + US, 0, VCPU)
 
 
+def ran_instead(trace, hog):
+    for i in range(20):
+        at = BEGIN + i * 20 * MS
+        trace.entry(at, 0, VCPU)
+        trace.io_exit(at + 5 * MS)
+        trace.switch(at + 5 * MS + 3 * US, 0, VCPU, "R", hog)
+        trace.switch(at + 15 * MS, 0, hog, "R" if i < 19 else "X", VCPU)
+        trace.ioctl(at + 16 * MS, 0, VCPU, KVM_RUN)
+
+
+@case(["explain"], ["report", "--waits"], ["stalls"], says=["hog (tid 300) ran instead"], never=["sshd"])
+def an_id_that_is_used_again(trace):
+    """hog kept the vCPU waiting and ended; sshd, which never did, got its id."""
+    ran_instead(trace, HOG)
+    trace.new_thread(BEGIN + 410 * MS, ("systemd", 1), 300)
+    trace.switch(BEGIN + 420 * MS, 1, IDLE, "R", ("sshd", 300))
+    trace.switch(BEGIN + 421 * MS, 1, ("sshd", 300), "S", IDLE)
+    trace.entry(BEGIN + 400 * MS, 0, VCPU)
+    trace.exit(BEGIN + 700 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 701 * MS, 0, VCPU)
+
+
+@case(["explain"], ["report", "--waits"], says=["sh (tid 300) ran instead", "gzip (tid 300) 7.00 ms"],
+      never=["gzip (tid 300) ran instead"])
+def a_program_that_executes_another(trace):
+    """sh kept the vCPU waiting 20 times, gzip, which it became, once and for less."""
+    shell, gzip = ("sh", 300), ("gzip", 300)
+    ran_instead(trace, shell)
+    trace.switch(BEGIN + 410 * MS, 1, IDLE, "R", gzip)
+    trace.switch(BEGIN + 411 * MS, 1, gzip, "R", IDLE)
+    trace.entry(BEGIN + 400 * MS, 0, VCPU)
+    trace.exit(BEGIN + 700 * MS, 0, VCPU, "CPUID")
+    trace.switch(BEGIN + 701 * MS, 0, VCPU, "R", gzip)
+    trace.switch(BEGIN + 708 * MS, 0, gzip, "S", VCPU)
+    trace.entry(BEGIN + 709 * MS, 0, VCPU)
+
+
+@case(["report", "--by", "vm,reason"], says=["?200 / CPUID", "its exits are of several VMs"], never=["~200 /", "500 /"])
+def a_vcpus_id_in_two_vms(trace):
+    """The vCPU of VM 199 ended, and a vCPU of VM 500 got its id."""
+    for maker, begin, reason in ((QEMU, 0, "CPUID"), (("qemu-system-x86", 500), 2 * SECOND, "MSR_WRITE")):
+        trace.new_thread(BEGIN + begin - 5 * MS, maker, 200)
+        trace.switch(BEGIN + begin - MS, 0, IDLE, "R", VCPU)
+        for i in range(10):
+            trace.entry(BEGIN + begin + i * MS, 0, VCPU)
+            trace.exit(BEGIN + begin + i * MS + 500 * US, 0, VCPU, reason)
+        trace.switch(BEGIN + begin + 12 * MS, 0, VCPU, "X", IDLE)
+
+
 def texts():
     """Of all cases, by name."""
     found = {}

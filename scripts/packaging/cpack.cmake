@@ -7,7 +7,7 @@ set(CPACK_PACKAGE_CONTACT "Trapline maintainers <maintainers@trapline.example>" 
 set(CPACK_PACKAGE_VERSION ${TRAPLINE_VERSION})
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL trapline worker runtime dev plugin doc)
+set(CPACK_COMPONENTS_ALL trapline worker runtime dev plugin python doc)
 if(TARGET trapline_demo_guests)
   list(APPEND CPACK_COMPONENTS_ALL demo)
 endif()
@@ -69,6 +69,19 @@ uftrace's format or into ftrace's trace_marker.")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS "trapline-worker (= ${TRAPLINE_VERSION})")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_ENHANCES "qemu-system-x86, qemu-system-arm, qemu-system-misc")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "trapline, uftrace")
+
+trapline_deb(python python3-trapline python "latency of VM exits - Python module"
+"Gives Python the exits, waits, calls and reports of a recording, as the command
+trapline prints them, and runs scripts that were written for the module
+simpletrace of QEMU.")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTHON_DEBUGINFO_PACKAGE OFF)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9), trapline (= ${TRAPLINE_VERSION})")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-pandas, trapline-doc")
+# Python writes compiled modules beside the sources when root imports them: these scripts write and remove them.
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+  ${CMAKE_CURRENT_LIST_DIR}/debian/python/postinst ${CMAKE_CURRENT_LIST_DIR}/debian/python/prerm)
 
 trapline_deb(doc trapline-doc doc "latency of VM exits - documentation"
 "How to record, what the figures of a report mean, how clocks are related and

@@ -40,12 +40,22 @@ install(TARGETS trapline_worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/
 install(TARGETS trapline_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/trapline COMPONENT plugin)
 install(FILES ${man_dir}/trapline-plugin.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT plugin)
 
+# python3-trapline: where Debian's python3 looks, or that of this system
+set(python_dir lib/python3/dist-packages)
+if(NOT EXISTS /etc/debian_version)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(python_dir lib/python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}/site-packages)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/merge/python/trapline DESTINATION ${python_dir} COMPONENT python
+  PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples/python/ DESTINATION ${doc_dir}/python3-trapline/examples COMPONENT python)
+
 # trapline-demo: the KVM host in a box, and the guests that it runs
 include(${CMAKE_CURRENT_LIST_DIR}/install_demo.cmake)
 
 # libtrapline-ftrace-dev: beside what backend_ftrace installs
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
-  DESTINATION ${doc_dir}/libtrapline-ftrace-dev COMPONENT dev PATTERN "fleet" EXCLUDE)
+  DESTINATION ${doc_dir}/libtrapline-ftrace-dev COMPONENT dev PATTERN "fleet" EXCLUDE PATTERN "python" EXCLUDE)
 
 # trapline-doc: laid out as in the tree, with the recordings, so that the links and examples of the documents hold
 set(trapline_doc_dir ${doc_dir}/trapline-doc)

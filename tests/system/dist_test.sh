@@ -52,7 +52,7 @@ the_rpm_spec_packs_all_that_is_installed() {
   [ "$status" = 0 ] || { tail -n 30 "$work/stdout"; fail "rpmbuild"; }
   find "$work/rpm/RPMS" -name '*.rpm' -printf '%f\n' | sort >"$work/made"
   local name
-  for name in trapline libtrapline-ftrace libtrapline-ftrace-devel trapline-worker trapline-qemu-plugin trapline-demo trapline-doc; do
+  for name in trapline libtrapline-ftrace libtrapline-ftrace-devel trapline-worker trapline-qemu-plugin python3-trapline trapline-demo trapline-doc; do
     grep -q "^$name-[0-9]" "$work/made" || fail "no package $name: $(cat "$work/made")"
   done
   rpm -qlp "$work/rpm/RPMS/"*/trapline-[0-9]*.rpm >"$work/stdout" 2>"$work/stderr"

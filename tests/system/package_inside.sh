@@ -73,6 +73,14 @@ step "the examples of the other documents"
 (cd /usr/share/doc/trapline-doc && python3 /tmp/input/doc_examples.py trapline README.md docs/*.md docs/*/*.md) ||
   fail "the documents' examples"
 
+step "the Python module"
+python3 -c '
+import trapline
+rows = {row["key"]: row["count"] for row in trapline.report("/tmp/input/svm-linux-2vcpu.dat")["tables"]["groups"]["rows"]}
+exits = list(trapline.exits("/tmp/input/svm-linux-2vcpu.dat", reason="cpuid"))
+assert len(exits) == rows["cpuid"] > 0, (len(exits), rows)' || fail "the Python module"
+[ -s /usr/share/doc/python3-trapline/examples/three-questions.ipynb ] || fail "no notebook"
+
 step "a program with the CMake package"
 cp -r /usr/share/doc/libtrapline-ftrace-dev/examples/three-lines three
 { cmake -S three -B three/build && cmake --build three/build; } >log 2>&1 || { cat log >&2; fail "CMake"; }

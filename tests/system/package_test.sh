@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 packages=$TRAPLINE_BINARY_DIR/test-packages
-names=(trapline trapline-worker libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin trapline-demo trapline-doc)
+names=(trapline trapline-worker libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin python3-trapline trapline-demo trapline-doc)
 
 deb_of() { printf '%s\n' "$packages/$1"_*.deb; }
 all_debs() { for name in "${names[@]}"; do deb_of "$name"; done; }

@@ -1,7 +1,7 @@
 # Run by CPack when everything is installed below its folder and nothing is packed yet: what Debian's
 # policy asks of a package beyond the files themselves.
 set(packages trapline:trapline worker:trapline-worker runtime:libtrapline-ftrace0 dev:libtrapline-ftrace-dev
-  plugin:trapline-qemu-plugin doc:trapline-doc demo:trapline-demo)
+  plugin:trapline-qemu-plugin python:python3-trapline doc:trapline-doc demo:trapline-demo)
 file(GLOB roots LIST_DIRECTORIES true ${CPACK_TEMPORARY_DIRECTORY}/*/usr)
 if(NOT roots)
   message(FATAL_ERROR "${CPACK_TEMPORARY_DIRECTORY}/COMPONENT/usr is missing: has CPack another layout?")

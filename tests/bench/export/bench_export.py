@@ -5,7 +5,8 @@
 
 Each RECORDING again and again (tests/bench/merge/make_recording.py). Without one it is two of tests/data: one with
 QEMU's and the interrupts' events, eight for each exit, and one with KVM's and sched_switch, five for each. The output
-goes to /dev/null: a disk's speed is not the exporter's. docs/performance.md has the figures.
+goes to /dev/null: a disk's speed is not the exporter's. `python` is the Python package over the rows of jsonl, the
+command's time with it. docs/performance.md has the figures.
 """
 import argparse
 import os
@@ -23,12 +24,14 @@ from figures import figure  # pylint: disable=wrong-import-position
 DATA = HERE.parents[1] / "data"
 BASES = [DATA / "svm-linux-2vcpu.dat", DATA / "nested" / "svm.dat"]
 MAKER = HERE.parent / "merge" / "make_recording.py"
+PYTHON = "import sys, trapline\nfor row in trapline.exits(sys.argv[1]): pass"
 FORMATS = {
     "report": None,
     "jsonl": ["--format", "jsonl"],
     "csv": ["--format", "csv"],
     "perfetto": ["--format", "perfetto"],
     "folded": ["--format", "folded"],
+    "python": PYTHON,
 }
 
 
@@ -83,6 +86,8 @@ def exits_of(trapline, path):
 def command_of(trapline, recording, how):
     if how is None:
         return [trapline, "report", recording]
+    if how is PYTHON:  # it starts the command from PATH
+        return [sys.executable, "-c", PYTHON, recording]
     return [trapline, "export", recording, *how, "-o", "/dev/null"]
 
 
@@ -121,6 +126,8 @@ def main():
     parser.add_argument("--folder", help="for the recordings; 100 million events are 4 GiB")
     parser.add_argument("recordings", nargs="*", type=pathlib.Path, default=BASES)
     options = parser.parse_args()
+    os.environ["PATH"] = f"{os.path.dirname(os.path.abspath(options.trapline))}:{os.environ['PATH']}"
+    os.environ["PYTHONPATH"] = str(HERE.parents[2] / "merge" / "python")
     with tempfile.TemporaryDirectory(prefix="trapline-bench-", dir=options.folder) as folder:
         for base in options.recordings:
             measure(base, options, folder)

@@ -109,6 +109,12 @@ class Pipeline {
   }
   // Tells whether events of logs can be where the clocks' relation puts them.
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
+  // Of a kernel of the host, not of its programs.
+  [[nodiscard]] bool is_of_hosts_kernel(const Event& event) const {
+    const bool known = event.source < options_.roles.size();
+    return !is_guest(event.machine) &&
+           (!known || options_.roles[event.source] == Role::kHostKernel);
+  }
   [[nodiscard]] bool has_guest_records() const { return has_guest_; }
   [[nodiscard]] bool counts_all() const { return !options_.threads; }
   [[nodiscard]] bool counts(ThreadId thread) const {

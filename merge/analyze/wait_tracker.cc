@@ -197,6 +197,7 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
   Culprit by = cause_.of(change, pipeline);
   const Root root = root_of(by, change.since, change.at, pipeline.threads());
   by.root = root.kind;
+  woke_ = {change.thread, by};
   const Root cause = cause_.without_end()                 ? Root()
                      : root.kind != CulpritKind::kUnknown ? root
                                                           : Root{by.kind, by.thread};
@@ -250,7 +251,7 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
 }
 
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
-  has_ended_ = false;
+  pass();
   if (!quotas_) quotas_ = pipeline.processes().quotas();
   servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);

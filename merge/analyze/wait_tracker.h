@@ -39,6 +39,12 @@ struct EndedWait {
   std::span<const WaitShare> shares;  // in order of time; valid until the next event
 };
 
+// A thread of the host that slept was woken.
+struct Waking {
+  ThreadId thread{};
+  Culprit by;
+};
+
 class WaitTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
@@ -56,11 +62,16 @@ class WaitTracker {
     counters_ = {};
   }
   // Another event came: what the last one ended is past.
-  void pass() { has_ended_ = false; }
+  void pass() {
+    has_ended_ = false;
+    woke_.reset();
+  }
 
   // The wait that the last event ended: its thread runs again. Nothing where it ended none.
   [[nodiscard]] const EndedWait* ended() const { return has_ended_ ? &ended_ : nullptr; }
 
+  // The sleep that the last event ended.
+  [[nodiscard]] const std::optional<Waking>& woke() const { return woke_; }
   // The shares so far of the thread's wait that has not ended.
   [[nodiscard]] std::span<const WaitShare> open(ThreadId thread) const;
 
@@ -143,6 +154,7 @@ class WaitTracker {
   std::size_t held_ = 0;  // shares
   std::vector<WaitShare> of_exit_, halts_, ended_shares_;
   EndedWait ended_;
+  std::optional<Waking> woke_;
   bool has_ended_ = false;
 };
 

@@ -6,7 +6,7 @@ namespace trapline {
 
 std::span<const TableKind> table_kinds() {
   static const TableKind kAll[] = {kSlowExitTable, kIrqTable,   kHaltTables, kPhaseTable,
-                                   kKernelTable,   kWaitTables, kStealTable, kGuestFunctionTable};
+                                   kKernelTable,   kWaitTables, kStealTable, kHostCpuTable, kGuestFunctionTable};
   return kAll;
 }
 

@@ -18,6 +18,7 @@ import block_oracle
 import cyclictest_oracle
 import guest_span_oracle
 import halt_oracle
+import host_cpu_oracle
 import kernel_oracle
 import oracle
 import phase_oracle
@@ -43,7 +44,8 @@ PHASES = {"svm-mono": ("devices=Running on KVM", "boot=Booting from", "guest=hel
 # The image began at this sector of the disk, and each request took the disk at least so many nanoseconds.
 BLOCKS = {"blk-threads": (380026880, 0), "blk-iothread": (380026880, 0), "kvm-threads": (0, 2000000),
           "kvm-iothread": (0, 2000000)}
-CHECKS = {"report": oracle.check, "wait": wait_oracle.check, "halt": halt_oracle.check, "kernel": kernel_oracle.check,
+CHECKS = {"report": oracle.check, "wait": wait_oracle.check, "halt": halt_oracle.check, "host_cpu": host_cpu_oracle.check,
+          "kernel": kernel_oracle.check,
           "stall": stall_oracle.check, "request": request_oracle.check, "phase": phase_oracle.check,
           "block": block_oracle.check, "vhost": vhost_oracle.check, "guest_span": guest_span_oracle.check,
           "cyclictest": cyclictest_oracle.check, "planted_causes": planted_oracle.check,
@@ -61,6 +63,7 @@ def of_data(name):
         yield path, "report", kinds_of(path)
         yield path, "wait"
         yield path, "kernel"
+        yield path, "host_cpu"
     yield path, "stall"
     if name in HALTS:
         yield path, "halt"
@@ -93,6 +96,7 @@ def planted():
             continue
         yield path, "kernel"
         yield path, "stall"
+        yield path, "host_cpu"
         if name in planted_oracle.CHECKS:
             yield path, "planted_causes", name
         # A session's file alone: what the recorder's threads did among themselves is known to be theirs.

@@ -1,0 +1,441 @@
+// --host-cpu: what CPU time of the host each VM took, thread by thread.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/analyze/host_runs.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/model/kernel_events.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
+#include "merge/report/units.h"
+
+namespace trapline {
+namespace {
+
+enum class HostRole : std::uint8_t {
+  kNotKnown,
+  kVcpu,
+  kMainLoop,
+  kIoThread,
+  kVhost,
+  kKernel,
+  kOther
+};
+
+constexpr std::string_view text_of(HostRole role) {
+  constexpr std::array<std::string_view, 7> kTexts = {
+      "not known", "vcpu", "main loop", "iothread", "vhost", "kernel", "other"};
+  return kTexts[static_cast<std::size_t>(role)];
+}
+
+// Counts by a number; what is beyond its room is counted as one.
+struct Counts {
+  static constexpr std::size_t kMost = 32;
+  std::map<std::uint64_t, std::uint64_t> of;
+  std::uint64_t others = 0;
+  void add(std::uint64_t what) {
+    if (of.size() >= kMost && !of.contains(what)) {
+      ++others;
+    } else {
+      ++of[what];
+    }
+  }
+};
+
+// "KVM_IRQ_LINE_STATUS"; the number of one that is none of KVM's or userfaultfd's (linux/kvm.h,
+// linux/userfaultfd.h).
+std::string ioctl_text(std::uint64_t command) {
+  constexpr std::pair<std::uint64_t, std::string_view> kNames[] = {
+      {0x4008ae61, "KVM_IRQ_LINE"},        {0xc008ae67, "KVM_IRQ_LINE_STATUS"},
+      {0x4020aea5, "KVM_SIGNAL_MSI"},      {0x4010ae42, "KVM_GET_DIRTY_LOG"},
+      {0xc018aec0, "KVM_CLEAR_DIRTY_LOG"}, {0x4020ae46, "KVM_SET_USER_MEMORY_REGION"},
+      {0x4040ae79, "KVM_IOEVENTFD"},       {0x4020ae76, "KVM_IRQFD"},
+      {0x4008ae6a, "KVM_SET_GSI_ROUTING"}, {0xc028aa03, "UFFDIO_COPY"},
+      {0xc020aa04, "UFFDIO_ZEROPAGE"},     {0xc028aa05, "UFFDIO_MOVE"},
+      {0xc018aa06, "UFFDIO_WRITEPROTECT"}, {0xc020aa07, "UFFDIO_CONTINUE"},
+      {0xc020aa08, "UFFDIO_POISON"},       {0x8010aa02, "UFFDIO_WAKE"}};
+  for (const auto& [number, name] : kNames)
+    if (number == command) return std::string(name);
+  return fmt::format("ioctl {:#x}", command);
+}
+
+// What happened how often, most first.
+struct Ranked {
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> counts;
+};
+
+struct HostThreadRow {
+  struct Line {
+    std::uint64_t gsi = 0, raised = 0, lowered = 0;
+    [[nodiscard]] std::uint64_t set() const { return raised + lowered; }
+  };
+  HostRole role = HostRole::kNotKnown;
+  std::string name, part;  // part: of the thread's time, in a row below the thread's
+  std::int32_t tid = 0;
+  std::uint64_t ns = 0, whole = 0, turns = 0;
+  std::optional<std::uint64_t> interrupts_ns;
+  Ranked woken_by, did;
+  std::optional<Line> line;  // that it set most often
+};
+struct HostVmRow {
+  std::string vm, vm_name;
+  bool has_others = true;  // which threads are its own besides its vCPUs' is known
+  std::uint64_t ns = 0;
+  double cpus = 0;
+  std::vector<HostThreadRow> threads;
+};
+
+class HostCpuTable : public TableSink {
+ public:
+  explicit HostCpuTable(const ReportOptions& /*options*/) {}
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kInterrupts | SpanClass::kWaits |
+           SpanClass::kLosses;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void lost(const Event& event, const Lost& /*lost*/, const Pipeline& /*pipeline*/) override {
+    runs_.on(event, {});
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override;
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 12;  // of which it is kept what they did
+  struct Deeds {
+    Counts ioctls, lines;  // lines: 2 * gsi + level
+    std::uint64_t messages = 0;
+    std::map<std::pair<CulpritKind, ThreadId>, std::uint64_t> woken_by;
+  };
+  [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const;
+
+  HostRuns runs_;
+  ThreadTable<Deeds> deeds_;
+};
+
+void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
+  if (!pipeline.is_of_hosts_kernel(event) || std::holds_alternative<Lost>(event.payload)) return;
+  runs_.on(event, pipeline.changes());
+  const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
+  const auto* irq = std::get_if<KvmIrq>(&event.payload);
+  const auto& woke = pipeline.waits()->woke();
+  if (woke) {
+    Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
+    if (deeds != nullptr && deeds->woken_by.size() < Counts::kMost) {
+      ++deeds->woken_by[{woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}}];
+    }
+  }
+  if (ioctl == nullptr && irq == nullptr) return;
+  Deeds* deeds = deeds_.get(event.thread, kMostThreads);
+  if (deeds == nullptr) return;
+  if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
+  if (irq == nullptr) return;
+  if (irq->step == IrqStep::kLine) deeds->lines.add(2 * std::uint64_t{irq->pin} + irq->level);
+  if (irq->step == IrqStep::kMsi) ++deeds->messages;
+}
+
+// "timer", "vCPU", "main loop", "own thread", a thread's name, "interrupt", "not known": what ended
+// a sleep.
+std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process) {
+  switch (kind) {
+    case CulpritKind::kTimer:
+      return "timer";
+    case CulpritKind::kInterrupt:
+    case CulpritKind::kSoftirq:
+      return "interrupt";
+    case CulpritKind::kDisk:
+      return "disk";
+    case CulpritKind::kThread:
+    case CulpritKind::kIpi:
+    case CulpritKind::kFutex:
+    case CulpritKind::kLock:
+    case CulpritKind::kPage:
+    case CulpritKind::kCollapse:
+      if (names.is_vcpu(by)) return "vCPU";
+      if (by == process) return std::string(text_of(HostRole::kMainLoop));
+      return names.processes.of(by, ThreadId{}) == process ? "own thread" : names.comm(by);
+    case CulpritKind::kUnknown:
+    case CulpritKind::kIdle:
+    case CulpritKind::kIdleOther:
+    case CulpritKind::kNotAllowed:
+    case CulpritKind::kQuota:
+      break;
+  }
+  return "not known";
+}
+
+Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
+  std::vector<std::pair<std::uint64_t, std::string>> order;
+  for (const auto& [text, count] : counts) order.emplace_back(count, text);
+  std::ranges::stable_sort(order, std::greater(), &std::pair<std::uint64_t, std::string>::first);
+  Ranked ranked;
+  for (auto& [count, text] : order) {
+    ranked.names.push_back(std::move(text));
+    ranked.counts.push_back(count);
+  }
+  return ranked;
+}
+
+// "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", most first.
+Ranked deeds_of(const Counts& ioctls, const Counts& lines, std::uint64_t messages) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [command, count] : ioctls.of) counts[ioctl_text(command)] = count;
+  if (ioctls.others != 0) counts["other ioctls"] = ioctls.others;
+  for (const auto& [line, count] : lines.of)
+    counts[fmt::format("gsi {} {}", line / 2, line % 2 != 0 ? "raised" : "lowered")] = count;
+  if (messages != 0) counts["MSI"] = messages;
+  return ranked(counts);
+}
+
+std::optional<HostThreadRow::Line> line_of(const Counts& lines) {
+  std::optional<HostThreadRow::Line> most;
+  for (const auto& [line, count] : lines.of) {
+    const auto other = lines.of.find(line ^ 1);
+    const std::uint64_t others = other == lines.of.end() ? 0 : other->second;
+    const bool is_raised = line % 2 != 0;
+    const HostThreadRow::Line one{line / 2, is_raised ? count : others, is_raised ? others : count};
+    if (!most || one.set() > most->set()) most = one;
+  }
+  return most;
+}
+
+// The process that the name of a kernel's thread ends in, "vhost-229", "kvm-pit/229".
+bool is_named_after(std::string_view comm, ThreadId process) {
+  const std::string id = std::to_string(static_cast<std::int32_t>(process));
+  return comm == "vhost-" + id || comm == "kvm-pit/" + id;
+}
+
+HostRole role_of(ThreadId thread, const std::string& comm, ThreadId process) {
+  if (thread == process) return HostRole::kMainLoop;
+  if (comm.starts_with("vhost-")) return HostRole::kVhost;
+  if (comm.starts_with("kvm-")) return HostRole::kKernel;
+  return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
+}
+
+// What a vCPU's thread did while it ran. What its states leave is in its halts, where it polls and
+// falls asleep, and outside of what they are known for.
+void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, std::uint64_t whole,
+               const ReportData& data) {
+  const std::uint64_t ran = rows.back().ns;
+  const auto part = [&](Part one) { return totals.parts[static_cast<std::size_t>(one)]; };
+  const std::uint64_t known = totals.guest_ns + part(Part::kKernel) + part(Part::kUser);
+  if (!data.knows(State::kGuest) || known > ran) return;
+  const bool user = data.knows(State::kUser);
+  const std::tuple<std::string_view, std::string_view, std::uint64_t> parts[] = {
+      {"guest", "guest", totals.guest_ns},
+      {"kernel", user ? "exits, the host's kernel" : "exits, the host's kernel or QEMU",
+       part(Part::kKernel)},
+      {"user", "exits, QEMU", part(Part::kUser)},
+      {"halts", "in halts, or not known", ran - known}};
+  for (const auto& [key, title, ns] : parts) {
+    if (ns == 0) continue;
+    HostThreadRow row;
+    row.role = HostRole::kVcpu;
+    row.name = title;
+    row.part = key;
+    row.tid = rows.back().tid;
+    row.ns = ns;
+    row.whole = whole;
+    rows.push_back(std::move(row));
+  }
+}
+
+std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& names) const {
+  const Pipeline& pipeline = names.pipeline;
+  const std::uint64_t interval = data.end_ns - data.start_ns;
+  const auto threads = runs_.threads(pipeline.end());
+  const std::vector<VcpuTotalsOf> vcpus = pipeline.vcpus();
+  std::map<std::string, Vm> vms;
+  for (const Vm& vm : names.vms) vms.emplace(vm.id(), vm);
+  std::vector<HostVmRow> rows;
+  for (const auto& [id, vm] : vms) {
+    HostVmRow& row = rows.emplace_back();
+    row.vm = id;
+    row.vm_name = vm.given;
+    row.has_others = !vm.inferred;
+    std::vector<const ThreadTable<HostRuns::Thread>::Entry*> own;
+    for (const auto& entry : threads) {
+      const bool is_own =
+          names.is_vcpu(entry.thread)
+              ? names.vcpus.vm_id(entry.thread) == id
+              : !vm.inferred && (names.processes.of(entry.thread, ThreadId{}) == vm.process ||
+                                 is_named_after(names.comm(entry.thread), vm.process));
+      if (!is_own || entry.state.ran_ns == 0) continue;
+      own.push_back(&entry);
+      row.ns += entry.state.ran_ns;
+    }
+    std::ranges::stable_sort(own, std::greater(),
+                             [](const auto* one) { return one->state.ran_ns; });
+    row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
+    for (const auto* entry : own) {
+      const bool is_vcpu = names.is_vcpu(entry->thread);
+      const std::string comm = names.comm(entry->thread);
+      HostThreadRow thread;
+      thread.role = is_vcpu ? HostRole::kVcpu : role_of(entry->thread, comm, vm.process);
+      thread.tid = static_cast<std::int32_t>(entry->thread);
+      thread.name = is_vcpu ? names.vcpus.vcpu(entry->thread, false) : comm;
+      thread.ns = entry->state.ran_ns;
+      thread.whole = row.ns;
+      thread.turns = entry->state.turns;
+      if (runs_.knows_interrupts()) thread.interrupts_ns = entry->state.interrupts_ns;
+      if (const Deeds* deeds = deeds_.find(entry->thread)) {
+        std::map<std::string, std::uint64_t> wakers;
+        for (const auto& [by, count] : deeds->woken_by)
+          wakers[waker_text(by.first, by.second, names, vm.process)] += count;
+        thread.woken_by = ranked(wakers);
+        thread.line = line_of(deeds->lines);
+        thread.did = deeds_of(deeds->ioctls, deeds->lines, deeds->messages);
+      }
+      row.threads.push_back(std::move(thread));
+      const auto totals = std::ranges::find(vcpus, entry->thread, &VcpuTotalsOf::thread);
+      if (is_vcpu && totals != vcpus.end()) add_parts(row.threads, totals->totals, row.ns, data);
+    }
+  }
+  std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
+  return rows;
+}
+
+std::string name_of(const HostThreadRow& row) {
+  if (!row.part.empty()) return "  " + row.name;
+  const std::string text = fmt::format("{} (tid {})", row.name, row.tid);
+  return row.role == HostRole::kVcpu || row.role == HostRole::kOther
+             ? text
+             : fmt::format("{}: {}", text_of(row.role), text);
+}
+
+// " Its main loop ran 250 times a second and lowered interrupt line 0 500 times a second, without
+// raising it." Where it took little, nothing.
+std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
+  constexpr std::uint64_t kLeastShare = 10;  // a tenth
+  const auto loop = std::ranges::find(row.threads, HostRole::kMainLoop, &HostThreadRow::role);
+  const std::uint64_t interval = data.end_ns - data.start_ns;
+  if (loop == row.threads.end() || loop->ns < row.ns / kLeastShare || data.cycles) return {};
+  const auto rate = [interval](std::uint64_t count) {
+    return static_cast<double>(count) * 1e9 / static_cast<double>(interval);
+  };
+  std::string text = fmt::format(" Its main loop ran {:.0f} times a second", rate(loop->turns));
+  if (loop->line)
+    text += fmt::format(" and {} interrupt line {} {:.0f} times a second{}",
+                        loop->line->raised != 0 ? "raised" : "lowered", loop->line->gsi,
+                        rate(loop->line->raised != 0 ? loop->line->raised : loop->line->lowered),
+                        loop->line->raised != 0 ? "" : ", without raising it");
+  return text + '.';
+}
+
+// "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, vCPUs 21.0%."
+std::string sentence_of(const HostVmRow& row, const ReportData& data) {
+  std::map<HostRole, std::uint64_t> roles;
+  for (const HostThreadRow& thread : row.threads)
+    if (thread.part.empty()) roles[thread.role] += thread.ns;
+  std::vector<std::pair<std::uint64_t, HostRole>> order;
+  for (const auto& [role, ns] : roles) order.emplace_back(ns, role);
+  std::ranges::sort(order, std::greater());
+  std::string by;
+  for (const auto& [ns, role] : order)
+    by += fmt::format("{}{} {}", by.empty() ? ": " : ", ",
+                      role == HostRole::kVcpu    ? "its vCPUs"
+                      : role == HostRole::kOther ? "other threads"
+                                                 : text_of(role),
+                      percent_text(ns, row.ns));
+  std::string text =
+      fmt::format("VM {} took {:.3f} CPUs of the host, {} in {}{}.", vm_text(row.vm, row.vm_name),
+                  row.cpus, duration_text(row.ns, data.cycles),
+                  duration_text(data.end_ns - data.start_ns, data.cycles), by);
+  return text + loop_sentence(row, data);
+}
+
+std::string text_of(const Ranked& ranked) {
+  constexpr std::size_t kMostShown = 2;
+  std::string text;
+  for (std::size_t i = 0; i < ranked.names.size() && i < kMostShown; ++i)
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", ranked.names[i], grouped(ranked.counts[i]));
+  return text + (ranked.names.size() > kMostShown ? ", …" : "");
+}
+
+Table threads_of(const HostVmRow& vm, const std::string& sentence) {
+  using Row = HostThreadRow;
+  enum DropOrder : std::uint8_t { kInterrupts = 1, kDid, kWoken, kTurns };
+  TableOf<Row> table(std::vector<Row>(vm.threads), name_of);
+  table.key = "threads";
+  table.titles = {"Host CPU of"};
+  table.before = {{}, {.text = sentence, .figures = true}};
+  if (!vm.has_others)
+    table.after = {{.text = fmt::format("Which other threads are its own is not known: record {}.",
+                                        events::task_newtask.full_name)}};
+  const auto of_thread = [](auto get) {
+    return [get](const Row& row) {
+      return row.part.empty() ? to_value(std::invoke(get, row)) : CellValue();
+    };
+  };
+  table.add({"role"}, [](const Row& row) { return to_value(text_of(row.role)); });
+  table.add({"name"}, &Row::name);
+  table.add({"tid"}, &Row::tid);
+  table.add({"part"}, [](const Row& row) { return text_or_null(row.part); });
+  table.add({"ns", "time", Unit::kDuration}, &Row::ns);
+  table.add({.key = "", .title = "share", .unit = Unit::kShare}, [](const Row& row) {
+    return Share{row.ns, row.whole};
+  });
+  table.add({.key = "turns", .title = "turns", .drop_order = kTurns}, of_thread(&Row::turns));
+  table.add({.key = "interrupts_ns",
+             .title = "interrupts",
+             .unit = Unit::kDuration,
+             .drop_order = kInterrupts},
+            of_thread(&Row::interrupts_ns));
+  table.add({.key = "woken_by"}, of_thread([](const Row& row) { return row.woken_by.names; }));
+  table.add({.key = "woken_by_counts"},
+            of_thread([](const Row& row) { return row.woken_by.counts; }));
+  table.add({.title = "woken by", .unit = Unit::kText, .drop_order = kWoken},
+            of_thread([](const Row& row) { return text_of(row.woken_by); }));
+  table.add({.key = "did"}, of_thread([](const Row& row) { return row.did.names; }));
+  table.add({.key = "did_counts"}, of_thread([](const Row& row) { return row.did.counts; }));
+  table.add({.title = "did", .unit = Unit::kText, .drop_order = kDid},
+            of_thread([](const Row& row) { return text_of(row.did); }));
+  return table;
+}
+
+std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& names) const {
+  using Row = HostVmRow;
+  if (!data.model.sched_switch) {
+    Table none;
+    none.key = "host_cpu";
+    none.after = {{},
+                  {.text = fmt::format("What the VM's threads ran was not recorded ({}).",
+                                       events::sched_switch.full_name)}};
+    return {std::move(none)};
+  }
+  TableOf<Row> table(rows(data, names),
+                     [](const Row& row) { return vm_text(row.vm, row.vm_name); });
+  table.key = "host_cpu";
+  table.csv = true;
+  table.facts = {{"not_known_ns", to_value(runs_.unknown_ns())}};
+  table.text_children = table.csv_children = true;
+  std::vector<std::string> sentences;
+  for (const Row& row : table.all()) sentences.push_back(sentence_of(row, data));
+  table.children = [all = table.all(), sentences = std::move(sentences)](std::size_t row) {
+    return std::vector<Table>{threads_of(all[row], sentences[row])};
+  };
+  table.add({"vm"}, &Row::vm);
+  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"ns"}, &Row::ns);
+  table.add({"cpus"}, &Row::cpus);
+  return {std::move(table)};
+}
+
+}  // namespace
+
+const TableKind kHostCpuTable = {.option = "--host-cpu",
+                                 .help = "Host CPU time of each VM, by thread",
+                                 .make = make_sink<HostCpuTable>};
+
+}  // namespace trapline

@@ -1,0 +1,106 @@
+"""What CPU time each VM's threads took, once more from the text of `trace-cmd report`: beside `trapline report FILE --host-cpu`.
+
+Where the recording has the kernel's own count ("schedstat TID RUN DELAY TURNS" in trace_marker, as the planted ones do), it
+must lie between the time by sched_switch and the time in which each turn begins and ends at the wake-up that caused the switch:
+the kernel reads its clock there, and the event comes later.
+"""
+import collections
+import json
+import re
+import subprocess
+
+import recording
+
+STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) (\d+)$")
+# By so much the kernel's count may differ besides, in ns: for each turn, and at its two readings, each of which
+# may be some ticks (250 Hz, late ones under emulation) old.
+A_TURN, READINGS = 10_000, 16_000_000
+
+Run = collections.namedtuple("Run", "begin end woken preempted")  # woken: by then it could run; preempted: by one woken then
+
+
+def runs_of(events, holes):
+    """({tid: its runs}, {tid: times it was switched in})."""
+    runs, turns, on_cpu, last, woken = collections.defaultdict(list), collections.Counter(), {}, {}, {}
+    holes = sorted(holes, key=lambda hole: hole.start)
+
+    def end(cpu, at, by=None):
+        tid, since, waking = on_cpu.pop(cpu)
+        runs[tid].append(Run(since, at, waking, by))
+
+    for event in events:
+        while holes and holes[0].end <= event.at:
+            hole = holes.pop(0)
+            if hole.cpu in on_cpu:
+                end(hole.cpu, hole.start)
+        cpu, name = event.cpu, event.name
+        running = recording.number(event.fields, "prev_pid") if name == "sched_switch" else event.tid
+        if cpu in on_cpu and on_cpu[cpu][0] != running:
+            end(cpu, last[cpu])
+        on_cpu.setdefault(cpu, (running, event.at, None))
+        last[cpu] = event.at
+        if name in ("sched_waking", "sched_wakeup"):
+            woken[recording.number(event.fields, "pid")] = event.at
+        elif name == "sched_switch":
+            to = recording.number(event.fields, "next_pid")
+            runnable = recording.number(event.fields, "prev_state") & 0xff == 0
+            preempts = woken.get(to, 0) if runnable else 0
+            if preempts < on_cpu[cpu][1]:
+                preempts = None  # it was woken before that turn
+            end(cpu, event.at, preempts)
+            on_cpu[cpu] = to, event.at, preempts
+            turns[to] += 1
+    for cpu in list(on_cpu):
+        end(cpu, events[-1].at)
+    return runs, turns
+
+
+def reported(trapline, path, *options):
+    text = subprocess.run([trapline, "report", path, "--host-cpu", "--format", "json", *options],
+                          check=True, capture_output=True).stdout
+    table = json.loads(text)["tables"]["host_cpu"]
+    return table["rows"]
+
+
+def check(trapline, path):
+    events, holes = recording.read(path)
+    if not any(event.name == "sched_switch" for event in events):
+        return
+    runs, turns = runs_of(events, holes)
+    vms = reported(trapline, path)
+    threads = [row for vm in vms for row in vm["threads"]["rows"] if row["part"] is None]
+    if not threads:
+        yield "no thread of a VM is reported"
+    if len({row["tid"] for row in threads}) != len(threads):
+        yield "a thread is reported twice"
+    for row in threads:
+        ns = sum(run.end - run.begin for run in runs[row["tid"]])
+        if (row["ns"], row["turns"]) != (ns, turns[row["tid"]]):
+            yield f"tid {row['tid']}: {row['ns']} ns in {row['turns']} turns, and it is {ns} in {turns[row['tid']]}"
+    for vm in vms:
+        rows = vm["threads"]["rows"]
+        if vm["ns"] != sum(row["ns"] for row in rows if row["part"] is None):
+            yield f"VM {vm['vm']}: its threads do not sum to it"
+        for thread in (row for row in rows if row["part"] is None and row["role"] == "vcpu"):
+            parts = [row["ns"] for row in rows if row["part"] and row["tid"] == thread["tid"]]
+            if parts and sum(parts) != thread["ns"]:
+                yield f"tid {thread['tid']}: its parts do not sum to it"
+    yield from kernels_count(events, {row["tid"]: runs[row["tid"]] for row in threads})
+
+
+def kernels_count(events, runs):
+    stats = collections.defaultdict(list)
+    for event in events:
+        if event.name == "print" and (stat := STAT.match(event.fields.get("buf", "").strip())):
+            stats[int(stat[1])].append((event.at, int(stat[2])))
+    for tid, read in stats.items():
+        if tid not in runs:
+            continue
+        (begin, before), (end, after) = read[0], read[-1]
+        inside = [run for run in runs[tid] if run.end > begin and run.begin < end]
+        by_switch = sum(min(run.end, end) - max(run.begin, begin) for run in inside)
+        by_wakeup = sum(min(run.preempted or run.end, end) - max(run.woken or run.begin, begin) for run in inside)
+        low, high = sorted((by_switch, by_wakeup))
+        slack = READINGS + A_TURN * len(inside)
+        if not low - slack <= after - before <= high + slack:
+            yield f"tid {tid}: the kernel counts {after - before} ns, {by_switch} by switches, {by_wakeup} by wake-ups"

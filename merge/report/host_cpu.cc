@@ -257,7 +257,8 @@ std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& 
   const auto threads = runs_.threads(pipeline.end());
   const std::vector<VcpuTotalsOf> vcpus = pipeline.vcpus();
   std::map<std::string, Vm> vms;
-  for (const Vm& vm : names.vms) vms.emplace(vm.id(), vm);
+  for (std::size_t i = 0; i < names.vms.size(); ++i)
+    if (pipeline.counts(names.threads[i].thread)) vms.emplace(names.vms[i].id(), names.vms[i]);
   std::vector<HostVmRow> rows;
   for (const auto& [id, vm] : vms) {
     HostVmRow& row = rows.emplace_back();
@@ -365,7 +366,13 @@ std::string text_of(const Ranked& ranked) {
 
 Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   using Row = HostThreadRow;
-  enum DropOrder : std::uint8_t { kInterrupts = 1, kDid, kWoken, kTurns };
+  enum DropOrder : std::uint8_t { kTurns = 1, kWoken, kDid, kInterrupts };
+  const auto has_any = [&vm](auto get) { return std::ranges::any_of(vm.threads, get); };
+  const auto title = [](bool is_shown, std::string text) {
+    return is_shown ? std::move(text) : std::string();
+  };
+  const bool interrupts = has_any([](const Row&row) { return row.interrupts_ns.has_value(); }),
+             did = has_any([](const Row&row) { return !row.did.names.empty(); });
   TableOf<Row> table(std::vector<Row>(vm.threads), name_of);
   table.key = "threads";
   table.titles = {"Host CPU of"};
@@ -388,7 +395,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   });
   table.add({.key = "turns", .title = "turns", .drop_order = kTurns}, of_thread(&Row::turns));
   table.add({.key = "interrupts_ns",
-             .title = "interrupts",
+             .title = title(interrupts, "interrupts"),
              .unit = Unit::kDuration,
              .drop_order = kInterrupts},
             of_thread(&Row::interrupts_ns));
@@ -399,7 +406,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
             of_thread([](const Row& row) { return text_of(row.woken_by); }));
   table.add({.key = "did"}, of_thread([](const Row& row) { return row.did.names; }));
   table.add({.key = "did_counts"}, of_thread([](const Row& row) { return row.did.counts; }));
-  table.add({.title = "did", .unit = Unit::kText, .drop_order = kDid},
+  table.add({.title = title(did, "did"), .unit = Unit::kText, .drop_order = kDid},
             of_thread([](const Row& row) { return text_of(row.did); }));
   return table;
 }
@@ -434,8 +441,12 @@ std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& na
 
 }  // namespace
 
-const TableKind kHostCpuTable = {.option = "--host-cpu",
-                                 .help = "Host CPU time of each VM, by thread",
-                                 .make = make_sink<HostCpuTable>};
+const TableKind kHostCpuTable = {
+    .option = "--host-cpu",
+    .help = "Host CPU time of each VM, by thread",
+    .make = make_sink<HostCpuTable>,
+    .answers = [](Part most) -> std::string_view {
+      return most == Part::kHalted ? "what CPU time of the host the VM took, by thread" : "";
+    }};
 
 }  // namespace trapline

@@ -76,21 +76,17 @@ class CulpritNames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
 
-  // The thread under that name, for Culprit::thread: its own id under the first of its names. One
-  // that it has from the thread that made it stands for its own, should it get one.
-  [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool is_makers);
-  // Another thread has the id from now on.
-  void on_new(ThreadId thread);
+  // The thread under that name, for Culprit::thread: its own id under the first of its names. A
+  // name that is not known, "", is the one that comes where it has no other.
+  [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool has_one_name);
+  // Whether it is one of several names of an id.
+  [[nodiscard]] bool is_of_several(ThreadId thread) const;
   // Empty where of() did not make it, and of a name beyond kMost.
   [[nodiscard]] std::string_view operator[](ThreadId thread) const;
 
  private:
   static constexpr std::int32_t kMostNames = (1 << (31 - kTidBits)) - 1;  // of a thread
-  struct Name {
-    std::string text;
-    bool is_makers = false;
-  };
-  std::unordered_map<ThreadId, Name> names_;
+  std::unordered_map<ThreadId, std::string> names_;
 };
 
 struct WaitCounters {

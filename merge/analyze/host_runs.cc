@@ -1,32 +1,35 @@
 #include "merge/analyze/host_runs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trapline {
 
-// Its thread's time up to then; nobody's where the thread is another one by then.
+// Its thread's time up to then; where another thread has the CPU by then, up to its last event.
 void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
   if (!cpu.thread) return;
   const Timestamp until = known ? end : cpu.last;
   if (!known) unknown_ns_ += elapsed(until, end);
-  if (Thread* thread = threads_.get(*cpu.thread, kMostThreads))
-    thread->ran_ns += elapsed(cpu.since, until);
+  Thread* thread = threads_.get(*cpu.thread, kMostThreads);
+  (thread != nullptr ? thread->ran_ns : unknown_ns_) += elapsed(cpu.since, until);
   cpu.thread.reset();
-  cpu.depth = 0;
+  cpu.began = {};
 }
 
-// The time of the outermost of those that lie in each other.
+// A softirq's time has that of the interrupts in it.
 void HostRuns::on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host) {
-  const bool begins = host.step == HostStep::kIrqBegin || host.step == HostStep::kSoftirqBegin;
-  if (begins) {
-    if (cpu.depth++ == 0) cpu.interrupted = event.at;
+  const bool hard = host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd;
+  if (!hard && host.step != HostStep::kSoftirqBegin && host.step != HostStep::kSoftirqEnd) return;
+  const Kind kind = hard ? kHard : kSoft;
+  if (host.step == HostStep::kIrqBegin || host.step == HostStep::kSoftirqBegin) {
+    if (knows_[kind]) cpu.began[kind] = event.at;
     return;
   }
-  if (host.step != HostStep::kIrqEnd && host.step != HostStep::kSoftirqEnd) return;
-  knows_interrupts_ = true;
-  if (cpu.depth == 0 || --cpu.depth != 0) return;
+  knows_[kind] = true;
+  const auto began = std::exchange(cpu.began[kind], std::nullopt);
+  if (!began || (hard && cpu.began[kSoft])) return;
   if (Thread* thread = threads_.get(*cpu.thread, kMostThreads))
-    thread->interrupts_ns += elapsed(cpu.interrupted, event.at);
+    thread->interrupts_ns += elapsed(*began, event.at);
 }
 
 void HostRuns::on(const Event& event, ThreadChanges changes) {
@@ -35,9 +38,12 @@ void HostRuns::on(const Event& event, ThreadChanges changes) {
   Cpu& cpu = cpus_[event.cpu];
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     run(cpu, lost->from, true);
+    if (last_switch_) unknown_ns_ += elapsed(lost->from, lost->to);
     return;
   }
   const bool switches = !changes.empty() && changes[0].leaves();
+  if (switches) last_switch_ = event.at;
+  if (!last_switch_) return;
   const ThreadId running = switches ? changes[0].thread : event.thread;
   if (cpu.thread && *cpu.thread != running) run(cpu, event.at, false);
   if (!cpu.thread) {
@@ -46,7 +52,11 @@ void HostRuns::on(const Event& event, ThreadChanges changes) {
     (void)threads_.get(running, kMostThreads);
   }
   cpu.last = event.at;
-  if (const auto* host = std::get_if<HostEvent>(&event.payload)) on_interrupt(cpu, event, *host);
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+    if (Thread* before = threads_.find(made->child)) before->several = true;
+  } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+    on_interrupt(cpu, event, *host);
+  }
   if (!switches) return;
   run(cpu, event.at, true);
   cpu.thread = changes[0].other;
@@ -54,13 +64,23 @@ void HostRuns::on(const Event& event, ThreadChanges changes) {
   if (Thread* thread = threads_.get(*cpu.thread, kMostThreads)) ++thread->turns;
 }
 
-std::vector<ThreadTable<HostRuns::Thread>::Entry> HostRuns::threads(Timestamp end) const {
-  std::vector<ThreadTable<Thread>::Entry> threads(threads_.entries().begin(),
-                                                  threads_.entries().end());
+void HostRuns::begin_at(Timestamp begin) {
+  unknown_ns_ = 0;
+  for (Entry& entry : threads_.entries()) entry.state = {.several = entry.state.several};
+  for (Cpu& cpu : cpus_) {
+    cpu.since = cpu.last = begin;
+    for (auto& began : cpu.began)
+      if (began) began = begin;
+  }
+}
+
+std::vector<HostRuns::Entry> HostRuns::threads(Timestamp end) const {
+  std::vector<Entry> threads(threads_.entries().begin(), threads_.entries().end());
+  const Timestamp known(std::min(end.ns(), last_switch_.value_or(end).ns() + kMostAfter));
   for (const Cpu& cpu : cpus_) {
     if (!cpu.thread) continue;
-    const auto open = std::ranges::find(threads, *cpu.thread, &ThreadTable<Thread>::Entry::thread);
-    if (open != threads.end()) open->state.ran_ns += elapsed(cpu.since, end);
+    const auto open = std::ranges::find(threads, *cpu.thread, &Entry::thread);
+    if (open != threads.end()) open->state.ran_ns += elapsed(cpu.since, known);
   }
   return threads;
 }

@@ -89,6 +89,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     waits_.emplace();
   if (!stall_sinks_.empty())
     stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants);
+  if (has(selected_, SpanClass::kHostRuns)) runs_.emplace();
   if (has(selected_, SpanClass::kKernelParts))
     kernel_ =
         std::make_unique<KernelTracker>(names_, options_.event_name, options_.kernel_function);
@@ -101,7 +102,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   }
   follows_events_ = on_thread() || !event_sinks_.empty() || !state_sinks_.empty() || waits_ ||
                     kernel_ || stalls_ || guest_intervals_;
-  exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
+  exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ && !runs_ &&
                 !placement_.checks();
   hands_out_exits_ = exits_only_ && !options_.threads && !options_.wants;
 }
@@ -128,6 +129,7 @@ void Pipeline::begin_window() {
   carried_ = true;
   tracker_.begin_at(from_);
   if (waits_) waits_->begin_at(from_);
+  if (runs_) runs_->begin_at(from_);
 }
 
 // The recording goes on after it.
@@ -200,6 +202,7 @@ bool Pipeline::push_carefully(const Event& event) {
   if (in_window) [[likely]]
     begin_window();
   if (std::holds_alternative<Other>(event.payload)) {
+    if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, {});
     if (!in_window) return true;
     note_interval(event.at);
     tracker_.pass();
@@ -224,8 +227,9 @@ bool Pipeline::push_carefully(const Event& event) {
     return true;
   }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+    if (tracker_.state(made->child)) processes_.set_of_several(made->child);
     processes_.on(event, *made);
-    threads_.on_new(made->child);
+    threads_.on_new(made->child, event.at);
     asked_ = {};
   }
   if (in_window) {
@@ -240,6 +244,7 @@ bool Pipeline::push_carefully(const Event& event) {
   else if (waits_)
     waits_->pass();
   if (stalls_) stalls_->on(event, *this);
+  if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
   return true;
 }
 
@@ -279,6 +284,7 @@ void Pipeline::on_host(const Event& event) {
   if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
   if (ended_ != nullptr) stack_.reset();
+  if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
   if (follows_events_) follow(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);

@@ -23,6 +23,7 @@
 #include "merge/analyze/guest_intervals.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/halts.h"
+#include "merge/analyze/host_runs.h"
 #include "merge/analyze/placement_check.h"
 #include "merge/analyze/span_builder.h"
 #include "merge/analyze/span_sink.h"
@@ -102,6 +103,7 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
+  [[nodiscard]] const HostRuns* host_runs() const { return runs_ ? &*runs_ : nullptr; }
   [[nodiscard]] const KernelTracker* kernel() const { return kernel_.get(); }
   [[nodiscard]] const StallTracker* stalls() const { return stalls_.get(); }
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
@@ -204,6 +206,7 @@ class Pipeline {
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans
   std::optional<IrqTracker> interrupts_;
+  std::optional<HostRuns> runs_;
   std::optional<HaltTracker> halts_;
   std::optional<WaitTracker> waits_;
   std::optional<GuestIntervals> guest_intervals_;

@@ -43,6 +43,7 @@ enum class SpanClass : std::uint32_t {
   kGuestIntervals = 16384,
   kStalls = 32768,       // stall(); implies kWaits
   kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
+  kHostRuns = 262144,    // Pipeline::host_runs()
   kTexts = 131072,       // with kEvents: event() asks the event's source for its text
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {

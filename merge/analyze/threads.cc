@@ -93,7 +93,7 @@ void Threads::note_switch(ThreadChange& change) {
   }
   if (facts->losses != losses_) *facts = {.comm = facts->comm, .losses = losses_};
   if (change.runs() && facts->comm.view() != change.name) [[unlikely]] {
-    if (facts->comm.size != 0) facts->comm.is_makers = false;
+    if (facts->comm.size != 0) end_name(change.thread, change.at, facts->comm.view());
     facts->comm.size =
         static_cast<std::uint8_t>(std::min(change.name.size(), facts->comm.text.size()));
     change.name.copy(facts->comm.text.data(), facts->comm.size);
@@ -105,6 +105,29 @@ void Threads::note_switch(ThreadChange& change) {
   if (!is_asleep(change.now)) return;
   facts->slept = change.at;
   facts->woken = {};
+}
+
+// Beyond kMostOldNames no thread's name is known: one of them may be another by then.
+void Threads::end_name(ThreadId thread, Timestamp at, std::string_view name) {
+  if (old_names_count_ < kMostOldNames) old_names_[thread].push_back({at, std::string(name)});
+  ++old_names_count_;
+}
+
+void Threads::on_new(ThreadId thread, Timestamp at) {
+  if (processes_ == nullptr) return;
+  ThreadFacts* facts = facts_.find(thread);
+  end_name(thread, at, facts == nullptr ? std::string_view() : facts->comm.view());
+  if (facts != nullptr) *facts = {.comm = {}, .losses = losses_};
+}
+
+std::string_view Threads::name_at(ThreadId thread, Timestamp at) const {
+  if (old_names_count_ > kMostOldNames) return {};
+  if (const auto old = old_names_.find(thread); old != old_names_.end()) {
+    for (const OldName& name : old->second)
+      if (at < name.until) return name.text;
+  }
+  const ThreadFacts* facts = facts_.find(thread);
+  return facts == nullptr ? std::string_view() : facts->comm.view();
 }
 
 void Threads::note_wakeup(ThreadChange& change) {

@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -74,7 +76,6 @@ struct ThreadFacts {
   struct Comm {
     std::array<char, 15> text{};
     std::uint8_t size = 0;
-    bool is_makers = false;  // of the thread that made it
     [[nodiscard]] std::string_view view() const { return {text.data(), size}; }
   };
   Comm comm;
@@ -154,11 +155,12 @@ class Threads {
     const bool changes = is_any_of<SchedSwitch, SchedWakeup, HostEvent, Lost>(event.payload);
     return changes ? changes_of(event) : ThreadChanges();
   }
-  // task_newtask.
-  void on_new(ThreadId thread) {
-    ThreadFacts* facts = processes_ == nullptr ? nullptr : facts_.get(thread, kMostThreads);
-    if (facts != nullptr) *facts = {.comm = {.is_makers = true}, .losses = losses_};
-  }
+  // task_newtask: a thread before it that had its id is another one.
+  void on_new(ThreadId thread, Timestamp at);
+  // What the thread was called then: as it was switched in last. Empty: not known.
+  [[nodiscard]] std::string_view name_at(ThreadId thread, Timestamp at) const;
+  // Whether it has one name in all of the recording so far.
+  [[nodiscard]] bool has_one_name(ThreadId thread) const { return !old_names_.contains(thread); }
   // Up to the last event.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
   // Returns nullptr for a thread without an event since the last loss.
@@ -168,13 +170,21 @@ class Threads {
   }
 
  private:
+  static constexpr std::size_t kMostOldNames = 1u << 16;
+  struct OldName {
+    Timestamp until;
+    std::string text;
+  };
   [[nodiscard]] ThreadChanges changes_of(const Event& event);
+  void end_name(ThreadId thread, Timestamp at, std::string_view name);
   void note_switch(ThreadChange& change);
   void note_wakeup(ThreadChange& change);
 
   const Processes* processes_;
   RecordedSwitches switches_;
   ThreadTable<ThreadFacts> facts_;
+  std::unordered_map<ThreadId, std::vector<OldName>> old_names_;  // in order of time
+  std::size_t old_names_count_ = 0;
   std::uint64_t losses_ = 0;
   Timestamp loss_end_;  // the latest
   std::array<ThreadChange, 2> changes_;

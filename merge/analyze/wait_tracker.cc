@@ -88,16 +88,18 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// A vCPU's name is its VM's and its number.
+// As they were called then: who ran when it began to, who woke when it did. A vCPU's name is its
+// VM's and its number.
 void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline) {
-  const auto named = [&](ThreadId thread) {
-    const ThreadFacts* facts = pipeline.threads().find(thread);
-    if (facts == nullptr || facts->comm.size == 0 || pipeline.vcpu(thread)) return thread;
-    return names_.of(thread, facts->comm.view(), facts->comm.is_makers);
+  const Threads& threads = pipeline.threads();
+  const auto named = [&](ThreadId thread, Timestamp at) {
+    if (pipeline.vcpu(thread) && !pipeline.processes().is_of_several(thread)) return thread;
+    return names_.of(thread, threads.name_at(thread, at), threads.has_one_name(thread));
   };
   for (WaitShare& share : shares) {
-    if (share.culprit.is_thread()) share.culprit.thread = named(share.culprit.thread);
-    if (share.root != ThreadId{}) share.root = named(share.root);
+    const Timestamp at = share.part == Part::kPreempted ? share.begin : share.end;
+    if (share.culprit.is_thread()) share.culprit.thread = named(share.culprit.thread, at);
+    if (share.root != ThreadId{}) share.root = named(share.root, share.end);
   }
 }
 
@@ -255,9 +257,7 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   if (!quotas_) quotas_ = pipeline.processes().quotas();
   servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
-    names_.on_new(made->child);
-  } else if (std::holds_alternative<Marker>(event.payload)) {
+  if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* told = pipeline.vmm_event())
       cause_.on_vmm_event(event, told->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
@@ -341,18 +341,21 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
   }
 }
 
-ThreadId CulpritNames::of(ThreadId thread, std::string_view name, bool is_makers) {
+ThreadId CulpritNames::of(ThreadId thread, std::string_view name, bool has_one_name) {
   const auto tid = static_cast<std::int32_t>(thread);
   if (tid <= 0 || tid_of(thread) != thread) return thread;
+  if (has_one_name && names_.size() < kMost) {
+    std::string& known = names_[thread];
+    if (known.empty()) known = name;
+    return thread;
+  }
   for (std::int32_t i = 0; i < kMostNames; ++i) {
     const ThreadId named{tid | i << kTidBits};
     const auto known = names_.find(named);
-    if (known != names_.end() && known->second.is_makers && !is_makers)
-      known->second = {std::string(name), false};
-    if (known != names_.end() && known->second.text == name) return named;
+    if (known != names_.end() && known->second == name) return named;
     if (known != names_.end()) continue;
     if (names_.size() >= kMost) break;
-    names_.emplace(named, Name{std::string(name), is_makers});
+    names_.emplace(named, name);
     return named;
   }
   return ThreadId{tid | kMostNames << kTidBits};
@@ -360,15 +363,12 @@ ThreadId CulpritNames::of(ThreadId thread, std::string_view name, bool is_makers
 
 std::string_view CulpritNames::operator[](ThreadId thread) const {
   const auto found = names_.find(thread);
-  return found == names_.end() ? std::string_view() : found->second.text;
+  return found == names_.end() ? std::string_view() : found->second;
 }
 
-void CulpritNames::on_new(ThreadId thread) {
-  for (std::int32_t i = 0; i < kMostNames; ++i) {
-    const auto known = names_.find(ThreadId{static_cast<std::int32_t>(thread) | i << kTidBits});
-    if (known == names_.end()) return;
-    known->second.is_makers = false;
-  }
+bool CulpritNames::is_of_several(ThreadId thread) const {
+  return tid_of(thread) != thread ||
+         names_.contains(ThreadId{static_cast<std::int32_t>(thread) | 1 << kTidBits});
 }
 
 LargestCulprit largest(std::span<const WaitShare> shares, Part part) {

@@ -52,7 +52,7 @@ class WaitTracker {
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, Lost, NewThread, HostEvent, BlockIo, IoctlEnter>(payload);
+    return is_any_of<Marker, Lost, HostEvent, BlockIo, IoctlEnter>(payload);
   }
   // Every event of the host that it looks at, or that changed a thread, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);

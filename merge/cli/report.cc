@@ -259,7 +259,7 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Group by " + dimension_names() +
-                             ", several with commas; or span: requests, or guest-span")
+                             ", with commas; or span: requests, guest-span")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

@@ -68,7 +68,7 @@ class Processes {
   void on(const Event& event, const NewThread& made) {
     const ThreadId maker = of(event.thread, event.thread);
     const ThreadId process = made.same_process ? maker : made.child;
-    if (of(made.child, process) != process) of_several_.insert(made.child);
+    if (of(made.child, process) != process) set_of_several(made.child);
     set(made.child, process);
     if (made.same_process) set(event.thread, maker);
   }
@@ -105,6 +105,9 @@ class Processes {
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
   // A thread of another process had the same id before.
+  void set_of_several(ThreadId thread) {
+    if (of_several_.size() < kMost) of_several_.insert(thread);
+  }
   [[nodiscard]] bool is_of_several(ThreadId thread) const { return of_several_.contains(thread); }
 
  private:

@@ -217,14 +217,14 @@ Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
 std::string Naming::comm(ThreadId thread) const {
   const WaitTracker* waits = pipeline.waits();
   if (waits != nullptr && !waits->names()[thread].empty()) return printable(waits->names()[thread]);
-  // Told apart by its names, and this one is not kept.
-  if (tid_of(thread) != thread) return {};
+  // The source tells the last of its names.
+  if (waits != nullptr && waits->names().is_of_several(thread)) return {};
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
     std::string comm = timeline.source(i).comm(thread);
     if (!comm.empty()) return printable(comm);
   }
-  return {};
+  return printable(pipeline.threads().name_at(thread, pipeline.end()));
 }
 
 // Whether it wrote of accesses to its devices while a vCPU was out of the guest.
@@ -286,6 +286,7 @@ Culprit unpack_culprit(std::uint64_t word) {
 
 std::string Naming::vm(ThreadId thread) const {
   if (is_vcpu(thread)) return vcpus.vm_id(thread);
+  if (processes.is_of_several(tid_of(thread))) return {};
   const ThreadId process = processes.of(tid_of(thread), ThreadId{});
   if (process == ThreadId{}) return {};
   const std::string name = std::to_string(static_cast<std::int32_t>(process));
@@ -293,7 +294,9 @@ std::string Naming::vm(ThreadId thread) const {
 }
 
 std::string Naming::text(ThreadId thread) const {
-  if (is_vcpu(thread)) return vcpus.vcpu(thread, true);
+  const bool is_other = processes.is_of_several(thread) && pipeline.waits() != nullptr &&
+                        !pipeline.waits()->names()[thread].empty();
+  if (is_vcpu(thread) && !is_other) return vcpus.vcpu(thread, true);
   const std::string name = comm(thread);
   const auto tid = static_cast<std::int32_t>(tid_of(thread));
   const std::string text =

@@ -34,7 +34,8 @@ namespace {
 
 // What a source of that role has to decode for sinks that select these.
 EventClass events_for(SpanClass selected, Role role) {
-  if (has(selected, SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kKernelParts))
+  if (has(selected, SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kKernelParts |
+                        SpanClass::kHostRuns))
     return EventClass::kAll;
   if (has(selected, SpanClass::kGuestIntervals) && role != Role::kHostKernel)
     return EventClass::kAll;

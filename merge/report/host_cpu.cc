@@ -92,6 +92,7 @@ struct HostVmRow {
   std::string vm, vm_name;
   bool has_others = true;  // which threads are its own besides its vCPUs' is known
   std::uint64_t ns = 0;
+  std::uint64_t unknown_ns = 0;  // of ids that several threads had
   double cpus = 0;
   std::vector<HostThreadRow> threads;
 };
@@ -101,42 +102,42 @@ class HostCpuTable : public TableSink {
   explicit HostCpuTable(const ReportOptions& /*options*/) {}
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kInterrupts | SpanClass::kWaits |
-           SpanClass::kLosses;
+    return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
-  void lost(const Event& event, const Lost& /*lost*/, const Pipeline& /*pipeline*/) override {
-    runs_.on(event, {});
-  }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override;
 
  private:
-  static constexpr std::size_t kMostThreads = 1u << 12;  // of which it is kept what they did
+  static constexpr std::size_t kMostThreads = 1u << 16;  // of which it is kept what they did
   struct Deeds {
     Counts ioctls, lines;  // lines: 2 * gsi + level
     std::uint64_t messages = 0;
     std::map<std::pair<CulpritKind, ThreadId>, std::uint64_t> woken_by;
+    // Of more threads than there is room for one that is not known.
+    void add_waker(const Culprit& by) {
+      std::pair key{by.kind, by.is_thread() ? by.thread : ThreadId{}};
+      if (woken_by.size() >= Counts::kMost && !woken_by.contains(key)) key = {};
+      ++woken_by[key];
+    }
   };
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const;
 
-  HostRuns runs_;
   ThreadTable<Deeds> deeds_;
 };
 
 void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
   if (!pipeline.is_of_hosts_kernel(event) || std::holds_alternative<Lost>(event.payload)) return;
-  runs_.on(event, pipeline.changes());
   const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
   const auto* irq = std::get_if<KvmIrq>(&event.payload);
   const auto& woke = pipeline.waits()->woke();
   if (woke) {
     Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
-    if (deeds != nullptr && deeds->woken_by.size() < Counts::kMost) {
-      ++deeds->woken_by[{woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}}];
-    }
+    if (deeds != nullptr) deeds->add_waker(woke->by);
   }
-  if (ioctl == nullptr && irq == nullptr) return;
+  // What an interrupt on top of the thread does is none of its deeds.
+  if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
+    return;
   Deeds* deeds = deeds_.get(event.thread, kMostThreads);
   if (deeds == nullptr) return;
   if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
@@ -147,7 +148,8 @@ void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
 
 // "timer", "vCPU", "main loop", "own thread", a thread's name, "interrupt", "not known": what ended
 // a sleep.
-std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process) {
+std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process,
+                       const std::string& vm) {
   switch (kind) {
     case CulpritKind::kTimer:
       return "timer";
@@ -162,7 +164,7 @@ std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, Threa
     case CulpritKind::kLock:
     case CulpritKind::kPage:
     case CulpritKind::kCollapse:
-      if (names.is_vcpu(by)) return "vCPU";
+      if (names.is_vcpu(by)) return names.vm(by) == vm ? "vCPU" : names.text(by);
       if (by == process) return std::string(text_of(HostRole::kMainLoop));
       return names.processes.of(by, ThreadId{}) == process ? "own thread" : names.comm(by);
     case CulpritKind::kUnknown:
@@ -219,7 +221,7 @@ bool is_named_after(std::string_view comm, ThreadId process) {
 HostRole role_of(ThreadId thread, const std::string& comm, ThreadId process) {
   if (thread == process) return HostRole::kMainLoop;
   if (comm.starts_with("vhost-")) return HostRole::kVhost;
-  if (comm.starts_with("kvm-")) return HostRole::kKernel;
+  if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
   return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
 }
 
@@ -254,7 +256,9 @@ void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, std::
 std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
   const std::uint64_t interval = data.end_ns - data.start_ns;
-  const auto threads = runs_.threads(pipeline.end());
+  const HostRuns& runs = *pipeline.host_runs();
+  const std::vector<HostRuns::Entry> threads = runs.threads(pipeline.end());
+  const RecordedSwitches& switches = pipeline.threads().switches();
   const std::vector<VcpuTotalsOf> vcpus = pipeline.vcpus();
   std::map<std::string, Vm> vms;
   for (std::size_t i = 0; i < names.vms.size(); ++i)
@@ -265,14 +269,18 @@ std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& 
     row.vm = id;
     row.vm_name = vm.given;
     row.has_others = !vm.inferred;
-    std::vector<const ThreadTable<HostRuns::Thread>::Entry*> own;
+    std::vector<const HostRuns::Entry*> own;
     for (const auto& entry : threads) {
       const bool is_own =
           names.is_vcpu(entry.thread)
               ? names.vcpus.vm_id(entry.thread) == id
               : !vm.inferred && (names.processes.of(entry.thread, ThreadId{}) == vm.process ||
                                  is_named_after(names.comm(entry.thread), vm.process));
-      if (!is_own || entry.state.ran_ns == 0) continue;
+      if (!is_own || entry.state.ran_ns == 0 || !switches.has_all_of(entry.thread)) continue;
+      if (entry.state.several) {
+        row.unknown_ns += entry.state.ran_ns;
+        continue;
+      }
       own.push_back(&entry);
       row.ns += entry.state.ran_ns;
     }
@@ -289,11 +297,11 @@ std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& 
       thread.ns = entry->state.ran_ns;
       thread.whole = row.ns;
       thread.turns = entry->state.turns;
-      if (runs_.knows_interrupts()) thread.interrupts_ns = entry->state.interrupts_ns;
+      if (runs.knows_interrupts()) thread.interrupts_ns = entry->state.interrupts_ns;
       if (const Deeds* deeds = deeds_.find(entry->thread)) {
         std::map<std::string, std::uint64_t> wakers;
         for (const auto& [by, count] : deeds->woken_by)
-          wakers[waker_text(by.first, by.second, names, vm.process)] += count;
+          wakers[waker_text(by.first, by.second, names, vm.process, id)] += count;
         thread.woken_by = ranked(wakers);
         thread.line = line_of(deeds->lines);
         thread.did = deeds_of(deeds->ioctls, deeds->lines, deeds->messages);
@@ -303,6 +311,7 @@ std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& 
       if (is_vcpu && totals != vcpus.end()) add_parts(row.threads, totals->totals, row.ns, data);
     }
   }
+  std::erase_if(rows, [](const HostVmRow& row) { return row.threads.empty(); });
   std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
   return rows;
 }
@@ -315,22 +324,23 @@ std::string name_of(const HostThreadRow& row) {
              : fmt::format("{}: {}", text_of(row.role), text);
 }
 
-// " Its main loop ran 250 times a second and lowered interrupt line 0 500 times a second, without
-// raising it." Where it took little, nothing.
+// " Its main loop ran 250 times a second and set interrupt line 0 500 times a second, without
+// raising it." Nothing where it took little.
 std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   constexpr std::uint64_t kLeastShare = 10;  // a tenth
   const auto loop = std::ranges::find(row.threads, HostRole::kMainLoop, &HostThreadRow::role);
   const std::uint64_t interval = data.end_ns - data.start_ns;
   if (loop == row.threads.end() || loop->ns < row.ns / kLeastShare || data.cycles) return {};
   const auto rate = [interval](std::uint64_t count) {
-    return static_cast<double>(count) * 1e9 / static_cast<double>(interval);
+    return static_cast<std::uint64_t>(static_cast<double>(count) * 1e9 /
+                                      static_cast<double>(interval));
   };
-  std::string text = fmt::format(" Its main loop ran {:.0f} times a second", rate(loop->turns));
-  if (loop->line)
-    text += fmt::format(" and {} interrupt line {} {:.0f} times a second{}",
-                        loop->line->raised != 0 ? "raised" : "lowered", loop->line->gsi,
-                        rate(loop->line->raised != 0 ? loop->line->raised : loop->line->lowered),
-                        loop->line->raised != 0 ? "" : ", without raising it");
+  if (rate(loop->turns) == 0) return {};
+  std::string text = fmt::format(" Its main loop ran {} times a second", rate(loop->turns));
+  if (loop->line && rate(loop->line->set()) != 0)
+    text +=
+        fmt::format(" and set interrupt line {} {} times a second{}", loop->line->gsi,
+                    rate(loop->line->set()), loop->line->raised == 0 ? ", without raising it" : "");
   return text + '.';
 }
 
@@ -349,11 +359,20 @@ std::string sentence_of(const HostVmRow& row, const ReportData& data) {
                       : role == HostRole::kOther ? "other threads"
                                                  : text_of(role),
                       percent_text(ns, row.ns));
-  std::string text =
-      fmt::format("VM {} took {:.3f} CPUs of the host, {} in {}{}.", vm_text(row.vm, row.vm_name),
-                  row.cpus, duration_text(row.ns, data.cycles),
-                  duration_text(data.end_ns - data.start_ns, data.cycles), by);
-  return text + loop_sentence(row, data);
+  const std::string vm = vm_text(row.vm, row.vm_name);
+  const std::string text = fmt::format(" took {:.3f} CPUs of the host, {} in {}", row.cpus,
+                                       duration_text(row.ns, data.cycles),
+                                       duration_text(data.end_ns - data.start_ns, data.cycles));
+  std::string sentence =
+      row.has_others
+          ? fmt::format("VM {}{}{}.{}", vm, text, by, loop_sentence(row, data))
+          : fmt::format(
+                "The vCPUs of VM {}{}. Which other threads are the VM's is not known (record {}).",
+                vm, text, events::task_newtask.full_name);
+  if (row.unknown_ns != 0)
+    sentence += fmt::format(" {} of ids that its threads and others had are not in it.",
+                            duration_text(row.unknown_ns, data.cycles));
+  return sentence;
 }
 
 std::string text_of(const Ranked& ranked) {
@@ -377,9 +396,6 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   table.key = "threads";
   table.titles = {"Host CPU of"};
   table.before = {{}, {.text = sentence, .figures = true}};
-  if (!vm.has_others)
-    table.after = {{.text = fmt::format("Which other threads are its own is not known: record {}.",
-                                        events::task_newtask.full_name)}};
   const auto of_thread = [](auto get) {
     return [get](const Row& row) {
       return row.part.empty() ? to_value(std::invoke(get, row)) : CellValue();
@@ -425,8 +441,17 @@ std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& na
                      [](const Row& row) { return vm_text(row.vm, row.vm_name); });
   table.key = "host_cpu";
   table.csv = true;
-  table.facts = {{"not_known_ns", to_value(runs_.unknown_ns())}};
+  const std::uint64_t unknown = names.pipeline.host_runs()->unknown_ns();
+  table.facts = {{"not_known_ns", to_value(unknown)}};
   table.text_children = table.csv_children = true;
+  if (table.rows == 0)
+    table.after = {{},
+                   {.text = "How long the VM's threads ran is not known: not all of their switches "
+                            "are recorded."}};
+  if (unknown != 0)
+    table.before = {{},
+                    {.text = fmt::format("Which thread ran is not known of {} of the CPUs' time.",
+                                         duration_text(unknown, data.cycles))}};
   std::vector<std::string> sentences;
   for (const Row& row : table.all()) sentences.push_back(sentence_of(row, data));
   table.children = [all = table.all(), sentences = std::move(sentences)](std::size_t row) {

@@ -436,7 +436,11 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   std::vector<NextStep> steps;
   const std::string around =
       words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
-  const Question question = question_of(most, report);
+  // Of a vCPU that is idle for most of its time the exits cost little.
+  std::uint64_t time = 0;
+  for (const VcpuRow& row : report.vcpus) time += row.totals.time_ns();
+  const bool idle = report.knows(State::kPreempted) && time_in(report, State::kHalted) > time / 2;
+  const Question question = question_of(idle ? Part::kHalted : most, report);
   if (most == Part::kUser && report.vmm_events.empty()) {
     steps.push_back({"help devices", "how to record which of QEMU's devices took the time"});
   } else if (!question.option.empty()) {

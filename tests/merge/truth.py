@@ -468,6 +468,53 @@ def a_program_that_executes_another(trace):
     trace.entry(BEGIN + 709 * MS, 0, VCPU)
 
 
+@case(["explain"], ["report", "--waits"], says=["hog (tid 300) 95.0 ms"], never=["sshd"])
+def a_culprit_that_ended_before_the_wait(trace):
+    """hog ran 95 ms instead and ended; its id was sshd's before the vCPU ran again."""
+    trace.switch(BEGIN, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN, 0, VCPU)
+    trace.exit(BEGIN + 5 * MS, 0, VCPU, "EXTERNAL_INTERRUPT")
+    trace.switch(BEGIN + 5 * MS, 0, VCPU, "R", HOG)
+    trace.switch(BEGIN + 100 * MS, 0, HOG, "X", ("cc1", 310))
+    trace.new_thread(BEGIN + 101 * MS, ("systemd", 1), 300)
+    trace.switch(BEGIN + 102 * MS, 1, IDLE, "R", ("sshd", 300))
+    trace.switch(BEGIN + 103 * MS, 1, ("sshd", 300), "S", IDLE)
+    trace.switch(BEGIN + 110 * MS, 0, ("cc1", 310), "S", VCPU)
+    trace.entry(BEGIN + 111 * MS, 0, VCPU)
+
+
+@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPUs 100.0%", "400 ms of ids"], never=["worker"])
+def host_cpu_of_an_id_that_is_used_again(trace):
+    """sshd ran 400 ms and ended; then a thread of QEMU's got its id."""
+    trace.new_thread(BEGIN, QEMU, 200)
+    trace.switch(BEGIN + MS, 0, IDLE, "R", VCPU)
+    trace.switch(BEGIN + MS, 1, IDLE, "R", ("sshd", 300))
+    trace.entry(BEGIN + 2 * MS, 0, VCPU)
+    trace.switch(BEGIN + 401 * MS, 1, ("sshd", 300), "X", IDLE)
+    trace.new_thread(BEGIN + 402 * MS, QEMU, 300)
+    trace.switch(BEGIN + 403 * MS, 1, IDLE, "R", ("worker", 300))
+    trace.switch(BEGIN + 403 * MS + 10 * US, 1, ("worker", 300), "S", IDLE)
+    trace.exit(BEGIN + 410 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 411 * MS, 0, VCPU)
+
+
+@case(["report", "--host-cpu", "--from", "+100ms", "--to", "+300ms"], says=["VM 199 took 2.0", "IO io0 (tid 250) 200 ms"])
+def host_cpu_of_a_part(trace):
+    """An IOThread that has its CPU from before the part until after it."""
+    io_thread = ("IO io0", 250)
+    trace.new_thread(BEGIN, QEMU, 200)
+    trace.new_thread(BEGIN, QEMU, 250)
+    trace.switch(BEGIN + MS, 0, IDLE, "R", VCPU)
+    trace.switch(BEGIN + 2 * MS, 1, IDLE, "R", io_thread)
+    for i in range(100):
+        trace.entry(BEGIN + i * 4 * MS + 3 * MS, 0, VCPU)
+        trace.exit(BEGIN + i * 4 * MS + 5 * MS, 0, VCPU, "CPUID")
+    for i in range(100):
+        trace.switch(BEGIN + i * 4 * MS + 4 * MS, 2, IDLE, "R", ("other", 400))
+        trace.switch(BEGIN + i * 4 * MS + 5 * MS, 2, ("other", 400), "S", IDLE)
+    trace.switch(BEGIN + 402 * MS, 1, io_thread, "S", IDLE)
+
+
 @case(["report", "--by", "vm,reason"], says=["?200 / CPUID", "its exits are of several VMs"], never=["~200 /", "500 /"])
 def a_vcpus_id_in_two_vms(trace):
     """The vCPU of VM 199 ended, and a vCPU of VM 500 got its id."""

@@ -99,7 +99,7 @@ struct HostVmRow {
 
 class HostCpuTable : public TableSink {
  public:
-  explicit HostCpuTable(const ReportOptions& /*options*/) {}
+  explicit HostCpuTable(const ReportOptions& options) : of_page_(options.page) {}
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
@@ -123,6 +123,7 @@ class HostCpuTable : public TableSink {
   };
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const;
 
+  bool of_page_;
   ThreadTable<Deeds> deeds_;
 };
 
@@ -427,6 +428,21 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   return table;
 }
 
+// The page has the threads of all VMs in one table.
+Table page_table(std::vector<HostVmRow> vms) {
+  HostVmRow all;
+  for (HostVmRow& vm : vms) {
+    for (HostThreadRow& thread : vm.threads) {
+      if (thread.part.empty())
+        thread.name = fmt::format("VM {} {}", vm_text(vm.vm, vm.vm_name), thread.name);
+      all.threads.push_back(std::move(thread));
+    }
+  }
+  Table table = threads_of(all, {});
+  table.page_title = "VM and thread: host CPU";
+  return table;
+}
+
 std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& names) const {
   using Row = HostVmRow;
   if (!data.model.sched_switch) {
@@ -436,6 +452,11 @@ std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& na
                   {.text = fmt::format("What the VM's threads ran was not recorded ({}).",
                                        events::sched_switch.full_name)}};
     return {std::move(none)};
+  }
+  if (of_page_) {
+    Table table = page_table(rows(data, names));
+    table.key = "host_cpu";
+    return {std::move(table)};
   }
   TableOf<Row> table(rows(data, names),
                      [](const Row& row) { return vm_text(row.vm, row.vm_name); });

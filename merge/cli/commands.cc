@@ -31,7 +31,7 @@ int print_what_ends(const CLI::App& app, const CLI::ParseError& error) {
 int run_words(int argc, char** argv) {
   CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
   app.name("trapline");
-  app.set_version_flag("--version", TRAPLINE_VERSION);
+  app.set_version_flag("-V,--version", TRAPLINE_VERSION);
   app.require_subcommand(1);
   int status = 0;
   add_record(app, status);

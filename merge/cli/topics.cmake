@@ -1,7 +1,7 @@
 # Writes OUT, a C++ file with the texts of `trapline help TOPIC`, from docs/topics/*.md.
 #   cmake -D FOLDER=docs/topics -D OUT=topics.cc -P topics.cmake
 set(entries "")
-foreach(name exit-model clocks losses recording devices agent)
+foreach(name exits exit-model clocks losses recording devices agent)
   file(READ ${FOLDER}/${name}.md text)
   # "# NAME: title" is the first line; the rest is the text as it is printed.
   string(REGEX MATCH "^# ([^\n]*)\n" line "${text}")

@@ -9,6 +9,46 @@
 #include "merge/pass/naming.h"
 
 namespace trapline {
+namespace {
+
+// The reasons of Intel's, AMD's and ARM's CPUs, by what they are: docs/topics/exits.md.
+constexpr std::pair<std::string_view, std::string_view> kReasonKinds[] = {
+    {"io", "IO_INSTRUCTION"},
+    {"mmio", "EPT_MISCONFIG"},
+    {"page-fault", "EPT_VIOLATION"},
+    {"page-fault", "npf"},
+    {"page-fault", "DABT_LOW"},
+    {"page-fault", "IABT_LOW"},
+    {"halt", "HLT"},
+    {"halt", "idle-hlt"},
+    {"halt", "WFx"},
+    {"interrupt", "EXTERNAL_INTERRUPT"},
+    {"interrupt", "IRQ"},
+    {"msr", "MSR_READ"},
+    {"msr", "MSR_WRITE"},
+    {"msr", "SYS64"},
+    {"hypercall", "VMCALL"},
+    {"hypercall", "vmmcall"},
+    {"hypercall", "HVC64"},
+    {"pause", "PAUSE_INSTRUCTION"}};
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& one : lower) one = one >= 'A' && one <= 'Z' ? static_cast<char>(one - 'A' + 'a') : one;
+  return lower;
+}
+
+// Whatever the case; a kind of reasons stands for those of any CPU.
+bool is_reason(std::string_view pattern, std::string_view name) {
+  const std::string asked = lowered(pattern), reason = lowered(name);
+  return asked == reason || matches(asked, reason) ||
+         std::ranges::any_of(kReasonKinds, [&](const auto& one) {
+           return one.first == asked && lowered(one.second) == reason;
+         });
+}
+
+}  // namespace
+
 ExitMatcher::ExitMatcher(const ExitFilter& filter, SourceOf source)
     : filter_(filter), source_(std::move(source)) {
   wanted_[kReason].pattern = filter.reason;
@@ -49,7 +89,8 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
   const auto known = wanted.known.find(key);
   if (known != wanted.known.end()) return known->second;
   const std::string name = name_of(kind, key, exit, pipeline);
-  const bool fits = name == wanted.pattern || matches(wanted.pattern, name);
+  const bool fits = name == wanted.pattern || (kind == kReason ? is_reason(wanted.pattern, name)
+                                                               : matches(wanted.pattern, name));
   wanted.found = wanted.found || fits;
   if (wanted.names.size() < kMostNames) wanted.names.insert(name);
   if (wanted.known.size() < kMostKnown) wanted.known.emplace(key, fits);

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 #include <vector>
+
+#include "backend_ftrace/base/text.h"
 
 namespace trapline::cli {
 namespace {
@@ -87,14 +90,33 @@ std::string group(const CLI::App& app, const std::string& name, bool with_rare) 
   return out.empty() ? out : fmt::format("\n{}:\n{}", name, out);
 }
 
+// What a user does with the commands; those of no group are the others.
+constexpr std::pair<std::string_view, std::string_view> kCommandGroups[] = {
+    {"Record", "doctor record snapshot"},
+    {"Ask", "report explain stalls advise timeline top"},
+    {"Compare", "bench diff"},
+    {"Other", ""}};
+
 std::string commands(const CLI::App& app) {
+  std::vector<const CLI::App*> rest = app.get_subcommands({});
+  std::erase_if(rest, [](const CLI::App* command) { return command->get_group().empty(); });
+  if (rest.empty()) return {};
   std::string out;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_group().empty()) continue;
-    out += entry(command->get_name(), command->get_description(), kCommandColumn);
+  const auto add = [&out](const CLI::App& command) {
+    out += entry(command.get_name(), command.get_description(), kCommandColumn);
+  };
+  for (const auto& [name, members] : kCommandGroups) {
+    out += fmt::format("\n{}:\n", name);
+    for (const std::string_view member : split(members, ' ')) {
+      const auto command = std::ranges::find(rest, member, &CLI::App::get_name);
+      if (command == rest.end()) continue;
+      add(**command);
+      rest.erase(command);
+    }
+    if (!members.empty()) continue;
+    for (const CLI::App* command : rest) add(*command);
   }
-  if (out.empty()) return out;
-  return "\nCommands:\n" + out + "\ntrapline COMMAND --help prints the options of a command.\n";
+  return out + "\ntrapline COMMAND --help prints the options of a command.\n";
 }
 
 std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {

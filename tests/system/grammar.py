@@ -155,7 +155,7 @@ def check_closed_pipes(commands: list[str]) -> None:
 def main() -> None:
     text = run("--help").stdout
     check("--help-all" in text, "trapline: no --help-all")
-    commands = re.findall(r"^  ([a-z]+) ", text.split("Commands:")[1].split("\n\n")[0], re.M)
+    commands = re.findall(r"^  ([a-z]+) ", text.split("Record:")[1].split("trapline COMMAND")[0], re.M)
     for command in commands:
         check_command(command)
     check_people(commands)

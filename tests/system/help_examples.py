@@ -144,7 +144,7 @@ def run(example: str, folder: Path, environment: dict[str, str]) -> tuple[int, s
 def main() -> None:
     what, source, trapline = sys.argv[1:]
     names = re.findall(r"^  ([a-z]+) ", subprocess.run([trapline, "--help"], capture_output=True, text=True).stdout
-                       .split("Commands:")[1].split("\n\n")[0], re.M)
+                       .split("Record:")[1].split("trapline COMMAND")[0], re.M)
     ran, failed = 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -116,7 +116,7 @@ def check_examples(page: Path, text: str, known: dict[str, set[str]]) -> None:
 def main() -> None:
     source, trapline, tracetool, stap = sys.argv[1:]
     pages = Path(source) / "docs/man"
-    subcommands = re.findall(r"^  ([a-z]+) ", help_of([trapline]).split("Commands:")[1].split("\n\n")[0], re.M)
+    subcommands = re.findall(r"^  ([a-z]+) ", help_of([trapline]).split("Record:")[1].split("trapline COMMAND")[0], re.M)
     commands = {"trapline.1": [[trapline]], "trapline-tracetool.1": [[tracetool]],
                 "trapline-stap.1": [[stap], [stap, "list"], [stap, "run"]],
                 "trapline-demo.1": [[str(Path(source) / "scripts/demo")]]}

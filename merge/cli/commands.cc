@@ -53,6 +53,9 @@ int run_words(int argc, char** argv) {
   add_sync(app, status);
   add_help(app, status);
   add_complete(app, status);
+  app.add_subcommand("version", "Print the version")->group("")->callback([] {
+    std::cout << TRAPLINE_VERSION << '\n';
+  });
   arrange_help(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {

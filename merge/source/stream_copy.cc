@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text_file.h"
+#include "merge/source/encoded_copy.h"
 
 namespace trapline {
 
@@ -93,10 +94,17 @@ Result<std::string> readable_path(const std::string& path) {
     return fail(ErrorKind::kUsage, "-: the standard input is closed; {}", kPipeInto);
   const bool is_file = S_ISREG(status.st_mode), has_size = status.st_size != 0;
   // What cannot be looked at, or is no recording, its reader tells.
-  if (known != 0 || (!standard && !S_ISFIFO(status.st_mode) && (!is_file || has_size))) return path;
-  if (is_file && has_size) return fmt::format("/proc/self/fd/{}", STDIN_FILENO);
+  if (known != 0 || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return path;
   UniqueFd& copy = copies[{status.st_dev, status.st_ino}];
   if (copy) return path_of(copy);
+  if (is_file && has_size) {
+    const UniqueFd file(standard ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (auto decoded = assign(copy, decoded_copy(path, file.get())); !decoded)
+      return tl::unexpected(std::move(decoded).error());
+    if (copy) return path_of(copy);
+    return standard ? fmt::format("/proc/self/fd/{}", STDIN_FILENO) : path;
+  }
   auto stream = open_stream(path);
   if (!stream) return tl::unexpected(std::move(stream).error());
   if (auto ends = check_ends(path, *stream); !ends) return tl::unexpected(std::move(ends).error());
@@ -105,6 +113,9 @@ Result<std::string> readable_path(const std::string& path) {
   if (!*made && is_file && !standard) return path;  // an empty file: its reader says so
   if (!*made) return fail(ErrorKind::kDamaged, "{}: nothing came through it", path);
   copy = std::move(*made);
+  auto decoded = decoded_copy(path, copy.get());
+  if (!decoded) return tl::unexpected(std::move(decoded).error());
+  if (*decoded) copy = std::move(*decoded);
   return path_of(copy);
 }
 

@@ -281,6 +281,11 @@ Numbers x86_numbers() {
   return numbers;
 }
 
+const Numbers& numbered() {
+  static const Numbers numbers = x86_numbers();
+  return numbers;
+}
+
 kernel_events::SymbolNames names_of(std::span<const ReasonName> table) {
   kernel_events::SymbolNames names;
   for (const ReasonName& one : table) names.emplace(one.number, one.name);
@@ -290,10 +295,19 @@ kernel_events::SymbolNames names_of(std::span<const ReasonName> table) {
 }  // namespace
 
 std::optional<NumberedReason> x86_reason(std::string_view name) {
-  static const Numbers numbers = x86_numbers();
-  const auto found = numbers.find(std::string(name));
-  if (found == numbers.end()) return std::nullopt;
+  const auto found = numbered().find(std::string(name));
+  if (found == numbered().end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<NumberedReason> x86_reason_beginning(std::string_view name) {
+  std::optional<NumberedReason> only;
+  for (const auto& [full, reason] : numbered()) {
+    if (name.empty() || !full.starts_with(name)) continue;
+    if (only && (only->isa != reason.isa || only->reason != reason.reason)) return std::nullopt;
+    only = reason;
+  }
+  return only;
 }
 
 std::optional<std::uint32_t> arm64_reason(std::string_view name) {

@@ -17,6 +17,8 @@ struct NumberedReason {
 };
 // "EPT_MISCONFIG", "npf", "EXIT_NPF".
 [[nodiscard]] std::optional<NumberedReason> x86_reason(std::string_view name);
+// Of the only reason whose name begins so.
+[[nodiscard]] std::optional<NumberedReason> x86_reason_beginning(std::string_view name);
 // "TRAP", "IRQ", "SERROR".
 [[nodiscard]] std::optional<std::uint32_t> arm64_reason(std::string_view name);
 

@@ -88,26 +88,31 @@ EventClass TextEvents::class_of(std::uint16_t type) const {
   return type < known_.size() ? known_[type]->decoded.read_for : EventClass::kOthers;
 }
 
-bool TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) {
+TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) {
   event.type = type;
   event.cpu = line.cpu;
   event.thread = ThreadId{line.thread};
   event.raw = std::as_bytes(std::span(line.text));
   event.payload.emplace<Other>();
-  if (type >= known_.size()) return true;
+  if (type >= known_.size()) return line.text.empty() ? Fit::kPart : Fit::kWhole;
   if (type == marker_) {
     const bool named = line.name == events::print.name || line.name == events::print.full_name;
     event.payload = Marker{named ? marker_text(line.text) : line.text};
-    return true;
+    return line.text.empty() ? Fit::kPart : Fit::kWhole;
   }
+  const std::string_view system = known_[type]->system;
+  if ((!line.has_cpu || !line.has_thread) && system != "kvm" && system != "syscalls")
+    return Fit::kWhole;
   TextValues values(*known_[type]);
   values.thread = line.thread;
   values.comm = line.comm;
+  values.is_cut = line.is_cut;
   if (line.level != 0) values.set("common_flags", common_flags(line.level));
   // Of "wf%c" trace-cmd prints that: whether the guest waits or spins is not known then.
-  if (!fields_.read(line.text, values)) return line.text.find("wf>c<") != line.text.npos;
+  if (!fields_.read(line.text, values))
+    return line.text.find("wf>c<") != line.text.npos ? Fit::kWhole : Fit::kNone;
   values.decode(event.payload);
-  return true;
+  return values.is_part ? Fit::kPart : Fit::kWhole;
 }
 
 }  // namespace trapline::trace_text

@@ -20,6 +20,8 @@ class TextEvents {
 
   // By the line's name and, of a syscall, its text.
   [[nodiscard]] std::uint16_t type_of(const TextLine& line);
+  // Whether it is one of those that are decoded.
+  [[nodiscard]] bool is_known(const TextLine& line) { return type_of(line) < known_.size(); }
   [[nodiscard]] EventClass class_of(std::uint16_t type) const;
   // "kvm:kvm_exit"; of an event that nothing decodes as the text has it.
   [[nodiscard]] const std::string& name(std::uint16_t type) const { return names_[type]; }
@@ -28,9 +30,15 @@ class TextEvents {
     return witnesses_[type];
   }
 
-  // Fills type, thread, CPU, text and payload; not the time. False where the event is one of those
-  // that are decoded and its text is not as any kernel or tool prints it: it is then Other.
-  [[nodiscard]] bool decode(const TextLine& line, std::uint16_t type, Event& event);
+  enum class Fit : std::uint8_t {
+    kNone,  // the event is one of those that are decoded, and its text is not as any kernel or tool
+            // prints it: the payload is Other
+    kPart,  // there would be more of the text: what is missing is not known
+    kWhole
+  };
+  // Fills type, thread, CPU, text and payload; not the time. Without the line's CPU or thread only
+  // events of KVM, system calls and markers are decoded: others are of a CPU.
+  [[nodiscard]] Fit decode(const TextLine& line, std::uint16_t type, Event& event);
 
   [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return fields_.reasons(); }
 

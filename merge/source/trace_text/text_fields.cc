@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/model/event.h"
 #include "merge/source/trace_text/reason_numbers.h"
+#include "merge/source/trace_text/text_lines.h"
 
 namespace trapline::trace_text {
 namespace {
@@ -257,6 +258,10 @@ std::uint64_t state_bits(std::string_view letters) {
   }
   return bits;
 }
+// A reason whose name was cut, and may be several.
+constexpr std::uint32_t kCutReason = 0x7fff;
+constexpr const char* kCut = "[cut]";
+
 std::optional<std::uint64_t> whole_decimal(std::string_view text) {
   FormatScan scan(text);
   const std::uint64_t value = scan.decimal();
@@ -266,8 +271,6 @@ struct PrintedThread {
   std::string_view comm;
   std::uint64_t pid = 0, priority = 0;
 };
-// The kernel's names have no more bytes.
-constexpr std::size_t kMostOfComm = 15;
 // "comm", BEFORE_PID, "pid", BEFORE_PRIORITY, "prio". A comm may hold all of these.
 std::optional<PrintedThread> printed_thread(std::string_view text, std::string_view before_pid,
                                             std::string_view before_priority) {
@@ -449,6 +452,15 @@ bool TextFields::read(std::string_view text, TextValues& values) {
   }
   const KernelEvent& event = values.event();
   const bool list = is_list(text);
+  if (values.is_cut && event.decoded.decoder != Decoder::kExit) {
+    // Its last word says nothing; of an exit to user space it is one all the same.
+    const std::string_view word = text.substr(text.rfind(' ') + 1);
+    text.remove_suffix(word.size());
+    if (event.decoded.decoder == Decoder::kUserspaceExit && !list && text.find('(') == text.npos) {
+      set_cut_userspace_exit(trimmed(text).ends_with("reason") ? word : "", values);
+      return true;
+    }
+  }
   switch (event.decoded.decoder) {
     case Decoder::kExit:
       return read_exit(text, values);
@@ -506,10 +518,51 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
   if (!scan.eat("reason")) return false;
   const std::string_view rest = scan.rest();
   const std::size_t rip = rest.find(" rip ");
-  if (!scan.ok() || rip == rest.npos) return false;
-  FormatScan after(rest.substr(rip + 5));
-  values.set("guest_rip", after.hex());
-  return after.ok() && read_x86_exit(trimmed(rest.substr(0, rip)), values);
+  if (!scan.ok()) return false;
+  if (rip == rest.npos) return read_part_of_exit(rest, values);
+  const std::string_view after = trimmed(rest.substr(rip + 5));
+  const bool has_rip = !values.is_cut || after.find(' ') != after.npos;
+  FormatScan address(after);
+  if (has_rip) values.set("guest_rip", address.hex());
+  return address.ok() && read_x86_exit(trimmed(rest.substr(0, rip)), values);
+}
+
+// "EPT_VIOLATION info1 0x0", "HLT", "EXTERNA": without an address. A name that no kernel has is
+// then cut.
+bool TextFields::read_part_of_exit(std::string_view text, TextValues& values) {
+  values.is_part = true;
+  const std::size_t end = std::min(text.find(" info"), text.find(" intr_info"));
+  const std::string_view name = trimmed(text.substr(0, end));
+  if (name.empty() && !values.is_cut) return false;
+  if (end != text.npos) return read_x86_exit(name, values);
+  // Prose may follow the name, which may be of two words.
+  for (std::size_t size = name.size(); !values.is_cut && size != name.npos && size != 0;
+       size = name.rfind(' ', size - 1)) {
+    if (x86_reason(name.substr(0, size))) return read_x86_exit(name.substr(0, size), values);
+  }
+  set_cut_exit(values.is_cut ? name : "", values);
+  return true;
+}
+
+void TextFields::set_cut_exit(std::string_view name, TextValues& values) {
+  const auto reason = x86_reason_beginning(name);
+  if (reason) isa_ = reason->isa;
+  if (!reason) (isa_ == kIsaVmx ? reasons_.vmx : reasons_.svm).try_emplace(kCutReason, kCut);
+  values.set("exit_reason", reason ? reason->reason : kCutReason);
+  values.set("isa", isa_);
+}
+
+void TextFields::set_cut_userspace_exit(std::string_view name, TextValues& values) {
+  std::optional<std::uint32_t> only;
+  std::size_t found = 0;
+  for (const auto& [number, full] : reasons_.userspace) {
+    if (name.empty() || !full.starts_with(name)) continue;
+    only = number;
+    ++found;
+  }
+  if (found != 1) reasons_.userspace.try_emplace(kCutReason, kCut);
+  values.set("reason", found == 1 ? *only : kCutReason);
+  values.set("errno", 0);
 }
 
 // "EPT_VIOLATION", "EPT_VIOLATION FAILED_VMENTRY", "EXIT_NPF", "PF excp", "0x4f", "UNKNOWN (79)"

@@ -29,6 +29,8 @@ class TextValues {
   // Of the event's line: a text that can be read in several ways is the one that agrees with them.
   std::int32_t thread = -1;
   std::string_view comm = {};
+  bool is_cut = false;   // the text's last word may be a part of one
+  bool is_part = false;  // what was read says that more belongs to it
 
   // Makes the event's payload, as its decoder does of a record with these fields.
   void decode(Payload& payload) const;
@@ -55,6 +57,9 @@ class TextFields {
  private:
   bool read_exit(std::string_view text, TextValues& values);
   bool read_x86_exit(std::string_view name, TextValues& values);
+  bool read_part_of_exit(std::string_view text, TextValues& values);
+  void set_cut_exit(std::string_view name, TextValues& values);
+  void set_cut_userspace_exit(std::string_view name, TextValues& values);
 
   kernel_events::ReasonNames reasons_;
   std::uint32_t isa_ = 1;    // of the last exit that told

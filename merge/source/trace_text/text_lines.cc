@@ -43,15 +43,6 @@ void cut_blanks(std::string_view& text) {
   text.remove_suffix(trailing(text, [](char c) { return is_blank(c) || c == '\r'; }));
 }
 
-// ">", "> > ", ">> |": only where the line begins with one.
-void skip_quotes(std::string_view& line) {
-  skip_blanks(line);
-  while (line.starts_with('>')) {
-    line.remove_prefix(1);
-    skip_blanks(line);
-  }
-}
-
 // "CPU:3 [LOST 123 EVENTS]", "CPU:3 [EVENTS DROPPED]"
 bool parse_loss(std::string_view text, TextLine& line) {
   if (!text.starts_with("CPU:")) return false;
@@ -85,6 +76,14 @@ bool is_heading(std::string_view line) {
          (line.starts_with("CPU ") && line.ends_with(" is empty"));
 }
 
+// What stands before the most that a name can be is no part of it.
+void keep_comm(std::string_view text, TextLine& line) {
+  cut_blanks(text);
+  if (text.size() > kMostOfComm) text.remove_prefix(text.size() - kMostOfComm);
+  skip_blanks(text);
+  line.comm = text;
+}
+
 // What stands before the CPU: "comm-tid", "comm-tid (tgid)", "comm tid", "comm pid/tid".
 bool parse_task(std::string_view text, TextLine& line) {
   cut_blanks(text);
@@ -106,15 +105,8 @@ bool parse_task(std::string_view text, TextLine& line) {
   } else if (text[before] != '-' && text[before] != ' ') {
     return false;
   }
-  skip_blanks(comm);
-  cut_blanks(comm);
-  // The buffer's name in front: "host:   comm"; a comm of the kernel has no ": ".
-  if (const std::size_t buffer = comm.find(": "); buffer != comm.npos) {
-    comm.remove_prefix(buffer + 2);
-    skip_blanks(comm);
-  }
-  line.comm = comm;
-  return !comm.empty();
+  keep_comm(comm, line);
+  return !line.comm.empty();
 }
 
 // "[003]"; `rest` is then what comes after it.
@@ -161,9 +153,21 @@ bool parse_flags(std::string_view& rest, TextLine& line) {
   return true;
 }
 
+// "PERF_RECORD_LOST lost 21", of perf script --show-lost-events.
+bool parse_lost_record(std::string_view text, TextLine& line) {
+  constexpr std::string_view kRecord = "PERF_RECORD_LOST";
+  if (!text.starts_with(kRecord)) return false;
+  text = text.substr(std::min(text.find_first_of("0123456789"), text.size()));
+  (void)take_digits(text, line.count);
+  line.kind = Kind::kLoss;
+  return true;
+}
+
 void parse_event(std::string_view rest, TextLine& line) {
   skip_blanks(rest);
   cut_blanks(rest);
+  line.kind = Kind::kEvent;
+  if (parse_lost_record(rest, line)) return;
   // perf's period.
   std::string_view after = rest;
   if (std::uint64_t period = 0; take_digits(after, period) && after.starts_with(' ')) {
@@ -191,25 +195,174 @@ bool parse_event_line(std::string_view text, TextLine& line) {
     }
     if (!parse_task(text.substr(0, open), line)) continue;
     parse_event(plain, line);
-    line.kind = Kind::kEvent;
     return true;
   }
   return false;
 }
 
+// The last word of `text`, which then ends before it.
+std::string_view take_last_word(std::string_view& text) {
+  cut_blanks(text);
+  const std::string_view word =
+      text.substr(text.size() - trailing(text, [](char c) { return !is_blank(c); }));
+  text.remove_suffix(word.size());
+  return word;
+}
+
+// "0d..1." of the latency format: CPU and flags.
+bool parse_cpu_and_flags(std::string_view word, TextLine& line) {
+  return take_digits(word, line.cpu) && line.cpu < kMostCpus && parse_flags(word, line) &&
+         word.empty();
+}
+
+// A line whose event comes right after a time with a fraction, and whose task or CPU may be
+// missing: "rcu_pree-15 0d..2. 6.476250: sched_switch: …", "qemu 12 6.476250: kvm:kvm_exit: …",
+// "[003] 6.476250: kvm_exit: …", "6.476250: kvm_exit: …".
+bool parse_loose_line(std::string_view text, TextLine& line) {
+  for (std::size_t at = 0; at < text.size(); at = text.find(' ', at)) {
+    at += leading(text.substr(at), is_blank);
+    std::string_view rest = text.substr(at);
+    if (!parse_time(rest, line) || line.digits == 0) continue;
+    parse_event(rest, line);
+    if (line.kind == Kind::kEvent && line.name.empty()) return false;
+    std::string_view before = text.substr(0, at), word = take_last_word(before), flags = word;
+    line.has_cpu = parse_cpu_and_flags(word, line);
+    if (!line.has_cpu) {
+      if (parse_flags(flags, line) && flags.empty()) word = take_last_word(before);
+      std::string_view cpu = word.substr(word.starts_with('[') ? 1 : 0);
+      line.has_cpu = cpu.size() < word.size() && take_digits(cpu, line.cpu) && cpu == "]" &&
+                     line.cpu < kMostCpus;
+      if (!line.has_cpu) before = text.substr(0, before.size() + word.size());
+    }
+    std::string_view tid = before;
+    skip_blanks(tid);
+    cut_blanks(tid);
+    if (parse_task(before, line)) return true;
+    line.has_thread = take_digits(tid, line.thread) && tid.empty();
+    if (!line.has_thread) keep_comm(before, line);
+    return true;
+  }
+  return false;
+}
+
+std::size_t time_of_day(std::string_view text) {
+  constexpr std::string_view kForm = "00:00:00";
+  for (std::size_t i = 0; i < kForm.size(); ++i)
+    if (i >= text.size() || (kForm[i] == '0' ? !is_digit(text[i]) : text[i] != kForm[i])) return 0;
+  return kForm.size() + leading(text.substr(kForm.size()),
+                                [](char c) { return is_digit(c) || c == '.' || c == ','; });
+}
+
 }  // namespace
 
-TextLine parse_text_line(std::string_view text) {
+std::string_view unquoted(std::string_view line) {
+  skip_blanks(line);
+  while (line.starts_with('>')) {
+    line.remove_prefix(1);
+    skip_blanks(line);
+  }
+  cut_blanks(line);
+  return line;
+}
+
+std::size_t prefix_size(TextForm::Prefix prefix, std::string_view line) {
+  using Prefix = TextForm::Prefix;
+  std::string_view rest = line;
+  const auto is_name = [](char c) { return is_name_char(c) || c == '-' || c == '/'; };
+  switch (prefix) {
+    case Prefix::kNone:
+      return 0;
+    case Prefix::kLabel: {
+      rest.remove_prefix(leading(rest, [&](char c) { return is_name(c) && c != ':'; }));
+      return rest.size() != line.size() && rest.starts_with(": ") ? line.size() - rest.size() + 1
+                                                                  : 0;
+    }
+    case Prefix::kKernelLog: {
+      const std::size_t end = line.find(']');
+      if (!line.starts_with('[') || end > 20) return 0;
+      rest = line.substr(1, end - 1);
+      skip_blanks(rest);
+      return rest.find('.') != rest.npos && rest.find_first_not_of("0123456789.") == rest.npos
+                 ? end + 1
+                 : 0;
+    }
+    case Prefix::kDate: {
+      constexpr std::size_t kDay = 10;  // "2026-11-28"
+      const std::size_t time = line.size() > kDay && line[4] == '-' && line[7] == '-'
+                                   ? time_of_day(line.substr(kDay + 1))
+                                   : 0;
+      if (time == 0) return 0;
+      return kDay + 1 + time +
+             leading(line.substr(kDay + 1 + time), [](char c) { return !is_blank(c); });
+    }
+    case Prefix::kSyslog: {
+      constexpr std::size_t kDay = 7;  // "Nov 28 "
+      const std::size_t end = line.find(": ");
+      return end != line.npos && line.size() > kDay && time_of_day(line.substr(kDay)) != 0 ? end + 1
+                                                                                           : 0;
+    }
+    case Prefix::kNumber: {
+      rest.remove_prefix(leading(rest, is_digit));
+      if (rest.size() == line.size()) {
+        const std::size_t colon = rest.find(':');
+        if (colon >= rest.find(' ')) return 0;
+        rest.remove_prefix(colon + 1);
+        const std::size_t digits = leading(rest, is_digit);
+        if (digits == 0) return 0;
+        rest.remove_prefix(digits);
+      }
+      return rest.starts_with(':') || rest.starts_with('\t') ? line.size() - rest.size() + 1 : 0;
+    }
+    case Prefix::kBullet:
+      return !line.empty() && std::string_view("*|+-").find(line[0]) != std::string_view::npos ? 1
+                                                                                               : 0;
+    case Prefix::kName: {
+      constexpr std::size_t kLongest = 6;
+      const std::size_t end = line.find('>');
+      return end > 0 && end < kLongest && leading(line, is_name) == end ? end + 1 : 0;
+    }
+  }
+  return 0;
+}
+
+TextLine parse_text_line(std::string_view text, const TextForm& form) {
   TextLine line;
   if (text.size() > kLongestTraceLine) return line;
-  skip_quotes(text);
-  cut_blanks(text);
-  if (parse_event_line(text, line)) return line;
+  const std::size_t width = text.size();
+  text = unquoted(text);
+  std::string_view label;
+  if (const std::size_t prefix = prefix_size(form.prefix, text); prefix != 0) {
+    if (form.prefix == TextForm::Prefix::kLabel) label = text.substr(0, prefix - 1);
+    text = unquoted(text.substr(prefix));
+  }
+  const auto finished = [&] {
+    line.label = label;
+    line.is_cut = form.cut != 0 && width == form.cut;
+    return line;
+  };
+  if (parse_event_line(text, line)) return finished();
+  line = {};
+  if (form.loose && parse_loose_line(text, line)) return finished();
   line = {};
   if (parse_loss(text, line) || parse_start(text, line)) return line;
   line = {};
   if (is_heading(text)) line.kind = Kind::kHeading;
   return line;
+}
+
+bool begins_event(std::string_view text, const TextForm& form) {
+  text = unquoted(text);
+  text = unquoted(text.substr(prefix_size(form.prefix, text)));
+  for (std::size_t open = text.find('['); open != text.npos; open = text.find('[', open + 1)) {
+    TextLine line;
+    std::string_view rest = text.substr(open + 1);
+    if (!take_digits(rest, line.cpu) || !rest.starts_with(']')) continue;
+    rest.remove_prefix(1);
+    skip_blanks(rest);
+    (void)parse_flags(rest, line);
+    return rest.empty() && parse_task(text.substr(0, open), line);
+  }
+  return false;
 }
 
 std::string_view unit_of_clock_line(std::string_view line) {
@@ -248,6 +401,16 @@ bool TextLines::fill() {
   status_ = file_->read(end, std::as_writable_bytes(std::span(block_).subspan(before)));
   if (!status_) block_.resize(before);
   return status_.has_value();
+}
+
+void TextLines::seek(std::uint64_t offset) {
+  if (offset >= begin_ && offset <= begin_ + block_.size()) {
+    at_ = last_ = static_cast<std::size_t>(offset - begin_);
+    return;
+  }
+  block_.clear();
+  begin_ = offset;
+  at_ = last_ = 0;
 }
 
 bool TextLines::next(std::string_view& line) {

@@ -17,10 +17,14 @@ namespace trapline::trace_text {
 //   trace, trace_pipe    qemu-1234    (   1230) [003] d..1.   12.345678: kvm_exit: vcpu 0 reason …
 //   perf script          CPU 0/KVM  1230/1234 [003]    12.345678:  kvm:kvm_exit: vcpu 0 reason …
 //
-//   line  = quote* [buffer ": "] task ["(" tgid ")"] "[" cpu "]" [flags] time ":" [event ":"] text
+//   trace-cmd report -l  qemu-sys-101     0d..1.     6.792201: kvm_exit:   reason HLT rip 0x…
+//
+//   line  = quote* [prefix] task ["(" tgid ")"] "[" cpu "]" [flags] time ":" [event ":"] text
 //   task  = comm "-" tid | comm " " tid | comm " " pid "/" tid
 //   time  = seconds "." 1 to 9 digits | nanoseconds or cycles
 //   quote = ">" of a mail, with blanks
+//
+// Task and CPU may be missing where no line of the text has them (TextForm::loose).
 //
 // A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS
 // DROPPED]" of trace-cmd, both without a number where it is not known; and "##### CPU 3 buffer
@@ -29,9 +33,31 @@ namespace trapline::trace_text {
 // A longer line is none of a trace.
 inline constexpr std::size_t kLongestTraceLine = 8U << 10;
 
+// The kernel's names of threads have no more bytes.
+inline constexpr std::size_t kMostOfComm = 15;
+
 // What whole numbers are as times, "ns" or "cycles", where the line names ftrace's clock: "# clock:
 // boot", "trace_clock: local global [mono]". Empty: the line names no clock whose unit is known.
 [[nodiscard]] std::string_view unit_of_clock_line(std::string_view line);
+
+// The form that the lines of one text share. Hands, mailers and pagers gave it to them.
+struct TextForm {
+  enum class Prefix : std::uint8_t {
+    kNone,
+    kLabel,      // "host.dat: " and the names of buffers, of trace-cmd
+    kKernelLog,  // "[   12.345678] "
+    kDate,       // "2026-11-28 01:02:03.456 ", "2026-11-28T01:02:03Z "
+    kSyslog,     // "Nov 28 01:02:03 host program[12]: "
+    kNumber,     // "12:" and "FILE:12:" of grep, "12<TAB>" of cat -n
+    kBullet,     // "* ", "| ", "+", "- "
+    kName        // "jd> "
+  };
+  static constexpr std::size_t kPrefixes = 8;
+  Prefix prefix = Prefix::kNone;
+  bool loose = false;       // task and CPU may be missing
+  std::size_t wrapped = 0;  // the widest line that was wrapped; 0: none was
+  std::size_t cut = 0;      // no line of an event is wider, and those that wide were cut; 0: none
+};
 
 struct TextLine {
   enum class Kind : std::uint8_t {
@@ -49,14 +75,24 @@ struct TextLine {
   std::uint64_t at = 0;     // ns, or cycles
   std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number, of ns or cycles
   char level = 0;           // the flags' third column: '.', 'h', 's', 'H'; 0 without flags
+  bool has_cpu = true, has_thread = true;
+  bool is_cut = false;  // its last word may be a part of one
   std::int32_t thread = 0;
   std::string_view comm;
-  std::string_view name;  // "kvm_exit", "kvm:kvm_exit", "tracing_mark_write"; may be empty
-  std::string_view text;  // without blanks around it
+  std::string_view label;  // of Prefix::kLabel
+  std::string_view name;   // "kvm_exit", "kvm:kvm_exit", "tracing_mark_write"; may be empty
+  std::string_view text;   // without blanks around it
 };
 
 // `line` without its line end. The views point into it.
-[[nodiscard]] TextLine parse_text_line(std::string_view line);
+[[nodiscard]] TextLine parse_text_line(std::string_view line, const TextForm& form = {});
+
+// Without blanks and the ">" of a mail around it.
+[[nodiscard]] std::string_view unquoted(std::string_view line);
+// The size of a prefix of this kind at the beginning; 0 where there is none.
+[[nodiscard]] std::size_t prefix_size(TextForm::Prefix prefix, std::string_view line);
+// Whether the line has an event's task and CPU, and no time: the rest was wrapped.
+[[nodiscard]] bool begins_event(std::string_view line, const TextForm& form);
 
 class TextLines {
  public:
@@ -68,8 +104,10 @@ class TextLines {
   [[nodiscard]] bool next(std::string_view& line);
   // Whether the last line had its end.
   [[nodiscard]] bool is_whole() const { return whole_; }
-  // The last line is to come again.
-  void again() { at_ = last_; }
+  // The next line is the one that begins at this offset.
+  void seek(std::uint64_t offset);
+  // Of the last line.
+  [[nodiscard]] std::uint64_t line_offset() const { return begin_ + last_; }
   // After the last line.
   [[nodiscard]] std::uint64_t offset() const { return begin_ + at_; }
   [[nodiscard]] const Result<void>& status() const { return status_; }

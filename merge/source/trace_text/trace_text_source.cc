@@ -1,6 +1,7 @@
 #include "merge/source/trace_text/trace_text_source.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
 #include "merge/source/payload_text.h"
+#include "merge/source/trace_text/logical_lines.h"
 #include "merge/source/trace_text/text_events.h"
 #include "merge/source/trace_text/text_lines.h"
 
@@ -24,8 +26,6 @@ using Kind = TextLine::Kind;
 
 // Of 40 bytes each.
 constexpr std::size_t kMostLosses = 500'000;
-constexpr std::string_view kLost = "[LOST ", kDropped = "EVENTS DROPPED]",
-                           kStarted = " buffer started ####";
 
 // The first place from `from` on where `word` stands.
 Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t from,
@@ -42,103 +42,12 @@ Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t fro
   return std::nullopt;
 }
 
-// The losses of a text. A line that tells of one stands before the next event of its CPU, maybe
-// long after the last one; the timeline has to know it when it has read the last one, so they are
-// sought before the text is read. A text without any is only searched for the words.
-struct TextLoss {
-  std::uint64_t offset = 0;  // in the file: after the last event before it, of its CPU
-  std::uint64_t from = 0, to = 0;
-  std::uint64_t count = 0;  // 0: not known
-  std::uint32_t cpu = 0;
-};
-
-struct LastOfCpu {
-  std::uint64_t offset = 0, at = 0;
-  bool lost = false;
-  std::uint64_t count = 0;
-};
-
-// Before `end`, in order of their offsets. Errors: the file cannot be read; more than a recording
-// can have.
-Result<std::vector<TextLoss>> find_text_losses(const File& file, std::uint64_t end) {
-  std::vector<TextLoss> losses;
-  auto any = find_in(file, 0, kLost);
-  if (any && !*any) any = find_in(file, 0, kDropped);
-  if (any && !*any) any = find_in(file, 0, kStarted);
-  if (!any) return tl::unexpected(any.error());
-  if (!*any) return losses;
-  std::map<std::uint32_t, LastOfCpu> cpus;
-  TextLines lines(file);
-  std::uint64_t last = 0;
-  std::optional<LastOfCpu> first;  // after the first event of all
-  for (std::string_view text; lines.offset() < end && lines.next(text);) {
-    const TextLine line = parse_text_line(text);
-    if (line.kind == Kind::kLoss) {
-      // Before its first event nothing of the CPU was recorded, or all was overwritten.
-      if (line.is_begin && first) cpus.try_emplace(line.cpu, *first);
-      const auto cpu = cpus.find(line.cpu);
-      if (cpu == cpus.end()) continue;
-      cpu->second.count = saturated_sum(cpu->second.count, line.count);
-      cpu->second.lost = true;
-    } else if (line.kind == Kind::kEvent) {
-      last = std::max(last, line.at);
-      LastOfCpu& cpu = cpus[line.cpu];
-      if (cpu.lost) losses.push_back({cpu.offset, cpu.at, last, cpu.count, line.cpu});
-      cpu = {lines.offset(), last, false, 0};
-      if (!first) first = cpu;
-    }
-    if (losses.size() > kMostLosses) {
-      return fail(ErrorKind::kDamaged,
-                  "{}: events were lost more than {} times; record with larger buffers",
-                  file.path(), kMostLosses);
-    }
-  }
-  if (!lines.status()) return tl::unexpected(lines.status().error());
-  for (const auto& [number, cpu] : cpus)
-    if (cpu.lost) losses.push_back({cpu.offset, cpu.at, last, cpu.count, number});
-  std::ranges::stable_sort(losses, {}, &TextLoss::offset);
-  return losses;
-}
-
-bool next_event(TextLines& lines, std::string_view& text, TextLine& line) {
-  while (lines.next(text))
-    if ((line = parse_text_line(text)).kind == Kind::kEvent) return true;
-  return false;
-}
-
-// Where a text that was pasted twice begins again, and how many events come from there on: all of
-// them the lines that it begins with, in their order. No trace has its first line, with its time,
-// again after a later time.
-struct Repetition {
-  std::uint64_t begin = 0, events = 0;
-};
-
-Result<Repetition> find_repetition(const File& file) {
-  const Repetition none = {file.size(), 0};
-  TextLines lines(file);
-  std::string_view text, expected;
-  TextLine line;
-  if (!next_event(lines, text, line)) return none;
-  const std::string first = "\n" + std::string(text);
-  const std::uint64_t at = line.at;
-  while (line.at <= at)
-    if (!next_event(lines, text, line)) return none;
-  const auto again = find_in(file, lines.offset() - 1, first);
-  if (!again) return tl::unexpected(again.error());
-  if (!*again) return none;
-  Repetition found = {**again + 1, 0};
-  TextLines second(file, found.begin), beginning(file);
-  while (next_event(second, text, line) && next_event(beginning, expected, line)) {
-    // The last line may be cut.
-    if (second.is_whole() ? text != expected : !expected.starts_with(text)) return none;
-    ++found.events;
-  }
-  return found;
-}
+// ---- the look
 
 // What a look at the text tells before it is read.
 struct TextLook {
   Capabilities has;
+  TextForm form;
   std::int64_t more_whole = 0;  // so many more times without a fraction than with one
   std::string whole_unit;       // "ns", "cycles", empty: not known
   std::uint64_t unit = 1;       // of times with a fraction, in ns
@@ -151,49 +60,434 @@ struct TextLook {
     std::uint64_t its = 1;
     for (int i = line.digits; i < 9 && line.digits != 0; ++i) its *= 10;
     unit = std::max(unit, its);
-    if (!first) first = line.at;
+    first = std::min(first.value_or(line.at), line.at);
     last = std::max(last.value_or(0), line.at);
   }
 };
 
+// Learns the form of a text from the lines that it begins with.
+class FormLearner {
+ public:
+  void on(const TextLine& line, const LogicalLines& lines) {
+    ++events_;
+    form_.wrapped = std::max(form_.wrapped, lines.widest());
+    const std::string_view text = unquoted(lines.text());
+    for (std::size_t i = 1; i < prefixes_.size(); ++i)
+      prefixes_[i] += prefix_size(static_cast<Prefix>(i), text) != 0 ? 1U : 0U;
+    if (lines.pieces() != 0) return;
+    const bool lacks = lines.lacks_text() && line.kind == Kind::kEvent;
+    const std::size_t width = lines.text().size();
+    if (width > form_.cut) {
+      lacking_before_ += lacking_;
+      form_.cut = width;
+      of_width_ = lacking_ = 0;
+    }
+    if (width == form_.cut) ++of_width_;
+    (width == form_.cut ? lacking_ : lacking_before_) += lacks ? 1 : 0;
+  }
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  // Those that lack text have all been cut at one width, or none of them has.
+  [[nodiscard]] TextForm form(bool loose) const {
+    constexpr std::uint64_t kLeastCut = 3;
+    TextForm form = form_;
+    form.loose = loose;
+    if (of_width_ < kLeastCut || lacking_ <= lacking_before_ || form.wrapped != 0) form.cut = 0;
+    for (std::size_t i = 1; i < prefixes_.size(); ++i) {
+      if (prefixes_[i] * 10 < events_ * 9) continue;
+      form.prefix = static_cast<Prefix>(i);
+      break;
+    }
+    return form;
+  }
+
+ private:
+  using Prefix = TextForm::Prefix;
+  TextForm form_;
+  std::uint64_t events_ = 0, of_width_ = 0, lacking_ = 0, lacking_before_ = 0;
+  std::array<std::uint64_t, TextForm::kPrefixes> prefixes_{};
+};
+
+constexpr std::uint64_t kLookedAt = 16'384;
+
+TextForm form_of(const File& file) {
+  TextForm form;
+  for (const bool loose : {false, true}) {
+    TextEvents events;
+    form = {};
+    form.loose = loose;
+    LogicalLines lines(file, events, form);
+    FormLearner learner;
+    TextLine line;
+    Event event;
+    for (std::uint64_t i = 0;
+         (i < kLookedAt || learner.events() == 0) && lines.next(line, event, EventClass::kAll); ++i)
+      if (line.kind == Kind::kEvent) learner.on(line, lines);
+    if (learner.events() != 0) return learner.form(loose);
+  }
+  return {};
+}
+
+// What a text is read in: a part of the file, without what repeats an earlier one, on one side of
+// what was left out.
+struct TextPart {
+  std::uint64_t begin = 0, end = 0, first = 0, last = 0;
+  bool after_gap = false;
+};
+
+struct TextPlan {
+  std::vector<TextPart> parts;  // in the order of their times
+  std::uint64_t repeated = 0;   // events
+  bool all_twice = false;       // each line stands below an equal one
+};
+
+// Where a text repeats itself, and where something was left out of it:
+//
+//   repeated   eight events or more, or all of them, as they stand above
+//   left out   lines between two events that belong to neither, and a time that goes back, or on by
+//              more than a thousand times the usual distance; "[...]" alone tells it
+//
+// A halt that both sides show whole is no gap.
+class TextPlanner {
+ public:
+  void on_event(const TextLine& line, const LogicalLines& lines, const Payload& payload) {
+    Seen seen{hash_of(line), line.at, lines.begin(), lines.offset(), line.thread, between_};
+    seen.is_cut = !lines.is_whole();
+    between_ = Between::kNone;
+    if (const auto* exit = std::get_if<KvmExit>(&payload))
+      seen.what =
+          is_halt({exit->reason, exit->isa, exit->exception_class}) ? What::kHalt : What::kExit;
+    else if (std::holds_alternative<KvmEntry>(payload))
+      seen.what = What::kEntry;
+    seen_.push_back(seen);
+  }
+  void on_other(std::string_view text) {
+    text = unquoted(text);
+    constexpr std::string_view kLeftOut[] = {"...",   "[...]",     "[snip]", "<snip>", "[cut]",
+                                             "<...>", "<snip...>", "[..]",   "\u2026", "[\u2026]"};
+    if (is_of_stack(text)) return;
+    between_ = std::max(between_, text.empty() ? Between::kBlank
+                                  : std::ranges::find(kLeftOut, text) != std::end(kLeftOut)
+                                      ? Between::kLeftOut
+                                      : Between::kOther);
+  }
+  [[nodiscard]] TextPlan plan(std::uint64_t size) {
+    TextPlan plan;
+    find_repeated(plan);
+    const std::vector<bool> gaps = find_gaps();
+    plan.parts.push_back({0, size, 0, 0, false});
+    bool any = false;
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      const Seen& seen = seen_[i];
+      if (seen.repeats) {
+        if (i == 0 || !seen_[i - 1].repeats) plan.parts.back().end = seen.begin;
+        continue;
+      }
+      TextPart* part = &plan.parts.back();
+      if (i != 0 && (seen_[i - 1].repeats || gaps[i])) {
+        if (!seen_[i - 1].repeats) part->end = seen.begin;
+        const std::uint64_t begin = gaps[i] ? seen.begin : seen_[i - 1].end;
+        part = &plan.parts.emplace_back(TextPart{begin, size, seen.at, seen.at, gaps[i]});
+      }
+      if (!any) part->first = seen.at;
+      any = true;
+      part->last = std::max(part->last, seen.at);
+    }
+    order(plan.parts);
+    return plan;
+  }
+
+ private:
+  enum class Between : std::uint8_t { kNone, kBlank, kOther, kLeftOut };
+  enum class What : std::uint8_t { kOther, kHalt, kExit, kEntry };
+  struct Seen {
+    std::uint64_t hash = 0, at = 0, begin = 0, end = 0;
+    std::int32_t thread = 0;
+    Between before = Between::kNone;
+    What what = What::kOther;
+    bool repeats = false, is_cut = false;
+  };
+
+  static std::uint64_t hash_of(const TextLine& line) {
+    std::uint64_t hash = line.at * 0x9e3779b97f4a7c15 ^ line.cpu;
+    for (const std::string_view text : {line.name, line.text})
+      hash = hash * 0x9e3779b97f4a7c15 + std::hash<std::string_view>()(text);
+    return hash + static_cast<std::uint32_t>(line.thread);
+  }
+  [[nodiscard]] bool same(std::size_t one, std::size_t other) const {
+    return seen_[one].hash == seen_[other].hash ||
+           (seen_[one].is_cut && seen_[one].at == seen_[other].at);
+  }
+
+  void find_repeated(TextPlan& plan) {
+    constexpr std::size_t kLeast = 8, kMostKnown = 64U << 10;
+    std::unordered_map<std::uint64_t, std::size_t> known;  // hash: the first one
+    std::size_t originals = 0, pairs = 0;                  // originals: none of them repeats
+    for (std::size_t i = 0; i < seen_.size();) {
+      const auto found = known.find(seen_[i].hash);
+      std::size_t size = 0;
+      if (found != known.end())
+        while (i + size < seen_.size() && found->second + size < i &&
+               same(i + size, found->second + size))
+          ++size;
+      const bool is_all = size != 0 && found->second == 0 && seen_[0].at < seen_[i - 1].at &&
+                          (size == originals || i + size == seen_.size());
+      if (size < kLeast && !is_all) {
+        if (i != 0 && seen_[i].hash == seen_[i - 1].hash) ++pairs;
+        if (known.size() < kMostKnown) known.try_emplace(seen_[i].hash, i);
+        ++i;
+        if (plan.repeated == 0) originals = i;
+        continue;
+      }
+      for (const std::size_t end = i + size; i < end; ++i) seen_[i].repeats = true;
+      plan.repeated += size;
+    }
+    constexpr std::size_t kLeastTwice = 16;
+    plan.all_twice = seen_.size() >= kLeastTwice && pairs * 2 * 100 >= seen_.size() * 95;
+  }
+
+  // By event: whether something was left out before it.
+  [[nodiscard]] std::vector<bool> find_gaps() const {
+    constexpr std::uint64_t kLeast = 10'000'000, kLeastTimesUsual = 1000;
+    std::vector<bool> gaps(seen_.size());
+    std::vector<std::uint64_t> distances;
+    std::size_t blanks = 0, kept = 0;
+    const Seen* before = nullptr;
+    for (const Seen& seen : seen_) {
+      if (seen.repeats) continue;
+      ++kept;
+      blanks += seen.before == Between::kBlank ? 1 : 0;
+      if (before != nullptr && seen.at >= before->at) distances.push_back(seen.at - before->at);
+      before = &seen;
+    }
+    const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+    std::ranges::nth_element(distances, middle);
+    const std::uint64_t usual = distances.empty() ? 0 : *middle;
+    const auto is_gap = [&](const Seen& from, const Seen& to) {
+      if (to.before == Between::kNone || (to.before == Between::kBlank && blanks * 10 > kept))
+        return false;
+      if (to.at < from.at || to.before == Between::kLeftOut) return true;
+      return to.at - from.at > std::max(kLeast, usual * kLeastTimesUsual);
+    };
+    constexpr std::size_t kNone = ~std::size_t{0};
+    std::size_t open = kNone;  // a gap that may be a halt
+    std::int32_t halted = -1;
+    before = nullptr;
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      const Seen& seen = seen_[i];
+      if (seen.repeats) continue;
+      if (before != nullptr && is_gap(*before, seen)) {
+        gaps[i] = true;
+        open = halted == -1 || seen.at < before->at ? kNone : i;
+      }
+      if (open != kNone && seen.what == What::kEntry && seen.thread == halted) gaps[open] = false;
+      if (seen.what != What::kOther) {
+        open = kNone;
+        halted = seen.what == What::kHalt ? seen.thread : -1;
+      }
+      before = &seen;
+    }
+    return gaps;
+  }
+
+  // Excerpts by time. Those that overlap stay as they stand.
+  static void order(std::vector<TextPart>& parts) {
+    const bool back = std::ranges::adjacent_find(parts, [](const TextPart& a, const TextPart& b) {
+                        return b.first < a.last;
+                      }) != parts.end();
+    if (!back) return;
+    std::vector<TextPart> sorted = parts;
+    std::ranges::stable_sort(sorted, {}, &TextPart::first);
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (i != 0 && sorted[i].first < sorted[i - 1].last) return;
+      sorted[i].after_gap = i != 0;
+    }
+    parts = std::move(sorted);
+  }
+
+  std::vector<Seen> seen_;
+  Between between_ = Between::kNone;
+};
+
 void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEvents& events,
-               TextLook& look) {
-  TextLines lines(file, from);
+               TextLook& look, TextPlanner* planner = nullptr) {
+  LogicalLines lines(file, events, look.form, from);
   Event event;
-  std::string_view text;
-  for (std::uint64_t i = 0; i < most && lines.next(text); ++i) {
-    const TextLine line = parse_text_line(text);
+  TextLine line;
+  for (std::uint64_t i = 0; i < most && lines.next(line, event, EventClass::kAll); ++i) {
     if (line.kind != Kind::kEvent) {
-      if (look.whole_unit.empty()) look.whole_unit = unit_of_clock_line(text);
+      if (look.whole_unit.empty()) look.whole_unit = unit_of_clock_line(lines.text());
+      if (planner != nullptr && line.kind != Kind::kLoss) planner->on_other(lines.text());
       continue;
     }
     look.on(line);
-    const std::uint16_t type = events.type_of(line);
-    if (events.decode(line, type, event)) events.witness(type).add(event.payload, look.has);
+    if (!lines.lacks_all()) events.witness(event.type).add(event.payload, look.has);
+    if (planner != nullptr) planner->on_event(line, lines, event.payload);
   }
 }
 
 // As of a trace.dat: three places, or all where no kvm_exit is there.
-TextLook look_at(const File& file, std::string_view unit) {
-  constexpr std::uint64_t kLines = 16'384, kTail = 64U << 10;
+void look_at_places(const File& file, TextLook& look) {
+  constexpr std::uint64_t kTail = 64U << 10;
   TextEvents events;
-  TextLook look;
-  look.whole_unit = unit;
-  look_from(file, 0, kLines, events, look);
-  look_from(file, file.size() / 2, kLines, events, look);
-  look_from(file, file.size() - file.size() / 50, kLines, events, look);
-  look.has.late_switches = true;
+  look_from(file, 0, kLookedAt, events, look);
+  look_from(file, file.size() / 2, kLookedAt, events, look);
+  look_from(file, file.size() - file.size() / 50, kLookedAt, events, look);
   if (!look.has.kvm_exit) look_from(file, 0, ~std::uint64_t{0}, events, look);
-  look_from(file, file.size() - std::min(file.size(), kTail), kLines, events, look);
-  return look;
+  look_from(file, file.size() - std::min(file.size(), kTail), kLookedAt, events, look);
+}
+
+// Whether the line of the first event stands in the text again.
+Result<bool> begins_again(const File& file, const TextForm& form) {
+  TextEvents events;
+  LogicalLines lines(file, events, form);
+  TextLine line;
+  Event event;
+  while (lines.next(line, event, EventClass::kAll)) {
+    if (line.kind != Kind::kEvent) continue;
+    const auto again = find_in(file, lines.offset() - 1, "\n" + std::string(lines.text()));
+    if (!again) return tl::unexpected(again.error());
+    return again->has_value();
+  }
+  return false;
+}
+
+// Looks at all of a text that may be pasted, else at some places.
+Result<TextPlan> look_at(const File& file, TextLook& look) {
+  constexpr std::uint64_t kPasted = 16U << 20;
+  look.form = form_of(file);
+  bool all = file.size() <= kPasted;
+  if (!all) {
+    if (auto looked = assign(all, begins_again(file, look.form)); !looked)
+      return tl::unexpected(std::move(looked).error());
+  }
+  TextPlanner planner;
+  if (all) {
+    TextEvents events;
+    look_from(file, 0, ~std::uint64_t{0}, events, look, &planner);
+  } else {
+    look_at_places(file, look);
+  }
+  look.has.late_switches = true;
+  return planner.plan(file.size());
+}
+
+// ---- losses
+
+// A line that tells of a loss stands before the next event of its CPU, maybe long after the last
+// one; the timeline has to know it when it has read the last one, so they are sought before the
+// text is read. A text without any is only searched for the words.
+struct TextLoss {
+  std::size_t part = 0;
+  std::uint64_t offset = 0;  // in the file: after the last event before it, of its CPU
+  std::uint64_t from = 0, to = 0;
+  std::uint64_t count = 0;  // 0: not known
+  std::uint32_t cpu = 0;
+  bool is_counted = true;  // what was left out is one loss, of all CPUs
+};
+
+struct LastOfCpu {
+  std::size_t part = 0;
+  std::uint64_t offset = 0, at = 0;
+  bool lost = false;
+  std::uint64_t count = 0;
+};
+
+Result<bool> tells_of_losses(const File& file) {
+  for (const std::string_view words :
+       {"[LOST ", "EVENTS DROPPED]", " buffer started ####", "PERF_RECORD_LOST"}) {
+    const auto found = find_in(file, 0, words);
+    if (!found) return tl::unexpected(found.error());
+    if (*found) return true;
+  }
+  return false;
+}
+
+class TextLosses {
+ public:
+  void on(const TextLine& line, std::size_t part, std::uint64_t offset) {
+    if (line.kind == Kind::kLoss) {
+      // Before its first event nothing of the CPU was recorded, or all was overwritten.
+      if (line.is_begin && first_) cpus_.try_emplace(line.cpu, *first_);
+      const auto cpu = cpus_.find(line.cpu);
+      if (cpu == cpus_.end()) return;
+      cpu->second.count = saturated_sum(cpu->second.count, line.count);
+      cpu->second.lost = true;
+    } else if (line.kind == Kind::kEvent) {
+      last_ = std::max(last_, line.at);
+      LastOfCpu& cpu = cpus_[line.cpu];
+      if (cpu.lost) add(line.cpu, cpu);
+      cpu = {part, offset, last_, false, 0};
+      if (!first_) first_ = cpu;
+    }
+  }
+  // Of all CPUs that were there.
+  void left_out(const TextPart& before, const TextPart& after, std::size_t part) {
+    bool is_first = true;
+    for (auto& [number, cpu] : cpus_) {
+      losses_.push_back({part, after.begin, before.last, after.first, 0, number, is_first});
+      cpu.lost = is_first = false;
+    }
+  }
+  [[nodiscard]] std::size_t size() const { return losses_.size(); }
+  [[nodiscard]] std::vector<TextLoss> take() {
+    for (const auto& [number, cpu] : cpus_)
+      if (cpu.lost) add(number, cpu);
+    std::ranges::stable_sort(losses_, [](const TextLoss& a, const TextLoss& b) {
+      return std::pair(a.part, a.offset) < std::pair(b.part, b.offset);
+    });
+    return std::move(losses_);
+  }
+
+ private:
+  void add(std::uint32_t number, const LastOfCpu& cpu) {
+    losses_.push_back({cpu.part, cpu.offset, cpu.at, last_, cpu.count, number});
+  }
+
+  std::map<std::uint32_t, LastOfCpu> cpus_;
+  std::optional<LastOfCpu> first_;  // after the first event of all
+  std::uint64_t last_ = 0;
+  std::vector<TextLoss> losses_;
+};
+
+// In the order in which they are read. Errors: the file cannot be read; more than a recording can
+// have.
+Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm& form,
+                                               const std::vector<TextPart>& parts) {
+  bool any = std::ranges::any_of(parts, &TextPart::after_gap);
+  if (!any) {
+    if (auto told = assign(any, tells_of_losses(file)); !told)
+      return tl::unexpected(std::move(told).error());
+  }
+  if (!any) return std::vector<TextLoss>();
+  TextLosses losses;
+  TextEvents events;
+  Event event;
+  TextLine line;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].after_gap) losses.left_out(parts[i - 1], parts[i], i);
+    LogicalLines lines(file, events, form, parts[i].begin, parts[i].end);
+    while (lines.next(line, event, EventClass{})) {
+      losses.on(line, i, lines.offset());
+      if (losses.size() > kMostLosses) {
+        return fail(ErrorKind::kDamaged,
+                    "{}: events were lost more than {} times; record with larger buffers",
+                    file.path(), kMostLosses);
+      }
+    }
+    if (!lines.status()) return tl::unexpected(lines.status().error());
+  }
+  return losses.take();
 }
 
 class TraceTextSource final : public Source {
  public:
-  TraceTextSource(File file, const TextLook& look, const Repetition& again,
-                  std::vector<TextLoss> losses)
-      : file_(std::move(file)), lines_(file_), losses_(std::move(losses)), look_(look) {
-    again_ = again;
+  TraceTextSource(File file, const TextLook& look, TextPlan plan, std::vector<TextLoss> losses)
+      : file_(std::move(file)),
+        plan_(std::move(plan)),
+        losses_(std::move(losses)),
+        look_(look),
+        lines_(std::in_place, file_, events_, look_.form, plan_.parts[0].begin,
+               plan_.parts[0].end) {
     info_.path = file_.path();
     info_.kind = "trace text";
     info_.clock = "unknown";
@@ -204,11 +498,11 @@ class TraceTextSource final : public Source {
   void select(EventClass events) override { selected_ = events; }
   Read next(Event& event) override;
 
-  [[nodiscard]] const Result<void>& status() const override { return lines_.status(); }
+  [[nodiscard]] const Result<void>& status() const override { return lines_->status(); }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override {
-    return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
+    return static_cast<double>(lines_->offset()) / static_cast<double>(file_.size());
   }
   [[nodiscard]] Capabilities capabilities() const override { return look_.has; }
   [[nodiscard]] Description describe() const override {
@@ -239,23 +533,20 @@ class TraceTextSource final : public Source {
 
  private:
   bool fill_loss(Event& event);
-  bool on_line(std::string_view text, Event& event);
-  bool join(std::string_view text, std::size_t most, Event& event);
-  void take(const TextLine& line, Event& event);
-  void place(const TextLine& line, std::uint16_t type, Event& event);
+  bool on_line(const TextLine& line, Event& event);
+  void place(const TextLine& line, Event& event);
   void note_comm(const TextLine& line);
 
   File file_;
-  TextLines lines_;
   TextEvents events_;
+  TextPlan plan_;
+  std::size_t part_ = 0;
   std::vector<TextLoss> losses_;
   std::size_t next_loss_ = 0;
   TextLook look_;
-  Repetition again_;
+  std::optional<LogicalLines> lines_;
   EventClass selected_ = EventClass::kAll;
-  std::string joined_;
-  std::size_t joined_pieces_ = 0;
-  std::uint64_t last_ = 0, others_ = 0, wrapped_ = 0, early_ = 0;
+  std::uint64_t last_ = 0, others_ = 0, wrapped_ = 0, early_ = 0, cut_ = 0;
   std::vector<std::uint64_t> counts_;  // by type
   std::unordered_map<std::int32_t, std::string> comms_;
   MarkerCalls marker_calls_;
@@ -264,100 +555,57 @@ class TraceTextSource final : public Source {
 };
 
 Read TraceTextSource::next(Event& event) {
-  if (fill_loss(event)) return Read::kEvent;
-  for (std::string_view text; lines_.offset() < again_.begin && lines_.next(text);) {
-    if (on_line(text, event)) return Read::kEvent;
+  for (TextLine line;;) {
     if (fill_loss(event)) return Read::kEvent;
+    if (lines_->next(line, event, selected_)) {
+      if (on_line(line, event)) return Read::kEvent;
+    } else if (lines_->status() && part_ + 1 < plan_.parts.size()) {
+      const TextPart& next = plan_.parts[++part_];
+      lines_.emplace(file_, events_, look_.form, next.begin, next.end);
+    } else {
+      return Read::kEnd;
+    }
   }
-  return Read::kEnd;
 }
 
 bool TraceTextSource::fill_loss(Event& event) {
-  if (next_loss_ == losses_.size() || losses_[next_loss_].offset > lines_.offset()) return false;
-  const TextLoss& loss = losses_[next_loss_++];
+  if (next_loss_ == losses_.size()) return false;
+  const TextLoss& loss = losses_[next_loss_];
+  if (std::pair(loss.part, loss.offset) > std::pair(part_, lines_->offset())) return false;
+  ++next_loss_;
   event = {};
   event.at = Timestamp(std::max(loss.from, last_));
   event.cpu = loss.cpu;
   event.thread = ThreadId{-1};
   event.payload = Lost{Timestamp(loss.from), Timestamp(loss.to), loss.count};
-  counters_.add_gap(loss.count);
+  if (loss.is_counted) counters_.add_gap(loss.count);
   return true;
 }
 
 // Whether it is an event that was selected.
-bool TraceTextSource::on_line(std::string_view text, Event& event) {
-  // A mailer wraps a line once or twice.
-  constexpr std::size_t kMostPieces = 2;
-  const TextLine line = parse_text_line(text);
+bool TraceTextSource::on_line(const TextLine& line, Event& event) {
   if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
   if (line.kind == Kind::kOther || (line.digits == 0) != look_.whole()) {
-    const bool may_begin = text.find('[') != text.npos;
-    if (may_begin && join(text, 1, event)) return true;
     ++others_;
     return false;
   }
-  const std::uint16_t type = events_.type_of(line);
-  if (!has(selected_, events_.class_of(type))) {
-    place(line, type, event);
-    return false;
-  }
-  if (events_.decode(line, type, event)) {
-    take(line, event);
-    return true;
-  }
-  if (join(text, kMostPieces, event)) return true;
-  // It was: its type and time are known, and no more.
-  const TextLine cut = parse_text_line(joined_);
-  (void)events_.decode(cut, type, event);
-  take(cut, event);
-  ++counters_.damaged_events;
-  others_ += joined_pieces_;
+  if (lines_->pieces() != 0) ++wrapped_;
+  place(line, event);
+  if (!has(selected_, events_.class_of(event.type))) return false;
+  if (lines_->lacks_all()) ++counters_.damaged_events;
+  if (line.is_cut) ++cut_;
+  note_comm(line);
+  if (std::holds_alternative<Marker>(event.payload)) marker_calls_.on(event, counters_);
   return true;
 }
 
-// Whether the line and what follows it, up to so many lines that are none of a trace by themselves,
-// make an event. Otherwise joined_ is the line alone.
-bool TraceTextSource::join(std::string_view text, std::size_t most, Event& event) {
-  joined_ = text;
-  const std::size_t alone = joined_.size();
-  joined_pieces_ = 0;
-  for (std::string_view more; joined_pieces_ < most && lines_.next(more);) {
-    const Kind kind = parse_text_line(more).kind;
-    more.remove_prefix(std::min(more.find_first_not_of("> \t"), more.size()));
-    if (kind != Kind::kOther || more.empty() || more.size() > kLongestTraceLine) {
-      lines_.again();
-      break;
-    }
-    (joined_ += ' ') += more;
-    ++joined_pieces_;
-    const TextLine line = parse_text_line(joined_);
-    if (line.kind != Kind::kEvent || (line.digits == 0) != look_.whole()) continue;
-    if (!events_.decode(line, events_.type_of(line), event)) continue;
-    ++wrapped_;
-    take(line, event);
-    return true;
-  }
-  joined_.resize(alone);
-  if (most == 1 && joined_pieces_ == 1) {  // it may begin one itself
-    lines_.again();
-    joined_pieces_ = 0;
-  }
-  return false;
-}
-
-void TraceTextSource::take(const TextLine& line, Event& event) {
-  note_comm(line);
-  place(line, event.type, event);
-  if (std::holds_alternative<Marker>(event.payload)) marker_calls_.on(event, counters_);
-}
-
-void TraceTextSource::place(const TextLine& line, std::uint16_t type, Event& event) {
+void TraceTextSource::place(const TextLine& line, Event& event) {
   if (line.at < last_) ++early_;
   last_ = std::max(last_, line.at);
   event.at = Timestamp(last_);
   counters_.add_event(event.at);
-  if (counts_.size() <= type) counts_.resize(events_.types());
-  ++counts_[type];
+  if (counts_.size() <= event.type) counts_.resize(events_.types());
+  ++counts_[event.type];
 }
 
 void TraceTextSource::note_comm(const TextLine& line) {
@@ -396,9 +644,12 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
     note(fmt::format("{} not of a trace, and passed over",
                      others_ == 1 ? "1 line is" : fmt::format("{} lines are", others_)));
   }
-  if (again_.events != 0)
-    note(fmt::format("{} events repeat those that the text begins with, and are read once",
-                     again_.events));
+  if (plan_.repeated != 0)
+    note(fmt::format("{} events repeat earlier ones line by line, and are read once",
+                     plan_.repeated));
+  if (cut_ != 0)
+    note(fmt::format("{} cut at {} characters: what would follow is not known",
+                     cut_ == 1 ? "1 line is" : fmt::format("{} lines are", cut_), look_.form.cut));
   if (wrapped_ != 0)
     note(fmt::format("{} read from wrapped lines",
                      wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));
@@ -422,9 +673,17 @@ std::string TraceTextSource::event_text(const Event& event) const {
 }  // namespace trace_text
 
 bool has_trace_line(std::string_view text) {
+  using namespace trace_text;
+  TextForm loose;
+  loose.loose = true;
+  TextEvents events;
+  Event event;
   while (!text.empty()) {
-    const trace_text::TextLine line = trace_text::parse_text_line(take_line(text));
-    if (line.kind == trace_text::TextLine::Kind::kEvent) return true;
+    const std::string_view one = take_line(text);
+    const TextLine line = parse_text_line(one);
+    if (line.kind == TextLine::Kind::kEvent || begins_event(one, {})) return true;
+    const TextLine other = parse_text_line(one, loose);
+    if (other.kind == TextLine::Kind::kEvent && events.is_known(other)) return true;
   }
   return false;
 }
@@ -432,12 +691,21 @@ bool has_trace_line(std::string_view text) {
 Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::string_view unit) {
   auto file = File::open(path);
   if (!file) return tl::unexpected(std::move(file).error());
-  const trace_text::TextLook look = trace_text::look_at(*file, unit);
+  trace_text::TextLook look;
+  look.whole_unit = unit;
+  auto plan = trace_text::look_at(*file, look);
+  if (!plan) return tl::unexpected(std::move(plan).error());
   if (!look.first) {
     return fail(
         "{}: no line is one of a trace; text is read as trace-cmd report, the files trace and "
         "trace_pipe of tracefs and perf script print it",
         path);
+  }
+  if (plan->all_twice) {
+    return fail(ErrorKind::kDamaged,
+                "{}: each of its lines stands there twice; give one of each: uniq {} | trapline "
+                "report -",
+                path, path);
   }
   if (look.whole() && look.whole_unit.empty()) {
     return fail(ErrorKind::kUsage,
@@ -445,11 +713,9 @@ Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::st
                 "(trace-cmd report prints the clock boot so) or --unit cycles (x86-tsc)",
                 path);
   }
-  const auto again = trace_text::find_repetition(*file);
-  if (!again) return tl::unexpected(again.error());
-  auto losses = trace_text::find_text_losses(*file, again->begin);
+  auto losses = trace_text::find_text_losses(*file, look.form, plan->parts);
   if (!losses) return tl::unexpected(std::move(losses).error());
-  return std::make_unique<trace_text::TraceTextSource>(std::move(*file), look, *again,
+  return std::make_unique<trace_text::TraceTextSource>(std::move(*file), look, std::move(*plan),
                                                        std::move(*losses));
 }
 

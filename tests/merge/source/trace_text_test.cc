@@ -220,7 +220,7 @@ std::pair<std::int32_t, std::uint64_t> next_of(const std::string& line) {
   const TextLine parsed = parse_text_line(line);
   EXPECT_EQ(parsed.kind, Kind::kEvent) << line;
   Event event;
-  const bool read = all.decode(parsed, all.type_of(parsed), event);
+  const bool read = all.decode(parsed, all.type_of(parsed), event) != TextEvents::Fit::kNone;
   const auto* sched = std::get_if<SchedSwitch>(&event.payload);
   EXPECT_EQ(read, sched != nullptr) << line;
   if (sched == nullptr) return {-1, 1};

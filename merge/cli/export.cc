@@ -18,7 +18,7 @@ struct ExportArguments {
   PassOptions pass;
   SelectionOptions which;
   ExportOptions how;
-  bool list = false;
+  bool list = false, allow_empty = false;
 };
 
 void print_formats() {
@@ -120,6 +120,13 @@ Result<void> run_export(ExportArguments& options) {
     if (auto found = check_guest_intervals(*pass); !found) return found;
   }
   if (auto found = pass->check_names(); !found) return found;
+  if (pass->status() && (*exporter)->is_empty() && !options.allow_empty) {
+    return fail(
+        "{0}: nothing to export: no {1} were recorded, or none that was asked for; see what "
+        "was: trapline info {0}; --allow-empty writes the file all the same",
+        options.pass.input.paths.front(),
+        options.how.format == "folded" ? "exits" : options.how.rows);
+  }
   if (auto finished = (*exporter)->finish(pass->naming()); !finished) return finished;
   return pass->status();
 }
@@ -159,6 +166,8 @@ void add_export(CLI::App& app, int& status) {
   add_row_options(*command, *options);
   rest.flag("--events", options->how.events, "Export the kernel's events too (--format perfetto)");
   output.add("-o,--output", options->how.output, "FILE", "Write to this file; - is stdout");
+  output.flag("--allow-empty", options->allow_empty,
+              "Write a file without rows where there is nothing to export; else that is an error");
   output.flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();

@@ -50,6 +50,8 @@ class Exporter : public SpanSink {
  public:
   // After the pass: writes what is left, and gives the output its name.
   [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
+  // True if there is nothing to write. Formats with states and threads always have something.
+  [[nodiscard]] virtual bool is_empty() const { return false; }
   // True if writing failed: nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;
 };

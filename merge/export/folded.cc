@@ -20,6 +20,7 @@ class FoldedExporter final : public Exporter {
     return kernel_ ? SpanClass::kExits | SpanClass::kKernelParts : SpanClass::kExits;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    any_ = true;
     if (kernel_) {
       kernel_stacks_.add(exit, *pipeline.kernel());
     } else {
@@ -47,6 +48,7 @@ class FoldedExporter final : public Exporter {
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }
+  [[nodiscard]] bool is_empty() const override { return !any_; }
 
  private:
   [[nodiscard]] std::uint64_t weight_of(const ExitSpan& exit) const {
@@ -54,7 +56,7 @@ class FoldedExporter final : public Exporter {
     return weight_ == 1 ? 1 : exit.parts[weight_ - 2];
   }
 
-  bool kernel_;
+  bool kernel_, any_ = false;
   std::size_t weight_;
   OutputFile output_;
   ExitStacks stacks_{std::size_t{1} << 18};

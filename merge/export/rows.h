@@ -50,6 +50,7 @@ class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
+  [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
  protected:
   SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
@@ -100,6 +101,7 @@ class RowExporter : public Exporter {
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
+  [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
  private:
   // The cells of host, session, VM, vCPU and thread, which the rows of a vCPU share.

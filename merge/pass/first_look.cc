@@ -65,27 +65,23 @@ std::string frequent_events(const Timeline& timeline) {
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
   }
   if (all.size() > kShown) text += fmt::format(", and {} more kinds", all.size() - kShown);
-  return text.empty() ? "no kernel events" : text;
+  return text.empty() ? "QEMU's events alone" : text;
 }
 
 }  // namespace
 
 Error no_exits(const Timeline& timeline) {
-  const std::string counts = frequent_events(timeline);
-  const std::string hint =
-      counts.find(events::print.full_name) != std::string::npos &&
-              counts.find("kvm:") == std::string::npos
-          ? "; under emulation there are none, and trapline report counts guest functions and "
-            "QEMU's "
-            "events; trace-cmd record -P follows the main thread only"
-          : "";
-  return {
-      fmt::format("{}: holds no VM exits, neither {} nor {}; it has {}{}; record with: trace-cmd "
-                  "record -e kvm -e {} -e {} -e {}",
-                  timeline.source(0).info().path, events::kvm_exit.name,
-                  events::kvm_userspace_exit.name, counts, hint, events::sched_switch.full_name,
-                  events::sched_waking.full_name, events::sys_enter_ioctl.full_name),
-      ErrorKind::kRuntime};
+  const std::string counts = frequent_events(timeline), &path = timeline.source(0).info().path;
+  bool qemu = counts.find(events::print.full_name) != std::string::npos;
+  for (std::size_t i = 0; i < timeline.size(); ++i)
+    qemu = qemu || timeline.source(i).info().role == Role::kHostProgram;
+  return {fmt::format(
+              "{0}: holds no VM exits ({1}, {2}); it has {3}; {4} {0}{5}; exits are recorded by "
+              "trapline record, or trace-cmd record -e kvm without -P",
+              path, events::kvm_exit.name, events::kvm_userspace_exit.name, counts,
+              qemu ? "count QEMU's: trapline report" : "see them: trapline timeline",
+              qemu ? " --by qemu-event" : ""),
+          ErrorKind::kRuntime};
 }
 
 Error no_entries(const Timeline& timeline) {

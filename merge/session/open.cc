@@ -12,6 +12,7 @@
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/session_json.h"
 #include "merge/source/file.h"
+#include "merge/source/other_texts.h"
 #include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/qemu_log/qemu_log_source.h"
 #include "merge/source/simpletrace/simpletrace_source.h"
@@ -85,6 +86,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
   if (has_trace_line(head)) return SourceKind::kTraceText;
+  if (auto other = refusal_of(path, head)) return tl::unexpected(std::move(*other));
   if (has_events_without_times(head)) {
     return fail(
         ErrorKind::kDamaged,

@@ -83,6 +83,7 @@ std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
   constexpr std::uint64_t kMostSeconds = 1ULL << 32;
   QemuLogLine parsed;
   std::uint64_t seconds = 0, micros = 0;
+  line.remove_prefix(static_cast<std::size_t>(trace_text::unquoted(line).data() - line.data()));
   if (!take_number_to(line, parsed.thread, '@') || !take_number_to(line, seconds, '.') ||
       parsed.thread < 0)
     return {};

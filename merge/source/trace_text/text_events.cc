@@ -1,6 +1,7 @@
 #include "merge/source/trace_text/text_events.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backend_ftrace/base/text.h"
 
@@ -88,6 +89,22 @@ EventClass TextEvents::class_of(std::uint16_t type) const {
   return type < known_.size() ? known_[type]->decoded.read_for : EventClass::kOthers;
 }
 
+ThreadId TextEvents::thread_of(const TextLine& line, const Payload& payload) {
+  std::int32_t vcpu = kNoVcpu;
+  if (const auto* exit = std::get_if<KvmExit>(&payload)) vcpu = exit->vcpu;
+  if (const auto* entry = std::get_if<KvmEntry>(&payload)) vcpu = entry->vcpu;
+  if (vcpu == kNoVcpu || vcpu == std::numeric_limits<std::int32_t>::max()) {
+    const auto found = on_cpu_.find(line.cpu);
+    if (line.has_cpu && found != on_cpu_.end()) return found->second;
+    return several_ ? ThreadId{-1} : only_.value_or(ThreadId{1});
+  }
+  const ThreadId thread{vcpu + 1};
+  several_ = several_ || (only_ && *only_ != thread);
+  only_ = thread;
+  if (line.has_cpu) on_cpu_[line.cpu] = thread;
+  return thread;
+}
+
 TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) {
   event.type = type;
   event.cpu = line.cpu;
@@ -103,6 +120,8 @@ TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Eve
   const std::string_view system = known_[type]->system;
   if ((!line.has_cpu || !line.has_thread) && system != "kvm" && system != "syscalls")
     return Fit::kWhole;
+  // Without times, entries would give exits a length.
+  if (!line.has_time && known_[type] != &events::kvm_exit) return Fit::kWhole;
   TextValues values(*known_[type]);
   values.thread = line.thread;
   values.comm = line.comm;
@@ -112,6 +131,8 @@ TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Eve
   if (!fields_.read(line.text, values))
     return line.text.find("wf>c<") != line.text.npos ? Fit::kWhole : Fit::kNone;
   values.decode(event.payload);
+  if (!line.has_thread) event.thread = thread_of(line, event.payload);
+  if (event.thread == ThreadId{-1}) event.payload.emplace<Other>();
   return values.is_part ? Fit::kPart : Fit::kWhole;
 }
 

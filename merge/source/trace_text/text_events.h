@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,7 +38,8 @@ class TextEvents {
     kWhole
   };
   // Fills type, thread, CPU, text and payload; not the time. Without the line's CPU or thread only
-  // events of KVM, system calls and markers are decoded: others are of a CPU.
+  // events of KVM, system calls and markers are decoded: others are of a CPU. Without a thread the
+  // vCPU's number stands for it, which holds for what the vCPU's CPU has done since.
   [[nodiscard]] Fit decode(const TextLine& line, std::uint16_t type, Event& event);
 
   [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return fields_.reasons(); }
@@ -52,8 +54,13 @@ class TextEvents {
   };
 
   std::uint16_t add(std::string_view name);
+  ThreadId thread_of(const TextLine& line, const Payload& payload);
 
   TextFields fields_;
+  // Without threads in the lines: who had a CPU last, and who alone was seen at all.
+  std::unordered_map<std::uint32_t, ThreadId> on_cpu_;
+  std::optional<ThreadId> only_;
+  bool several_ = false;
   std::unordered_map<std::string, std::uint16_t, Hash, std::equal_to<>> types_;
   std::vector<const KernelEvent*> known_;          // by type
   std::vector<std::string> names_;                 // by type; the known ones come first

@@ -168,6 +168,11 @@ void parse_event(std::string_view rest, TextLine& line) {
   cut_blanks(rest);
   line.kind = Kind::kEvent;
   if (parse_lost_record(rest, line)) return;
+  // "(+41)" of trace-cmd report --ts-diff.
+  if (rest.starts_with("(+")) {
+    rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
+    skip_blanks(rest);
+  }
   // perf's period.
   std::string_view after = rest;
   if (std::uint64_t period = 0; take_digits(after, period) && after.starts_with(' ')) {
@@ -217,14 +222,18 @@ bool parse_cpu_and_flags(std::string_view word, TextLine& line) {
 
 // A line whose event comes right after a time with a fraction, and whose task or CPU may be
 // missing: "rcu_pree-15 0d..2. 6.476250: sched_switch: …", "qemu 12 6.476250: kvm:kvm_exit: …",
-// "[003] 6.476250: kvm_exit: …", "6.476250: kvm_exit: …".
-bool parse_loose_line(std::string_view text, TextLine& line) {
+// "[003] 6.476250: kvm_exit: …", "6.476250: kvm_exit: …". Without any time KVM's events alone are
+// known for events: "kvm_exit: …", "qemu-12 [003] kvm_entry: …".
+bool parse_loose_line(std::string_view text, bool timeless, TextLine& line) {
   for (std::size_t at = 0; at < text.size(); at = text.find(' ', at)) {
     at += leading(text.substr(at), is_blank);
     std::string_view rest = text.substr(at);
-    if (!parse_time(rest, line) || line.digits == 0) continue;
+    const bool is_kvm = rest.starts_with("kvm_") || rest.starts_with("kvm:kvm_");
+    if (timeless ? !is_kvm : !parse_time(rest, line) || line.digits == 0) continue;
     parse_event(rest, line);
     if (line.kind == Kind::kEvent && line.name.empty()) return false;
+    line.has_time = !timeless;
+    if (timeless) line.digits = 6;  // as any that is no whole number
     std::string_view before = text.substr(0, at), word = take_last_word(before), flags = word;
     line.has_cpu = parse_cpu_and_flags(word, line);
     if (!line.has_cpu) {
@@ -274,7 +283,9 @@ std::size_t prefix_size(TextForm::Prefix prefix, std::string_view line) {
       return 0;
     case Prefix::kLabel: {
       rest.remove_prefix(leading(rest, [&](char c) { return is_name(c) && c != ':'; }));
-      return rest.size() != line.size() && rest.starts_with(": ") ? line.size() - rest.size() + 1
+      const std::string_view name = line.substr(0, line.size() - rest.size());
+      const bool is_number = name.find_first_not_of("0123456789.") == name.npos;
+      return !is_number && rest.starts_with(": ") ? line.size() - rest.size() + 1
                                                                   : 0;
     }
     case Prefix::kKernelLog: {
@@ -342,7 +353,7 @@ TextLine parse_text_line(std::string_view text, const TextForm& form) {
   };
   if (parse_event_line(text, line)) return finished();
   line = {};
-  if (form.loose && parse_loose_line(text, line)) return finished();
+  if (form.loose && parse_loose_line(text, form.timeless, line)) return finished();
   line = {};
   if (parse_loss(text, line) || parse_start(text, line)) return line;
   line = {};

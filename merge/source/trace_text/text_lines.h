@@ -24,7 +24,7 @@ namespace trapline::trace_text {
 //   time  = seconds "." 1 to 9 digits | nanoseconds or cycles
 //   quote = ">" of a mail, with blanks
 //
-// Task and CPU may be missing where no line of the text has them (TextForm::loose).
+// Task, CPU and time may be missing where no line of the text has them (TextForm).
 //
 // A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS
 // DROPPED]" of trace-cmd, both without a number where it is not known; and "##### CPU 3 buffer
@@ -55,6 +55,7 @@ struct TextForm {
   static constexpr std::size_t kPrefixes = 8;
   Prefix prefix = Prefix::kNone;
   bool loose = false;       // task and CPU may be missing
+  bool timeless = false;    // and times are
   std::size_t wrapped = 0;  // the widest line that was wrapped; 0: none was
   std::size_t cut = 0;      // no line of an event is wider, and those that wide were cut; 0: none
 };
@@ -75,7 +76,7 @@ struct TextLine {
   std::uint64_t at = 0;     // ns, or cycles
   std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number, of ns or cycles
   char level = 0;           // the flags' third column: '.', 'h', 's', 'H'; 0 without flags
-  bool has_cpu = true, has_thread = true;
+  bool has_cpu = true, has_thread = true, has_time = true;
   bool is_cut = false;  // its last word may be a part of one
   std::int32_t thread = 0;
   std::string_view comm;

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -54,8 +55,31 @@ struct TextLook {
   [[nodiscard]] bool whole() const { return more_whole > 0; }
   [[nodiscard]] bool cycles() const { return whole() && whole_unit == "cycles"; }
   std::optional<std::uint64_t> first, last;
+  bool has_cpu = false, has_thread = false, has_vcpu = false, has_comm = false;
+  std::set<std::string, std::less<>> labels;
+  // Without threads one VM is assumed, until a vCPU is entered or left twice.
+  std::optional<std::uint64_t> twice;
+  bool has_exit = false, has_entry = false;
+  std::map<ThreadId, bool> entered;
+
+  void on_vcpu(const Event& event, std::uint64_t at) {
+    const auto* exit = std::get_if<KvmExit>(&event.payload);
+    const auto* entry = std::get_if<KvmEntry>(&event.payload);
+    if (exit == nullptr && entry == nullptr) return;
+    (exit != nullptr ? has_exit : has_entry) = true;
+    has_vcpu = has_vcpu || (exit != nullptr ? exit->vcpu : entry->vcpu) != kNoVcpu;
+    if (has_thread) return;
+    const auto [known, is_new] = entered.try_emplace(event.thread, entry != nullptr);
+    if (!is_new && known->second == (entry != nullptr) && !twice) twice = at;
+    known->second = entry != nullptr;
+  }
 
   void on(const TextLine& line) {
+    constexpr std::size_t kMostLabels = 8;
+    has_cpu = has_cpu || line.has_cpu;
+    has_thread = has_thread || line.has_thread;
+    has_comm = has_comm || !line.comm.empty();
+    if (labels.size() < kMostLabels) labels.emplace(line.label);
     more_whole += line.digits == 0 ? 1 : -1;
     std::uint64_t its = 1;
     for (int i = line.digits; i < 9 && line.digits != 0; ++i) its *= 10;
@@ -87,10 +111,11 @@ class FormLearner {
   }
   [[nodiscard]] std::uint64_t events() const { return events_; }
   // Those that lack text have all been cut at one width, or none of them has.
-  [[nodiscard]] TextForm form(bool loose) const {
+  [[nodiscard]] TextForm form(const TextForm& tried) const {
     constexpr std::uint64_t kLeastCut = 3;
-    TextForm form = form_;
-    form.loose = loose;
+    TextForm form = tried;
+    form.wrapped = form_.wrapped;
+    form.cut = form_.cut;
     if (of_width_ < kLeastCut || lacking_ <= lacking_before_ || form.wrapped != 0) form.cut = 0;
     for (std::size_t i = 1; i < prefixes_.size(); ++i) {
       if (prefixes_[i] * 10 < events_ * 9) continue;
@@ -111,10 +136,11 @@ constexpr std::uint64_t kLookedAt = 16'384;
 
 TextForm form_of(const File& file) {
   TextForm form;
-  for (const bool loose : {false, true}) {
+  for (const int missing : {0, 1, 2}) {
     TextEvents events;
     form = {};
-    form.loose = loose;
+    form.loose = missing != 0;
+    form.timeless = missing == 2;
     LogicalLines lines(file, events, form);
     FormLearner learner;
     TextLine line;
@@ -122,7 +148,7 @@ TextForm form_of(const File& file) {
     for (std::uint64_t i = 0;
          (i < kLookedAt || learner.events() == 0) && lines.next(line, event, EventClass::kAll); ++i)
       if (line.kind == Kind::kEvent) learner.on(line, lines);
-    if (learner.events() != 0) return learner.form(loose);
+    if (learner.events() != 0) return learner.form(form);
   }
   return {};
 }
@@ -317,10 +343,12 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
     if (line.kind != Kind::kEvent) {
       if (look.whole_unit.empty()) look.whole_unit = unit_of_clock_line(lines.text());
       if (planner != nullptr && line.kind != Kind::kLoss) planner->on_other(lines.text());
+      look.entered.clear();
       continue;
     }
     look.on(line);
     if (!lines.lacks_all()) events.witness(event.type).add(event.payload, look.has);
+    if (!look.form.timeless) look.on_vcpu(event, line.at);
     if (planner != nullptr) planner->on_event(line, lines, event.payload);
   }
 }
@@ -477,6 +505,28 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm&
     if (!lines.status()) return tl::unexpected(lines.status().error());
   }
   return losses.take();
+}
+
+// Errors: lines of several machines, or of nobody.
+Result<void> check_machines(const std::string& path, const TextLook& look) {
+  const auto is_file = [](const std::string& label) { return label.find('.') != label.npos; };
+  if (look.labels.size() > 1 && std::ranges::any_of(look.labels, is_file)) {
+    return fail(ErrorKind::kUsage,
+                "{0}: its lines are of several recordings ({1}), maybe of several machines; read "
+                "one of them: grep '^ *{2}: ' {0} | trapline report -",
+                path, fmt::join(look.labels, ", "), *std::ranges::find_if(look.labels, is_file));
+  }
+  constexpr const char* kPrint =
+      "print both: trace-cmd report, or perf script -F comm,tid,cpu,time,event,trace";
+  if (!look.has_thread && !look.has_vcpu && !look.has_comm && !look.form.timeless)
+    return fail(ErrorKind::kDamaged, "{}: its lines have no thread and no vCPU; {}", path, kPrint);
+  if (!look.has_thread && look.twice && look.has_exit && look.has_entry) {
+    return fail(ErrorKind::kDamaged,
+                "{}: its lines have no thread, and a vCPU enters or leaves the guest twice at {}: "
+                "they are of several VMs; {}",
+                path, *look.twice, kPrint);
+  }
+  return {};
 }
 
 class TraceTextSource final : public Source {
@@ -647,6 +697,11 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
   if (plan_.repeated != 0)
     note(fmt::format("{} events repeat earlier ones line by line, and are read once",
                      plan_.repeated));
+  if (look_.form.timeless)
+    note("no line has a time: exits are counted, and nothing is known of how long they took");
+  if (!look_.has_cpu) note("no line has its CPU: the scheduler's events are counted, and not used");
+  if (!look_.has_thread)
+    note("no line has its thread: one VM is assumed, and its vCPUs' numbers tell them apart");
   if (cut_ != 0)
     note(fmt::format("{} cut at {} characters: what would follow is not known",
                      cut_ == 1 ? "1 line is" : fmt::format("{} lines are", cut_), look_.form.cut));
@@ -674,16 +729,17 @@ std::string TraceTextSource::event_text(const Event& event) const {
 
 bool has_trace_line(std::string_view text) {
   using namespace trace_text;
-  TextForm loose;
-  loose.loose = true;
+  TextForm loose, timeless;
+  loose.loose = timeless.loose = timeless.timeless = true;
   TextEvents events;
   Event event;
   while (!text.empty()) {
     const std::string_view one = take_line(text);
     const TextLine line = parse_text_line(one);
     if (line.kind == TextLine::Kind::kEvent || begins_event(one, {})) return true;
-    const TextLine other = parse_text_line(one, loose);
+    const TextLine other = parse_text_line(one, loose), bare = parse_text_line(one, timeless);
     if (other.kind == TextLine::Kind::kEvent && events.is_known(other)) return true;
+    if (bare.kind == TextLine::Kind::kEvent && bare.name.ends_with("kvm_exit")) return true;
   }
   return false;
 }
@@ -701,6 +757,8 @@ Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::st
         "trace_pipe of tracefs and perf script print it",
         path);
   }
+  if (auto told = trace_text::check_machines(path, look); !told)
+    return tl::unexpected(std::move(told).error());
   if (plan->all_twice) {
     return fail(ErrorKind::kDamaged,
                 "{}: each of its lines stands there twice; give one of each: uniq {} | trapline "

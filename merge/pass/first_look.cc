@@ -65,22 +65,22 @@ std::string frequent_events(const Timeline& timeline) {
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
   }
   if (all.size() > kShown) text += fmt::format(", and {} more kinds", all.size() - kShown);
-  return text.empty() ? "QEMU's events alone" : text;
+  return text.empty() ? "QEMU's events" : text;
 }
 
 }  // namespace
 
 Error no_exits(const Timeline& timeline) {
   const std::string counts = frequent_events(timeline), &path = timeline.source(0).info().path;
-  bool qemu = counts.find(events::print.full_name) != std::string::npos;
+  bool programs = counts.find(events::print.full_name) != std::string::npos;
   for (std::size_t i = 0; i < timeline.size(); ++i)
-    qemu = qemu || timeline.source(i).info().role == Role::kHostProgram;
+    programs = programs || timeline.source(i).info().role == Role::kHostProgram;
   return {fmt::format(
               "{0}: holds no VM exits ({1}, {2}); it has {3}; {4} {0}{5}; exits are recorded by "
               "trapline record, or trace-cmd record -e kvm without -P",
               path, events::kvm_exit.name, events::kvm_userspace_exit.name, counts,
-              qemu ? "count QEMU's: trapline report" : "see them: trapline timeline",
-              qemu ? " --by qemu-event" : ""),
+              programs ? "count QEMU's events: trapline report" : "see them: trapline timeline",
+              programs ? " --by qemu-event" : ""),
           ErrorKind::kRuntime};
 }
 

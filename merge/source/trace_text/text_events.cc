@@ -133,7 +133,7 @@ TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Eve
   values.decode(event.payload);
   if (!line.has_thread) event.thread = thread_of(line, event.payload);
   if (event.thread == ThreadId{-1}) event.payload.emplace<Other>();
-  return values.is_part ? Fit::kPart : Fit::kWhole;
+  return values.is_part || line.text.empty() ? Fit::kPart : Fit::kWhole;
 }
 
 }  // namespace trapline::trace_text

@@ -285,8 +285,7 @@ std::size_t prefix_size(TextForm::Prefix prefix, std::string_view line) {
       rest.remove_prefix(leading(rest, [&](char c) { return is_name(c) && c != ':'; }));
       const std::string_view name = line.substr(0, line.size() - rest.size());
       const bool is_number = name.find_first_not_of("0123456789.") == name.npos;
-      return !is_number && rest.starts_with(": ") ? line.size() - rest.size() + 1
-                                                                  : 0;
+      return !is_number && rest.starts_with(": ") ? line.size() - rest.size() + 1 : 0;
     }
     case Prefix::kKernelLog: {
       const std::size_t end = line.find(']');

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,7 +39,10 @@ Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t fro
         std::min<std::uint64_t>(file.size() - at, kBlockSize + word.size())));
     if (auto read = file.read(at, std::as_writable_bytes(std::span(block))); !read)
       return tl::unexpected(std::move(read).error());
-    if (const std::size_t found = block.find(word); found != block.npos) return at + found;
+    // Much faster than string::find(), which compares at each place of the word's first letter.
+    const void* found = ::memmem(block.data(), block.size(), word.data(), word.size());
+    if (found != nullptr)
+      return at + static_cast<std::uint64_t>(static_cast<const char*>(found) - block.data());
   }
   return std::nullopt;
 }
@@ -118,6 +122,8 @@ class FormLearner {
     form.cut = form_.cut;
     if (of_width_ < kLeastCut || lacking_ <= lacking_before_ || form.wrapped != 0) form.cut = 0;
     for (std::size_t i = 1; i < prefixes_.size(); ++i) {
+      // Without anything in front, an event's name looks like a label.
+      if (form.timeless && static_cast<Prefix>(i) == Prefix::kLabel) continue;
       if (prefixes_[i] * 10 < events_ * 9) continue;
       form.prefix = static_cast<Prefix>(i);
       break;
@@ -381,7 +387,7 @@ Result<bool> begins_again(const File& file, const TextForm& form) {
 
 // Looks at all of a text that may be pasted, else at some places.
 Result<TextPlan> look_at(const File& file, TextLook& look) {
-  constexpr std::uint64_t kPasted = 16U << 20;
+  constexpr std::uint64_t kPasted = 4U << 20;
   look.form = form_of(file);
   bool all = file.size() <= kPasted;
   if (!all) {
@@ -542,7 +548,7 @@ class TraceTextSource final : public Source {
     info_.kind = "trace text";
     info_.clock = "unknown";
     info_.cycles = look.cycles();
-    if (look.unit > 1) info_.resolution_ns = look.unit;
+    if (look.unit > 1 && !look.form.timeless) info_.resolution_ns = look.unit;
   }
 
   void select(EventClass events) override { selected_ = events; }

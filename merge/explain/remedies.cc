@@ -161,6 +161,8 @@ RemedyId remedy_of_address(const KvmDetail& detail, bool to_user) {
   if (!port && detail.kind != DetailKind::kMmio) return RemedyId::kNone;
   for (const DeviceRule& rule : kDevices) {
     if (rule.change == RemedyId::kIrqchip && !to_user) continue;
+    // A guest reads the debug port once, to see whether it is there.
+    if (rule.change == RemedyId::kDebugPort && detail.access == Access::kRead) continue;
     if (port ? std::ranges::any_of(rule.ports,
                                    [&](const Range& range) { return range.holds(detail.value); })
              : rule.memory.holds(detail.value))

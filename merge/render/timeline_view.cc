@@ -82,7 +82,7 @@ std::string TimelineView::who(const Event& event, const Place& place) const {
   }
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string comm = timeline_.source_of(event).comm(task);
-  return printable(fmt::format("{}-{}", comm.substr(0, 10), static_cast<std::int32_t>(task)));
+  return printable(fmt::format("{}-{}", comm, static_cast<std::int32_t>(task)));
 }
 
 void TimelineView::print(const Event& event, const Place& place, unsigned depth,

@@ -24,9 +24,11 @@ std::optional<std::string> text_of_payload(const Event& event) {
   if (const auto* marker = std::get_if<Marker>(&event.payload))
     return printable(trimmed(marker->text));
   if (const auto* sample = std::get_if<CodeSample>(&event.payload)) {
-    constexpr const char* kModes[] = {"the kernel", "user space", "a guest"};
+    using Mode = CodeSample::Mode;
     return fmt::format("{:#x} of {}", sample->address,
-                       kModes[static_cast<std::size_t>(sample->mode)]);
+                       sample->mode == Mode::kKernel  ? "the kernel"
+                       : sample->mode == Mode::kGuest ? "a guest"
+                                                      : "user space");
   }
   return std::nullopt;
 }

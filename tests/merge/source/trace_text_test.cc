@@ -435,6 +435,103 @@ TEST(TraceText, OtherTracesBehindEachOtherAreReadWhole) {
   }
 }
 
+// So many exits of 1 ms from `second` on, each with its entry.
+std::string exits_from(int second, int count = 10) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += fmt::format(
+        "a-1 [000] {0}.{1:03}000: kvm_exit: vcpu 0 reason HLT rip 0x1\n"
+        "a-1 [000] {0}.{1:03}900: kvm_entry: vcpu 0\n",
+        second, i);
+  return text;
+}
+std::size_t losses_of(const ReadText& all) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      all.events, [](const Event& event) { return std::holds_alternative<Lost>(event.payload); }));
+}
+
+TEST(TraceText, BetweenTwoExcerptsIsALoss) {
+  for (const char* between : {"and later:\n", "...\n", "\n", "[...]\n", "# tracer: nop\n"}) {
+    const ReadText all = read(exits_from(5) + between + exits_from(700));
+    ASSERT_EQ(losses_of(all), 1u) << between;
+    const auto& lost = std::get<Lost>(all.events[20].payload);
+    EXPECT_EQ(lost.from.ns(), 5'009'900'000u) << between;
+    EXPECT_EQ(lost.to.ns(), 700'000'000'000u) << between;
+    EXPECT_EQ(all.counters.gaps_uncounted, 1u) << between;
+  }
+  // A jump alone is a quiet time.
+  EXPECT_EQ(losses_of(read(exits_from(5) + exits_from(700))), 0u);
+  // What says that something was left out needs no jump.
+  EXPECT_EQ(losses_of(read(exits_from(5) + "[...]\na-1 [000] 5.010000: kvm_fpu: load\n")), 1u);
+}
+
+TEST(TraceText, ExcerptsAreReadInTheOrderOfTheirTimes) {
+  const ReadText all = read(exits_from(700) + "Before that:\n" + exits_from(5));
+  EXPECT_EQ(losses_of(all), 1u);
+  EXPECT_EQ(all.events.front().at.ns(), 5'000'000'000u);
+  EXPECT_EQ(all.events.back().at.ns(), 700'009'900'000u);
+  for (const std::string& note : all.notes) EXPECT_THAT(note, Not(HasSubstr("later time")));
+}
+
+TEST(TraceText, AHaltThatBothSidesShowIsNoGap) {
+  std::string text = exits_from(5), entry = "a-1 [000] 9.000000: kvm_entry: vcpu 0\n";
+  text += "a-1 [000] 5.020000: kvm_exit: vcpu 0 reason HLT rip 0x1\nIt sleeps here:\n";
+  EXPECT_EQ(losses_of(read(text + entry + exits_from(10))), 0u);
+  EXPECT_EQ(losses_of(read(text + exits_from(10))), 1u);
+}
+
+TEST(TraceText, StacksBelowEventsAreNoPartsOfThemAndNoGaps) {
+  const std::string stack =
+      "\tffffffff81a03c20 vcpu_enter_guest+0x10 ([kernel.kallsyms])\n => do_syscall_64\n";
+  std::string text;
+  for (int i = 5; i < 15; ++i)
+    text += fmt::format("a-1 [000] {}.5: kvm_apic: apic_write\n{}\n", i * 100, stack);
+  const ReadText all = read(text);
+  EXPECT_EQ(all.events.size(), 10u);
+  EXPECT_EQ(losses_of(all), 0u);
+}
+
+TEST(TraceText, LostRecordsOfPerfAreLosses) {
+  const ReadText all = read(
+      "a 1 [000] 1.000001: kvm:kvm_entry: vcpu 0\n"
+      "swapper 0 [000] 1.000005: PERF_RECORD_LOST lost 21\n"
+      "a 1 [000] 1.000009: kvm:kvm_fpu: load\n");
+  EXPECT_EQ(losses_of(all), 1u);
+  EXPECT_EQ(all.counters.lost_events, 21u);
+}
+
+TEST(TraceText, AReasonThatWasCutIsTheOnlyOneThatBeginsSo) {
+  const auto cut_at = [](std::size_t width, const char* reason) {
+    std::string text;
+    for (const std::string& line :
+         {fmt::format("a-1 [000] 1.000001: kvm_exit: vcpu 0 reason {} rip 0x10", reason),
+          std::string("a-1 [000] 1.000002: kvm_entry: vcpu 0, rip 0x10, and more that is cut off"),
+          fmt::format("a-1 [000] 1.000003: kvm_exit: vcpu 0 reason {} rip 0x10", reason),
+          fmt::format("a-1 [000] 1.000004: kvm_exit: vcpu 0 reason {} rip 0x10", reason)})
+      text += line.substr(0, width) + "\n";
+    return std::get<KvmExit>(read(text).events.front().payload).reason;
+  };
+  EXPECT_EQ(cut_at(54, "EXTERNAL_INTERRUPT"), 1u);
+  EXPECT_EQ(cut_at(50, "MSR_WRITE"), 0x7fffu) << "MSR_R, or MSR_W";
+}
+
+TEST(TraceText, ANameWithAColonIsWhole) {
+  EXPECT_EQ(parse_text_line("a: b-1 [000] 1.000001: kvm_entry: vcpu 0").comm, "a: b");
+  EXPECT_EQ(parse_text_line("[1] 2: x-1 [000] 1.000001: kvm_entry: vcpu 0").comm, "[1] 2: x");
+}
+
+TEST(TraceText, WithoutThreadsOneVmIsAssumedUntilAVcpuExitsTwice) {
+  const std::string once =
+      "1.000001: kvm_exit: vcpu 0 reason HLT rip 0x1\n1.000003: kvm_entry: vcpu 0\n";
+  EXPECT_THAT(read(once).notes, Contains(HasSubstr("one VM is assumed")));
+  TemporaryFolder folder;
+  const std::string path = folder / "trace.txt";
+  std::ofstream(path) << once << "1.000004: kvm_entry: vcpu 0\n";
+  const auto source = open_source(path, {});
+  ASSERT_FALSE(source);
+  EXPECT_THAT(source.error().message, HasSubstr("several VMs"));
+}
+
 TEST(TraceText, EventsInWrongOrderAreCounted) {
   const ReadText all = read(
       "a-1 [000] 2.000000001: kvm_entry: vcpu 0\n"

@@ -92,7 +92,7 @@ void TimelineView::print(const Event& event, const Place& place, unsigned depth,
   const std::string name = who(event, place);
   const std::size_t width = text_width(name);
   std::string line = time_text(event.at.ns(), cycles_) + "  " + name;
-  line.append(width < kWhoWidth ? kWhoWidth - width : 1, ' ');
+  line.append(width < kWhoWidth ? kWhoWidth - width : 2, ' ');
   line.append(std::size_t{2} * depth, ' ');
   out_ << line << looking(look, text, style_) << '\n';
 }

@@ -274,46 +274,29 @@ constexpr Replacement kEntities[] = {
     {"&lt;", "<"},   {"&gt;", ">"},   {"&quot;", "\""}, {"&nbsp;", " "}, {"&apos;", "'"},
     {"&#39;", "'"},  {"&#x27;", "'"}, {"&#34;", "\""},  {"&#62;", ">"},  {"&#60;", "<"},
     {"&#160;", " "}, {"&#x3D;", "="}, {"&#x2F;", "/"},  {"&#61;", "="},  {"&amp;", "&"}};
-constexpr std::string_view kTags[] = {
-    "br", "pre", "p",    "div", "span", "a",     "code", "tt", "html",   "body", "b",
-    "i",  "em",  "font", "td",  "tr",   "table", "li",   "ul", "strong", "head", "blockquote"};
-
-// The size of a tag at the beginning of the text; 0: it is none of HTML's, as <idle> and <...>.
-std::size_t tag_size(std::string_view text) {
-  constexpr std::size_t kLongest = 512;
-  const std::size_t end = text.substr(0, kLongest).find('>');
-  if (end == text.npos) return 0;
-  std::string_view name = text.substr(1, end - 1);
-  if (name.starts_with('/')) name.remove_prefix(1);
-  name = name.substr(0, std::min(name.find_first_of(" /\t\n"), name.size()));
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return std::ranges::find(kTags, lower) == std::end(kTags) ? 0 : end + 1;
-}
-
+// Where a text has tags, its own "<" are entities; else <idle> and <...> are names.
 std::string from_html(std::string_view text) {
+  constexpr std::size_t kLongestTag = 512;
+  const bool has_tags = text.find("<pre") != text.npos || text.find("<br") != text.npos;
   std::string out;
   while (!text.empty()) {
     const std::size_t plain = std::min(text.find_first_of("<&"), text.size());
     out += text.substr(0, plain);
     text.remove_prefix(plain);
-    if (text.empty()) break;
-    if (text.front() == '<') {
-      const std::size_t tag = tag_size(text);
-      const std::string_view name = text.substr(0, tag);
-      const bool ends_line =
-          (name.starts_with("<br") || name.starts_with("</p>") || name.starts_with("</div")) &&
-          !text.substr(tag).starts_with('\n');
-      if (tag == 0) out += '<';
-      if (ends_line) out += '\n';
-      text.remove_prefix(std::max<std::size_t>(tag, 1));
-      continue;
-    }
+    const std::size_t tag = text.substr(0, kLongestTag).find('>') + 1;
     const auto* found = std::ranges::find_if(
         kEntities, [text](const Replacement& one) { return text.starts_with(one.text); });
-    const bool known = found != std::end(kEntities);
-    out += known ? found->with : text.substr(0, 1);
-    text.remove_prefix(known ? found->text.size() : 1);
+    if (found != std::end(kEntities)) {
+      out += found->with;
+      text.remove_prefix(found->text.size());
+    } else if (has_tags && text.starts_with('<') && tag != 0) {
+      const bool ends_line = text.starts_with("<br") || text.starts_with("</p>");
+      if (ends_line && !text.substr(tag).starts_with('\n')) out += '\n';
+      text.remove_prefix(tag);
+    } else {
+      out += text.substr(0, 1);
+      text.remove_prefix(std::min<std::size_t>(1, text.size()));
+    }
   }
   return out;
 }

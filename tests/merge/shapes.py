@@ -190,7 +190,11 @@ def shapes(lines):
     yield "no-time", text(plain(events(kvm), "{comm:>16}-{tid:<5} [{cpu}] {name}: {text}")).encode(), exits, "no line has a time"
     yield "ts-diff", text([re.sub(r"(\d\.\d{6}: )", r"\1(+12)  ", line) for line in lines]).encode(), lines, ""
     yield "xz", lzma.compress(raw), "xz -d", ""
-    yield "folded-in-words", text(folded(lines, 60)).encode(), None, ""
+    for width in (60, 72, 80):
+        yield f"folded-in-words-{width}", text(folded(lines, width)).encode(), "folded within words", ""
+    yield "elided-marker", text([*first, "[...]", *second]).encode(), None, "loss"
+    yield "lost-records", text([*first, re.sub(r": .*", ": PERF_RECORD_LOST lost 7", second[0]), *second]).encode(), None, "loss"
+    yield "name-with-colon", text([line.replace("qemu-system-x86-", "x: y-", 1) for line in lines]).encode(), None, ""
     yield "strace", b'1234  ioctl(19</dev/kvm>, KVM_RUN, 0) = 0\n' * 9, "strace", ""
     yield "perf-kvm-stat", b"Analyze events for all VMs, all VCPUs:\n\n             VM-EXIT    Samples  Samples%     Time%    Min Time    Max Time         Avg time \n\n                 HLT         10    50.00%    90.00%      2.60us   4072.98us   3431.60us ( +-   0.17% )\n", "perf kvm stat", ""
     yield "kvm_stat", b"kvm statistics - summary\n\n Event                                         Total %Total CurAvg/s\n kvm_exit                                   52166411   46.8  2773738\n", "kvm_stat", ""

@@ -12,6 +12,7 @@ constexpr std::size_t kMostPieces = 8, kLongestJoined = 4U << 10;
 
 bool is_small(char c) { return c >= 'a' && c <= 'z'; }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_number(char c) { return c >= '0' && c <= '9'; }
 
 // No part of an event that may say all it has to say.
 bool is_prose(std::string_view piece) {
@@ -56,8 +57,27 @@ bool LogicalLines::next(TextLine& line, Event& event, EventClass wanted) {
   const bool has_text = !line.name.empty() || !line.text.empty();
   if (form_.wrapped == 0 && has_text && !has(wanted, events_->class_of(event.type))) return true;
   fit_ = decode(line, event);
-  if (fit_ != Fit::kWhole || form_.wrapped != 0) join(line, event);
+  // A line that ends within an event's name looks like a function's.
+  const bool may_be_name = form_.learns && line.name.empty();
+  if (fit_ != Fit::kWhole || form_.wrapped != 0 || may_be_name) join(line, event);
   return true;
+}
+
+// Whether the first piece belongs to the word above it.
+void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
+  const auto is_of_word = [](char c) {
+    return is_small(c) || is_capital(c) || is_number(c) || c == '_';
+  };
+  if (above == 0 || !is_of_word(joined_.back()) || !is_of_word(piece.front())) return;
+  Event event;
+  const auto known = [&](const std::string& text) {
+    const TextLine line = parse_text_line(text, form_);
+    return line.kind == Kind::kEvent && events_->is_known(line) &&
+           decode(line, event) == Fit::kWhole;
+  };
+  const bool glued = known(joined_.substr(0, above).append(piece)),
+             apart = known(joined_.substr(0, above).append(" ").append(piece));
+  folded_in_words_ += (glued ? 1 : 0) - (apart ? 1 : 0);
 }
 
 void LogicalLines::join(TextLine& line, Event& event) {
@@ -74,14 +94,17 @@ void LogicalLines::join(TextLine& line, Event& event) {
     const std::string_view piece = unquoted(more);
     const bool may = parse_text_line(more, form_).kind == Kind::kOther && !piece.empty() &&
                      !begins_event(more, form_) && joined_.size() + piece.size() < kLongestJoined;
-    if (!may || !may_follow(best, above, piece)) break;
+    if (!may || (!may_follow(best, above, piece) && (!form_.learns || pieces > 1))) break;
     widest = std::max(widest, width);
     width = more.size();
     above = more;
+    compare_glued(joined_.size(), piece);
     (joined_ += ' ') += piece;
     const TextLine longer = parse_text_line(joined_, form_);
     const Fit fit = decode(longer, event);
-    if (fit < best || (fit == best && fit != Fit::kWhole)) continue;
+    if (fit < best || (fit == best && fit != Fit::kWhole) ||
+        (best == Fit::kWhole && form_.wrapped == 0))
+      continue;
     best = fit;
     kept = joined_.size();
     kept_to = lines_.offset();

@@ -42,6 +42,9 @@ class LogicalLines {
   [[nodiscard]] bool lacks_all() const { return fit_ == Fit::kNone; }
   [[nodiscard]] bool lacks_text() const { return fit_ != Fit::kWhole; }
   [[nodiscard]] std::size_t pieces() const { return pieces_; }  // that were joined to it
+  // Of all lines so far: pieces that make an event without a blank before them and none with one,
+  // less those of which the contrary holds.
+  [[nodiscard]] int folded_in_words() const { return folded_in_words_; }
   // Of the widest physical line that was not its last.
   [[nodiscard]] std::size_t widest() const { return widest_; }
   // After it.
@@ -52,6 +55,7 @@ class LogicalLines {
   using Fit = TextEvents::Fit;
   Fit decode(const TextLine& line, Event& event) const;
   void join(TextLine& line, Event& event);
+  void compare_glued(std::size_t above, std::string_view piece);
   [[nodiscard]] bool may_follow(Fit fit, std::string_view above, std::string_view piece) const;
 
   TextLines lines_;
@@ -61,6 +65,7 @@ class LogicalLines {
   std::string_view text_;
   std::string joined_;
   std::size_t pieces_ = 0, widest_ = 0;
+  int folded_in_words_ = 0;
   Fit fit_ = Fit::kWhole;
 };
 

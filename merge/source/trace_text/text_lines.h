@@ -56,6 +56,8 @@ struct TextForm {
   Prefix prefix = Prefix::kNone;
   bool loose = false;       // task and CPU may be missing
   bool timeless = false;    // and times are
+  bool learns = false;      // the form is not known yet
+  bool folded = false;      // lines go on within words
   std::size_t wrapped = 0;  // the widest line that was wrapped; 0: none was
   std::size_t cut = 0;      // no line of an event is wider, and those that wide were cut; 0: none
 };

@@ -118,6 +118,7 @@ class FormLearner {
   [[nodiscard]] TextForm form(const TextForm& tried) const {
     constexpr std::uint64_t kLeastCut = 3;
     TextForm form = tried;
+    form.learns = false;
     form.wrapped = form_.wrapped;
     form.cut = form_.cut;
     if (of_width_ < kLeastCut || lacking_ <= lacking_before_ || form.wrapped != 0) form.cut = 0;
@@ -147,6 +148,7 @@ TextForm form_of(const File& file) {
     form = {};
     form.loose = missing != 0;
     form.timeless = missing == 2;
+    form.learns = true;
     LogicalLines lines(file, events, form);
     FormLearner learner;
     TextLine line;
@@ -154,7 +156,10 @@ TextForm form_of(const File& file) {
     for (std::uint64_t i = 0;
          (i < kLookedAt || learner.events() == 0) && lines.next(line, event, EventClass::kAll); ++i)
       if (line.kind == Kind::kEvent) learner.on(line, lines);
-    if (learner.events() != 0) return learner.form(form);
+    if (learner.events() == 0) continue;
+    form = learner.form(form);
+    form.folded = lines.folded_in_words() > 0;
+    return form;
   }
   return {};
 }
@@ -181,7 +186,10 @@ struct TextPlan {
 // A halt that both sides show whole is no gap.
 class TextPlanner {
  public:
+  // More events than are kept.
+  [[nodiscard]] bool is_full() const { return seen_.size() == kMostSeen; }
   void on_event(const TextLine& line, const LogicalLines& lines, const Payload& payload) {
+    if (is_full()) return;
     Seen seen{hash_of(line), line.at, lines.begin(), lines.offset(), line.thread, between_};
     seen.is_cut = !lines.is_whole();
     between_ = Between::kNone;
@@ -229,6 +237,7 @@ class TextPlanner {
   }
 
  private:
+  static constexpr std::size_t kMostSeen = 1U << 20;
   enum class Between : std::uint8_t { kNone, kBlank, kOther, kLeftOut };
   enum class What : std::uint8_t { kOther, kHalt, kExit, kEntry };
   struct Seen {
@@ -370,15 +379,22 @@ void look_at_places(const File& file, TextLook& look) {
   look_from(file, file.size() - std::min(file.size(), kTail), kLookedAt, events, look);
 }
 
-// Whether the line of the first event stands in the text again.
+// Whether the line of the first event stands again below a later time.
 Result<bool> begins_again(const File& file, const TextForm& form) {
   TextEvents events;
   LogicalLines lines(file, events, form);
   TextLine line;
   Event event;
+  std::string first;
+  std::uint64_t at = 0;
   while (lines.next(line, event, EventClass::kAll)) {
     if (line.kind != Kind::kEvent) continue;
-    const auto again = find_in(file, lines.offset() - 1, "\n" + std::string(lines.text()));
+    if (first.empty()) {
+      first = "\n" + std::string(lines.text());
+      at = line.at;
+    }
+    if (line.at <= at) continue;
+    const auto again = find_in(file, lines.offset() - 1, first);
     if (!again) return tl::unexpected(again.error());
     return again->has_value();
   }
@@ -402,7 +418,11 @@ Result<TextPlan> look_at(const File& file, TextLook& look) {
     look_at_places(file, look);
   }
   look.has.late_switches = true;
-  return planner.plan(file.size());
+  if (!planner.is_full()) return planner.plan(file.size());
+  return fail(ErrorKind::kUsage,
+              "{}: its first event stands in it again, and it is too long to tell what else does; "
+              "give each trace in a file of its own",
+              file.path());
 }
 
 // ---- losses
@@ -516,6 +536,11 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm&
 // Errors: lines of several machines, or of nobody.
 Result<void> check_machines(const std::string& path, const TextLook& look) {
   const auto is_file = [](const std::string& label) { return label.find('.') != label.npos; };
+  if (look.form.folded)
+    return fail(ErrorKind::kDamaged,
+                "{}: its lines are folded within words, so numbers cannot be told from parts of "
+                "them; give it as it was before",
+                path);
   if (look.labels.size() > 1 && std::ranges::any_of(look.labels, is_file)) {
     return fail(ErrorKind::kUsage,
                 "{0}: its lines are of several recordings ({1}), maybe of several machines; read "

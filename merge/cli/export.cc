@@ -122,10 +122,10 @@ Result<void> run_export(ExportArguments& options) {
   if (auto found = pass->check_names(); !found) return found;
   if (pass->status() && (*exporter)->is_empty() && !options.allow_empty) {
     return fail(
-        "{0}: nothing to export: no {1} were recorded, or none that was asked for; see what "
-        "was: trapline info {0}; --allow-empty writes the file all the same",
+        "{0}: nothing to export: there are no {1}, or none that was asked for; see what was "
+        "recorded: trapline info {0}; --allow-empty writes the file all the same",
         options.pass.input.paths.front(),
-        options.how.format == "folded" ? "exits" : options.how.rows);
+        options.how.format == "folded" ? "exits" : "rows of " + options.how.rows);
   }
   if (auto finished = (*exporter)->finish(pass->naming()); !finished) return finished;
   return pass->status();

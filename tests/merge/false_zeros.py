@@ -26,7 +26,7 @@ REPORT = ["report", "--format", "json", "--waits", "--steal", "--kernel", "--hal
           "--guest"]
 COMMANDS = [REPORT, ["report", "--format", "json", "--by", "device"], ["explain", "--format", "json"],
             ["top", "--batch", "--interval", "1s"], ["report", "--format", "page-data"],
-            ["export", "--format", "jsonl", "-o", "-"]]
+            ["export", "--format", "jsonl", "--allow-empty", "-o", "-"]]
 IRQS = {"kvm_set_irq", "kvm_msi_set_irq", "kvm_apic_accept_irq", "kvm_pic_set_irq", "kvm_inj_virq", "kvm_eoi",
         "kvm_ack_irq", "vgic_update_irq_pending"}
 

@@ -73,7 +73,7 @@ def check(trapline: str, recording: str) -> None:
     check_json(trapline, "explain", recording)
     check_json(trapline, "diff", recording, recording, "--by", "device")
     for rows in ("exits", "requests", "calls"):
-        check_rows(trapline, "export", recording, "--rows", rows)
+        check_rows(trapline, "export", recording, "--allow-empty", "--rows", rows)
     for line in output(trapline, "top", "--batch", "--by", "device,function", recording).splitlines():
         walk(version_2.loads(line), "", f"top {recording}")
 

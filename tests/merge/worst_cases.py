@@ -49,7 +49,7 @@ DIFF = ["diff", "{}", "{}"]
 TOP = ["top", "--batch", "{}"]
 INFO = ["info", "{}"]
 PHASES = ["report", "--phase", "a=*x*x*x*x*x*x*x*x*y", "--phase", "b=zz", "{}"]
-EXPORTS = [["export", "--format", to, "--force", "-o", "{out}", "{}"]
+EXPORTS = [["export", "--format", to, "--force", "--allow-empty", "-o", "{out}", "{}"]
            for to in ("perfetto", "uftrace", "folded", "jsonl", "csv")]
 EVENTS = ["export", "--format", "perfetto", "--events", "--force", "-o", "{out}", "{}"]
 ALL = [REPORT, BY, SIDES, CALLS, REQUESTS, HTML, TIMELINE, AROUND, PICTURE, EXPLAIN, DIFF, TOP, INFO,

@@ -80,7 +80,7 @@ def _output(command, recording, options):
 
 def rows(recording, kind, **options):
     """Yields the rows of `trapline export --rows KIND`, which docs/formats/rows.md describes."""
-    for lines in _output("export", recording, {"format": "jsonl", "rows": kind, "output": "-", **options}):
+    for lines in _output("export", recording, {"format": "jsonl", "rows": kind, "output": "-", "allow_empty": True, **options}):
         # One list for many lines: the decoder keeps one text for each key of a list.
         yield from json.loads(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
 

@@ -81,7 +81,7 @@ def refuses_cycles(trapline, recording, trace):
 
 
 def rows_of(trapline, recording, kind):
-    done = subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", kind, "-o", "-"],
+    done = subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", kind, "--allow-empty", "-o", "-"],
                           capture_output=True, text=True, check=True)
     return [version_2.loads(line) for line in done.stdout.splitlines()]
 

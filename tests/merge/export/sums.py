@@ -20,7 +20,7 @@ PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 
 
 def export(trapline, recording, *options):
-    done = subprocess.run([trapline, "export", recording, "-o", "-", *options], capture_output=True, check=False)
+    done = subprocess.run([trapline, "export", recording, "--allow-empty", "-o", "-", *options], capture_output=True, check=False)
     if done.returncode:
         sys.exit(f"{recording}: export {options}: {done.stderr.decode()}")
     return done.stdout.decode("utf-8")

@@ -69,8 +69,8 @@ class Case:
     def rows(self, kind, *words):
         """Both forms of rows, which must have the same cells."""
         lines = [version_2.loads(line) for line in
-                 self.run("export", "--format", "jsonl", "--rows", kind, "-o", "-", *words).splitlines()]
-        table = list(csv.DictReader(io.StringIO(self.run("export", "--format", "csv", "--rows", kind, "-o", "-", *words))))
+                 self.run("export", "--format", "jsonl", "--rows", kind, "--allow-empty", "-o", "-", *words).splitlines()]
+        table = list(csv.DictReader(io.StringIO(self.run("export", "--format", "csv", "--rows", kind, "--allow-empty", "-o", "-", *words))))
         as_text = [{key: "" if value is None else str(value) for key, value in row.items()} for row in lines]
         self.expect(f"csv rows of {kind}", table, as_text)
         return lines

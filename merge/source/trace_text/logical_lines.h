@@ -30,6 +30,11 @@ class LogicalLines {
                std::uint64_t end = std::numeric_limits<std::uint64_t>::max())
       : lines_(file, from), events_(&events), form_(form), end_(end) {}
 
+  // The next line is the one that begins at `from`.
+  void go_to(std::uint64_t from, std::uint64_t end) {
+    lines_.seek(from);
+    end_ = end;
+  }
   // Fills all of an event but its time where it is one of those that are wanted, else its type.
   // False at the end. The views are valid until the next call.
   [[nodiscard]] bool next(TextLine& line, Event& event, EventClass wanted);

@@ -262,19 +262,21 @@ class TextPlanner {
   void find_repeated(TextPlan& plan) {
     constexpr std::size_t kLeast = 8, kMostKnown = 64U << 10;
     std::unordered_map<std::uint64_t, std::size_t> known;  // hash: the first one
-    std::size_t originals = 0, pairs = 0;                  // originals: none of them repeats
+    std::size_t originals = 0;                             // originals: none of them repeats
+    std::uint64_t latest = 0;
     for (std::size_t i = 0; i < seen_.size();) {
-      const auto found = known.find(seen_[i].hash);
+      // Lines that are equal at one time are events of their own.
+      const auto found = seen_[i].at < latest ? known.find(seen_[i].hash) : known.end();
       std::size_t size = 0;
       if (found != known.end())
         while (i + size < seen_.size() && found->second + size < i &&
                same(i + size, found->second + size))
           ++size;
-      const bool is_all = size != 0 && found->second == 0 && seen_[0].at < seen_[i - 1].at &&
-                          (size == originals || i + size == seen_.size());
+      const bool is_all =
+          size != 0 && found->second == 0 && (size == originals || i + size == seen_.size());
       if (size < kLeast && !is_all) {
-        if (i != 0 && seen_[i].hash == seen_[i - 1].hash) ++pairs;
         if (known.size() < kMostKnown) known.try_emplace(seen_[i].hash, i);
+        latest = std::max(latest, seen_[i].at);
         ++i;
         if (plan.repeated == 0) originals = i;
         continue;
@@ -282,8 +284,18 @@ class TextPlanner {
       for (const std::size_t end = i + size; i < end; ++i) seen_[i].repeats = true;
       plan.repeated += size;
     }
+    plan.all_twice = stands_twice();
+  }
+
+  // Whether nearly all lines stand there as two, as in a text that was sorted.
+  [[nodiscard]] bool stands_twice() const {
     constexpr std::size_t kLeastTwice = 16;
-    plan.all_twice = seen_.size() >= kLeastTwice && pairs * 2 * 100 >= seen_.size() * 95;
+    std::size_t in_pairs = 0;
+    for (std::size_t i = 0, size = 1; i < seen_.size(); i += size, size = 1) {
+      while (i + size < seen_.size() && seen_[i + size].hash == seen_[i].hash) ++size;
+      if (size == 2) in_pairs += 2;
+    }
+    return seen_.size() >= kLeastTwice && in_pairs * 100 >= seen_.size() * 95;
   }
 
   // By event: whether something was left out before it.
@@ -515,11 +527,12 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm&
   if (!any) return std::vector<TextLoss>();
   TextLosses losses;
   TextEvents events;
+  LogicalLines lines(file, events, form);
   Event event;
   TextLine line;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].after_gap) losses.left_out(parts[i - 1], parts[i], i);
-    LogicalLines lines(file, events, form, parts[i].begin, parts[i].end);
+    lines.go_to(parts[i].begin, parts[i].end);
     while (lines.next(line, event, EventClass{})) {
       losses.on(line, i, lines.offset());
       if (losses.size() > kMostLosses) {
@@ -567,8 +580,7 @@ class TraceTextSource final : public Source {
         plan_(std::move(plan)),
         losses_(std::move(losses)),
         look_(look),
-        lines_(std::in_place, file_, events_, look_.form, plan_.parts[0].begin,
-               plan_.parts[0].end) {
+        lines_(file_, events_, look_.form, plan_.parts[0].begin, plan_.parts[0].end) {
     info_.path = file_.path();
     info_.kind = "trace text";
     info_.clock = "unknown";
@@ -579,11 +591,11 @@ class TraceTextSource final : public Source {
   void select(EventClass events) override { selected_ = events; }
   Read next(Event& event) override;
 
-  [[nodiscard]] const Result<void>& status() const override { return lines_->status(); }
+  [[nodiscard]] const Result<void>& status() const override { return lines_.status(); }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override {
-    return static_cast<double>(lines_->offset()) / static_cast<double>(file_.size());
+    return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
   }
   [[nodiscard]] Capabilities capabilities() const override { return look_.has; }
   [[nodiscard]] Description describe() const override {
@@ -625,7 +637,7 @@ class TraceTextSource final : public Source {
   std::vector<TextLoss> losses_;
   std::size_t next_loss_ = 0;
   TextLook look_;
-  std::optional<LogicalLines> lines_;
+  LogicalLines lines_;
   EventClass selected_ = EventClass::kAll;
   std::uint64_t last_ = 0, others_ = 0, wrapped_ = 0, early_ = 0, cut_ = 0;
   std::vector<std::uint64_t> counts_;  // by type
@@ -638,11 +650,11 @@ class TraceTextSource final : public Source {
 Read TraceTextSource::next(Event& event) {
   for (TextLine line;;) {
     if (fill_loss(event)) return Read::kEvent;
-    if (lines_->next(line, event, selected_)) {
+    if (lines_.next(line, event, selected_)) {
       if (on_line(line, event)) return Read::kEvent;
-    } else if (lines_->status() && part_ + 1 < plan_.parts.size()) {
+    } else if (lines_.status() && part_ + 1 < plan_.parts.size()) {
       const TextPart& next = plan_.parts[++part_];
-      lines_.emplace(file_, events_, look_.form, next.begin, next.end);
+      lines_.go_to(next.begin, next.end);
     } else {
       return Read::kEnd;
     }
@@ -652,7 +664,7 @@ Read TraceTextSource::next(Event& event) {
 bool TraceTextSource::fill_loss(Event& event) {
   if (next_loss_ == losses_.size()) return false;
   const TextLoss& loss = losses_[next_loss_];
-  if (std::pair(loss.part, loss.offset) > std::pair(part_, lines_->offset())) return false;
+  if (std::pair(loss.part, loss.offset) > std::pair(part_, lines_.offset())) return false;
   ++next_loss_;
   event = {};
   event.at = Timestamp(std::max(loss.from, last_));
@@ -670,10 +682,10 @@ bool TraceTextSource::on_line(const TextLine& line, Event& event) {
     ++others_;
     return false;
   }
-  if (lines_->pieces() != 0) ++wrapped_;
+  if (lines_.pieces() != 0) ++wrapped_;
   place(line, event);
   if (!has(selected_, events_.class_of(event.type))) return false;
-  if (lines_->lacks_all()) ++counters_.damaged_events;
+  if (lines_.lacks_all()) ++counters_.damaged_events;
   if (line.is_cut) ++cut_;
   note_comm(line);
   if (std::holds_alternative<Marker>(event.payload)) marker_calls_.on(event, counters_);

@@ -473,6 +473,15 @@ TEST(TraceText, ExcerptsAreReadInTheOrderOfTheirTimes) {
   for (const std::string& note : all.notes) EXPECT_THAT(note, Not(HasSubstr("later time")));
 }
 
+TEST(TraceText, EqualLinesOfOneTimeAreEventsOfTheirOwn) {
+  const std::string turn =
+      "a-1 [000] 1.000001: kvm_exit: vcpu 0 reason HLT rip 0x1\n"
+      "a-1 [000] 1.000001: kvm_entry: vcpu 0\n";
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += turn;
+  EXPECT_EQ(read(text).events.size(), 40u);
+}
+
 TEST(TraceText, AHaltThatBothSidesShowIsNoGap) {
   std::string text = exits_from(5), entry = "a-1 [000] 9.000000: kvm_entry: vcpu 0\n";
   text += "a-1 [000] 5.020000: kvm_exit: vcpu 0 reason HLT rip 0x1\nIt sleeps here:\n";

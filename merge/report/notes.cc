@@ -183,7 +183,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     return notes;
   }
   notes = notes_of(report.model);
-  if (report.lacks_entries)
+  if (report.lacks_entries && !report.lacks_times())
     notes.push_back(fmt::format("{} was not recorded: exits have no end; record {} as well",
                                 events::kvm_entry.name, events::kvm_entry.full_name));
   else if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)

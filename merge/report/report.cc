@@ -263,9 +263,10 @@ std::string finding_without_overhead(const ReportData& report) {
     std::uint64_t all = report.left_out.count() + report.left_out_halts.count();
     for (const GroupRow& row : report.rows) all += row.count();
     const bool to_user = report.model.from_userspace_exit;
-    std::string text =
-        fmt::format("How long the exits took was not recorded ({})",
-                    to_user ? events::kvm_exit.full_name : events::kvm_entry.full_name);
+    std::string text = fmt::format("How long the exits took was not recorded ({})",
+                                   report.lacks_times() ? "the text has no times"
+                                   : to_user            ? events::kvm_exit.full_name
+                                                        : events::kvm_entry.full_name);
     if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
       text += fmt::format("; {} of {} were {}", percent_text(most.count(), all),
                           to_user ? "those to QEMU" : "them", most.key);

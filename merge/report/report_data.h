@@ -2,6 +2,7 @@
 // the notes are made.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -120,6 +121,10 @@ struct ReportData {
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // True if the rows have times.
+  // A text without times: exits are counted, and nothing has a length.
+  [[nodiscard]] bool lacks_times() const {
+    return std::ranges::find(sources, "none", &SourceRow::clock) != sources.end();
+  }
   [[nodiscard]] bool durations() const {
     return rows_of != RowsOf::kExits || (model.durations() && !lacks_entries);
   }

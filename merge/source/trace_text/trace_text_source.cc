@@ -262,7 +262,7 @@ class TextPlanner {
   void find_repeated(TextPlan& plan) {
     constexpr std::size_t kLeast = 8, kMostKnown = 64U << 10;
     std::unordered_map<std::uint64_t, std::size_t> known;  // hash: the first one
-    std::size_t originals = 0;                             // originals: none of them repeats
+    std::size_t originals = 0;                             // they stand before any repetition
     std::uint64_t latest = 0;
     for (std::size_t i = 0; i < seen_.size();) {
       // Lines that are equal at one time are events of their own.
@@ -583,7 +583,7 @@ class TraceTextSource final : public Source {
         lines_(file_, events_, look_.form, plan_.parts[0].begin, plan_.parts[0].end) {
     info_.path = file_.path();
     info_.kind = "trace text";
-    info_.clock = "unknown";
+    info_.clock = look.form.timeless ? "none" : "unknown";
     info_.cycles = look.cycles();
     if (look.unit > 1 && !look.form.timeless) info_.resolution_ns = look.unit;
   }

@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 
+#include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/uninterrupted.h"
 
@@ -176,7 +177,7 @@ Result<Folder> Folder::open(const std::string& path, std::optional<Identity> who
 }
 
 Result<Folder> Folder::open_to_read(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd fd = trapline::open_to_read(path, O_PATH | O_DIRECTORY);
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
   return Folder(std::move(fd), path, std::nullopt);
 }
@@ -264,8 +265,11 @@ Result<UniqueFd> Folder::open_device(const std::string& name) const {
 Result<UniqueFd> Folder::open_file(const std::string& name, int flags) const {
   const ActAs as(who_);
   UniqueFd fd(as ? open_beneath(fd_.get(), name, flags | O_NONBLOCK | O_NOCTTY) : -1);
+  const int cause = as ? errno : EPERM;
+  if (!fd && (flags & O_ACCMODE) == O_RDONLY) fd = held_file(path_of(name));
   struct stat status {};
-  if (!fd || ::fstat(fd.get(), &status) != 0) return failure(name, as ? errno : EPERM);
+  if (!fd) return failure(name, cause);
+  if (::fstat(fd.get(), &status) != 0) return failure(name, errno);
   if (!S_ISREG(status.st_mode)) return fail("{}: not a file", path_of(name));
   // A file that somebody else put there, or a second name of one that is somewhere else.
   if ((flags & O_ACCMODE) != O_RDONLY && acting_uid() == 0 &&
@@ -413,7 +417,8 @@ Result<void> Folder::give_to(const Identity& who) const {
 
 std::optional<struct stat> Folder::look_at(const std::string& name) const {
   const ActAs as(who_);
-  const UniqueFd fd(as ? open_beneath(fd_.get(), name, O_PATH) : -1);
+  UniqueFd fd(as ? open_beneath(fd_.get(), name, O_PATH) : -1);
+  if (!fd) fd = held_file(path_of(name));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
   return status;
@@ -422,8 +427,10 @@ std::optional<struct stat> Folder::look_at(const std::string& name) const {
 Result<bool> Folder::finds(const std::string& name) const {
   const ActAs as(who_);
   if (as && UniqueFd(open_beneath(fd_.get(), name, O_PATH))) return true;
-  if (as && (errno == ENOENT || errno == ENOTDIR)) return false;
-  return failure(name, as ? errno : EPERM);
+  const int cause = as ? errno : EPERM;
+  if (cause == ENOENT || cause == ENOTDIR) return false;
+  if (held_file(path_of(name))) return true;
+  return failure(name, cause);
 }
 
 bool Folder::has_file(const std::string& name) const {
@@ -480,6 +487,10 @@ Result<Folder> Folder::again() const {
   UniqueFd fd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 3));
   if (!fd) return fail("{}: {}", path_, std::strerror(errno));
   return Folder(std::move(fd), path_, who_);
+}
+
+UniqueFd open_named_as_root(const std::string& path, int flags) {
+  return UniqueFd(open_as_root(path, flags));
 }
 
 Result<UniqueFd> open_named_file(const std::string& path, const std::optional<Identity>& who) {

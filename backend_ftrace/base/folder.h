@@ -113,6 +113,10 @@ class Folder {
   std::optional<Identity> who_;
 };
 
+// What was named on root's command line, with root's rights; a link is followed only where none but
+// root can have put it (ELOOP elsewhere).
+[[nodiscard]] UniqueFd open_named_as_root(const std::string& path, int flags);
+
 // A file that the user named, to read: with his rights, or, where they do not suffice, with root's,
 // if its folder and all above it are root's alone.
 [[nodiscard]] Result<UniqueFd> open_named_file(const std::string& path,

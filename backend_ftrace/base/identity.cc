@@ -1,10 +1,15 @@
 #include "backend_ftrace/base/identity.h"
 
 #include <grp.h>
+#include <linux/capability.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -29,6 +34,18 @@ gid_t kernels_gid() { return static_cast<gid_t>(::setfsgid(kAsk)); }
 // Nothing else changes a thread's file-system user, so nobody has to ask the kernel: QEMU's
 // -sandbox elevateprivileges=deny kills the process for setfsuid.
 thread_local std::optional<uid_t> acting;  // none: the process's own
+
+// As capget(2) and capset(2) have them: two halves.
+using Capabilities = std::array<__user_cap_data_struct, 2>;
+
+bool get_capabilities(Capabilities& now) {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  return ::syscall(SYS_capget, &head, now.data()) == 0;
+}
+bool set_capabilities(const Capabilities& wanted) {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  return ::syscall(SYS_capset, &head, wanted.data()) == 0;
+}
 
 }  // namespace
 
@@ -62,6 +79,44 @@ void ActAs::leave() {
 
 ActAs::~ActAs() {
   if (changed_) leave();
+}
+
+Result<void> give_up_root(const std::optional<Identity>& who) {
+  const auto failed = [](const char* what) {
+    return fail("root's rights cannot be given up: {}: {}", what, std::strerror(errno));
+  };
+  // Before the uid, which takes the right to do this. Where it is missing, PR_SET_NO_NEW_PRIVS holds.
+  for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
+    (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  if (who) {
+    if (::setgroups(who->groups.size(), who->groups.data()) != 0) return failed("setgroups");
+    if (::setresgid(who->gid, who->gid, who->gid) != 0) return failed("setresgid");
+    if (::setresuid(who->uid, who->uid, who->uid) != 0) return failed("setresuid");
+  }
+  Capabilities left{};
+  if (!set_capabilities(left)) return failed("capset");
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("PR_SET_NO_NEW_PRIVS");
+#if !defined(__SANITIZE_ADDRESS__)  // whose leak checker is a process of its own
+  (void)::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+#endif
+  errno = EPERM;
+  if (!get_capabilities(left) || (left[0].effective | left[1].effective) != 0 ||
+      (who && who->uid != 0 && ::setuid(0) == 0)) {
+    return failed("some are left");
+  }
+  return {};
+}
+
+void with_later_rights(const std::optional<Identity>& who, const std::function<void()>& work) {
+  const ActAs as(who);
+  Capabilities before{};
+  if (who || !get_capabilities(before)) return work();
+  Capabilities none = before;
+  for (auto& half : none) half.effective = 0;
+  const bool changed = set_capabilities(none);
+  work();
+  if (changed && !set_capabilities(before)) std::terminate();
 }
 
 }  // namespace trapline

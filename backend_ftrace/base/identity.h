@@ -7,8 +7,11 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <vector>
+
+#include "backend_ftrace/base/result.h"
 
 namespace trapline {
 
@@ -41,6 +44,14 @@ class ActAs {
   gid_t gid_ = 0;
   std::vector<gid_t> groups_;
 };
+
+// What this process may do when it has given up root's rights for good: its uid, gid and groups are
+// those of `who` (root stays root without one), it has no capability and gets none by executing a
+// program, and no other process of that user may look into it. For a process of one thread.
+// An Error where the kernel leaves it a right: the caller must not go on.
+[[nodiscard]] Result<void> give_up_root(const std::optional<Identity>& who);
+// Runs `work` with the rights that file operations of this thread will have after that.
+void with_later_rights(const std::optional<Identity>& who, const std::function<void()>& work);
 
 // The user whose rights count now, in this thread. No call that a sandbox forbids.
 [[nodiscard]] uid_t acting_uid();

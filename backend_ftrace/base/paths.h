@@ -5,19 +5,20 @@
 #include <string>
 #include <system_error>
 
+#include "backend_ftrace/base/held_files.h"
+
 namespace trapline {
 
 [[nodiscard]] inline bool is_there(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
+  return status_of(path).has_value();
 }
 [[nodiscard]] inline bool is_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
+  const auto status = status_of(path);
+  return status && S_ISDIR(status->st_mode);
 }
 [[nodiscard]] inline bool is_file(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
+  const auto status = status_of(path);
+  return status && S_ISREG(status->st_mode);
 }
 
 // Without links and dots; what cannot be looked at stays as it is.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/folder.h"
+#include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/uninterrupted.h"
 
@@ -69,7 +70,7 @@ std::string_view who_else_writes_in(const Folder& folder) {
 Result<std::string> read_text(const std::string& path, std::size_t most, TextFrom from) {
   // Without O_NONBLOCK opening a FIFO waits for a writer; a terminal must not become ours.
   const int wait = from == TextFrom::kFile ? O_NONBLOCK : 0;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait));
+  const UniqueFd fd = open_to_read(path, O_NOCTTY | wait);
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));

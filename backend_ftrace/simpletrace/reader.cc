@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/simpletrace/format.h"
@@ -67,7 +68,7 @@ bool Reader::recognises(std::string_view first_bytes) { return layout_of(first_b
 
 Result<Reader> Reader::open(const std::string& path, const tracetool::EventFile& declarations,
                             const std::string& name) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd = open_to_read(path);
   if (!fd) return fail("{}: cannot be opened: {}", path, std::strerror(errno));
   Reader reader(name.empty() ? path : name, std::move(fd), declarations);
   if (auto header = reader.read_header(); !header) return tl::unexpected(header.error());
@@ -117,7 +118,10 @@ bool Reader::fill(std::size_t bytes) {
   end_ -= begin_;
   begin_ = 0;
   while (end_ < bytes) {
-    const ssize_t got = ::read(fd_.get(), buffer_.get() + end_, kBuffer - end_);
+    // Another reader may share the descriptor; a pipe has no offset.
+    ssize_t got = ::pread(fd_.get(), buffer_.get() + end_, kBuffer - end_,
+                          static_cast<off_t>(offset_ + end_ - begin_));
+    if (got < 0 && errno == ESPIPE) got = ::read(fd_.get(), buffer_.get() + end_, kBuffer - end_);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     end_ += static_cast<std::size_t>(got);

@@ -13,8 +13,7 @@ struct AdviseArguments {
 };
 
 Result<void> run_advise(AdviseArguments& options) {
-  if (auto named = name_recording(options.pass.input.paths); !named) return named;
-  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
+  if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto advice =
       trapline::run_advise(options.pass, options.assume == "no-quota", ProgressLine().callback());

@@ -10,7 +10,8 @@ namespace trapline::cli {
 // Writes a file of its own in TMPDIR that no other user can read, and returns its name. The file
 // stays, for the browser to read.
 [[nodiscard]] Result<std::string> write_temporary(const std::string& text);
-// Starts the desktop's own program for pages, without a shell; false where there is none.
-[[nodiscard]] bool open_in_browser(const std::string& path);
+// Starts the desktop's own program for pages, without a shell, never as root; after sudo with no
+// more of the environment than names the display. Returns why it does not; empty: it does.
+[[nodiscard]] std::string open_in_browser(const std::string& path);
 
 }  // namespace trapline::cli

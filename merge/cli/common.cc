@@ -233,6 +233,22 @@ Result<void> check(const Output& output, std::span<const std::string> recordings
   return check_output(output.file, output.force, recordings);
 }
 
+void add_needs(const InputOptions& input, Needs& needs) {
+  for (const std::string& path : input.paths)
+    if (path != kStandardInput) needs.inputs.push_back(path);
+  for (const std::string& symbols : input.symbols)
+    if (const auto spec = parse_symbol_file_spec(symbols)) needs.inputs.push_back(spec->path);
+  if (!input.trace_events.empty()) needs.inputs.push_back(input.trace_events);
+}
+
+Result<void> begin_reading(InputOptions& input, const Output& output, bool browser) {
+  if (auto named = name_recording(input.paths); !named) return named;
+  if (auto checked = check(output, input.paths); !checked) return checked;
+  Needs needs{{}, {output.file}, browser};
+  add_needs(input, needs);
+  return give_up_root(needs);
+}
+
 Result<void> print_to(const Output& output, const std::function<void(std::ostream&)>& print) {
   if (output.file.empty()) {
     print(std::cout);

@@ -10,6 +10,7 @@
 
 #include "merge/cli/commands.h"
 #include "merge/cli/help.h"
+#include "merge/cli/rights.h"
 #include "merge/cli/selection.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/print.h"
@@ -80,10 +81,14 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 // Takes record's default folder where the user named no recording, and says so. An Error (kUsage)
 // where stdin may be the recording, or where that folder does not exist: says what to type.
 [[nodiscard]] Result<void> name_recording(std::vector<std::string>& paths);
-
 // Before the recordings are read for it; an Error where it would replace one of them, or a file
 // without --force.
 [[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);
+// Adds the files that an input names.
+void add_needs(const InputOptions& input, Needs& needs);
+// All that comes before a recording is read: name_recording(), check() and give_up_root().
+[[nodiscard]] Result<void> begin_reading(InputOptions& input, const Output& output,
+                                         bool browser = false);
 // Returns an Error when it cannot be written whole.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);

@@ -73,10 +73,15 @@ Result<void> complete(DiffArguments& options) {
   if (options.choice.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
-  for (const Output& output : {options.output, options.flame_output()}) {
-    for (const auto* runs : {&sides.before, &sides.after})
+  Needs needs{options.paths, {options.output.file, options.flame_output().file}};
+  for (const auto* runs : {&sides.before, &sides.after}) {
+    for (const Output& output : {options.output, options.flame_output()})
       if (auto checked = check(output, *runs); !checked) return checked;
+    for (const std::string& run : *runs)
+      for (const std::string& file : files_of(run)) needs.inputs.push_back(file);
   }
+  add_needs(sides.common, needs);
+  if (auto given = give_up_root(needs); !given) return given;
   if (auto checked = check_runs(options.choice, sides.before.size(), sides.after.size());
       !checked) {
     return checked;

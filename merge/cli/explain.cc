@@ -24,8 +24,7 @@ Result<void> run_spans(ExplainArguments& options) {
 }
 
 Result<void> run_explain(ExplainArguments& options) {
-  if (auto named = name_recording(options.pass.input.paths); !named) return named;
-  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
+  if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
   const std::vector<std::string> choosing = options.which.vcpu_and_exit_words();
   if (!options.guest_span.empty() && !choosing.empty()) {
     return fail(ErrorKind::kUsage, "{} chooses an exit and cannot be given with --guest-span",

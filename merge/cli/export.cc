@@ -61,10 +61,9 @@ Result<void> complete_export(ExportArguments& options) {
   if (options.how.format == "uftrace") {
     if (auto checked = check_folder(options.how.output); !checked) return checked;
   }
-  if (auto checked = check_output(options.how.output, options.how.force, options.pass.input.paths);
-      !checked) {
-    return checked;
-  }
+  if (auto begun = begin_reading(options.pass.input, {options.how.output, options.how.force});
+      !begun)
+    return begun;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time")) {
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");

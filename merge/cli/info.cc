@@ -75,8 +75,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
 }
 
 Result<void> print_info(InfoArguments& options) {
-  if (auto named = name_recording(options.input.paths); !named) return named;
-  if (auto checked = check(options.output, options.input.paths); !checked) return checked;
+  if (auto begun = begin_reading(options.input, options.output); !begun) return begun;
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));

@@ -165,7 +165,8 @@ Result<void> open_page(const std::string& recording, const ReportArguments& opti
     return printed;
   }
   fmt::print("{}\n", path);
-  if (!open_in_browser(path)) say("there is no desktop to open it on; open this file in a browser");
+  if (const std::string reason = open_in_browser(path); !reason.empty())
+    say(reason + "; open this file in a browser");
   return {};
 }
 
@@ -222,10 +223,8 @@ int run_report(ReportArguments& options) {
     }
     options.format = "html";
   }
-  if (auto named = name_recording(options.pass.input.paths); !named)
-    return fail_with(named.error());
-  if (auto checked = check(options.output, options.pass.input.paths); !checked)
-    return fail_with(checked.error());
+  if (auto begun = begin_reading(options.pass.input, options.output, options.open); !begun)
+    return fail_with(begun.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());

@@ -20,8 +20,7 @@ struct StallsArguments {
 };
 
 Result<void> run_stalls(StallsArguments& options) {
-  if (auto named = name_recording(options.pass.input.paths); !named) return named;
-  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
+  if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   auto least = parse_duration("--min", options.least);
   if (!least) return tl::unexpected(std::move(least).error());

@@ -112,8 +112,7 @@ Result<void> print_text(const TimelineArguments& options, Pass& pass, const Inte
 }
 
 Result<void> print_timeline(TimelineArguments& options) {
-  if (auto named = name_recording(options.pass.input.paths); !named) return named;
-  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
+  if (auto begun = begin_reading(options.pass.input, options.output); !begun) return begun;
   if (options.format == "html") {
     if (!options.which.exits.empty()) {
       return fail(ErrorKind::kUsage, "{} needs --format text; the page shows all exits",

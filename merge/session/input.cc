@@ -91,10 +91,9 @@ Capabilities read_session(const SessionJson& session, Input& input) {
 // The files of a session's symbols/ folder, in order of their names.
 std::vector<std::string> session_symbols(const std::string& folder) {
   std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(folder) / "symbols", error)) {
-    if (entry.is_regular_file(error)) files.push_back(entry.path().string());
-  }
+  const fs::path symbols = fs::path(folder) / "symbols";
+  for (const std::string& name : names_in(symbols))
+    if (is_file(symbols / name)) files.push_back((symbols / name).string());
   std::sort(files.begin(), files.end());
   return files;
 }

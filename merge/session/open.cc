@@ -134,14 +134,20 @@ Result<std::vector<RecordingPart>> parts_of_source(const std::string& path) {
   if (!kind) return tl::unexpected(kind.error());
   if (*kind != SourceKind::kSession) return std::vector{RecordingPart{path, *kind}};
   std::vector<RecordingPart> parts;
+  std::string reason;
   for (const char* part : kParts) {
     const std::string inside = (fs::path(path) / part).string();
     // A QEMU log without timestamps, or one that is empty, has nothing for a timeline.
     const bool there = is_there(inside) || trace_dat::is_unfinished_trace(inside);
     if (!there) continue;
-    if (const auto what = kind_of_source(inside)) parts.push_back({inside, *what, false});
+    if (const auto what = kind_of_source(inside)) {
+      parts.push_back({inside, *what, false});
+    } else if (reason.empty()) {
+      reason = what.error().message;
+    }
   }
-  if (parts.empty()) return fail("{}: none of the session's recordings can be read", path);
+  if (parts.empty())
+    return fail("{}: none of the session's recordings can be read: {}", path, reason);
   const std::string syncs = (fs::path(path) / kGuestSyncs).string();
   if (is_file(syncs) && kind_of_source(syncs) == SourceKind::kGuestSync)
     parts.push_back({syncs, SourceKind::kGuestSync, false});
@@ -190,8 +196,9 @@ std::string machine_name(const Description& is) {
 // A guest's own directory may lie in its host's session; the plugin's names its clock.
 clocks::Boot boot_of(const std::string& path) {
   std::error_code error;
-  const fs::path file = fs::weakly_canonical(path, error);
-  if (error || std::ranges::find(kParts, file.filename()) == kParts.end()) return {};
+  fs::path file = fs::weakly_canonical(path, error);
+  if (error) file = fs::absolute(path, error).lexically_normal();
+  if (std::ranges::find(kParts, file.filename()) == kParts.end()) return {};
   if (is_folder(path)) {
     const auto sync = read_sync_file(path + "/sync.txt");
     if (!sync || sync->clock.empty()) return {};

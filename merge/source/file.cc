@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/held_files.h"
 #include "merge/source/stream_copy.h"
 
 namespace trapline {
@@ -16,7 +17,7 @@ Result<File> File::open(std::string path) {
   const auto readable = readable_path(path);
   if (!readable) return tl::unexpected(readable.error());
   // Without O_NONBLOCK opening a FIFO waits for a writer.
-  UniqueFd fd(::open(readable->c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_to_read(*readable, O_NONBLOCK);
   if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));

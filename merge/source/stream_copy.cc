@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/source/encoded_copy.h"
 
@@ -45,7 +46,7 @@ Result<UniqueFd> open_stream(const std::string& path) {
     }
     return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
   }
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_to_read(path, O_NONBLOCK);
   if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
   (void)::fcntl(fd.get(), F_SETFL, 0);
   return fd;
@@ -89,17 +90,19 @@ Result<std::string> readable_path(const std::string& path) {
   static std::map<std::pair<dev_t, ino_t>, UniqueFd> copies;
   const bool standard = path == kStandardInput;
   struct stat status {};
-  const int known = standard ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);
-  if (known != 0 && standard)
+  const auto named = standard ? std::nullopt : status_of(path);
+  if (named) status = *named;
+  const bool known = named || (standard && ::fstat(STDIN_FILENO, &status) == 0);
+  if (!known && standard)
     return fail(ErrorKind::kUsage, "-: the standard input is closed; {}", kPipeInto);
   const bool is_file = S_ISREG(status.st_mode), has_size = status.st_size != 0;
   // What cannot be looked at, or is no recording, its reader tells.
-  if (known != 0 || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return path;
+  if (!known || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return path;
   UniqueFd& copy = copies[{status.st_dev, status.st_ino}];
   if (copy) return path_of(copy);
   if (is_file && has_size) {
     const UniqueFd file(standard ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+                                 : open_to_read(path, O_NONBLOCK).release());
     if (auto decoded = assign(copy, decoded_copy(path, file.get())); !decoded)
       return tl::unexpected(std::move(decoded).error());
     if (copy) return path_of(copy);

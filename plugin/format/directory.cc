@@ -11,6 +11,8 @@
 #include <set>
 #include <string_view>
 
+#include "backend_ftrace/base/held_files.h"
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 
@@ -18,15 +20,11 @@ namespace trapline {
 namespace {
 
 constexpr std::uint64_t kHour = 3'600'000'000'000;  // ns
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
 
 }  // namespace
 
 Result<RecordReader> RecordReader::open(const std::string& path, std::size_t buffer) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_to_read(path, O_NONBLOCK);
   if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
   RecordReader reader(path, std::move(fd));
   reader.buffer_.resize(std::max(buffer, 4 * sizeof(Record)));
@@ -40,10 +38,12 @@ Result<bool> RecordReader::fill(std::size_t size) {
   filled_ -= at_;
   at_ = 0;
   while (filled_ < size) {
-    const ssize_t got = ::read(fd_.get(), buffer_.data() + filled_, buffer_.size() - filled_);
+    const ssize_t got =
+        ::pread(fd_.get(), buffer_.data() + filled_, buffer_.size() - filled_, offset_);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail("cannot read {}: {}", path_, std::strerror(errno));
     if (got == 0) return false;
+    offset_ += got;
     filled_ += static_cast<std::size_t>(got);
   }
   return true;
@@ -141,7 +141,7 @@ Result<DataDirectory> DataDirectory::open(const std::string& path) {
   directory.tids_.erase(std::unique(directory.tids_.begin(), directory.tids_.end()),
                         directory.tids_.end());
   std::erase_if(directory.tids_, [&path](std::uint32_t tid) {
-    return !exists(fmt::format("{}/{}.dat", path, tid));
+    return !is_file(fmt::format("{}/{}.dat", path, tid));
   });
   return directory;
 }
@@ -221,7 +221,7 @@ Result<SessionSymbols> DataDirectory::symbols(const std::string& sid) {
     auto known = tables_.find(std::string(name));
     if (known == tables_.end()) {
       std::shared_ptr<SymbolTable> table;
-      if (const std::string path = fmt::format("{}/{}.sym", path_, name); exists(path)) {
+      if (const std::string path = fmt::format("{}/{}.sym", path_, name); is_file(path)) {
         auto file = load_symbol_file(path);
         if (!file) return tl::unexpected(std::move(file).error());
         table = std::make_shared<SymbolTable>();

@@ -80,6 +80,7 @@ class RecordReader {
 
   std::string path_;
   UniqueFd fd_;
+  off_t offset_ = 0;  // of what is not in the buffer yet; another reader may share the descriptor
   std::vector<char> buffer_;
   std::size_t at_ = 0;
   std::size_t filled_ = 0;

@@ -153,7 +153,7 @@ bool is_debug_file_of(ElfFile& debug, const ElfFile& file, const DebugCandidate&
 bool read_debug_file(const ElfFile& file, const std::string& path, NameArena& arena,
                      RawSymbols& result) {
   for (const DebugCandidate& candidate : debug_candidates(file, path)) {
-    UniqueFd fd(::open(candidate.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    UniqueFd fd = open_to_read(candidate.path, O_NONBLOCK);
     struct stat status {};
     if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     auto debug = open_elf(fd.get(), candidate.path);
@@ -244,7 +244,7 @@ Result<void> demangle_symbols(std::vector<Symbol>& symbols, const std::string& p
 
 Result<std::vector<SourceLine>> read_source_lines(const SymbolFile& file) {
   const std::string& path = file.debug_path.empty() ? file.path : file.debug_path;
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd = open_to_read(path);
   if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
   auto elf = open_elf(fd.get(), path);
   if (!elf) return tl::unexpected(std::move(elf).error());

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "plugin/format/symbol_file.h"
@@ -117,9 +118,8 @@ Result<SymbolFileSpec> parse_symbol_file_spec(std::string_view text) {
   if (offset && at > 0)
     return SymbolFileSpec{std::string(text.substr(0, at)), negative ? 0 - *offset : *offset};
   // A file may have an @ in its name.
-  struct stat status {};
   const std::string whole(text);
-  if (::stat(whole.c_str(), &status) == 0) return SymbolFileSpec{whole, 0};
+  if (is_there(whole)) return SymbolFileSpec{whole, 0};
   return fail(ErrorKind::kUsage, "'{}': '{}' is not an offset; write FILE@0x1000 or FILE@-0x1000",
               text, text.substr(at + 1));
 }
@@ -131,12 +131,12 @@ const Symbol* SymbolFile::by_name(std::string_view name) const {
 }
 
 bool is_elf_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd fd = open_to_read(path, O_NONBLOCK);
   return fd && is_elf(fd.get());
 }
 
 Result<SymbolFile> load_symbol_file(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_to_read(path, O_NONBLOCK);
   if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))

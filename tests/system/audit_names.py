@@ -1,6 +1,6 @@
 """audit_names.py TRACE FOLDER [--reads]: what `strace -f -y` saw root do by name in FOLDER, which others can write into.
 
-Reads the system calls that open, make, change or remove a file, and which user's rights each thread had (setfsuid).
+Reads the system calls that open, make, change or remove a file, and which user's rights each thread had (setfsuid, setresuid).
 Below FOLDER root may only go from a directory's descriptor, one name at a time or with openat2's RESOLVE_BENEATH and
 RESOLVE_NO_SYMLINKS, and must open with O_NOFOLLOW, make with O_EXCL or a call that follows no link. Prints each call
 that is not so, and fails; fails as well if nothing was done there at all, since then nothing was audited. With --reads root also
@@ -104,6 +104,8 @@ def audit(lines, folder, reads=False):
             continue
         thread, call, text, result = match.groups()
         args = arguments(text)
+        if call == "setresuid":
+            acting[thread] = args[0] != "0"
         if call == "setfsuid" and args[0] not in ("-1", "4294967295"):
             acting[thread] = args[0] != "0"
         for descriptor, path in CALLS.get(call, []):

@@ -346,7 +346,7 @@ Result<Files> open_files(const std::string& path) {
   for (int number = -1; number < 1 << 16; ++number) {
     const std::string name = number < 0 ? path + "/data" : fmt::format("{}/data.{}", path, number);
     if (number >= 0 && !is_there(name)) break;
-    auto fd = std::make_shared<const UniqueFd>(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    auto fd = std::make_shared<const UniqueFd>(open_to_read(name));
     struct stat status {};
     if (!*fd || ::fstat(fd->get(), &status) != 0) return fail("{}: {}", name, std::strerror(errno));
     if (!S_ISREG(status.st_mode)) return fail("{}: not a regular file", name);

@@ -14,6 +14,7 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/json_text.h"
+#include "backend_ftrace/base/paths.h"
 #include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
@@ -310,8 +311,7 @@ Result<File> open_unfinished(const std::string& session) {
 
 Result<File> open_trace_file(std::string path) {
   // The rename to trace.dat is the last step but for removing raw/: where it is, it is whole.
-  std::error_code error;
-  if (!fs::exists(path, error) && is_unfinished_trace(path)) {
+  if (!is_there(path) && is_unfinished_trace(path)) {
     const fs::path folder = fs::path(path).parent_path();
     return open_unfinished(folder.empty() ? "." : folder.string());
   }

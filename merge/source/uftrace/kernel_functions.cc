@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
 #include "merge/source/kernel_events/format_text.h"
@@ -35,12 +36,11 @@ std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view 
 Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(const std::string& directory,
                                                                   std::string_view before) {
   std::vector<std::pair<std::string, std::int32_t>> paths;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const auto cpu = cpu_of_file(entry.path().filename().string(), before);
-    if (cpu && entry.is_regular_file(error) && entry.file_size(error) > 0) {
-      paths.emplace_back(entry.path().string(), *cpu);
-    }
+  for (const std::string& name : names_in(directory)) {
+    const auto cpu = cpu_of_file(name, before);
+    const std::string path = (std::filesystem::path(directory) / name).string();
+    const auto status = cpu ? status_of(path) : std::nullopt;
+    if (status && S_ISREG(status->st_mode) && status->st_size > 0) paths.emplace_back(path, *cpu);
   }
   std::sort(paths.begin(), paths.end());
   std::vector<std::pair<File, std::int32_t>> files;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -17,8 +15,6 @@
 #include "plugin/format/record.h"
 
 namespace trapline {
-
-namespace fs = std::filesystem;
 
 std::string clock_option(std::string_view cmdline) {
   constexpr std::string_view kOption = "--clock";
@@ -32,25 +28,23 @@ std::string clock_option(std::string_view cmdline) {
 
 std::string left_out(const std::string& path, bool with_kernel) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(path)) {
     const bool data = name.ends_with(".dat") &&
                       ((!with_kernel && name.starts_with("kernel-cpu")) || name == "extern.dat");
-    if (data && entry.is_regular_file(error) && entry.file_size(error) > 0) names.push_back(name);
+    const auto status = data ? status_of(path + '/' + name) : std::nullopt;
+    if (status && S_ISREG(status->st_mode) && status->st_size > 0) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::optional<std::uint64_t> last_record_time(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
-  constexpr std::streamoff kSize = sizeof(Record);
+  const auto file = File::open(path);
+  constexpr std::uint64_t kSize = sizeof(Record);
+  std::array<std::byte, kSize> bytes{};
   // A file that was cut off ends within a record.
-  if (size < kSize || !file.seekg((size / kSize - 1) * kSize)) return {};
-  std::array<std::byte, sizeof(Record)> bytes{};
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), kSize)) return {};
+  if (!file || file->size() < kSize || !file->read((file->size() / kSize - 1) * kSize, bytes))
+    return {};
   const Record record(load<std::uint64_t>(bytes.data()), load<std::uint64_t>(bytes.data() + 8));
   const bool stamped = record.valid() && record.type() != RecordType::kLost;  // LOST has time 0
   return stamped ? std::optional(record.time()) : std::nullopt;

@@ -1,0 +1,126 @@
+#include "backend_ftrace/base/held_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/folder.h"
+#include "backend_ftrace/base/uninterrupted.h"
+
+namespace trapline {
+namespace {
+
+constexpr int kToRead = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+constexpr unsigned kDeepest = 4;
+constexpr std::size_t kMostHeld = 60'000;
+
+// By the absolute path, without dots.
+std::map<std::string, UniqueFd>& held_by_path() {
+  static std::map<std::string, UniqueFd> held;
+  return held;
+}
+
+std::string key_of(const std::string& path) {
+  std::error_code error;
+  std::string key = std::filesystem::absolute(path, error).lexically_normal().string();
+  while (key.size() > 1 && key.ends_with('/')) key.pop_back();
+  return key;
+}
+
+std::vector<std::string> names_of(int folder) {
+  std::vector<std::string> names;
+  UniqueFd fd(::dup(folder));
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd.get()), &::closedir);
+  if (!listing) return names;
+  (void)fd.release();  // closed with the listing
+  ::rewinddir(listing.get());
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  return names;
+}
+
+bool is_of_proc(int fd) {
+  struct statfs system {};
+  return ::fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
+}
+
+void hold(std::string key, UniqueFd fd, unsigned depth) {
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0 || held_by_path().size() >= kMostHeld) return;
+  if (S_ISDIR(status.st_mode) && depth < kDeepest) {
+    for (const std::string& name : names_of(fd.get())) {
+      UniqueFd below(::openat(fd.get(), name.c_str(), kToRead | O_NOFOLLOW));
+      if (below) hold(key + '/' + name, std::move(below), depth + 1);
+    }
+  }
+  held_by_path()[std::move(key)] = std::move(fd);
+}
+
+}  // namespace
+
+void hold_file(const std::string& path, const std::optional<Identity>& who) {
+  bool is_open_later = false;
+  with_later_rights(who, [&] {
+    const UniqueFd fd(::open(path.c_str(), kToRead));
+    is_open_later = fd ? !is_of_proc(fd.get()) : errno != EACCES && errno != EPERM;
+    // Of a folder each file counts.
+    struct stat status {};
+    if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path, error)) {
+      if (entry.is_symlink(error)) continue;
+      is_open_later &= UniqueFd(::open(entry.path().c_str(), kToRead)) || errno != EACCES;
+    }
+    if (error) is_open_later = false;
+  });
+  if (is_open_later) return;
+  UniqueFd fd = open_named_as_root(path, kToRead);
+  if (!fd) return;
+  allow_open_files(kMostHeld + 1000);
+  hold(key_of(path), std::move(fd), 0);
+}
+
+UniqueFd held_file(const std::string& path) {
+  const auto& held = held_by_path();
+  if (held.empty()) return {};
+  const auto found = held.find(key_of(path));
+  if (found == held.end()) return {};
+  UniqueFd fd(::fcntl(found->second.get(), F_DUPFD_CLOEXEC, 3));
+  if (fd) (void)::lseek(fd.get(), 0, SEEK_SET);
+  return fd;
+}
+
+UniqueFd open_to_read(const std::string& path, int flags) {
+  UniqueFd held = held_file(path);
+  if (held) return held;
+  return UniqueFd(
+      uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
+}
+
+std::optional<struct stat> status_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return status;
+  const int cause = errno;
+  if (const UniqueFd fd = held_file(path); fd && ::fstat(fd.get(), &status) == 0) return status;
+  errno = cause;
+  return std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  const UniqueFd fd = open_to_read(folder, O_DIRECTORY);
+  return fd ? names_of(fd.get()) : std::vector<std::string>();
+}
+
+}  // namespace trapline

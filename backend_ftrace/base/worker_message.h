@@ -51,8 +51,8 @@ enum class MessageKind : std::uint32_t {
   kRefused,
 };
 
-// Bits of kStatus: what holds the worker.
-enum class WorkerStatus : std::uint32_t { kFiltered = 1, kLimited = 2 };
+// Bits of kStatus: what holds the worker, and whether root started it.
+enum class WorkerStatus : std::uint32_t { kFiltered = 1, kLimited = 2, kRoots = 4 };
 
 struct MessageHead {
   MessageKind kind;

@@ -153,8 +153,10 @@ std::vector<Finding> check_worker() {
   constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
   const auto bits = MessageReader(answer->payload).number<std::uint32_t>().value_or(0);
   if ((bits & kFiltered) == 0) {
-    return {{"worker", Level::kOk, "parses files under limits", "", "",
-             "without a seccomp filter, which this kernel or its container refuses"}};
+    return {
+        {"worker", Level::kOk, "parses files under limits", "", "",
+         "without a seccomp filter, which this kernel or its container refuses; started by root it "
+         "parses nothing then"}};
   }
   return {{"worker", Level::kOk, "parses files under a seccomp filter and limits"}};
 }

@@ -1,124 +1,84 @@
 #include "merge/worker/confine.h"
 
-#include <dirent.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
-#include <vector>
+#include <optional>
 
 #include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/identity.h"
 #include "backend_ftrace/base/worker_message.h"
 
 namespace trapline::worker {
 namespace {
 
-#if defined(__x86_64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
-#elif defined(__riscv) && __riscv_xlen == 64
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_RISCV64;
-#else
-constexpr std::uint32_t kArchitecture = 0;  // no filter
-#endif
-
 // Memory, the descriptors that it has, its end.
-constexpr long kAllowed[] = {
-    SYS_read,        SYS_write,        SYS_readv,         SYS_writev,       SYS_pread64,
-    SYS_lseek,       SYS_recvmsg,      SYS_sendmsg,       SYS_recvfrom,     SYS_sendto,
-    SYS_close,       SYS_fstat,        SYS_dup,           SYS_brk,          SYS_munmap,
-    SYS_mremap,      SYS_madvise,      SYS_futex,         SYS_rt_sigreturn, SYS_rt_sigprocmask,
-    SYS_exit,        SYS_exit_group,   SYS_clock_gettime, SYS_gettimeofday, SYS_getrandom,
-    SYS_sched_yield, SYS_getpid,       SYS_gettid,        SYS_memfd_create, SYS_restart_syscall,
-    SYS_setitimer,   SYS_rt_sigaction,
+constexpr int kAllowed[] = {
+    SCMP_SYS(read),         SCMP_SYS(write),        SCMP_SYS(readv),
+    SCMP_SYS(writev),       SCMP_SYS(pread64),      SCMP_SYS(lseek),
+    SCMP_SYS(recvmsg),      SCMP_SYS(sendmsg),      SCMP_SYS(recvfrom),
+    SCMP_SYS(sendto),       SCMP_SYS(close),        SCMP_SYS(fstat),
+    SCMP_SYS(dup),          SCMP_SYS(brk),          SCMP_SYS(munmap),
+    SCMP_SYS(mremap),       SCMP_SYS(madvise),      SCMP_SYS(futex),
+    SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(exit),         SCMP_SYS(exit_group),   SCMP_SYS(clock_gettime),
+    SCMP_SYS(gettimeofday), SCMP_SYS(getrandom),    SCMP_SYS(sched_yield),
+    SCMP_SYS(getpid),       SCMP_SYS(gettid),       SCMP_SYS(restart_syscall),
+    SCMP_SYS(setitimer),
 };
-// Memory that is not executed.
-constexpr long kAllowedWithoutExec[] = {SYS_mmap, SYS_mprotect};
-// Libraries try these and go on without.
-constexpr long kRefused[] = {
-#if defined(__x86_64__)
-    SYS_open,       SYS_stat,
-    SYS_lstat,      SYS_access,
-    SYS_readlink,   SYS_unlink,
-#endif
-    SYS_openat,     SYS_newfstatat,
-    SYS_statx,      SYS_faccessat,
-    SYS_readlinkat, SYS_unlinkat,
-    SYS_ioctl,      SYS_fcntl,
-    SYS_ftruncate,  SYS_prlimit64,
-    SYS_uname,      SYS_sysinfo,
-    SYS_getcwd,     SYS_sched_getaffinity,
-    SYS_getdents64,
+// Libraries try these and go on without. Some architectures lack the older ones.
+constexpr int kRefused[] = {
+    SCMP_SYS(open),       SCMP_SYS(stat),      SCMP_SYS(lstat),      SCMP_SYS(access),
+    SCMP_SYS(readlink),   SCMP_SYS(unlink),    SCMP_SYS(openat),     SCMP_SYS(newfstatat),
+    SCMP_SYS(statx),      SCMP_SYS(faccessat), SCMP_SYS(readlinkat), SCMP_SYS(unlinkat),
+    SCMP_SYS(ioctl),      SCMP_SYS(fcntl),     SCMP_SYS(ftruncate),  SCMP_SYS(prlimit64),
+    SCMP_SYS(uname),      SCMP_SYS(sysinfo),   SCMP_SYS(getcwd),     SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(getdents64),
 };
 
-class Filter {
- public:
-  Filter() {
-    load(offsetof(seccomp_data, arch));
-    skip_unless(BPF_JEQ, kArchitecture, 1);
-    jump_over(1);
-    kill();
-    load(offsetof(seccomp_data, nr));
-#if defined(__x86_64__)
-    skip_unless(BPF_JGE, 0x40000000, 1);  // the x32 numbers
-    kill();
-#endif
-    for (const long number : kAllowed) {
-      skip_unless(BPF_JEQ, static_cast<std::uint32_t>(number), 1);
-      answer(SECCOMP_RET_ALLOW);
-    }
-    for (const long number : kAllowedWithoutExec) {
-      skip_unless(BPF_JEQ, static_cast<std::uint32_t>(number), 4);
-      load(offsetof(seccomp_data, args) + 2 * sizeof(std::uint64_t));  // its low half
-      skip_unless(BPF_JSET, PROT_EXEC, 1);
-      kill();
-      answer(SECCOMP_RET_ALLOW);
-    }
-    skip_unless(BPF_JEQ, SYS_tgkill, 4);  // abort()
-    load(offsetof(seccomp_data, args));
-    skip_unless(BPF_JEQ, static_cast<std::uint32_t>(::getpid()), 1);
-    answer(SECCOMP_RET_ALLOW);
-    kill();
-    for (const long number : kRefused) {
-      skip_unless(BPF_JEQ, static_cast<std::uint32_t>(number), 1);
-      answer(SECCOMP_RET_ERRNO | EACCES);
-    }
-    kill();
-  }
-  // Whether it is in force.
-  [[nodiscard]] bool install() {
-    sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-  }
+bool install_filter() {
+  const scmp_filter_ctx filter = make_filter(SCMP_ARCH_NATIVE);
+  const bool installed = filter != nullptr && ::seccomp_load(filter) == 0;
+  ::seccomp_release(filter);
+  return installed;
+}
 
- private:
-  void add(int code, std::uint32_t value, std::uint8_t if_true = 0, std::uint8_t if_false = 0) {
-    code_.push_back({static_cast<std::uint16_t>(code), if_true, if_false, value});
-  }
-  void load(std::size_t offset) {
-    add(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
-  }
-  void skip_unless(int test, std::uint32_t value, std::uint8_t count) {
-    add(BPF_JMP | test | BPF_K, value, 0, count);
-  }
-  void jump_over(std::uint32_t count) { add(BPF_JMP | BPF_JA, count); }
-  void answer(std::uint32_t what) { add(BPF_RET | BPF_K, what); }
-  void kill() { answer(SECCOMP_RET_KILL_PROCESS); }
+// Of this process alone: none but the kernel's name spaces and systemd gives out uids from here on,
+// and those begin and end elsewhere.
+constexpr uid_t kFirstUid = 0x70000000;
+constexpr uid_t kOverflowUid = 65534;  // where a user namespace lacks the others
 
-  std::vector<sock_filter> code_;
-};
+// A sandbox around the caller, as QEMU's, may end whoever asks for another uid: a child asks first.
+bool may_change_uid() {
+  constexpr int kFiltered = 2;
+  if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != kFiltered) return true;
+  const pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(::setresgid(kOverflowUid, kOverflowUid, kOverflowUid) == 0 &&
+                    ::setresuid(kOverflowUid, kOverflowUid, kOverflowUid) == 0
+                ? 0
+                : 1);
+  int status = 1;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+// Where root may not give it another uid, it is root without capabilities.
+void give_up_rights() {
+  const uid_t own = kFirstUid + static_cast<uid_t>(::getpid());
+  if (may_change_uid()) {
+    for (const uid_t uid : {own, kOverflowUid})
+      if (give_up_root(Identity{uid, uid, {}})) return;
+  }
+  (void)give_up_root(std::nullopt);
+}
 
 // At `value` a signal, at `last` the end.
 bool limit(__rlimit_resource what, rlim_t value, rlim_t last) {
@@ -131,26 +91,52 @@ bool limit(__rlimit_resource what, rlim_t value) { return limit(what, value, val
 
 }  // namespace
 
+void* make_filter(std::uint32_t architecture) {
+  const scmp_filter_ctx filter = ::seccomp_init(SCMP_ACT_KILL_PROCESS);
+  if (filter == nullptr) return nullptr;
+  bool made = ::seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) == 0;
+  if (architecture != SCMP_ARCH_NATIVE && architecture != ::seccomp_arch_native())
+    made = made && ::seccomp_arch_add(filter, architecture) == 0 &&
+           ::seccomp_arch_remove(filter, SCMP_ARCH_NATIVE) == 0;
+  for (const int call : kAllowed)
+    made = made && ::seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0) == 0;
+  const scmp_arg_cmp no_code{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0};
+  for (const int call : {SCMP_SYS(mmap), SCMP_SYS(mprotect)})
+    made = made && ::seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &no_code) == 0;
+  const scmp_arg_cmp own{0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(::getpid()), 0};  // abort()
+  made = made && ::seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &own) == 0;
+  for (const int call : kRefused)
+    made = made && ::seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), call, 0) == 0;
+  if (made) return filter;
+  ::seccomp_release(filter);
+  return nullptr;
+}
+
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds) {
   close_all_from(3);  // all but standard input, output and error
   // A key that ends the program ends its worker through the socket; until then it answers.
   for (const int signal : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE}) (void)::signal(signal, SIG_IGN);
-  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   bool limited = limit(RLIMIT_CORE, 0);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   // Their shadow takes terabytes, and a report reads files.
   (void)memory;
   (void)seconds;
   (void)limited;
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   return 0;
 #else
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) give_up_rights();
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);  // which another uid takes away
   constexpr rlim_t kFiles = 16;
   limited &= limit(RLIMIT_NOFILE, kFiles);
   if (memory != 0) limited &= limit(RLIMIT_AS, memory) && limit(RLIMIT_FSIZE, memory);
   if (seconds != 0) limited &= limit(RLIMIT_CPU, seconds, seconds + 1);
-  const bool filtered = kArchitecture != 0 && Filter().install();
+  limited &= limit(RLIMIT_NPROC, 0);
+  const bool filtered = install_filter();
   return (filtered ? static_cast<std::uint32_t>(WorkerStatus::kFiltered) : 0) |
-         (limited ? static_cast<std::uint32_t>(WorkerStatus::kLimited) : 0);
+         (limited ? static_cast<std::uint32_t>(WorkerStatus::kLimited) : 0) |
+         (is_root ? static_cast<std::uint32_t>(WorkerStatus::kRoots) : 0);
 #endif
 }
 

@@ -7,7 +7,11 @@
 namespace trapline::worker {
 
 // Bits of WorkerStatus. `memory` bytes of address space, `seconds` of processor time; 0: no limit.
-// Where the kernel has no seccomp the limits alone hold.
+// Started by root it has a uid of its own and no capability. Where the kernel has no seccomp the
+// limits alone hold.
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds);
+
+// The filter as a scmp_filter_ctx, for one of libseccomp's architectures; null if it cannot be made.
+[[nodiscard]] void* make_filter(std::uint32_t architecture);
 
 }  // namespace trapline::worker

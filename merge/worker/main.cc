@@ -27,11 +27,21 @@ bool is_socket(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
 }
 
-[[noreturn]] void serve(const Task& task, std::uint32_t status) {
+// Foreign bytes are not parsed for root where nothing but limits holds the worker.
+[[noreturn]] void serve(const Task& task, std::uint32_t status, bool unconfined) {
+  constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
+  constexpr auto kRoots = static_cast<std::uint32_t>(WorkerStatus::kRoots);
+  const bool refuses = (status & (kFiltered | kRoots)) == kRoots && !unconfined;
   for (;;) {
     Request request = next_request();
     if (request.kind != MessageKind::kStatus) {
-      task.answer(std::move(request));
+      if (refuses) {
+        refuse(ErrorKind::kRuntime,
+               "is not parsed as root: this kernel, or a container, allows no seccomp filter; read "
+               "it as another user, or set TRAPLINE_WORKER_UNCONFINED=1");
+      } else {
+        task.answer(std::move(request));
+      }
       continue;
     }
     MessageWriter bits;
@@ -46,11 +56,12 @@ bool is_socket(int fd) {
 int main(int argc, char** argv) {
   using namespace trapline::worker;
   constexpr int kUsage = 2;
-  const std::string_view name = argc == 4 ? argv[1] : "";
+  const std::string_view name = argc == 4 || argc == 5 ? argv[1] : "";
   for (const Task& task : kTasks) {
     if (task.name != name || !is_socket(0)) continue;
     std::set_new_handler([] { ::_exit(trapline::kNoMemoryStatus); });
-    serve(task, confine(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10)));
+    serve(task, confine(std::strtoull(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10)),
+          argc == 5);
   }
   std::fputs("trapline-worker is started by trapline and by its QEMU plugin\n", stderr);
   return kUsage;

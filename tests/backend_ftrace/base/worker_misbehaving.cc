@@ -42,6 +42,7 @@ void misbehave(std::string_view how) {
     for (std::vector<std::string> all;;) all.emplace_back(1u << 20, 'x');
   }
   if (how == "open") return say(::open("/etc/passwd", O_RDONLY) < 0 ? "refused" : "open");
+  if (how == "memfd") (void)::memfd_create("memory", 0);
   if (how == "socket") (void)::socket(AF_INET, SOCK_STREAM, 0);
   if (how == "fork") (void)::fork();
   if (how == "execute") {

@@ -217,7 +217,9 @@ Result<void> FlightRecorder::start() {
   for (const std::string& warning : warnings_) say("warning: " + warning);
   names_.threads = older_.threads = ThreadTable(options_.pid);
   names_.since = read_clock(ClockId::kMono);
+  others_.emplace(*instance_, events_, options_.clock);
   if (auto on = instance_->switch_on(true); !on) return on;
+  others_->accept();
   if (!SyncLog().write_series(marker_.get())) {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
   }
@@ -252,6 +254,7 @@ Result<int> FlightRecorder::run() {
   if (done) done = loop();
   if (instance_) (void)instance_->control().switch_off();
   if (pages_) pages_->close();
+  others_.reset();
   marker_.reset();
   control_.reset();
   if (instance_) {
@@ -311,6 +314,7 @@ void FlightRecorder::on_signal() {
 Result<void> FlightRecorder::on_tick() {
   std::uint64_t expired = 0;
   (void)!::read(timer_.get(), &expired, sizeof expired);
+  look_at_instance();
   if (++ticks_ % kTicksPerLook == 0) look_at_names();
   (void)SyncLog().write_series(marker_.get());
   if (!pages_->found()) return {};
@@ -329,12 +333,12 @@ void FlightRecorder::look_at_names() {
     names_.threads.add_names(*saved);
   (void)names_.threads.update();
   (void)names_.vms.update(names_.threads.threads());
-  const auto tracing = instance_->control().get("tracing_on");
-  if (tracing && tracing->find('1') == std::string::npos &&
-      !std::exchange(was_switched_off_, true)) {
-    warnings_.push_back(fmt::format("tracing was switched off through {}: events are missing",
-                                    instance_->path("tracing_on")));
-    say("warning: " + warnings_.back());
+}
+
+void FlightRecorder::look_at_instance() {
+  for (std::string& sentence : others_->look()) {
+    say("warning: " + sentence);
+    warnings_.push_back(std::move(sentence));
   }
 }
 
@@ -383,6 +387,7 @@ Result<std::string> FlightRecorder::snapshot(const std::string& asked_by, const 
 Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
                                                    const std::string& why) {
   (void)SyncLog().write_series(marker_.get());
+  look_at_instance();
   look_at_names();
   const auto complete = pages_->read_all();
   if (!complete) return tl::unexpected(complete.error());
@@ -402,6 +407,10 @@ Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
   session.instance = instance_->name();
   session.ended_by = "snapshot";
   session.warnings = warnings_;
+  session.changes = others_->changes();
+  std::erase_if(session.changes, [&cut](const SessionChange& one) {
+    return one.to_ns != 0 && one.to_ns < cut.from;
+  });
   ThreadTable threads = names_.threads;
   threads.add_missing(older_.threads);
   session.seen_threads = threads.threads();

@@ -25,6 +25,7 @@
 #include "merge/record/flight_ring.h"
 #include "merge/record/flight_store.h"
 #include "merge/record/instance.h"
+#include "merge/record/instance_watch.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/session.h"
 #include "merge/record/snapshot/snapshot.h"
@@ -107,6 +108,7 @@ class FlightRecorder {
   [[nodiscard]] Result<void> on_tick();
   void on_signal();
   void look_at_names();
+  void look_at_instance();
   void look_for_hit();
 
   // The path of the snapshot's session.
@@ -122,10 +124,10 @@ class FlightRecorder {
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
   UniqueFd marker_, signals_, timer_, pidfd_;
   std::optional<FlightPages> pages_;
+  std::optional<InstanceWatch> others_;
   std::vector<EventName> events_;
   Names names_, older_;
   std::vector<std::string> warnings_;
-  bool was_switched_off_ = false;  // tracing_on, by somebody else
   std::uint64_t ticks_ = 0, deadline_ = 0;
   // Of --snapshot-on: those seen, ended and not, and when the snapshot of one is taken.
   std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;

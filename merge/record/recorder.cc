@@ -160,8 +160,10 @@ Result<void> Recording::start() {
     for (const std::string& warning : session_.warnings) say("warning: " + warning);
   }
   say(beginning(options_, count_vms(options_)));
+  others_.emplace(*instance_, session_.enabled_events, options_.clock);
   // A QEMU of ours is told of the instance.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
+  others_->accept();
   tracing_ = true;
   if (qemu_events_) {
     if (auto switched = qemu_events_->switch_on(); !switched)
@@ -191,6 +193,7 @@ Result<int> Recording::run() {
     if (folder_) (void)remove_session_folder(std::move(*folder_));
     disk_.reset();
     streams_.reset();
+    others_.reset();
     marker_.reset();
     qemu_events_.reset();
     command_.reset();

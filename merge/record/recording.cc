@@ -229,27 +229,15 @@ void Recording::note_streams() {
   }
 }
 
-// Another program may have switched this instance off or changed its clock: events are missing
-// then, and the kernel counts no loss.
-void Recording::look_at_instance() {
-  const auto warn = [this](const std::string& warning) {
-    const auto& said = session_.warnings;
-    if (std::find(said.begin(), said.end(), warning) != said.end()) return;
-    session_.warnings.push_back(warning);
-    say("warning: " + warning);
-  };
-  const auto is = [this](const char* file, std::string_view text) {
-    const auto now = instance_->control().get(file);
-    return !now || now->find(text) != std::string::npos;
-  };
-  if (!is("tracing_on", "1")) {
-    warn(fmt::format("tracing was switched off through {}: events are missing",
-                     instance_->path("tracing_on")));
+// Whether another process has changed the instance since the last look.
+bool Recording::look_at_instance() {
+  const std::vector<std::string> sentences = others_->look();
+  session_.changes = others_->changes();
+  for (const std::string& sentence : sentences) {
+    session_.warnings.push_back(sentence);
+    say("warning: " + sentence);
   }
-  if (!is("trace_clock", "[" + options_.clock + "]")) {
-    warn(fmt::format("the clock was changed through {}: the recording is on several clocks",
-                     instance_->path("trace_clock")));
-  }
+  return !sentences.empty();
 }
 
 // The small files as they are to be now, by their names.
@@ -273,13 +261,14 @@ void Recording::on_tick() {
     if (ticks_ % (ticks_a_second() / kSyncs) == 0) sync({});
     return;
   }
-  look_at_instance();
+  const bool meddled = look_at_instance();
   note_streams();  // of the last series, what came later than its flush
   (void)write_sync();
   const std::size_t hits = session_.snapshot_facts.first_hits.size();
   if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
   note_streams();
-  const bool changed = look_at_threads() || session_.snapshot_facts.first_hits.size() != hits;
+  const bool changed =
+      look_at_threads() || meddled || session_.snapshot_facts.first_hits.size() != hits;
   sync(changed ? texts() : std::map<std::string, std::string>());
 }
 
@@ -374,7 +363,7 @@ void Recording::loop() {
 void Recording::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
-  look_at_instance();
+  (void)look_at_instance();
   if (!broken_) {
     note_streams();
     (void)write_sync();
@@ -445,10 +434,12 @@ Result<int> Recording::finish() {
     (void)write_session(*folder_, session_);
   }
   marker_.reset();
+  const bool watched = others_->sees_all();
+  others_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   if (!closed) return tl::unexpected(std::move(closed).error());
-  const Outcome outcome{*folder_, streams_->written(), streams_->read(), !broken_,
-                        ended_ - started_};
+  const Outcome outcome{*folder_, streams_->written(), streams_->read(),
+                        !broken_, ended_ - started_,   watched};
   for (const std::string& line : summary(session_, outcome)) say(line);
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;

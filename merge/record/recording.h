@@ -12,6 +12,7 @@
 #include "merge/record/command.h"
 #include "merge/record/disk_sync.h"
 #include "merge/record/instance.h"
+#include "merge/record/instance_watch.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/qemu_command.h"
 #include "merge/record/recorder.h"
@@ -74,7 +75,7 @@ class Recording {
   Result<void> close_session();
   [[nodiscard]] bool write_sync();
   void note_streams();
-  void look_at_instance();
+  [[nodiscard]] bool look_at_instance();
   [[nodiscard]] std::map<std::string, std::string> texts();
 
   void say(const std::string& line) const { options_.say(line); }
@@ -93,6 +94,7 @@ class Recording {
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // until the streams have it
   std::optional<PageStreams> streams_;
+  std::optional<InstanceWatch> others_;
   std::optional<DiskSync> disk_;  // before the files that it syncs
   std::optional<Command> command_;
   std::optional<QemuEvents> qemu_events_;  // of one that runs already

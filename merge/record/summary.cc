@@ -72,7 +72,7 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
   }
 }
 
-void add_losses(const Session& session, bool whole, std::vector<std::string>& lines) {
+void add_losses(const Session& session, const Outcome& outcome, std::vector<std::string>& lines) {
   bool any = false;
   std::uint64_t events = 0, others = 0;
   for (const CpuLoss& loss : session.losses) {
@@ -89,7 +89,8 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
             ? ""
             : fmt::format(", at least {} events read by another process", loss.read_by_others)));
   }
-  if (!any && whole && session.warnings.empty()) lines.emplace_back("lost nothing");
+  if (!any && outcome.whole && session.warnings.empty())
+    lines.emplace_back(outcome.watched ? "lost nothing" : "lost nothing that was counted");
   if (events != 0) {
     lines.push_back(fmt::format("fewer are lost with larger buffers: --buffer-size {}",
                                 size_text(session.buffer_kb * 4 * kKib)));
@@ -180,7 +181,7 @@ std::vector<std::string> summary(const Session& session, const Outcome& outcome)
   } else {
     add_snapshot(session, outcome, seconds, lines);
   }
-  add_losses(session, outcome.whole, lines);
+  add_losses(session, outcome, lines);
   const Ending ending = ending_of(session, outcome);
   if (!ending.no_exit.empty()) lines.push_back(ending.no_exit);
   if (!ending.next.empty()) {

@@ -15,6 +15,7 @@ struct Outcome {
   std::uint64_t went_by = 0;  // bytes of pages that were read
   bool whole = true;          // nothing cut the recording short
   std::uint64_t took_ns = 0;  // by a clock that nobody sets
+  bool watched = true;        // no other process can have changed the instance unseen
 };
 
 // Says what is recorded, where to and how it ends. `vms` run now; nullopt: not known.

@@ -11,6 +11,7 @@
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/session_json.h"
+#include "merge/session/wrapped_sources.h"
 #include "merge/source/file.h"
 #include "merge/source/other_texts.h"
 #include "merge/source/perf_data/perf_data_source.h"
@@ -98,6 +99,17 @@ Result<SourceKind> kind_of_file(const std::string& path) {
               kExpected);
 }
 
+Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
+                                              const SourceOptions& options) {
+  auto source = trace_dat::open_trace_dat(
+      part.path, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
+  auto session = source ? session_of_recording(part.path) : std::nullopt;
+  if (!session || session->changes.empty()) return source;
+  constexpr std::uint32_t kMostCpus = 1U << 16;
+  const auto cpus = std::min((*source)->describe().machine.cpus, kMostCpus);
+  return with_changes(std::move(*source), std::move(session->changes), std::max(cpus, 1U));
+}
+
 }  // namespace
 
 Result<SourceKind> kind_of_source(const std::string& path) {
@@ -165,8 +177,7 @@ Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
   const std::string& path = part.path;
   switch (part.kind) {
     case SourceKind::kTraceDat:
-      return trace_dat::open_trace_dat(
-          path, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
+      return open_recorded(part, options);
     case SourceKind::kPerfData:
       return open_perf_data(path);
     case SourceKind::kUftrace:

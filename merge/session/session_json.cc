@@ -85,6 +85,13 @@ struct Fields {
     return named;
   }
   template <typename Visit>
+  static bool of(Visit& visit, SessionChange& change) {
+    visit("files", change.files);
+    const bool begins = visit("from_ns", change.from_ns), ends = visit("to_ns", change.to_ns);
+    visit.told("goes_on", change.goes_on);
+    return begins && ends && change.from_ns <= change.to_ns;
+  }
+  template <typename Visit>
   static bool of(Visit& visit, SessionVm& vm) {
     const bool is_process = visit("pid", vm.pid);
     visit("name", vm.name);
@@ -161,6 +168,7 @@ struct Fields {
     visit.told("warnings", session.warnings);
     visit.told("exit_status", session.exit_status);
     visit("losses", session.losses);
+    visit.told("changes", session.changes);
     visit("events", session.events);
     visit("vms", session.vms);
     visit("threads", session.threads);
@@ -336,6 +344,15 @@ std::vector<std::string> SessionJson::missing() const {
   if (others != 0)
     sentences.push_back("at least " + std::to_string(others) +
                         " events were read by another process");
+  for (const SessionChange& change : changes) {
+    std::string files = change.files.empty() ? "" : change.files.front();
+    if (change.files.size() > 1) files += fmt::format(" and {} more", change.files.size() - 1);
+    sentences.push_back(fmt::format(
+        "another process wrote {} of the instance: {}", printable(files),
+        change.to_ns == 0 ? "events of any time may be missing"
+                          : fmt::format("the events of {:.1f} s are a loss",
+                                        static_cast<double>(change.to_ns - change.from_ns) / 1e9)));
+  }
   // An error has spaces; the other ends are single words.
   if (ended_by.find(' ') != std::string::npos)
     sentences.push_back("the recording was cut short: " + printable(ended_by));

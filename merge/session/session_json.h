@@ -27,6 +27,15 @@ struct CpuLoss {
   }
 };
 
+// Another process changed the instance: between these times, by the recording's clock, events may
+// be missing of which nothing else tells. 0: the clock cannot be read, all of the recording.
+struct SessionChange {
+  std::vector<std::string> files;  // that it wrote, in the instance's folder
+  std::uint64_t from_ns = 0, to_ns = 0;
+  bool goes_on = false;  // to the recording's end
+  bool operator==(const SessionChange&) const = default;
+};
+
 struct SessionThread {
   std::int32_t tid = 0, pid = 0;
   std::string name;
@@ -116,6 +125,7 @@ struct SessionJson {
   std::vector<std::string> warnings;
   std::optional<int> exit_status;
   std::vector<CpuLoss> losses;
+  std::vector<SessionChange> changes;
   std::vector<std::string> events;  // "SYSTEM:NAME"
   std::vector<SessionVm> vms;
   std::vector<SessionThread> threads;

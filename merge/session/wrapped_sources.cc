@@ -1,5 +1,7 @@
 #include "merge/session/wrapped_sources.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -67,6 +69,64 @@ class GuestFunctionSource final : public WrappedSource {
   std::map<std::int32_t, ThreadId> threads_;
 };
 
+class ChangedSource final : public ForwardingSource {
+ public:
+  ChangedSource(std::unique_ptr<Source> source, std::vector<SessionChange> changes,
+                std::uint32_t cpus)
+      : ForwardingSource(std::move(source)),
+        changes_(std::move(changes)),
+        cpus_(cpus),
+        told_(cpus) {}
+
+  Read next(Event& event) override {
+    for (;;) {
+      if (told_ < cpus_) return tell(event);
+      const Read read = holds_ ? Read::kEvent : source_->next(held_);
+      if (read == Read::kPending) return read;
+      holds_ = read == Read::kEvent;
+      if (at_ == changes_.size() || (holds_ && held_.at < from())) {
+        if (std::exchange(holds_, false)) event = held_;
+        return read;
+      }
+      if (!std::exchange(is_told_, true)) {
+        told_ = 0;
+      } else if (holds_ && held_.at < to()) {
+        holds_ = false;
+        ++left_out_;
+      } else {
+        ++at_;
+        is_told_ = false;
+      }
+    }
+  }
+  [[nodiscard]] SourceCounters counters() const override {
+    SourceCounters counters = source_->counters();
+    counters.events -= std::min(counters.events, left_out_);
+    for (std::uint64_t i = 0; i < gaps_; ++i) counters.add_gap(0);
+    return counters;
+  }
+
+ private:
+  [[nodiscard]] Timestamp from() const { return Timestamp(changes_[at_].from_ns); }
+  [[nodiscard]] Timestamp to() const { return Timestamp(changes_[at_].to_ns); }
+  Read tell(Event& event) {
+    event = Event();
+    event.at = from();
+    event.cpu = told_++;
+    event.thread = ThreadId{-1};
+    event.payload = Lost{from(), to(), 0};
+    ++gaps_;
+    return Read::kEvent;
+  }
+
+  std::vector<SessionChange> changes_;
+  std::uint32_t cpus_ = 0, told_ = 0;  // told_: of the losses of this change
+  std::size_t at_ = 0;                 // the change that is next, or goes on
+  bool is_told_ = false, holds_ = false;
+  Event held_;
+  std::uint64_t left_out_ = 0, gaps_ = 0;
+};
+
 class CallsOfThreads final : public WrappedSource {
  public:
   CallsOfThreads(std::unique_ptr<Source> source, std::map<std::int32_t, ThreadId> threads)
@@ -93,6 +153,14 @@ class CallsOfThreads final : public WrappedSource {
 };
 
 }  // namespace
+
+std::unique_ptr<Source> with_changes(std::unique_ptr<Source> source,
+                                     std::vector<SessionChange> changes, std::uint32_t cpus) {
+  std::erase_if(changes, [](const SessionChange& change) { return change.to_ns == 0; });
+  std::ranges::sort(changes, {}, &SessionChange::from_ns);
+  if (changes.empty()) return source;
+  return std::make_unique<ChangedSource>(std::move(source), std::move(changes), cpus);
+}
 
 std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                           std::map<std::int32_t, ThreadId> threads) {

@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "merge/clock/alignment.h"
 #include "merge/clock/clock_map.h"
 #include "merge/session/guest_alignment.h"
+#include "merge/session/session_json.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -58,6 +60,12 @@ class WrappedSource : public ForwardingSource {
 // `path` is the directory; what the relation's threads do not name gets the task's own number.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
                                                                const GuestAlignment& relation);
+
+// A recording whose instance another process changed meanwhile: a loss on each of `cpus` CPUs takes
+// the place of the events between the times of each change.
+[[nodiscard]] std::unique_ptr<Source> with_changes(std::unique_ptr<Source> source,
+                                                   std::vector<SessionChange> changes,
+                                                   std::uint32_t cpus);
 
 // Calls of these vCPUs become events of their threads, each task with a stack of its own.
 [[nodiscard]] std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,

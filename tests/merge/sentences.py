@@ -39,7 +39,7 @@ TEXTS = {
     " proven": RUNS,
     "not proven": RUNS,
     "lost nothing": "per_cpu/cpuN/stats of every CPU: overrun, dropped events, commit overrun, read events; "
-                    "pages written",
+                    "pages written; what others wrote into the instance's files (inotify)",
     "instance of that name": NONE + "an error",
     "writes nothing until asked": NONE + "the flight recorder's mode",
     "without it until it is ended": NONE + "an option",

@@ -787,14 +787,67 @@ says_that_somebody_meddled_with_the_instance() {
   kill -TERM "$recorder"
   end_recorder
   expect_equal "exit status" 0 "$status"
-  expect_contains "$work/stderr" "tracing was switched off through $instance/tracing_on"
-  expect_contains "$work/stderr" "the clock was changed through $instance/trace_clock"
+  expect_contains "$work/stderr" "another process changed this instance: it wrote $instance/tracing_on"
+  expect_contains "$work/stderr" "another process changed this instance: it wrote $instance/trace_clock"
   if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
   run "$trapline" info "$session"
-  expect_contains "$work/stdout" "tracing was switched off"
+  expect_contains "$work/stdout" "it wrote $instance/tracing_on"
   if grep -q "lost *nothing" "$work/stdout"; then fail "info says that it lost nothing"; fi
   expect_equal "warnings" 2 "$(json 'len(s["warnings"])')"
   nothing_left "$recorder"
+}
+
+# What is taken back before anybody looks: no setting tells of it, and no count of the kernel's.
+what_another_process_takes_back_at_once_is_a_loss() {
+  local instance action
+  for action in 'echo 0 >events/enable; set_events' 'echo >trace' ': >trace' 'echo 0 >tracing_on; echo 1 >tracing_on' \
+    'echo "common_pid == 1" >events/sched/sched_switch/filter; echo 0 >events/sched/sched_switch/filter' \
+    'echo 0 >events/sched/sched_switch/enable; echo 1 >events/sched/sched_switch/enable' \
+    'echo >per_cpu/cpu0/trace' 'echo 64 >buffer_size_kb; echo "$size" >buffer_size_kb'; do
+    echo "$action"
+    rm -rf "$session"
+    start_recorder --no-kvm --sched
+    wait_for "sync records" series_on_the_disk 2
+    instance=$(compgen -G "$instances/trapline-$recorder-*")
+    (
+      cd "$instance"
+      size=$(cat buffer_size_kb) events=$(cat set_event)
+      set_events() { for event in $events; do echo "$event" >>set_event; done; }
+      eval "$action"
+    )
+    wait_for "sync records after it" series_on_the_disk 5
+    kill -TERM "$recorder"
+    end_recorder
+    expect_equal "exit status" 0 "$status"
+    expect_contains "$work/stderr" "another process changed this instance: it wrote $instance/"
+    if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
+    expect_equal "changes" 1 "$(json 'len(s["changes"])')"
+    expect_equal "that it ends" False "$(json 's["changes"][0].get("goes_on", False)')"
+    expect_equal "at most three looks" True "$(json '0 < s["changes"][0]["to_ns"] - s["changes"][0]["from_ns"] < 3.5e9')"
+    # Nothing in it is taken for all that happened, and what is around it is.
+    run "$trapline" info "$session"
+    expect_contains "$work/stdout" "of the instance: the events of"
+    if grep -q "lost *nothing" "$work/stdout"; then fail "info says that it lost nothing"; fi
+    nothing_left "$recorder"
+  done
+  # A kernel without inotify: the counts tell that the buffer was emptied, and no more than counts is promised.
+  command -v strace >/dev/null || skip "needs strace"
+  for action in 'echo >"$0"-$PPID-*/trace' :; do
+    rm -rf "$session"
+    run strace -f -o "$work/trace" -e trace=inotify_init1 -e inject=inotify_init1:error=EMFILE "$trapline" record \
+      -o "$session" --no-kvm --sched -- bash -c "sleep 2.5; $action; sleep 2.5" "$instances/trapline"
+    expect_equal "exit status" 0 "$status"
+    if [ "$action" = : ]; then
+      expect_contains "$work/stderr" "lost nothing that was counted"
+    else
+      expect_contains "$work/stderr" "another process changed this instance: it wrote $instances/"
+    fi
+  done
+  rm -rf "$session"
+  start_recorder --no-kvm --sched --duration 3
+  end_recorder
+  grep -q "lost nothing$" "$work/stderr" || fail "it lost something: $(cat "$work/stderr")"
+  expect_equal "changes" 0 "$(json 'len(s.get("changes", []))')"
 }
 
 events_that_another_process_reads_are_a_loss() {

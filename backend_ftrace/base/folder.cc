@@ -187,6 +187,19 @@ std::string Folder::path_of(const std::string& name) const {
   return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
 }
 
+void Folder::follow_rename() {
+  struct stat named {};
+  const struct stat is = status();
+  const ActAs as(who_);
+  if (::stat(path_.c_str(), &named) == 0 && named.st_ino == is.st_ino && named.st_dev == is.st_dev)
+    return;
+  char target[PATH_MAX];
+  const std::string link = fmt::format("/proc/self/fd/{}", fd_.get());
+  const ssize_t size = ::readlink(link.c_str(), target, sizeof target);
+  const std::string_view now(target, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (now.starts_with('/') && !now.ends_with(" (deleted)")) path_ = now;
+}
+
 Result<std::pair<Folder, std::string>> Folder::open_parent(const std::string& path,
                                                            std::optional<Identity> who) {
   std::string trimmed = path;

@@ -92,6 +92,8 @@ class Folder {
   // As it was opened: for messages, and for readers.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string path_of(const std::string& name) const;
+  // Where somebody else has renamed it, path() is its path now.
+  void follow_rename();
   [[nodiscard]] const std::optional<Identity>& identity() const { return who_; }
   // The same folder for somebody else: what is made from now on is his.
   void set_identity(std::optional<Identity> who) { who_ = std::move(who); }

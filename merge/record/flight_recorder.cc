@@ -184,6 +184,8 @@ Result<void> FlightRecorder::prepare() {
   auto store = FlightStore::open(options_.folder, options_.flight->budget_mb << 20);
   if (!store) return tl::unexpected(std::move(store).error());
   store_.emplace(std::move(*store));
+  for (const std::string& name : store_->remove_halves())
+    say("removed the half snapshot of a recorder that was killed: " + name);
   auto control = FlightControl::open(store_->folder());
   if (!control) return tl::unexpected(std::move(control).error());
   control_.emplace(std::move(*control));
@@ -421,6 +423,7 @@ Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
   session.vms = names_.vms.vms(session.seen_threads);
   session.flight = SessionFlight{
       asked_by, why, options_.flight->span_ns, cut.from, cut.to, ring.is_short(), refused_};
+  store_->follow_rename();
   const std::string name = store_->name_for(session.end_real_ns);
   const std::string path = store_->folder().path_of(name);
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records

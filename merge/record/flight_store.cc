@@ -77,6 +77,19 @@ std::vector<std::string> FlightStore::snapshots() const {
   return names;
 }
 
+// A snapshot that somebody finishes just now is locked by him.
+std::vector<std::string> FlightStore::remove_halves() const {
+  std::vector<std::string> removed;
+  for (const std::string& name : snapshots()) {
+    const auto snapshot = folder_.open_folder(name);
+    if (!snapshot || !snapshot->has_folder("raw") || !lock_session(*snapshot)) continue;
+    const bool is_whole = snapshot->has_file("trace.dat");
+    const auto gone = is_whole ? snapshot->remove_tree("raw") : folder_.remove_tree(name);
+    if (gone && !is_whole) removed.push_back(name);
+  }
+  return removed;
+}
+
 Result<std::vector<std::string>> FlightStore::make_room(std::uint64_t bytes) const {
   if (bytes > budget_) {
     return fail(

@@ -24,6 +24,8 @@ class FlightStore {
   // Makes the folder (0700) where it is not there. Errors: it holds something else, another flight
   // recorder uses it.
   [[nodiscard]] static Result<FlightStore> open(const std::string& folder, std::uint64_t budget);
+  // Removes what a recorder that was killed has written of a snapshot; their names.
+  [[nodiscard]] std::vector<std::string> remove_halves() const;
 
   // The snapshots, the oldest first.
   [[nodiscard]] std::vector<std::string> snapshots() const;
@@ -32,6 +34,7 @@ class FlightStore {
   // The name of a new one.
   [[nodiscard]] std::string name_for(std::uint64_t real_ns) const;
   [[nodiscard]] const Folder& folder() const { return folder_; }
+  void follow_rename() { folder_.follow_rename(); }
 
  private:
   FlightStore(Folder folder, std::uint64_t budget, UniqueFd lock)

@@ -132,6 +132,7 @@ Result<void> Held::take_pages(PageFiles& files) {
 }
 
 Result<void> Held::close(PageFiles& files) {
+  folder_->follow_rename();
   files.close();
   (void)folder_->remove("raw/reserve");
   (void)folder_->replace("raw/cmdlines", threads_.cmdlines(), 0600, Durable::kYes);

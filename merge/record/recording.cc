@@ -402,6 +402,7 @@ void Recording::stop_tracing() {
 }
 
 Result<void> Recording::close_session() {
+  folder_->follow_rename();
   const std::vector<std::string> stats = streams_->stats(*instance_);
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.

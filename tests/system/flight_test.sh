@@ -71,6 +71,27 @@ writes_nothing_until_asked_and_then_a_session_with_its_reason() {
   expect_contains "$work/stderr" "no flight recorder is at work there"
 }
 
+# One that is read or finished just now stays, and what is whole stays.
+a_half_snapshot_goes_with_the_next_start() {
+  needs_tracefs
+  start_flight --spacing 0s
+  local whole
+  whole=$("$trapline" snapshot "$flight")
+  end_flight
+  cp -r "$whole" "$flight/20200101T000000Z"
+  mkdir "$flight/20200101T000000Z/raw" "$flight/20200101T000001Z" "$flight/20200101T000001Z/raw" \
+    "$flight/20200101T000002Z" "$flight/20200101T000002Z/raw"
+  echo '{"closed": false}' | tee "$flight/20200101T000001Z/session.json" >"$flight/20200101T000002Z/session.json"
+  exec 7<"$flight/20200101T000002Z/raw"
+  flock 7
+  start_flight
+  exec 7<&-
+  expect_contains "$work/stderr" "removed the half snapshot of a recorder that was killed: 20200101T000001Z"
+  expect_equal "snapshots" "$flight/20200101T000000Z $flight/20200101T000002Z $whole" "$(snapshots | xargs)"
+  [ ! -e "$flight/20200101T000000Z/raw" ] || fail "what is left over of a whole one stays"
+  end_flight
+}
+
 # Also where the buffers hold more than is read at once, and the newest events are the last of a long row.
 holds_all_that_was_made_before_it_was_asked() {
   needs_tracefs

@@ -797,6 +797,22 @@ says_that_somebody_meddled_with_the_instance() {
   nothing_left "$recorder"
 }
 
+the_last_line_names_where_a_renamed_session_is() {
+  local next
+  start_recorder --no-kvm --sched
+  wait_for "sync records" series_on_the_disk 2
+  mkdir "$work/elsewhere"
+  mv "$session" "$work/elsewhere/moved"
+  kill -TERM "$recorder"
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  next=$(sed -n 's/^trapline: next: //p' "$work/stderr")
+  expect_equal "next" "trapline timeline $work/elsewhere/moved" "$next"
+  run "$trapline" info "$work/elsewhere/moved"
+  expect_equal "exit status of info" 0 "$status"
+  nothing_left "$recorder"
+}
+
 # What is taken back before anybody looks: no setting tells of it, and no count of the kernel's.
 what_another_process_takes_back_at_once_is_a_loss() {
   local instance action

@@ -100,8 +100,16 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
 
 // The session of a recorder that was killed.
 Result<int> finish(const std::string& session) {
-  const auto finished = finish_session(session);
+  std::uint64_t torn = 0;
+  const auto finished = finish_session(session, &torn);
   if (!finished) return tl::unexpected(finished.error());
+  if (torn != 0) {
+    return fail(
+        ErrorKind::kDamaged,
+        "{}: trace.dat is complete but for {} pages of events, which the disk does not give "
+        "back as they were written: they are lost",
+        session, torn);
+  }
   say(fmt::format(
       "{}: {}", session,
       *finished == Finish::kFinished ? "trace.dat is whole now" : "there was nothing to finish"));

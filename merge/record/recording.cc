@@ -411,7 +411,9 @@ Result<void> Recording::close_session() {
   if (!present) return present;
   // Both are better than nothing where the disk is nearly full.
   for (const auto& [name, text] : texts()) (void)folder_->replace(name, text, 0600, Durable::kYes);
-  auto finished = finish_locked(*folder_, stats);
+  std::vector<std::uint64_t> torn;
+  auto finished = finish_locked(*folder_, stats, broken_ ? &torn : nullptr);
+  add_torn(torn, session_.losses);
   session_.closed = finished.has_value();
   auto wrote = write_session(*folder_, session_);
   lock_.reset();

@@ -6,10 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <numeric>
+#include <span>
 
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/uninterrupted.h"
+#include "merge/session/session_json.h"
 #include "merge/source/trace_dat/finish_plan.h"
+#include "merge/source/trace_dat/ring_page.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline {
@@ -81,7 +86,7 @@ class Finisher {
  public:
   Finisher(const Folder& session, StartFacts start) : session_(session), start_(std::move(start)) {}
 
-  Result<void> run(const std::vector<std::string>& cpu_stats);
+  Result<void> run(const std::vector<std::string>& cpu_stats, std::vector<std::uint64_t>* torn);
 
  private:
   Result<void> make_plan(const std::vector<std::string>& cpu_stats);
@@ -94,6 +99,7 @@ class Finisher {
   Result<void> copy_parts();
   Result<void> copy_part(const Part& part, int into);
   Result<void> save_plan() const;
+  Result<std::vector<std::uint64_t>> read_back() const;
   Result<void> name_it() const;
   [[nodiscard]] std::string path(const std::string& file) const {
     return session_.path_of("raw/" + file);
@@ -295,6 +301,51 @@ Result<void> Finisher::copy_parts() {
   return sync_file(into->get(), path(plan_.into));
 }
 
+bool is_whole(std::span<const std::byte> page) {
+  trace_dat::RingPage walk;
+  // A page that the recorder wrote has a time: zeros are a hole.
+  if (!walk.load(page, sizeof(std::uint64_t)) || walk.time() == 0) return false;
+  for (kernel_events::RecordedEvent event; walk.next(event);) continue;
+  return !walk.damaged();
+}
+
+// Of each CPU the pages that the disk does not give back as they were written. What it refused once
+// may be in the page cache: that is dropped, and passed by where the file system can (O_DIRECT).
+Result<std::vector<std::uint64_t>> Finisher::read_back() const {
+  const std::string name = "raw/" + (plan_.copies() ? plan_.into : trace_dat::kStreamName);
+  const auto cached = session_.open_file(name, O_RDWR);
+  if (!cached) return tl::unexpected(cached.error());
+  if (auto asked = ask_the_disk(cached->get(), session_.path_of(name)); !asked)
+    return tl::unexpected(asked.error());
+  const auto direct = session_.open_file(name, O_RDONLY | O_DIRECT);
+  constexpr std::size_t kAtOnce = 1U << 20, kAligned = 65536;
+  std::vector<std::byte> memory(kAtOnce + kAligned);
+  void* at = memory.data();
+  std::size_t room = memory.size();
+  const std::span<std::byte> buffer(
+      static_cast<std::byte*>(std::align(kAligned, kAtOnce, at, room)), kAtOnce);
+  std::vector<std::uint64_t> torn;
+  for (const trace_dat::CpuArea& area : plan_.areas) {
+    torn.push_back(0);
+    for (std::uint64_t done = 0; done < area.size;) {
+      const auto part = buffer.first(std::min<std::uint64_t>(area.size - done, kAtOnce));
+      const auto from = static_cast<off_t>(area.offset + done);
+      const auto get = [&](int fd) { return ::pread(fd, part.data(), part.size(), from); };
+      ssize_t got = direct ? uninterrupted([&] { return get(direct->get()); }) : -1;
+      if (got <= 0) got = uninterrupted([&] { return get(cached->get()); });
+      const std::size_t page = start_.page_size;
+      // A page that cannot be read is passed over.
+      const std::size_t pages =
+          std::max<std::size_t>(got > 0 ? static_cast<std::size_t>(got) / page : 0, 1);
+      for (std::size_t i = 0; i < pages; ++i)
+        if (got < static_cast<ssize_t>((i + 1) * page) || !is_whole(part.subspan(i * page, page)))
+          ++torn.back();
+      done += pages * page;
+    }
+  }
+  return torn;
+}
+
 // From here on the session has a trace.dat, and raw/ is what is left over.
 Result<void> Finisher::name_it() const {
   const std::string from = plan_.copies() ? plan_.into : trace_dat::kStreamName;
@@ -303,7 +354,8 @@ Result<void> Finisher::name_it() const {
   return session_.remove_tree("raw");
 }
 
-Result<void> Finisher::run(const std::vector<std::string>& cpu_stats) {
+Result<void> Finisher::run(const std::vector<std::string>& cpu_stats,
+                           std::vector<std::uint64_t>* torn) {
   if (auto opened = assign(stream_, session_.open_file(kStream, O_RDWR)); !opened) return opened;
   const auto planned = session_.finds("raw/plan.json");
   if (!planned) return tl::unexpected(planned.error());
@@ -318,22 +370,35 @@ Result<void> Finisher::run(const std::vector<std::string>& cpu_stats) {
   if (plan_.copies()) {
     if (auto copied = copy_parts(); !copied) return copied;
   }
+  if (torn != nullptr) {
+    if (auto read = assign(*torn, read_back()); !read) return read;
+  }
   return name_it();
 }
 
 }  // namespace
 
-Result<void> finish_locked(const Folder& session, const std::vector<std::string>& cpu_stats) {
+void add_torn(const std::vector<std::uint64_t>& pages, std::vector<CpuLoss>& losses) {
+  for (unsigned cpu = 0; cpu < pages.size(); ++cpu) {
+    if (pages[cpu] == 0) continue;
+    const auto known = std::ranges::find(losses, cpu, &CpuLoss::cpu);
+    CpuLoss& loss = known == losses.end() ? losses.emplace_back(CpuLoss{cpu}) : *known;
+    loss.unwritten_pages += pages[cpu];
+  }
+}
+
+Result<void> finish_locked(const Folder& session, const std::vector<std::string>& cpu_stats,
+                           std::vector<std::uint64_t>* torn) {
   if (auto removed = session.remove("raw/reserve"); !removed) return removed;
   const auto whole = session.finds("trace.dat");
   if (!whole) return tl::unexpected(whole.error());
   if (*whole) return session.remove_tree("raw");
   auto start = trace_dat::read_start(session);
   if (!start) return tl::unexpected(std::move(start).error());
-  return Finisher(session, std::move(*start)).run(cpu_stats);
+  return Finisher(session, std::move(*start)).run(cpu_stats, torn);
 }
 
-Result<Finish> finish_session(const std::string& path) {
+Result<Finish> finish_session(const std::string& path, std::uint64_t* torn) {
   const auto session = open_session_folder(path);
   if (!session) return tl::unexpected(session.error());
   auto unfinished = session->finds("raw");
@@ -362,10 +427,19 @@ Result<Finish> finish_session(const std::string& path) {
     return fail(ErrorKind::kDamaged, "{}: the recorder was killed before it recorded anything",
                 path);
   }
-  if (auto done = finish_locked(*session, {}); !done) {
+  std::vector<std::uint64_t> pages;
+  if (auto done = finish_locked(*session, {}, &pages); !done) {
     return fail(done.error().kind, "{}: the session was cut off and cannot be finished: {}", path,
                 done.error().message);
   }
+  const std::uint64_t all = std::accumulate(pages.begin(), pages.end(), std::uint64_t{0});
+  if (torn != nullptr) *torn = all;
+  auto told = all == 0 ? Result<std::string>() : session->read("session.json");
+  auto known = all == 0 || !told ? std::nullopt : parse_session_json(*told);
+  if (!known) return Finish::kFinished;
+  add_torn(pages, known->losses);
+  if (auto wrote = write_session_json(*session, *known); !wrote)
+    return tl::unexpected(wrote.error());
   return Finish::kFinished;
 }
 

@@ -8,15 +8,18 @@
 // first: finishing may be killed, lose the power or run out of disk space at any point and be done
 // again.
 //
-//   last pages on the disk ─ tail ─ plan ─ holes closed, or pages copied ─ all on the disk ─ trace.dat
-//   gets its name ─ raw/ removed ─ (the recorder) session.json says closed
+//   last pages on the disk ─ tail ─ plan ─ holes closed, or pages copied ─ all on the disk ─ (where
+//   something may have failed) read back ─ trace.dat gets its name ─ raw/ removed ─ (the recorder)
+//   session.json says closed
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
 #include "merge/session/session_folder.h"
+#include "merge/session/session_json.h"
 
 namespace trapline {
 
@@ -25,12 +28,20 @@ enum class Finish {
   kFinished,     // this call made it whole
 };
 
-// Makes DIR/trace.dat whole where a recorder was killed. Errors: not a session, somebody is still
+// Makes DIR/trace.dat whole where a recorder was killed, and reads every page back from the disk,
+// about 2 s a GiB. `torn`: pages that do not hold what was written, which session.json has as
+// not written. Errors: not a session, somebody is still
 // recording into it, no permission to write, the disk is full, a damaged raw/ folder.
-[[nodiscard]] Result<Finish> finish_session(const std::string& session);
+[[nodiscard]] Result<Finish> finish_session(const std::string& session,
+                                            std::uint64_t* torn = nullptr);
 
-// For the recorder, which holds the lock already.
+// For the recorder, which holds the lock already. Reads back where the disk may have failed: with
+// `torn`, which gets each CPU's count.
 [[nodiscard]] Result<void> finish_locked(const Folder& session,
-                                         const std::vector<std::string>& cpu_stats);
+                                         const std::vector<std::string>& cpu_stats,
+                                         std::vector<std::uint64_t>* torn = nullptr);
+
+// What finish_locked() found, as pages that were not written.
+void add_torn(const std::vector<std::uint64_t>& pages, std::vector<CpuLoss>& losses);
 
 }  // namespace trapline

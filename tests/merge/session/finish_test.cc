@@ -36,6 +36,7 @@ std::string page(unsigned cpu, unsigned number) {
   std::string bytes(kPage, static_cast<char>('a' + cpu));
   const std::uint64_t time = 1 + number;
   std::memcpy(bytes.data(), &time, sizeof time);
+  std::memset(bytes.data() + sizeof time, 0, sizeof time);  // no events
   return bytes;
 }
 
@@ -114,6 +115,32 @@ TEST_P(FinishTest, IsReadAsWhatItBecomes) {
   expect_whole();
   EXPECT_EQ(read("trace.dat"), before);
   EXPECT_EQ(finish_session(folder_), Finish::kNothingToDo);
+}
+
+// What a disk refused once is in the page cache for a while, and then zeros, or what was there.
+TEST_P(FinishTest, PagesThatAreNotAsTheyWereWrittenAreCountedAndTold) {
+  constexpr unsigned kCpu = 2;
+  const auto start = *trace_dat::read_start(session_);
+  const bool in_region = start.regions.any();
+  const auto file = session_.open_file(
+      in_region ? trace_dat::kStream : "raw/" + trace_dat::cpu_name(kCpu), O_RDWR);
+  ASSERT_TRUE(file) << file.error().message;
+  const std::string torn_page = page(kCpu, 5).substr(0, 16) + std::string(kPage - 16, 'x');
+  std::string no_events = torn_page;
+  no_events[8] = 40;  // events that do not fit
+  const std::string zeros(kPage, '\0');
+  const auto at = static_cast<off_t>(in_region ? start.regions.at(kCpu) : 0);
+  ASSERT_EQ(::pwrite(file->get(), zeros.data(), kPage, at + 5 * 4096), 4096);
+  ASSERT_EQ(::pwrite(file->get(), no_events.data(), kPage, at + 9 * 4096), 4096);
+  std::uint64_t torn = 0;
+  ASSERT_EQ(finish_session(folder_, &torn), Finish::kFinished);
+  EXPECT_EQ(torn, 2u);
+  const auto session = read_session_json(folder_);
+  ASSERT_TRUE(session);
+  ASSERT_EQ(session->losses.size(), 1u);
+  EXPECT_EQ(session->losses[0].cpu, kCpu);
+  EXPECT_EQ(session->losses[0].unwritten_pages, 2u);
+  EXPECT_FALSE(session->closed);
 }
 
 TEST_P(FinishRegionsTest, PagesStayWhereTheyAre) {

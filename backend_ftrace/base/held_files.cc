@@ -56,6 +56,17 @@ bool is_of_proc(int fd) {
   return ::fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
+// Whether it can be opened to read now. A FIFO is not opened for it: closed again, it would end its
+// writer.
+bool is_readable(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return errno != EACCES && errno != EPERM;
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0;
+  const UniqueFd fd(::open(path.c_str(), kToRead));
+  return fd ? !is_of_proc(fd.get()) : errno != EACCES && errno != EPERM;
+}
+
 void hold(std::string key, UniqueFd fd, unsigned depth) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || held_by_path().size() >= kMostHeld) return;
@@ -73,15 +84,13 @@ void hold(std::string key, UniqueFd fd, unsigned depth) {
 void hold_file(const std::string& path, const std::optional<Identity>& who) {
   bool is_open_later = false;
   with_later_rights(who, [&] {
-    const UniqueFd fd(::open(path.c_str(), kToRead));
-    is_open_later = fd ? !is_of_proc(fd.get()) : errno != EACCES && errno != EPERM;
-    // Of a folder each file counts.
-    struct stat status {};
-    if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
+    is_open_later = is_readable(path);
     std::error_code error;
+    if (!is_open_later || !std::filesystem::is_directory(path, error)) return;
+    // Of a folder each file counts.
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path, error)) {
       if (entry.is_symlink(error)) continue;
-      is_open_later &= UniqueFd(::open(entry.path().c_str(), kToRead)) || errno != EACCES;
+      is_open_later &= is_readable(entry.path());
     }
     if (error) is_open_later = false;
   });

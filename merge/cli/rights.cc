@@ -69,9 +69,11 @@ Result<void> check_writable(const std::string& output, const std::optional<Ident
 
 // A link leads root on only where none but root can have put it.
 void allow_named(const std::string& path, Landlock& landlock, bool to_write) {
-  constexpr int kOpen = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const auto status = status_of(path);
+  const bool is_opened = status && (S_ISREG(status->st_mode) || S_ISDIR(status->st_mode));
+  const int how = is_opened ? O_RDONLY | O_NOCTTY | O_CLOEXEC : O_PATH | O_CLOEXEC;
   const UniqueFd file =
-      ::geteuid() == 0 ? open_named_as_root(path, kOpen) : UniqueFd(::open(path.c_str(), kOpen));
+      ::geteuid() == 0 ? open_named_as_root(path, how) : UniqueFd(::open(path.c_str(), how));
   if (file) landlock.allow_descriptor(file.get(), to_write);
 }
 

@@ -69,6 +69,19 @@ what_only_root_can_read_is_read_where_it_was_named() {
   "${as_sudo[@]}" "$trapline" report "$home/his" | cmp - "$work/stdout" || fail "sudo reads something else"
 }
 
+# A look at it must not end who writes into it.
+a_fifo_is_read_by_root_too() {
+  local sudo
+  mkfifo "$work/fifo"
+  chmod 644 "$work/fifo"
+  for sudo in "" 1; do
+    cat "$data/svm-mono.dat" >"$work/fifo" &
+    run timeout 60 ${sudo:+"${as_sudo[@]}"} "$trapline" info "$work/fifo"
+    expect_equal "exit status" 0 "$status"
+    wait $! || fail "its writer ended with $?"
+  done
+}
+
 # The session says where the bytes are, and its owner may have said so.
 a_link_in_a_session_leads_to_no_file_of_roots() {
   mkdir "$home/run" "$home/mine"

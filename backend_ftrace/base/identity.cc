@@ -85,7 +85,7 @@ Result<void> give_up_root(const std::optional<Identity>& who) {
   const auto failed = [](const char* what) {
     return fail("root's rights cannot be given up: {}: {}", what, std::strerror(errno));
   };
-  // Before the uid, which takes the right to do this. Where it is missing, PR_SET_NO_NEW_PRIVS holds.
+  // Before the uid, which takes the right to do this. Without it PR_SET_NO_NEW_PRIVS holds.
   for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
     (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

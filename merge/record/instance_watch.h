@@ -1,4 +1,4 @@
-// Whether another process changes the instance while it is recorded: the kernel counts no loss then.
+// Whether another process changes the instance while it is recorded: the kernel counts no loss.
 //
 //   set_up ── accept() ── look() ── look() ── …      our own writes come before accept()
 //                 as set     │ written, or not as set: a change begins at the look before

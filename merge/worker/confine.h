@@ -11,7 +11,7 @@ namespace trapline::worker {
 // limits alone hold.
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds);
 
-// The filter as a scmp_filter_ctx, for one of libseccomp's architectures; null if it cannot be made.
+// The filter as a scmp_filter_ctx, for one of libseccomp's architectures; null: it cannot be made.
 [[nodiscard]] void* make_filter(std::uint32_t architecture);
 
 }  // namespace trapline::worker

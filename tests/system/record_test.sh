@@ -825,6 +825,7 @@ what_another_process_takes_back_at_once_is_a_loss() {
     start_recorder --no-kvm --sched
     wait_for "sync records" series_on_the_disk 2
     instance=$(compgen -G "$instances/trapline-$recorder-*")
+    # shellcheck disable=SC2034,SC2317 # the action is a text
     (
       cd "$instance"
       size=$(cat buffer_size_kb) events=$(cat set_event)

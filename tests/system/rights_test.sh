@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source-path=SCRIPTDIR source=lib.sh disable=SC2016
 # Commands that only read give up root's rights before they read. The caller of sudo is user 65534.
 set -euo pipefail
 source "$(dirname -- "$0")/lib.sh"

@@ -67,6 +67,10 @@ void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
       .add("--rate-change", options.rate_change_ppm, "PPM",
            "Assume that clocks' rates change by at most PPM")
       ->transform(in_range(0.0, 1e5));
+  seldom
+      .add("--without", options.without, "PART",
+           "Read a session without its recording PART (trace.dat, qemu.log, …); repeatable")
+      ->allow_extra_args(false);
   add_time_units(seldom, options);
   command
       .add_flag_callback(

@@ -17,15 +17,69 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_left_out(const InputOptions& options, const std::string& name) {
+  return std::ranges::find(options.without, name) != options.without.end();
+}
+
+// What a session's list says of a part that is to be read.
+Result<void> check_part(const std::string& session, const SessionPart& part) {
+  const std::string path = session + "/" + part.name;
+  const auto folder = Folder::open_to_read(session);
+  if (!folder) return tl::unexpected(folder.error());
+  const std::string go_on =
+      "copy it from where it was recorded, or leave it out: --without " + printable(part.name);
+  if (!is_there(path)) {
+    return fail(ErrorKind::kDamaged, "{} is missing: session.json lists it, with {} bytes; {}",
+                printable(path), part.size, go_on);
+  }
+  const std::uint64_t size = size_of_part(*folder, part.name);
+  if (size < part.size) {
+    return fail(ErrorKind::kDamaged, "{} is cut off: {} bytes of {}, by session.json; {}",
+                printable(path), size, part.size, go_on);
+  }
+  // A log without times is no recording, and was none.
+  const auto kind = kind_of_source(path);
+  if (kind || part.name == "qemu.log") return {};
+  return fail(ErrorKind::kDamaged, "{}; session.json lists it; {}", kind.error().message, go_on);
+}
+
+Result<void> check_parts(const InputOptions& options) {
+  std::vector<std::string> listed;
+  std::vector<std::pair<std::string, SessionPart>> parts;  // that are to be read, by their session
+  for (const std::string& path : options.paths) {
+    const auto session = is_folder(path) ? read_session_json(path) : std::nullopt;
+    if (!session) continue;
+    for (const SessionPart& part : session->parts) {
+      listed.push_back(printable(part.name));
+      const bool is_known = std::ranges::find(kSessionParts, part.name) != kSessionParts.end();
+      if (is_known && !is_left_out(options, part.name)) parts.emplace_back(path, part);
+    }
+  }
+  for (const std::string& name : options.without) {
+    if (std::ranges::find(listed, name) != listed.end()) continue;
+    return fail(ErrorKind::kUsage, "--without {}: {}", printable(name),
+                listed.empty() ? "no session's list of parts (session.json) was given"
+                               : fmt::format("the session lists {}", fmt::join(listed, ", ")));
+  }
+  for (const auto& [session, part] : parts)
+    if (auto checked = check_part(session, part); !checked) return checked;
+  return {};
+}
+
 // The recordings that the named files and folders hold, host recordings first.
 Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   std::vector<RecordingPart> parts;
+  if (auto checked = check_parts(options); !checked) return tl::unexpected(checked.error());
   for (const std::string& path : options.paths) {
     auto inside = parts_of_source(path);
     if (!inside) return tl::unexpected(std::move(inside).error());
+    std::erase_if(*inside, [&options](const RecordingPart& part) {
+      return !part.named && is_left_out(options, fs::path(part.path).filename());
+    });
     parts.insert(parts.end(), std::make_move_iterator(inside->begin()),
                  std::make_move_iterator(inside->end()));
   }
+  if (parts.empty()) return fail(ErrorKind::kUsage, "--without leaves no recording to read");
   std::stable_partition(parts.begin(), parts.end(), [](const RecordingPart& part) {
     return part.kind == SourceKind::kTraceDat || part.kind == SourceKind::kPerfData;
   });
@@ -57,7 +111,8 @@ void add_facts(const SessionJson& session, Input& input) {
   add("Command", std::move(command));
   for (std::string& sentence : session.missing()) input.notes.push_back(std::move(sentence));
   for (const std::string& warning : session.warnings) input.notes.push_back(printable(warning));
-  if (!session.closed) add("Cut off", "the recording was not closed: it ends where it was cut off");
+  if (!session.closed && session.unreadable.empty())
+    add("Cut off", "the recording was not closed: it ends where it was cut off");
 }
 
 // What session.json tells: the threads and the virtual machines' names. Returns what else than its
@@ -212,6 +267,10 @@ Result<Input> open_input(const InputOptions& options) {
     if (!session) continue;
     for (std::string& sentence : session->missing()) input.missing.push_back(std::move(sentence));
     if (is_folder(path)) enabled.merge(read_session(*session, input));
+  }
+  for (const std::string& name : options.without) {
+    input.missing.push_back(printable(name) + " is left out, by --without");
+    input.notes.push_back(input.missing.back() + ": the figures lack what it holds");
   }
   const std::vector<std::string> told = input.notes;
   Recordings recordings(options, input);

@@ -37,6 +37,7 @@ struct InputOptions {
   std::optional<std::uint64_t> tsc_khz;
   std::string unit;                  // of a text's times, SourceOptions
   std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
+  std::vector<std::string> without;  // parts of a session that are left out, by their names
   // By how many ppm the rates of clocks are assumed to change, in place of assumption.h's figures.
   std::optional<double> rate_change_ppm = std::nullopt;
   EvidenceObserver* observer = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <span>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
@@ -29,9 +30,8 @@ namespace fs = std::filesystem;
 
 // A mail may begin with much prose.
 constexpr std::size_t kLook = 1U << 20;
-constexpr std::array<const char*, 5> kParts{"trace.dat", "perf.data", "uftrace.data", "qemu.log",
-                                            "trace.bin"};
-constexpr const char* kGuestSyncs = "sync.txt";  // beside them
+constexpr const char* kGuestSyncs = kSessionParts.back();
+constexpr auto kParts = std::span(kSessionParts).first<kSessionParts.size() - 1>();
 constexpr const char* kExpected =
     "expected a trace.dat, a perf.data, a uftrace data directory, a simpletrace file, a QEMU log "
     "with timestamps (-msg timestamp=on), a session folder, or a trace as text (trace-cmd report, "

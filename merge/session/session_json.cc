@@ -1,5 +1,7 @@
 #include "merge/session/session_json.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/json_text.h"
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 
@@ -92,6 +95,11 @@ struct Fields {
     return begins && ends && change.from_ns <= change.to_ns;
   }
   template <typename Visit>
+  static bool of(Visit& visit, SessionPart& part) {
+    const bool is_named = visit("name", part.name);
+    return visit("size", part.size) && is_named;
+  }
+  template <typename Visit>
   static bool of(Visit& visit, SessionVm& vm) {
     const bool is_process = visit("pid", vm.pid);
     visit("name", vm.name);
@@ -174,6 +182,7 @@ struct Fields {
     visit("threads", session.threads);
     visit("cgroups", session.cgroups);
     visit("sync", session.sync);
+    visit.told("parts", session.parts);
     return true;
   }
 };
@@ -190,6 +199,10 @@ class Writer {
   template <typename T>
   bool told(const std::string& key, T& value) {
     return value != T() && (*this)(key, value);
+  }
+  template <typename T>
+  bool told(const std::string& key, std::vector<T>& values) {
+    return !values.empty() && (*this)(key, values);
   }
   template <typename T>
   bool told(const std::string& key, std::optional<T>& value) {
@@ -338,6 +351,8 @@ std::vector<std::string> SessionJson::missing() const {
     others += loss.read_by_others;
   }
   std::vector<std::string> sentences;
+  if (!unreadable.empty())
+    sentences.push_back("whether all events were recorded is not known: " + printable(unreadable));
   if (pages != 0)
     sentences.push_back(std::to_string(pages) + " pages of events could not be written");
   if (unread != 0) sentences.push_back(std::to_string(unread) + " events were left in the kernel");
@@ -372,8 +387,29 @@ std::string to_text(const SessionJson& session) {
   return Writer::of(written).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+std::uint64_t size_of_part(const Folder& session, const std::string& name) {
+  const auto status = session.look_at(name);
+  if (!status || S_ISREG(status->st_mode))
+    return status ? static_cast<std::uint64_t>(status->st_size) : 0;
+  const auto inside = session.open_folder(name);
+  const auto names = inside ? inside->names() : tl::unexpected(inside.error());
+  if (!names) return 0;
+  std::uint64_t size = 0;
+  for (const std::string& file : *names) {
+    const auto one = inside->look_at(file);
+    if (one && S_ISREG(one->st_mode)) size += static_cast<std::uint64_t>(one->st_size);
+  }
+  return size;
+}
+
 Result<void> write_session_json(const Folder& folder, const SessionJson& session) {
-  return folder.replace("session.json", to_text(session), 0600, Durable::kYes);
+  SessionJson written = session;
+  written.parts.clear();
+  for (const char* name : kSessionParts) {
+    const std::uint64_t size = session.closed ? size_of_part(folder, name) : 0;
+    if (size != 0) written.parts.push_back({name, size});
+  }
+  return folder.replace("session.json", to_text(written), 0600, Durable::kYes);
 }
 
 std::optional<SessionJson> parse_session_json(const std::string& text) {
@@ -386,8 +422,13 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
 }
 
 std::optional<SessionJson> read_session_json(const std::string& folder) {
-  const auto text = read_text(folder + "/session.json", kMostJson);
-  return text ? parse_session_json(*text) : std::nullopt;
+  const std::string path = folder + "/session.json";
+  const auto text = read_text(path, kMostJson);
+  if (!text && !is_there(path)) return std::nullopt;
+  auto session = text ? parse_session_json(*text) : std::nullopt;
+  if (session) return session;
+  session.emplace().unreadable = text ? path + ": no whole JSON object" : text.error().message;
+  return session;
 }
 
 std::optional<SessionJson> session_of_recording(const std::string& path) {

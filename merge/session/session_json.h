@@ -2,6 +2,7 @@
 // whoever opens the session; docs/formats/session.md lists its fields.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -98,6 +99,16 @@ struct SessionFlight {
   std::uint64_t refused = 0;             // snapshots since the one before, which came too soon
 };
 
+// One of its recordings, by its name in the session, with its bytes when the session was closed: of
+// a folder those of its files.
+struct SessionPart {
+  std::string name;
+  std::uint64_t size = 0;
+};
+// The recordings that a session may hold, and what `trapline sync` printed.
+inline constexpr std::array<const char*, 6> kSessionParts{"trace.dat", "perf.data", "uftrace.data",
+                                                          "qemu.log",  "trace.bin", "sync.txt"};
+
 struct SessionHost {
   std::string kernel, machine, name;
   std::int64_t cpus = 0;
@@ -131,22 +142,31 @@ struct SessionJson {
   std::vector<SessionThread> threads;
   std::vector<SessionCgroup> cgroups;
   std::vector<SessionSync> sync;
+  std::vector<SessionPart> parts;  // of one that is closed
+  std::string unreadable;          // why nothing of it is known: not a field of the text
 
   // The brackets whose marker's stamp is known and whose readings are in order, by their stamps.
   [[nodiscard]] std::vector<clocks::SyncEntry> brackets() const;
-  // Sentences: events that the pages, where losses are marked, do not tell of.
+  // Sentences: events that the pages, where losses are marked, do not tell of, or that nothing is
+  // known of them.
   [[nodiscard]] std::vector<std::string> missing() const;
   // Whether brackets() are all that the recording has.
   [[nodiscard]] bool has_all_syncs() const;
 };
 
 [[nodiscard]] std::string to_text(const SessionJson& session);
+// With the parts that are in the folder, where the session is closed: each has its final name and
+// size by then.
 [[nodiscard]] Result<void> write_session_json(const Folder& folder, const SessionJson& session);
 
 // Nothing where the text is not a JSON object. Fields that are missing or damaged have their
 // defaults, damaged elements of lists are left out: a recording is read without them.
 [[nodiscard]] std::optional<SessionJson> parse_session_json(const std::string& text);
-// FOLDER/session.json; nothing where there is none.
+// The bytes of a session's part, of a folder those of its files; 0 where there is none.
+[[nodiscard]] std::uint64_t size_of_part(const Folder& session, const std::string& name);
+
+// FOLDER/session.json; nothing where there is none. Of one that is there and cannot be read only
+// `unreadable` is set.
 [[nodiscard]] std::optional<SessionJson> read_session_json(const std::string& folder);
 // That beside a trace.dat; nothing beside a file of another name.
 [[nodiscard]] std::optional<SessionJson> session_of_recording(const std::string& path);

@@ -3,10 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
+
+using test::TemporaryFolder;
 
 using nlohmann::json;
 
@@ -46,6 +52,7 @@ SessionJson full_session() {
   session.threads = {{44, 43, "CPU 0/KVM"}};
   session.cgroups = {{"cpu:/vm", 1, 3, 500, 700, {44}}};
   session.sync = {sync_at(2000), sync_at(1000)};
+  session.parts = {{"trace.dat", 4096}};
   SessionSnapshot& snapshot = session.snapshot.emplace();
   snapshot.on = "exit > 1ms";
   snapshot.around_ns = 5;
@@ -78,6 +85,29 @@ TEST(SessionJsonTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->flight->why, "exit > 1ms");
   EXPECT_EQ(read->flight->to_ns, 35u);
   EXPECT_TRUE(read->flight->shortened);
+}
+
+TEST(SessionJsonTest, AClosedSessionListsItsPartsWithTheirSizes) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "trace.dat") << "12345";
+  std::ofstream(folder / "qemu.log") << "";
+  std::filesystem::create_directory(folder / "uftrace.data");
+  std::ofstream(folder / "uftrace.data/info") << "123";
+  std::ofstream(folder / "uftrace.data/task.txt") << "45";
+  const auto session = Folder::open(folder.path());
+  ASSERT_TRUE(session);
+  SessionJson facts = full_session();
+  for (const bool closed : {false, true}) {
+    facts.closed = closed;
+    ASSERT_TRUE(write_session_json(*session, facts));
+    std::vector<std::pair<std::string, std::uint64_t>> parts;
+    const auto read = read_session_json(folder.path());
+    ASSERT_TRUE(read);
+    for (const SessionPart& part : read->parts)
+      parts.emplace_back(part.name, part.size);
+    EXPECT_EQ(parts, closed ? (decltype(parts){{"trace.dat", 5}, {"uftrace.data", 5}})
+                            : decltype(parts)());
+  }
 }
 
 TEST(SessionJsonTest, BracketsAreThoseWithAStampInTheirOrder) {

@@ -208,18 +208,17 @@ std::optional<KernelCall> KernelCallReader::decode(
 
 Result<std::optional<KernelCall>> KernelCallReader::next() {
   kernel_events::RecordedEvent event;
-  while (!damaged_) {
+  for (;;) {
+    bool is_damaged = false;
     while (in_page_ && page_.next(event)) {
       const auto call = decode(event);
       if (!call) continue;
-      if (call->time < last_) {
-        damaged_ = true;
-        return std::optional<KernelCall>();
-      }
+      is_damaged = call->time < last_;
+      if (is_damaged) break;
       last_ = call->time;
       return call;
     }
-    if (in_page_ && page_.damaged()) break;
+    if (in_page_ && (is_damaged || page_.damaged())) losses_.add_gap(0);
     in_page_ = false;
     if (!file_.holds(next_page_, format_.page_size)) {
       damaged_ |= next_page_ != file_.size();  // cut off
@@ -227,13 +226,11 @@ Result<std::optional<KernelCall>> KernelCallReader::next() {
     }
     if (auto read = file_.read(next_page_, buffer_); !read) return tl::unexpected(read.error());
     next_page_ += format_.page_size;
-    if (!page_.load(buffer_, format_.long_size)) break;
-    in_page_ = true;
-    if (page_.lost() == trace_dat::RingPage::kNoneLost) continue;
+    in_page_ = page_.load(buffer_, format_.long_size);
+    if (!in_page_) losses_.add_gap(0);
+    if (!in_page_ || page_.lost() == trace_dat::RingPage::kNoneLost) continue;
     losses_.add_gap(static_cast<std::uint64_t>(std::max<std::int64_t>(page_.lost(), 0)));
   }
-  damaged_ = true;
-  return std::optional<KernelCall>();
 }
 
 LossCounts KernelCallReader::take_losses() { return std::exchange(losses_, {}); }

@@ -8,7 +8,7 @@
 //     TRACEFS: events/ftrace/funcgraph_entry/format: 446       446 bytes of that file follow
 // Of the events funcgraph_entry and funcgraph_exit are read (fields common_pid, func, depth),
 // others are passed over. Times are of the directory's clock, uftrace sets it. Nothing of it is
-// trusted: a page that cannot be true ends its file and counts as damaged.
+// trusted: a page that cannot be true is a loss.
 #pragma once
 
 #include <cstdint>

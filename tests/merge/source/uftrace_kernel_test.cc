@@ -108,11 +108,23 @@ TEST_F(UftraceKernelTest, LossesAreCounted) {
   EXPECT_EQ(losses_.gaps_uncounted, 1u);
 }
 
-TEST_F(UftraceKernelTest, APageFromThePastEndsTheFile) {
+TEST_F(UftraceKernelTest, APageFromThePastIsALoss) {
   const std::size_t whole = calls().size();
   pages_ += pages_.substr(0, 4096);
   EXPECT_EQ(calls().size(), whole);
-  EXPECT_TRUE(damaged_);
+  EXPECT_EQ(losses_.gaps_uncounted, 1u);
+}
+
+TEST_F(UftraceKernelTest, AfterADamagedPageTheNextOnesAreRead) {
+  const std::size_t whole = calls().size();
+  const std::string good = pages_;
+  pages_ = good.substr(0, 4096);
+  const std::size_t first = calls().size();
+  pages_ = good;
+  std::memset(pages_.data() + 8, 0xff, 8);  // a length that cannot be
+  EXPECT_EQ(calls().size(), whole - first);
+  EXPECT_EQ(losses_.gaps_uncounted, 1u);
+  EXPECT_FALSE(damaged_);
 }
 
 TEST_F(UftraceKernelTest, DamageEndsTheFileNeverTheProgram) {

@@ -27,7 +27,7 @@ std::optional<std::uint64_t> OtherReaders::read_events() const {
   char text[1024];
   const auto size = uninterrupted([&] { return ::pread(stats_.get(), text, sizeof text, 0); });
   if (size <= 0) return std::nullopt;
-  return stats_value(std::string(text, static_cast<std::size_t>(size)), "read events");
+  return trace_dat::stat_number({text, static_cast<std::size_t>(size)}, "read events");
 }
 
 // Where another process emptied the buffer, the count begins again: what it says then is not
@@ -350,8 +350,14 @@ std::vector<CpuLoss> PageStreams::losses(const Instance& instance) const {
 
 std::vector<std::string> PageStreams::stats(const Instance& instance) const {
   std::vector<std::string> stats;
-  for (const PageStream& stream : streams_) {
-    stats.push_back(fmt::format("CPU: {}\n{}", stream.cpu(), stats_of(instance, stream.cpu())));
+  for (const CpuLoss& loss : losses(instance)) {
+    std::string& text =
+        stats.emplace_back(fmt::format("CPU: {}\n{}", loss.cpu, stats_of(instance, loss.cpu)));
+    for (const auto& [key, count] : {std::pair(trace_dat::kPagesUnwritten, loss.unwritten_pages),
+                                     std::pair(trace_dat::kEventsUnread, loss.unread),
+                                     std::pair(trace_dat::kEventsTaken, loss.read_by_others)}) {
+      if (count != 0) text += fmt::format("{}: {}\n", key, count);
+    }
   }
   return stats;
 }

@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/sync.h"
+#include "merge/source/trace_dat/tail.h"
 
 namespace trapline::record {
 
@@ -132,16 +133,8 @@ Result<void> check_presence(const Folder& folder) {
               folder.path());
 }
 
-std::uint64_t stats_value(const std::string& stats, std::string_view title) {
-  const auto at = ("\n" + stats).find("\n" + std::string(title) + ": ");
-  if (at == std::string::npos) return 0;
-  const auto from = at + title.size() + 2;
-  return parse_number(trimmed(std::string_view(stats).substr(from, stats.find('\n', from) - from)))
-      .value_or(0);
-}
-
 CpuLoss read_loss(unsigned cpu, const std::string& stats) {
-  const auto value = [&stats](std::string_view title) { return stats_value(stats, title); };
+  const auto value = [&stats](std::string_view key) { return trace_dat::stat_number(stats, key); };
   return {cpu, value("overrun"), value("dropped events") + value("commit overrun"), 0,
           value("entries")};
 }

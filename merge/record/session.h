@@ -55,8 +55,7 @@ struct Session : SessionJson {
 // An Error where what is recorded was removed: what is written from then on has no name.
 [[nodiscard]] Result<void> check_presence(const Folder& folder);
 
-// Of "overrun: 12\n…" as in per_cpu/cpuN/stats: 12; 0 where it says nothing of it.
-[[nodiscard]] std::uint64_t stats_value(const std::string& stats, std::string_view title);
+// Of per_cpu/cpuN/stats.
 [[nodiscard]] CpuLoss read_loss(unsigned cpu, const std::string& stats);
 
 }  // namespace trapline::record

@@ -7,12 +7,14 @@
 #include <set>
 #include <string_view>
 
+#include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/clock.h"
 #include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/layout_reader.h"
 #include "merge/source/trace_dat/page_reader.h"
+#include "merge/source/trace_dat/tail.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -194,27 +196,34 @@ void LayoutReader::read_guest(ByteCursor& cursor) {
 // "CPU: 3", and how many events were read, left and lost; before those of an instance
 // "Buffer: NAME".
 void LayoutReader::take_cpu_stat(std::string_view text) {
-  const auto after = [text](std::string_view key) -> std::uint64_t {
-    const auto at = text.find(key);
-    if (at == text.npos) return 0;
-    const auto rest = text.substr(at + key.size());
-    return parse_number(trimmed(rest.substr(0, rest.find('\n')))).value_or(0);
-  };
   constexpr std::string_view kInstance = "\nBuffer: ", kCpu = "CPU: ";
   if (text.starts_with(kInstance)) {
     text.remove_prefix(kInstance.size());
     if (recorded_.size() < kMostCpus)
       recorded_.push_back({std::string(text.substr(0, text.find('\n'))), {}});
   } else if (text.starts_with(kCpu) && recorded_.back().cpus.size() < kMostCpus) {
-    const auto cpu =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(after(kCpu), kMostCpus - 1));
-    const CpuStat stat{recorded_.back().name.substr(0, kLongestName), cpu, after("\noverrun:"),
-                       after("\ndropped events:"), after("\nentries:")};
-    const bool tells = stat.overwritten != 0 || stat.dropped != 0 || stat.left != 0;
-    if (tells && layout_.cpu_stats.size() < kMostCpus) layout_.cpu_stats.push_back(stat);
-    if (stat.left + after("\nread events:") == 0) return;
+    const auto cpu = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(stat_number(text, "CPU"), kMostCpus - 1));
+    const CpuStat stat{recorded_.back().name.substr(0, kLongestName),
+                       cpu,
+                       stat_number(text, "overrun"),
+                       stat_number(text, "dropped events"),
+                       stat_number(text, "entries"),
+                       stat_number(text, "read events")};
+    if (layout_.cpu_stats.size() < kMostCpus) layout_.cpu_stats.push_back(stat);
+    if (saturated_sum(stat.left, stat.read) == 0) return;
     recorded_.back().cpus.push_back(cpu);
   }
+}
+
+void LayoutReader::take_unwritten(std::string_view body) {
+  if (!body.starts_with(kTraplineLossName) || layout_.unwritten.size() >= kMostCpus) return;
+  ByteCursor cursor(std::as_bytes(std::span(body.substr(kTraplineLossName.size()))), layout_.order);
+  const auto cpu = cursor.number<std::uint32_t>();
+  const auto from = cursor.number<std::uint64_t>(), events = cursor.number<std::uint64_t>();
+  const auto why = cursor.c_string();
+  if (why)
+    layout_.unwritten.push_back({*cpu, *from, *events, std::string(why->substr(0, kLongestName))});
 }
 
 void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
@@ -267,6 +276,9 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       break;
     case kBufferText:
       layout_.has_text = true;
+      break;
+    case kTraplineLoss:
+      take_unwritten(body);
       break;
     case kHook:
     case kProcMaps:

@@ -53,11 +53,20 @@ struct Tsc2Nsec {
 
 // A CPUSTAT option: the events that the kernel counted. The mark of a page is of those that were
 // overwritten; of those for which there was no room, dropped, no page tells. What was left in the
-// buffer when tracing had stopped was to be written.
+// buffer when tracing had stopped was to be written, and more may have been read by then.
 struct CpuStat {
   std::string buffer;
   std::uint32_t cpu = 0;
-  std::uint64_t overwritten = 0, dropped = 0, left = 0;
+  std::uint64_t overwritten = 0, dropped = 0, left = 0, read = 0;
+};
+
+// An option of ours, TRAPLINE_LOSS: events that were not written, which no page tells.
+struct UnwrittenLoss {
+  std::uint32_t cpu = 0;
+  std::uint64_t from = 0;    // kAtEnd: after the CPU's last event; 0: nothing tells where
+  std::uint64_t events = 0;  // 0: not counted
+  std::string why;
+  static constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};
 };
 
 struct Layout : kernel_events::FormatTexts {
@@ -78,7 +87,8 @@ struct Layout : kernel_events::FormatTexts {
   std::vector<RecordedGuest> guests;  // GUEST: recorded with this one
   std::uint32_t cpu_count = 0;
   std::vector<Buffer> buffers;
-  std::vector<CpuStat> cpu_stats;  // that may tell of a loss
+  std::vector<CpuStat> cpu_stats;
+  std::vector<UnwrittenLoss> unwritten;
   // Options of a newer trace-cmd, which are passed over: how often each id stands there.
   std::map<std::uint16_t, std::uint32_t> unknown_options;
   bool has_text = false;  // a latency tracer's, in version 7

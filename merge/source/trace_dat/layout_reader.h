@@ -87,7 +87,9 @@ enum Option : std::uint16_t {
   kPrintk = 20,
   kCmdlines = 21,
   kBufferText = 22,
+  kTraplineLoss = 0x8001,  // trace-cmd passes over what it does not know
 };
+inline constexpr std::string_view kTraplineLossName{"TRAPLINE_LOSS\0", 14};
 
 struct SectionHeader {
   std::uint16_t id = 0;
@@ -119,6 +121,7 @@ class LayoutReader {
   Result<void> check_buffers() const;
   void add_pages(Buffer& buffer, std::uint32_t cpu, Extent pages) const;
   void take_cpu_stat(std::string_view text);
+  void take_unwritten(std::string_view body);
   void tell_cut();
   void add_format(MetaReader& reader, const std::string& system);
   void read_ftrace_formats(MetaReader& reader);

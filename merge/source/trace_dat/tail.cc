@@ -1,5 +1,7 @@
 #include "merge/source/trace_dat/tail.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 #include "backend_ftrace/base/bytes.h"
@@ -53,7 +55,38 @@ void put_option(std::string& out, Option id, std::string_view text) {
   out.push_back('\0');
 }
 
+// What the recorder counted of events that are in no page (lines that it puts after the kernel's).
+void put_unwritten(std::string& out, std::string_view stats) {
+  struct Kind {
+    std::string_view key, why;
+    std::uint64_t from;
+    bool counts_events;
+  };
+  constexpr Kind kKinds[] = {
+      {kPagesUnwritten, "pages could not be written", UnwrittenLoss::kAtEnd, false},
+      {kEventsUnread, "events were left in the kernel", UnwrittenLoss::kAtEnd, true},
+      {kEventsTaken, "events at least were read by another process", 0, true}};
+  for (const Kind& kind : kKinds) {
+    const std::uint64_t number = stat_number(stats, kind.key);
+    if (number == 0) continue;
+    std::string body(kTraplineLossName);
+    append(body, static_cast<std::uint32_t>(stat_number(stats, "CPU")));
+    append(body, kind.from);
+    append(body, kind.counts_events ? number : 0);
+    put_option(out, kTraplineLoss, body.append(fmt::format("{} {}", number, kind.why)));
+  }
+}
+
 }  // namespace
+
+std::uint64_t stat_number(std::string_view stats, std::string_view key) {
+  while (!stats.empty()) {
+    std::string_view line = take_line(stats);
+    if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) continue;
+    return parse_number(trimmed(line.substr(key.size() + 1))).value_or(0);
+  }
+  return 0;
+}
 
 Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes, std::size_t page_size,
                     const std::vector<std::uint64_t>& sizes) {
@@ -62,7 +95,10 @@ Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes, std::size_
   tail.bytes += facts.cmdlines;
   append(tail.bytes, static_cast<std::uint32_t>(sizes.size()));
   tail.bytes += "options  \0"sv;
-  for (const std::string& stats : facts.cpu_stats) put_option(tail.bytes, kCpuStat, stats);
+  for (const std::string& stats : facts.cpu_stats) {
+    put_option(tail.bytes, kCpuStat, stats);
+    put_unwritten(tail.bytes, stats);
+  }
   put_option(tail.bytes, kTraceClock, facts.clocks);
   put_option(tail.bytes, kUname, facts.uname);
   put_option(tail.bytes, kVersion, facts.version);

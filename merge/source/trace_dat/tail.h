@@ -29,8 +29,15 @@ struct TailFacts {
   std::string clocks;    // as in trace_clock: "local [mono] …"
   std::string uname;
   std::string version;
-  std::vector<std::string> cpu_stats;  // one text for each CPU, what per_cpu/cpuN/stats says
+  // One text for each CPU, what per_cpu/cpuN/stats says, and lines of the recorder's own.
+  std::vector<std::string> cpu_stats;
 };
+// The number behind "KEY: " in such a text; 0: it is not there.
+[[nodiscard]] std::uint64_t stat_number(std::string_view stats, std::string_view key);
+// The recorder's lines: "KEY: NUMBER". Each becomes an option TRAPLINE_LOSS.
+inline constexpr std::string_view kPagesUnwritten = "pages not written",
+                                  kEventsUnread = "events not read",
+                                  kEventsTaken = "events read by others";
 
 struct CpuArea {
   std::uint64_t offset = 0;

@@ -24,7 +24,11 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   const auto fact = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) print_wrapped(fmt::format("  {:<12}", name), printable(text), out, style);
   };
-  for (const auto& [name, text] : source.facts()) fact(name, text);
+  const auto alarm = [&](std::string_view name, const std::string& text) {
+    print_wrapped(fmt::format("  {:<12}", name), text, out, style, {.label = kAlarm});
+  };
+  for (const auto& [name, text] : source.facts())
+    name == kDamagedFact ? alarm(name, text) : fact(name, text);
   fact("clock", source.info().clock +
                     (source.info().cycles ? " (cycles: give --tsc-khz for nanoseconds)" : ""));
   const auto session = session_of_recording(source.info().path);
@@ -33,10 +37,12 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
     fact("snapshot", fmt::format("asked by {}{}{}", flight.asked_by, flight.why.empty() ? "" : ": ",
                                  flight.why));
   }
+  std::string parts;
+  for (const SessionPart& part : session ? session->parts : std::vector<SessionPart>())
+    parts +=
+        fmt::format("{}{}, {} bytes", parts.empty() ? "" : "; ", part.name, grouped(part.size));
+  fact("parts", parts);
   fact("events", grouped(counters.events));
-  const auto alarm = [&](std::string_view name, const std::string& text) {
-    print_wrapped(fmt::format("  {:<12}", name), text, out, style, {.label = kAlarm});
-  };
   const auto lost = [&](const std::string& text) { alarm("lost", text); };
   const bool lost_samples = counters.lost_samples != 0 || counters.throttled != 0;
   if (counters.lost_samples != 0) lost(grouped(counters.lost_samples) + " samples");
@@ -52,10 +58,11 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
     // The kernel tells of a loss in its buffer's next record, if there comes one.
     const bool is_perf = source.info().kind == "perf.data";
     // A warning may be that events are missing, as where tracing was switched off meanwhile.
-    fact("lost", !warnings.empty() ? "none that was counted (see the warnings)"
-                 : is_text         ? "nothing that the text names"
-                 : is_perf         ? "nothing that perf tells"
-                                   : "nothing");
+    fact("lost", !warnings.empty()        ? "none that was counted (see the warnings)"
+                 : is_text                ? "nothing that the text names"
+                 : is_perf                ? "nothing that perf tells"
+                 : counters.counts_losses ? "nothing"
+                                          : "nothing that the file tells");
   } else if (counters.gaps != 0) {
     lost(losses_text(counters));
   }

@@ -140,6 +140,8 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes) {
     for (const auto& [what, value] : source.facts())
       if (what == "note")
         notes.push_back(fmt::format("{}: {}", printable(source.info().path), value));
+      else if (what == kDamagedFact)
+        notes.push_back(fmt::format("{}: damaged: {}", printable(source.info().path), value));
     if (const std::uint64_t lost = source.counters().lost_unplaced; lost != 0)
       notes.push_back(fmt::format("{}: {}; exits that they cut are not left out",
                                   printable(source.info().path), unplaced_text(lost)));

@@ -79,6 +79,8 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
   if (left_out != 0)
     text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),
                         left_out == 1 ? "" : "s");
+  if (counters.damaged_pages != 0)
+    text += fmt::format("; {} of the recording's pages damaged", grouped(counters.damaged_pages));
   sentences.push_back({.text = std::move(text), .label = "LOST:", .look = LabelLook::kWarning});
 }
 
@@ -176,6 +178,9 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
       {"calls_cut_by_loss", counters.calls.cut_by_loss,
        "calls of which a part is not known: events were lost"},
       {"groups_folded", counters.groups_folded, "exits in [other]: more groups than are kept"}};
+  if (counters.damaged_pages != 0)
+    rows.push_back(
+        {"damaged_pages", counters.damaged_pages, "damaged pages, whose events are lost"});
   if (counters.bios_ambiguous != 0)
     rows.push_back({"bios_ambiguous", counters.bios_ambiguous,
                     "bios of more than one possible request, left open"});

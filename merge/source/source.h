@@ -78,6 +78,8 @@ struct SourceCounters : LossCounts {
   std::uint64_t left_out_pieces = 0;
   Timestamp first, last;             // of the events
   std::uint64_t damaged_events = 0;  // too short for their format
+  std::uint64_t damaged_pages = 0;   // passed over, each a loss; known at the end
+  bool counts_losses = false;        // the recording has counters of what was lost
   // Samples that the kernel lost; how often it took none for a while, since they took too long.
   std::uint64_t lost_samples = 0, throttled = 0;
 
@@ -86,6 +88,9 @@ struct SourceCounters : LossCounts {
     last = at;
   }
 };
+
+// The name of the fact that says what of a recording is damaged.
+inline constexpr const char* kDamagedFact = "damaged";
 
 // What a call of next() came to.
 enum class Read : std::uint8_t {

@@ -51,8 +51,21 @@ Result<std::span<const std::byte>> PageReader::next() {
   // The last page of raw data may be cut off: what is there of it is walked as it is.
   const std::size_t size = std::min<std::size_t>(page_size_, buffer_end_ - buffer_at_);
   const std::span<const std::byte> page(buffer_.data() + buffer_at_, size);
+  if (extent_.compression == Compression::kNone) page_at_ = at_ - (buffer_end_ - buffer_at_);
   buffer_at_ += size;
   return page;
+}
+
+std::span<const std::byte> PageReader::peek() {
+  const auto first_of = [this](std::span<const std::byte> pages) {
+    return pages.first(std::min<std::size_t>(page_size_, pages.size()));
+  };
+  if (buffer_at_ < buffer_end_)
+    return first_of(std::span(buffer_).subspan(buffer_at_, buffer_end_ - buffer_at_));
+  if (extent_.compression != Compression::kNone)
+    return read_ahead() ? first_of(std::span(ahead_).first(ahead_end_)) : first_of({});
+  peeked_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(page_size_, end_ - at_)));
+  return file_->read(at_, peeked_) ? first_of(peeked_) : first_of({});
 }
 
 Result<void> PageReader::refill() {
@@ -61,7 +74,14 @@ Result<void> PageReader::refill() {
     buffer_ = kept_->exchange(std::move(buffer_), filled_);
     filled_ = kept_->events();
   }
-  if (extent_.compression != Compression::kNone) return refill_block();
+  if (extent_.compression != Compression::kNone) {
+    if (auto read = read_ahead(); !read) return read;
+    std::swap(buffer_, ahead_);
+    buffer_end_ = std::exchange(ahead_end_, 0);
+    page_at_ = ahead_at_;
+    damaged_ = std::exchange(damaged_ahead_, {});
+    return {};
+  }
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_size_, end_ - at_));
   if (buffer_.size() < size) buffer_.resize(size);
   if (auto read = file_->read(at_, std::span(buffer_).first(size)); !read) return read;
@@ -81,8 +101,8 @@ Result<void> PageReader::start_blocks() {
   }
   std::byte count[4];
   if (extent_.size < sizeof count) {
-    return fail(ErrorKind::kDamaged, "{}: damaged: compressed data of {} bytes at offset {}",
-                file_->path(), extent_.size, extent_.offset);
+    lose_rest();
+    return {};
   }
   if (auto read = file_->read(at_, count); !read) return read;
   at_ += sizeof count;
@@ -92,41 +112,60 @@ Result<void> PageReader::start_blocks() {
   return {};
 }
 
-Result<void> PageReader::refill_block() {
+void PageReader::pass_over(std::uint64_t pages) {
+  if (damaged_ahead_.pages == 0) damaged_ahead_.offset = at_;
+  damaged_ahead_.pages += std::max<std::uint64_t>(pages, 1);
+}
+
+// Of how many pages the rest is nobody knows: of one in each block, and in each page's bytes.
+void PageReader::lose_rest() {
+  pass_over(std::max((end_ - at_) / page_size_, std::min(blocks_left_, (end_ - at_) / kBlockHead)));
+  at_ = end_;
+  blocks_left_ = 0;
+}
+
+// The next block that can be read, into ahead_; ahead_end_ is 0 at the end.
+Result<void> PageReader::read_ahead() {
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
   }
-  while (blocks_left_ > 0 && buffer_end_ == 0) {
+  while (blocks_left_ > 0 && ahead_end_ == 0) {
     if (auto read = read_block(); !read) return read;
   }
-  // The size counted the number of blocks already (trace-cmd 3.3): nothing comes after them.
-  if (blocks_left_ == 0) at_ = end_;
+  if (ahead_end_ != 0) return {};
+  // The size counted the number of blocks already (trace-cmd 3.3): nothing comes after them. More
+  // than that is blocks which their number leaves out.
+  if (end_ - at_ > kBlockHead) lose_rest();
+  at_ = end_;
   return {};
 }
 
 Result<void> PageReader::read_block() {
-  --blocks_left_;
   std::byte head[kBlockHead];
-  const auto damaged = [&] {
-    return fail(ErrorKind::kDamaged, "{}: damaged or cut off: the compressed block at offset {}",
-                file_->path(), at_);
-  };
-  if (end_ - at_ < sizeof head) return damaged();
+  if (end_ - at_ < sizeof head) {
+    lose_rest();
+    return {};
+  }
   if (auto read = file_->read(at_, head); !read) return read;
   const auto compressed_size = load<std::uint32_t>(head, order_);
   const auto size = load<std::uint32_t>(head + 4, order_);
-  if (compressed_size > end_ - at_ - sizeof head || compressed_size > largest_block_ ||
-      size > largest_block_ || size % page_size_ != 0 ||
-      !is_plausible_ratio(compressed_size, size)) {
-    return damaged();
+  if (compressed_size > end_ - at_ - sizeof head || compressed_size > largest_block_) {
+    lose_rest();
+    return {};
   }
+  const bool can_be =
+      size <= largest_block_ && size % page_size_ == 0 && is_plausible_ratio(compressed_size, size);
   block_.resize(compressed_size);
-  buffer_.resize(size);
+  ahead_.resize(can_be ? size : 0);
   if (auto read = file_->read(at_ + sizeof head, block_); !read) return read;
-  const auto got = decompress(extent_.compression, block_, buffer_);
-  if (!got || *got != size) return damaged();
+  const auto got = can_be ? decompress(extent_.compression, block_, ahead_) : std::nullopt;
+  if (got && *got == size)
+    ahead_end_ = size;
+  else
+    pass_over(ahead_.size() / page_size_);
+  ahead_at_ = at_;
   at_ += sizeof head + compressed_size;
-  buffer_end_ = size;
+  --blocks_left_;
   return {};
 }
 
@@ -141,6 +180,11 @@ Result<void> PageReader::skip_to(double fraction) {
   }
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
+  }
+  if (ahead_end_ != 0) {
+    ahead_end_ = 0;
+    at_ = ahead_at_;
+    ++blocks_left_;
   }
   while (blocks_left_ > 1 && at_ < target && end_ - at_ >= kBlockHead) {
     std::byte head[kBlockHead];

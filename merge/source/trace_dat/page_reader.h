@@ -1,9 +1,12 @@
-// The pages of one CPU, in order, from raw or compressed data, through one bounded buffer.
+// The pages of one CPU, in order, from raw or compressed data, through one bounded buffer. A
+// compressed block that does not decompress is passed over and counted; behind one whose size cannot
+// be nothing can be found, so the rest of the CPU's data counts as damaged.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "merge/source/file.h"
@@ -22,28 +25,38 @@ struct WholeBlocks {
 
 class PageReader {
  public:
-  // `buffer_size` bounds what is read ahead of raw data; of compressed data one block is held,
-  // at most four times that (and 16 pages: trace-cmd's blocks have 10).
+  // `buffer_size` bounds what is read ahead of raw data; of compressed data two blocks are held,
+  // each at most four times that (and 16 pages: trace-cmd's blocks have 10).
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size, std::endian order = std::endian::little);
 
   // Pages that events point into are not written over, but left to `kept`, which is borrowed.
   void keep_buffers(KeptBuffers& kept) { kept_ = &kept; }
-  // The next page, valid until the next call; empty at the end. Errors (kDamaged) say where.
+  // The next page, valid until the next call; empty at the end. Errors: the file cannot be read.
   [[nodiscard]] Result<std::span<const std::byte>> next();
+  // The page after it, valid until the next call; empty at the end, and where it cannot be read.
+  [[nodiscard]] std::span<const std::byte> peek();
+  // Pages of compressed blocks that were passed over, and where the first one is in the file.
+  struct Damaged {
+    std::uint64_t pages = 0, offset = 0;
+  };
+  // Those before the page that next() gave last, since this was asked last.
+  [[nodiscard]] Damaged take_damaged() { return std::exchange(damaged_, {}); }
   // Goes on at the first page at or after `fraction` (0 to 1) of the data.
   [[nodiscard]] Result<void> skip_to(double fraction);
   // Bytes of the file consumed, for progress.
   [[nodiscard]] std::uint64_t consumed() const { return at_ - extent_.offset; }
   [[nodiscard]] std::uint64_t size() const { return end_ - extent_.offset; }
-  // The offset in the file up to which data was read.
-  [[nodiscard]] std::uint64_t position() const { return at_; }
+  // The offset in the file of the page that next() gave last, or of its block.
+  [[nodiscard]] std::uint64_t position() const { return page_at_; }
 
  private:
   [[nodiscard]] Result<void> refill();
-  [[nodiscard]] Result<void> refill_block();
+  [[nodiscard]] Result<void> read_ahead();
   [[nodiscard]] Result<void> read_block();
   [[nodiscard]] Result<void> start_blocks();
+  void lose_rest();
+  void pass_over(std::uint64_t pages);
 
   const File* file_;
   Extent extent_;
@@ -57,6 +70,12 @@ class PageReader {
   std::uint64_t filled_ = 0;  // KeptBuffers::events() when the buffer was filled
   std::vector<std::byte> buffer_;
   std::vector<std::byte> block_;  // compressed
+  std::vector<std::byte> ahead_;  // the block after buffer_'s
+  std::size_t ahead_end_ = 0;
+  std::uint64_t ahead_at_ = 0;  // where that block is in the file
+  Damaged damaged_, damaged_ahead_;
+  std::uint64_t page_at_ = 0;
+  std::vector<std::byte> peeked_;  // a page after raw data that was read
   std::size_t buffer_size_;
   std::uint64_t largest_block_;
   std::size_t buffer_at_ = 0;

@@ -1,12 +1,14 @@
 #include "merge/source/trace_dat/page_source.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "backend_ftrace/base/saturated_sum.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/source/trace_dat/sample.h"
 
 namespace trapline::trace_dat {
@@ -35,8 +37,6 @@ Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
     }
   }
   source->told_.resize(cpus);
-  if (const auto range = layout.cut ? source->range() : std::nullopt)
-    source->end_of_all_ = range->second;
   return source;
 }
 
@@ -58,12 +58,29 @@ bool PageSource::advance(std::size_t stream, Timestamp from) {
     }
     return true;
   }
-  if (!events.status()) {
+  if (!events.status())
     status_ = events.status();
-  } else if (events.is_cut()) {
-    losses_.push_back({stream, from, std::max(from, end_of_all_)});
-  }
+  else
+    end_stream(stream, from);
   return false;
+}
+
+// What a CPU's record lacks at its end is a loss, up to the end of all.
+void PageSource::end_stream(std::size_t stream, Timestamp from) {
+  std::int64_t lost = streams_[stream].is_cut() ? RingPage::kUnknownLost : RingPage::kNoneLost;
+  const bool is_top = stream < layout_.buffers.front().cpus.size();
+  for (const UnwrittenLoss& loss : layout_.unwritten) {
+    if (!is_top || loss.cpu != streams_[stream].cpu() || loss.from != UnwrittenLoss::kAtEnd)
+      continue;
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    lost = lost < 0 || loss.events == 0
+               ? RingPage::kUnknownLost
+               : static_cast<std::int64_t>(
+                     std::min(kMost, saturated_sum(static_cast<std::uint64_t>(lost), loss.events)));
+  }
+  if (lost == RingPage::kNoneLost) return;
+  if (const auto range = end_of_all_ ? std::nullopt : this->range()) end_of_all_ = range->second;
+  losses_.push_back({stream, from, std::max(from, end_of_all_.value_or(from)), lost});
 }
 
 // Puts the first event of every stream in view.
@@ -111,9 +128,20 @@ void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(c
 
 // What the kernel counted and no page tells: what it overwrote after the last page that is here, as
 // where the disk was full, what it dropped, and what was left on a CPU of which nothing is here.
-// Our own recorder says that elsewhere.
-std::uint64_t PageSource::count_unplaced() const {
-  if (layout_.cpu_stats.empty() || layout_.cut || layout_.writer.starts_with("trapline")) return 0;
+// Our own recorder says that in options of its own.
+void PageSource::count_unplaced() {
+  counters_.counts_losses = !layout_.cpu_stats.empty();
+  counters_.lost_unplaced = 0;
+  const auto add = [this](std::uint64_t events) {
+    counters_.lost_unplaced = saturated_sum(counters_.lost_unplaced, events);
+  };
+  const auto& top = layout_.buffers.front().cpus;
+  for (const UnwrittenLoss& loss : layout_.unwritten) {
+    const bool is_here = std::ranges::find(top, loss.cpu, &CpuPages::cpu) != top.end();
+    if (!is_here || loss.from != UnwrittenLoss::kAtEnd)
+      add(std::max<std::uint64_t>(loss.events, 1));
+  }
+  if (layout_.cpu_stats.empty() || layout_.cut || layout_.writer.starts_with("trapline")) return;
   std::map<std::pair<std::string_view, std::uint32_t>, ToldLosses> told;
   std::set<std::string_view> buffers;  // that were recorded
   std::size_t stream = 0;
@@ -123,28 +151,40 @@ std::uint64_t PageSource::count_unplaced() const {
       buffers.insert(buffer.name);
     }
   }
-  std::uint64_t unplaced = 0;
+  std::uint64_t counted = 0;
   for (const CpuStat& stat : layout_.cpu_stats) {
     if (!buffers.contains(stat.buffer)) continue;
     const auto [place, is_absent] = told.try_emplace({stat.buffer, stat.cpu});
     ToldLosses& by_pages = place->second;
     if (by_pages.is_counted) continue;  // a second CPUSTAT
     by_pages.is_counted = true;
-    unplaced = saturated_sum(unplaced, stat.dropped);
-    if (is_absent) unplaced = saturated_sum(unplaced, stat.left);
+    add(stat.dropped);
+    if (is_absent) add(stat.left);
     if (by_pages.all_counted && stat.overwritten > by_pages.events)
-      unplaced = saturated_sum(unplaced, stat.overwritten - by_pages.events);
+      add(stat.overwritten - by_pages.events);
+    // The two are not read at one time: an event may be in both.
+    counted = saturated_sum(counted, is_absent ? stat.read : std::max(stat.read, stat.left));
   }
-  return unplaced;
+  fewer_ = counted - std::min(counted, counters_.events);
 }
 
 // All is read that is there.
 Read PageSource::end() {
-  counters_.lost_unplaced = count_unplaced();
   if (layout_.cut && status_) {
     status_ = fail(ErrorKind::kDamaged,
                    "{}: cut off: {}; what is there was read; copy it again, or record again",
                    file_.path(), *layout_.cut);
+  }
+  constexpr std::uint64_t kFewPages = 8, kPercent = 100;
+  const Damage damage = this->damage();
+  counters_.damaged_pages = damage.damaged;
+  count_unplaced();
+  if (damage.damaged != 0) fewer_ = 0;  // these are they
+  counters_.counts_losses &= fewer_ == 0;
+  if (status_ && damage.damaged > kFewPages && damage.damaged * kPercent > damage.pages) {
+    status_ = fail(ErrorKind::kDamaged,
+                   "{}: damaged: {}; what else is there was read; copy it again, or record again",
+                   file_.path(), damage.text());
   }
   return Read::kEnd;
 }
@@ -185,7 +225,7 @@ Read PageSource::next_carefully(Event& event) {
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
       const Timestamp to = loss.to.value_or(scale_(stream.peek().time));
-      const std::int64_t lost = loss.to ? RingPage::kUnknownLost : stream.lost_before();
+      const std::int64_t lost = loss.to ? loss.lost : stream.lost_before();
       fill_lost(stream.cpu(), loss.from, to, lost, event, !loss.to && left_out(stream));
       return Read::kEvent;
     }
@@ -206,6 +246,44 @@ void PageSource::following(std::size_t most,
   RingPage page = streams_[current_].page();
   kernel_events::RecordedEvent event;
   while (events.size() < most && page.next(event)) events.push_back(event);
+}
+
+PageSource::Damage PageSource::damage() const {
+  constexpr std::size_t kMostPlaces = 8;
+  Damage damage;
+  for (const CpuEvents& stream : streams_) {
+    const CpuEvents::PageCounts& counts = stream.page_counts();
+    damage.pages += counts.all;
+    damage.damaged += counts.damaged;
+    for (const CpuEvents::Damaged& page : counts.first) {
+      if (damage.places.size() == kMostPlaces) break;
+      damage.places.push_back(fmt::format("CPU {} at offset {}, {}", stream.cpu(), page.offset,
+                                          page.after == 0
+                                              ? std::string("before its first event")
+                                              : "after " + seconds_text(scale_(page.after).ns())));
+    }
+  }
+  return damage;
+}
+
+std::string PageSource::Damage::text() const {
+  return fmt::format("{} of {} pages, whose events are lost ({}{})", damaged, pages,
+                     fmt::join(places, "; "), damaged > places.size() ? "; …" : "");
+}
+
+std::vector<std::pair<std::string, std::string>> PageSource::facts() const {
+  auto facts = TraceDatSource::facts();
+  if (const Damage damage = this->damage(); damage.damaged != 0)
+    facts.emplace_back(kDamagedFact, damage.text());
+  for (const UnwrittenLoss& loss : layout_.unwritten)
+    facts.emplace_back(
+        "note", fmt::format("events of CPU {} are missing: {}", loss.cpu, printable(loss.why)));
+  if (fewer_ != 0) {
+    facts.emplace_back("note", fmt::format("it holds {} fewer events than were read from the "
+                                           "kernel's buffer (cut, split, or not written)",
+                                           fewer_));
+  }
+  return facts;
 }
 
 double PageSource::progress() const {

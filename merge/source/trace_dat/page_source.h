@@ -15,6 +15,7 @@ class PageSource final : public TraceDatSource {
   [[nodiscard]] Read next(Event& event) override;
   bool keep_buffers(KeptBuffers& kept) override;
   [[nodiscard]] double progress() const override;
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::string reader() const override { return "trapline, page by page"; }
 
  private:
@@ -32,12 +33,21 @@ class PageSource final : public TraceDatSource {
   // Moves a stream on; false where it has ended, or status_ says why.
   bool advance(std::size_t stream, Timestamp from);
   Read end();
-  [[nodiscard]] std::uint64_t count_unplaced() const;
+  void count_unplaced();
+  void end_stream(std::size_t stream, Timestamp from);
+  // Of all CPUs, so far: pages, those of them that are damaged, and where the first ones are.
+  struct Damage {
+    std::uint64_t pages = 0, damaged = 0;
+    std::vector<std::string> places;
+    [[nodiscard]] std::string text() const;
+  };
+  [[nodiscard]] Damage damage() const;
 
   struct PendingLoss {
     std::size_t stream;
     Timestamp from;
-    std::optional<Timestamp> to;  // else before the stream's next event
+    std::optional<Timestamp> to;                 // else before the stream's next event
+    std::int64_t lost = RingPage::kUnknownLost;  // where `to` is known
   };
 
   struct ToldLosses {  // by a stream's pages
@@ -51,9 +61,10 @@ class PageSource final : public TraceDatSource {
   MergeHeap heap_;                // the other streams
   std::size_t current_ = 0;       // the stream with the earliest event
   CpuEvents* stream_ = nullptr;
-  std::uint64_t limit_ = 0;  // before it current_'s events are the earliest
-  bool passes_ = false;      // by RingPage's own walk
-  Timestamp end_of_all_;     // of a file that was cut
+  std::uint64_t limit_ = 0;              // before it current_'s events are the earliest
+  bool passes_ = false;                  // by RingPage's own walk
+  std::uint64_t fewer_ = 0;              // events than the kernel's counters say
+  std::optional<Timestamp> end_of_all_;  // found when a CPU's pages end before it
   bool started_ = false;
   bool ended_ = false;
   bool consumed_ = false;            // current_'s event was handed out, its bytes still in use

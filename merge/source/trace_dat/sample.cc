@@ -12,11 +12,13 @@ namespace {
 constexpr std::size_t kBufferSize = 64u << 10;
 constexpr std::uint64_t kEventsPerLook = 2048;
 
-// How many events it saw.
-Result<std::uint64_t> look_at(const File& file, const Layout& layout,
-                              kernel_events::CapabilityLooker& looker,
-                              const std::vector<double>& places, std::uint64_t events_each) {
-  std::uint64_t seen = 0;
+struct Looked {
+  std::uint64_t events = 0, damaged_pages = 0;
+};
+Result<Looked> look_at(const File& file, const Layout& layout,
+                       kernel_events::CapabilityLooker& looker, const std::vector<double>& places,
+                       std::uint64_t events_each) {
+  Looked seen;
   for (const Buffer& buffer : layout.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
       CpuEvents events(file, layout, pages, buffer.page_size, kBufferSize, nullptr);
@@ -27,10 +29,11 @@ Result<std::uint64_t> look_at(const File& file, const Layout& layout,
         }
         for (std::uint64_t i = 0; i < events_each && events.advance(); ++i) {
           looker.look(events.peek());
-          if (events.peek().data != nullptr) ++seen;
+          if (events.peek().data != nullptr) ++seen.events;
         }
         if (!events.status()) return tl::unexpected(events.status().error());
       }
+      seen.damaged_pages += events.page_counts().damaged;
     }
   }
   return seen;
@@ -63,7 +66,12 @@ Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
     looked = look_at(file, layout, looker, {0}, std::numeric_limits<std::uint64_t>::max());
   }
   if (!looked) return tl::unexpected(std::move(looked).error());
-  if (*looked == 0) return no_events(file, layout);
+  if (looked->events == 0 && looked->damaged_pages != 0) {
+    return fail(ErrorKind::kDamaged,
+                "{}: damaged: none of its pages can be read; copy it again, or record again",
+                file.path());
+  }
+  if (looked->events == 0) return no_events(file, layout);
   return looker.found();
 }
 

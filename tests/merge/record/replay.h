@@ -145,9 +145,17 @@ class Replay {
   unsigned burst_;
 };
 
+// The pages without the boundary pages, as another recorder would have written them.
+inline std::vector<std::vector<Bytes>> without_boundaries(std::vector<std::vector<Bytes>> pages) {
+  for (auto& cpu : pages)
+    std::erase_if(cpu, [](const Bytes& page) { return look_at_page(page)->events == 0; });
+  return pages;
+}
+
 // A version 6 file of these pages below the header of `original` (made version 6 by trace-cmd).
 inline void write_trace_dat(const std::string& original, const std::string& path,
-                            const std::vector<std::vector<Bytes>>& pages) {
+                            const std::vector<std::vector<Bytes>>& pages,
+                            const std::string& version = "trapline 0.1.0") {
   namespace fs = std::filesystem;
   (void)trapline::test::output_of("trace-cmd convert --file-version 6 --compression none -i " +
                                   original + " -o " + path + ".v6 2>/dev/null >/dev/null");
@@ -158,6 +166,7 @@ inline void write_trace_dat(const std::string& original, const std::string& path
   std::string head(layout->cmdlines.offset - 8, '\0');
   ASSERT_TRUE(file->read(0, std::as_writable_bytes(std::span(head))));
   trace_dat::TailFacts facts;
+  facts.version = version;
   facts.cmdlines = trace_dat::read_section(*file, *layout, layout->cmdlines).value_or("");
   facts.clocks = "[" + layout->clock + "]";
   facts.cpu_stats.resize(pages.size());

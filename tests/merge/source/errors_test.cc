@@ -101,14 +101,14 @@ TEST_F(Unreadable, ARecordingWithoutDataSaysSo) {
   expect_bytes(six, ErrorKind::kDamaged, "holds no events");
 }
 
-TEST_F(Unreadable, PagesWithoutEventsAreNoEvents) {
+TEST_F(Unreadable, PagesWithoutEventsAreDamaged) {
   std::string six = contents(data_path(kVersion6));
   const auto table = six.find(std::string("flyrecord\0", 10)) + 10;
   std::uint64_t pages = 0;
   std::memcpy(&pages, six.data() + table, sizeof pages);
   for (std::size_t page = pages; page < six.size(); page += 4096)
     six.replace(page + 8, 8, std::string(8, '\0'));
-  expect_bytes(six, ErrorKind::kDamaged, "holds no events");
+  expect_bytes(six, ErrorKind::kDamaged, "none of its pages can be read");
 }
 
 TEST_F(Unreadable, ALatencyTracersTextIsNoRecordingOfEvents) {

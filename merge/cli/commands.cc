@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -57,7 +58,10 @@ int run_words(int argc, char** argv) {
     std::cout << TRAPLINE_VERSION << '\n';
   });
   arrange_help(app);
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // As other tools have it; what follows -- is another program's.
+  std::replace(words.begin(), std::find(words.begin(), words.end(), "--"), std::string("--json"),
+               std::string("--format=json"));
   if (words.empty()) {
     std::cout << app.help();
     return static_cast<int>(ErrorKind::kUsage);
@@ -67,7 +71,7 @@ int run_words(int argc, char** argv) {
   }
   try {
     if (!needs_no_environment(words)) apply_environment(app);
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return print_what_ends(app, error);

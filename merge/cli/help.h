@@ -63,11 +63,9 @@ class OptionGroup {
     if constexpr (std::is_arithmetic_v<Value>) option->default_str(size_text(value * unit));
     return option;
   }
-  // One of these words; help says which the value is without it. Of formats `--json` is one, too.
+  // One of these words; help says which the value is without it.
   CLI::Option* choice(const std::string& names, std::string& value,
                       const std::vector<std::string>& words, const std::string& text) const {
-    if (names == "--format" && std::ranges::find(words, "json") != words.end())
-      command_.add_flag_callback("--json", [&value] { value = "json"; })->group("");
     return add(names, value, "", text)->check(one_of(words))->capture_default_str();
   }
   // An option of a table: what it names is a key of `values`.

@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/record/session.h"
 #include "merge/record/setup.h"
+#include "merge/source/trace_dat/tail.h"
 
 namespace trapline::record {
 namespace {
@@ -87,7 +88,7 @@ std::vector<std::string> InstanceWatch::fallen() {
     if (!stats) return files;
     bool fell = false;
     for (const char* title : {"overrun", "dropped events", "read events"}) {
-      const std::uint64_t value = stats_value(*stats, title);
+      const std::uint64_t value = trace_dat::stat_number(*stats, title);
       std::uint64_t& before = counts_[file + title];
       fell |= value < before;
       before = value;

@@ -113,7 +113,7 @@ def main() -> None:
     cases = [
         ("trapline rep", "report"),
         ("trapline tim", "timeline"),
-        ("trapline help exit", "exit-model"),
+        ("trapline help exit-", "exit-model"),
         ("trapline report --sl", "--slower-than"),
         ("trapline record --no-q", "--no-qemu-events"),
         ("trapline report --by dev", "device"),

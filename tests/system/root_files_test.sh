@@ -137,8 +137,8 @@ links_at_outputs_lead_nowhere() {
   as_process "ln -s '$victim/f4' view.html" report "$recording" --open --force -o view.html
   as_process "ln -s '$victim/f5' doctor" doctor --force -o doctor
   for form in perfetto folded csv; do
-    as_process "ln -s '$victim/f6' $form.\$pid.part" export --format "$form" "$recording" -o "$form"
-    as_process "ln -sf '$victim/f7' $form" export --format "$form" --force "$recording" -o "$form"
+    as_process "ln -s '$victim/f6' $form.\$pid.part" export --format "$form" --allow-empty "$recording" -o "$form"
+    as_process "ln -sf '$victim/f7' $form" export --format "$form" --allow-empty --force "$recording" -o "$form"
   done
   as_process "ln -s '$roots' uf.\$pid.part; ln -s '$roots' uf.new.\$pid" export --format uftrace "$recording" -o uf
   as_process "mkdir sym; ln -s '$victim/f8' sym/sid-0.map; ln -s '$victim/f9' sym/kallsyms.sym" \
@@ -235,7 +235,7 @@ END
   traced "$work/reads" "$@" <<'END'
 it bench -o bench -n 1 --warm-up 0 --a 0.1 --b 0.2 -- sleep {}
 for form in perfetto folded csv uftrace; do
-  for _ in 1 2; do it export --format "$form" --force run -o "$form"; done
+  for _ in 1 2; do it export --format "$form" --allow-empty --force run -o "$form"; done
 done
 it report "$recording" --format html -o page.html
 it timeline "$recording" --around max --format html -o lanes.html

@@ -50,7 +50,7 @@ def time_of(row):
 def wrong_of(path):
     """Yields what differs; counts the rows."""
     for kind in KINDS:
-        lines, refused = command("export", path, "--format", "jsonl", "--rows", kind, "-o", "-")
+        lines, refused = command("export", path, "--allow-empty", "--format", "jsonl", "--rows", kind, "-o", "-")
         want = [json.loads(line) for line in lines.splitlines()]
         named = {"exits": trapline.exits, "functions": trapline.calls}.get(kind)
         got, error = package(named(path) if named else trapline.rows(path, kind))

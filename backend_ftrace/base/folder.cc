@@ -177,7 +177,9 @@ Result<Folder> Folder::open(const std::string& path, std::optional<Identity> who
 }
 
 Result<Folder> Folder::open_to_read(const std::string& path) {
-  UniqueFd fd = trapline::open_to_read(path, O_PATH | O_DIRECTORY);
+  UniqueFd fd = held_file(path);
+  if (!fd && acting_uid() == 0) fd = open_named_as_root(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (!fd && acting_uid() != 0) fd = trapline::open_to_read(path, O_PATH | O_DIRECTORY);
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
   return Folder(std::move(fd), path, std::nullopt);
 }

@@ -86,10 +86,10 @@ void apply_environment(CLI::App& app) {
 
 bool needs_no_environment(const std::vector<std::string>& words) {
   if (!words.empty() && (words[0] == "help" || words[0] == "complete")) return true;
-  return std::any_of(words.begin(), std::find(words.begin(), words.end(), "--"),
-                     [](const auto& word) {
-                       return word == "-h" || word.starts_with("--help") || word == "--version" || word == "-V";
-                     });
+  return std::any_of(
+      words.begin(), std::find(words.begin(), words.end(), "--"), [](const auto& word) {
+        return word == "-h" || word.starts_with("--help") || word == "--version" || word == "-V";
+      });
 }
 
 }  // namespace trapline::cli

@@ -257,7 +257,7 @@ void add_report(CLI::App& app, int& status) {
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
-                         "Group by " + dimension_names() +
+                         "Group by (default: reason) " + dimension_names() +
                              ", with commas; or span: requests, guest-span")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",

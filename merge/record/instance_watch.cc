@@ -139,7 +139,7 @@ std::vector<std::string> InstanceWatch::look() {
     known.push_back(file);
     sentences.push_back(fmt::format(
         "another process changed this instance: it wrote {} in the second before {:.1f} "
-        "s; the events of that time are a loss",
+        "s; the events in it are a loss",
         instance_.path(file), at));
   }
   if (!changes_.empty() && changes_.back().goes_on) {

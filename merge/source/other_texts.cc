@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+
+#include "merge/model/kernel_events.h"
 
 namespace trapline {
 namespace {
@@ -30,7 +33,10 @@ struct OtherText {
 constexpr std::string_view kEvents =
                                "record the events: trapline record, or perf record -e 'kvm:*'",
                            kOfPerf = "give the perf.data itself, or what perf script prints of it";
-constexpr OtherText kTexts[] = {
+// As a column, which no colon ends.
+const std::string kExitColumn = std::string(events::kvm_exit.name) + "  ",
+                  kEntryColumn = std::string(events::kvm_entry.name) + "  ";
+const OtherText kTexts[] = {
     {{"VM-EXIT", "Samples", "Time%"},
      "a table of perf kvm stat, without the events it was made of",
      "give the file that perf kvm stat record wrote (perf.data.guest)"},
@@ -38,7 +44,9 @@ constexpr OtherText kTexts[] = {
      "a table of perf kvm stat, without the events it was made of",
      "give the file that perf kvm stat record wrote (perf.data.guest)"},
     {{"kvm statistics", "", ""}, "a table of kvm_stat, which counts and does not record", kEvents},
-    {{"kvm_exit", "%Total", ""}, "a table of kvm_stat, which counts and does not record", kEvents},
+    {{events::kvm_exit.name, "%Total", ""},
+     "a table of kvm_stat, which counts and does not record",
+     kEvents},
     {{"Overhead", "Samples:", "of event"}, "a table of perf top or perf report", kOfPerf},
     {{"Overhead", "Trace output", ""}, "a table of perf top or perf report", kOfPerf},
     {{"%  ", "[k] ", "[.] "}, "a table of perf top or perf report", kOfPerf},
@@ -49,7 +57,7 @@ constexpr OtherText kTexts[] = {
     {{"DURATION", "TID", "FUNCTION"},
      "a text of uftrace",
      "give the directory that uftrace record wrote (uftrace.data)"},
-    {{"kvm_exit  ", "reason ", "kvm_entry  "},
+    {{kExitColumn, "reason ", kEntryColumn},
      "a list of events without times, threads and colons",
      "print it with all of them: trace-cmd report, or perf script"},
 };

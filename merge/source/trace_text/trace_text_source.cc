@@ -13,6 +13,7 @@
 
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/model/kernel_events.h"
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
 #include "merge/source/payload_text.h"
@@ -782,7 +783,8 @@ bool has_trace_line(std::string_view text) {
     if (line.kind == TextLine::Kind::kEvent || begins_event(one, {})) return true;
     const TextLine other = parse_text_line(one, loose), bare = parse_text_line(one, timeless);
     if (other.kind == TextLine::Kind::kEvent && events.is_known(other)) return true;
-    if (bare.kind == TextLine::Kind::kEvent && bare.name.ends_with("kvm_exit")) return true;
+    if (bare.kind == TextLine::Kind::kEvent && bare.name.ends_with(events::kvm_exit.name))
+      return true;
   }
   return false;
 }

@@ -103,8 +103,7 @@ TEST(SessionJsonTest, AClosedSessionListsItsPartsWithTheirSizes) {
     std::vector<std::pair<std::string, std::uint64_t>> parts;
     const auto read = read_session_json(folder.path());
     ASSERT_TRUE(read);
-    for (const SessionPart& part : read->parts)
-      parts.emplace_back(part.name, part.size);
+    for (const SessionPart& part : read->parts) parts.emplace_back(part.name, part.size);
     EXPECT_EQ(parts, closed ? (decltype(parts){{"trace.dat", 5}, {"uftrace.data", 5}})
                             : decltype(parts)());
   }

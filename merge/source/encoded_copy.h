@@ -1,6 +1,6 @@
-// What is sent is often encoded: gzip, zstd, UTF-16, the quoted-printable and base64 of mails, HTML,
-// the colours of grep. Such a file is decoded to a temporary one, once, and read from there; of a
-// mail only what its encoding changed.
+// What is sent is often encoded: gzip, zstd, UTF-16, the quoted-printable and base64 of mails,
+// HTML, the colours of grep. Such a file is decoded to a temporary one, once, and read from there;
+// of a mail only what its encoding changed.
 #pragma once
 
 #include <string>

@@ -48,7 +48,8 @@ std::string with_redirection(const std::string& output, bool sudo) {
   std::vector<std::string> words = record::command_line_of(::getpid());
   if (words.empty()) return {};
   words.front() = "trapline";
-  std::ranges::replace(words, output, "-");
+  for (std::size_t i = 1; i < words.size(); ++i)
+    if (words[i] == output && (words[i - 1] == "-o" || words[i - 1] == "--output")) words[i] = "-";
   std::ranges::replace(words, "--output=" + output, "--output=-");
   const std::string command = shell_text(words) + " > " + shell_text({output});
   return sudo ? "sudo sh -c " + shell_text({command}) : command;

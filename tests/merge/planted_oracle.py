@@ -161,7 +161,10 @@ def check_culprit(check, recording, vcpu, culprit):
     def instead(tid):
         return sum(overlap(recording.runs[tid], max(a, begin), min(b, end))
                    for a, b in recording.ready[vcpu] if b > begin and a < end)
-    rows = {row["tid"]: row["ns"] for row in steal["rows"] if row["tid"] is not None}
+    rows = collections.Counter()  # a thread has a row for each of its names
+    for row in steal["rows"]:
+        if row["tid"] is not None:
+            rows[row["tid"]] += row["ns"]
     check.charged(f"vCPU {vcpu} waits for {recording.comm[culprit]} ({culprit})", rows.pop(culprit, 0),
                   instead(culprit), [(ns, instead(tid)) for tid, ns in rows.items()])
 

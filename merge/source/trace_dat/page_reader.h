@@ -1,6 +1,6 @@
 // The pages of one CPU, in order, from raw or compressed data, through one bounded buffer. A
-// compressed block that does not decompress is passed over and counted; behind one whose size cannot
-// be nothing can be found, so the rest of the CPU's data counts as damaged.
+// compressed block that does not decompress is passed over and counted; behind one whose size
+// cannot be nothing can be found, so the rest of the CPU's data counts as damaged.
 #pragma once
 
 #include <cstddef>

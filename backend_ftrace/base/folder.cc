@@ -177,9 +177,10 @@ Result<Folder> Folder::open(const std::string& path, std::optional<Identity> who
 }
 
 Result<Folder> Folder::open_to_read(const std::string& path) {
+  constexpr int kHow = O_PATH | O_DIRECTORY | O_CLOEXEC;
   UniqueFd fd = held_file(path);
-  if (!fd && acting_uid() == 0) fd = open_named_as_root(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (!fd && acting_uid() != 0) fd = trapline::open_to_read(path, O_PATH | O_DIRECTORY);
+  if (!fd)
+    fd = acting_uid() == 0 ? open_named_as_root(path, kHow) : UniqueFd(::open(path.c_str(), kHow));
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
   return Folder(std::move(fd), path, std::nullopt);
 }
@@ -476,15 +477,9 @@ std::optional<std::string> Folder::followed(const std::string& name) const {
 Result<std::vector<std::string>> Folder::names() const {
   auto fd = readable();
   if (!fd) return tl::unexpected(std::move(fd).error());
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd->get()), &::closedir);
-  if (!listing) return fail("{}: {}", path_, std::strerror(errno));
-  (void)fd->release();  // closed with the listing
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(listing.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  return names;
+  auto names = names_of(std::move(*fd));
+  if (!names) return fail("{}: {}", path_, std::strerror(errno));
+  return std::move(*names);
 }
 
 struct stat Folder::status() const {
@@ -493,15 +488,30 @@ struct stat Folder::status() const {
   return status;
 }
 
-bool Folder::holds_descriptors() const {
-  struct statfs status {};
-  return ::fstatfs(fd_.get(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
-}
+bool Folder::holds_descriptors() const { return is_of_proc(fd_.get()); }
 
 Result<Folder> Folder::again() const {
   UniqueFd fd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 3));
   if (!fd) return fail("{}: {}", path_, std::strerror(errno));
   return Folder(std::move(fd), path_, who_);
+}
+
+std::optional<std::vector<std::string>> names_of(UniqueFd folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(folder.get()), &::closedir);
+  if (!listing) return std::nullopt;
+  (void)folder.release();  // closed with the listing
+  ::rewinddir(listing.get());
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  return names;
+}
+
+bool is_of_proc(int fd) {
+  struct statfs system {};
+  return ::fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
 UniqueFd open_named_as_root(const std::string& path, int flags) {

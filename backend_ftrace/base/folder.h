@@ -92,7 +92,7 @@ class Folder {
   // As it was opened: for messages, and for readers.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string path_of(const std::string& name) const;
-  // Where somebody else has renamed it, path() is its path now.
+  // path() is the folder's path now, if somebody else has renamed it.
   void follow_rename();
   [[nodiscard]] const std::optional<Identity>& identity() const { return who_; }
   // The same folder for somebody else: what is made from now on is his.
@@ -115,7 +115,13 @@ class Folder {
   std::optional<Identity> who_;
 };
 
-// What was named on root's command line, with root's rights; a link is followed only where none but
+// The names in a folder, from the first on, without dots; nothing, with errno, where it cannot be
+// listed.
+[[nodiscard]] std::optional<std::vector<std::string>> names_of(UniqueFd folder);
+// Whether the file is one of /proc.
+[[nodiscard]] bool is_of_proc(int fd);
+
+// Opens what root's command line names, with root's rights; a link is followed only where none but
 // root can have put it (ELOOP elsewhere).
 [[nodiscard]] UniqueFd open_named_as_root(const std::string& path, int flags);
 

@@ -1,16 +1,11 @@
 #include "backend_ftrace/base/held_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <map>
-#include <memory>
-#include <string_view>
 #include <utility>
 
 #include "backend_ftrace/base/descriptors.h"
@@ -37,26 +32,7 @@ std::string key_of(const std::string& path) {
   return key;
 }
 
-std::vector<std::string> names_of(int folder) {
-  std::vector<std::string> names;
-  UniqueFd fd(::dup(folder));
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd.get()), &::closedir);
-  if (!listing) return names;
-  (void)fd.release();  // closed with the listing
-  ::rewinddir(listing.get());
-  while (const dirent* entry = ::readdir(listing.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  return names;
-}
-
-bool is_of_proc(int fd) {
-  struct statfs system {};
-  return ::fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
-}
-
-// Whether it can be opened to read now. A FIFO is not opened for it: closed again, it would end its
+// Whether a file can be opened to read now. No FIFO is opened to find out: closing it would end its
 // writer.
 bool is_readable(const std::string& path) {
   struct stat status {};
@@ -71,7 +47,8 @@ void hold(std::string key, UniqueFd fd, unsigned depth) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || held_by_path().size() >= kMostHeld) return;
   if (S_ISDIR(status.st_mode) && depth < kDeepest) {
-    for (const std::string& name : names_of(fd.get())) {
+    for (const std::string& name :
+         names_of(UniqueFd(::dup(fd.get()))).value_or(std::vector<std::string>())) {
       UniqueFd below(::openat(fd.get(), name.c_str(), kToRead | O_NOFOLLOW));
       if (below) hold(key + '/' + name, std::move(below), depth + 1);
     }
@@ -87,7 +64,7 @@ void hold_file(const std::string& path, const std::optional<Identity>& who) {
     is_open_later = is_readable(path);
     std::error_code error;
     if (!is_open_later || !std::filesystem::is_directory(path, error)) return;
-    // Of a folder each file counts.
+    // A folder is readable where each of its files is.
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path, error)) {
       if (entry.is_symlink(error)) continue;
       is_open_later &= is_readable(entry.path());
@@ -128,8 +105,7 @@ std::optional<struct stat> status_of(const std::string& path) {
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
-  const UniqueFd fd = open_to_read(folder, O_DIRECTORY);
-  return fd ? names_of(fd.get()) : std::vector<std::string>();
+  return names_of(open_to_read(folder, O_DIRECTORY)).value_or(std::vector<std::string>());
 }
 
 }  // namespace trapline

@@ -29,7 +29,7 @@ void hold_file(const std::string& path, const std::optional<Identity>& who);
 [[nodiscard]] UniqueFd held_file(const std::string& path);
 // As stat(2).
 [[nodiscard]] std::optional<struct stat> status_of(const std::string& path);
-// What a folder holds, in no order; empty for one that cannot be read.
+// The names in a folder, in no order; none of one that cannot be read.
 [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
 
 }  // namespace trapline

@@ -49,6 +49,7 @@ bool LogicalLines::next(TextLine& line, Event& event, EventClass wanted) {
   begin_ = lines_.line_offset();
   line = parse_text_line(text_, form_);
   if (line.kind == Kind::kOther && begins_event(text_, form_)) {
+    fit_ = Fit::kNone;
     join(line, event);
     return true;
   }
@@ -80,13 +81,12 @@ void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
   folded_in_words_ += (glued ? 1 : 0) - (apart ? 1 : 0);
 }
 
+// Of the line alone fit_ is known.
 void LogicalLines::join(TextLine& line, Event& event) {
-  const bool was_event = line.kind == Kind::kEvent;
   joined_ = text_.substr(0, text_.find_last_not_of(" \t\r") + 1);
   std::size_t kept = joined_.size(), widest = 0, width = joined_.size();
   std::uint64_t kept_to = lines_.offset();
   std::string above = joined_;
-  fit_ = was_event ? decode(line, event) : Fit::kNone;
   Fit best = fit_;
   for (std::size_t pieces = 1; pieces <= kMostPieces; ++pieces) {
     std::string_view more;

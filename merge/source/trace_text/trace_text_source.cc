@@ -734,10 +734,10 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
         "to ± N times that",
         *info_.resolution_ns));
   }
-  if (others_ != 0) {
-    note(fmt::format("{} not of a trace, and passed over",
-                     others_ == 1 ? "1 line is" : fmt::format("{} lines are", others_)));
-  }
+  const auto lines_are = [](std::uint64_t count) {
+    return count == 1 ? std::string("1 line is") : fmt::format("{} lines are", count);
+  };
+  if (others_ != 0) note(lines_are(others_) + " not of a trace, and passed over");
   if (plan_.repeated != 0)
     note(fmt::format("{} events repeat earlier ones line by line, and are read once",
                      plan_.repeated));
@@ -747,8 +747,8 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
   if (!look_.has_thread)
     note("no line has its thread: one VM is assumed, and its vCPUs' numbers tell them apart");
   if (cut_ != 0)
-    note(fmt::format("{} cut at {} characters: what would follow is not known",
-                     cut_ == 1 ? "1 line is" : fmt::format("{} lines are", cut_), look_.form.cut));
+    note(fmt::format("{} cut at {} characters: what would follow is not known", lines_are(cut_),
+                     look_.form.cut));
   if (wrapped_ != 0)
     note(fmt::format("{} read from wrapped lines",
                      wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));

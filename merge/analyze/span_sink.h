@@ -43,8 +43,8 @@ enum class SpanClass : std::uint32_t {
   kGuestIntervals = 16384,
   kStalls = 32768,       // stall(); implies kWaits
   kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
-  kHostRuns = 262144,    // Pipeline::host_runs()
   kTexts = 131072,       // with kEvents: event() asks the event's source for its text
+  kHostRuns = 262144,    // Pipeline::host_runs()
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

@@ -38,19 +38,15 @@ constexpr std::string_view text_of(HostRole role) {
   return kTexts[static_cast<std::size_t>(role)];
 }
 
-// Counts by a number; what is beyond its room is counted as one.
+// How often each came; what is beyond the room is counted as one.
+template <typename Key>
 struct Counts {
   static constexpr std::size_t kMost = 32;
-  std::map<std::uint64_t, std::uint64_t> of;
+  std::map<Key, std::uint64_t> of;
   std::uint64_t others = 0;
-  void add(std::uint64_t what) {
-    if (of.size() >= kMost && !of.contains(what)) {
-      ++others;
-    } else {
-      ++of[what];
-    }
-  }
+  void add(const Key& what) { ++(of.size() >= kMost && !of.contains(what) ? others : of[what]); }
 };
+using NumberCounts = Counts<std::uint64_t>;
 
 // "KVM_IRQ_LINE_STATUS"; the number of one that is none of KVM's or userfaultfd's (linux/kvm.h,
 // linux/userfaultfd.h).
@@ -111,17 +107,13 @@ class HostCpuTable : public TableSink {
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;  // of which it is kept what they did
   struct Deeds {
-    Counts ioctls, lines;  // lines: 2 * gsi + level
+    NumberCounts ioctls, lines;  // lines: 2 * gsi + level
     std::uint64_t messages = 0;
-    std::map<std::pair<CulpritKind, ThreadId>, std::uint64_t> woken_by;
-    // Of more threads than there is room for one that is not known.
-    void add_waker(const Culprit& by) {
-      std::pair key{by.kind, by.is_thread() ? by.thread : ThreadId{}};
-      if (woken_by.size() >= Counts::kMost && !woken_by.contains(key)) key = {};
-      ++woken_by[key];
-    }
+    Counts<std::pair<CulpritKind, ThreadId>> woken_by;
   };
   [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const;
+  [[nodiscard]] HostThreadRow row_of(const HostRuns::Entry& entry, const Vm& vm,
+                                     const Naming& names) const;
 
   bool of_page_;
   ThreadTable<Deeds> deeds_;
@@ -134,7 +126,8 @@ void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
   const auto& woke = pipeline.waits()->woke();
   if (woke) {
     Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
-    if (deeds != nullptr) deeds->add_waker(woke->by);
+    if (deeds != nullptr)
+      deeds->woken_by.add({woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}});
   }
   // What an interrupt on top of the thread does is none of its deeds.
   if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
@@ -151,31 +144,15 @@ void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
 // a sleep.
 std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process,
                        const std::string& vm) {
-  switch (kind) {
-    case CulpritKind::kTimer:
-      return "timer";
-    case CulpritKind::kInterrupt:
-    case CulpritKind::kSoftirq:
-      return "interrupt";
-    case CulpritKind::kDisk:
-      return "disk";
-    case CulpritKind::kThread:
-    case CulpritKind::kIpi:
-    case CulpritKind::kFutex:
-    case CulpritKind::kLock:
-    case CulpritKind::kPage:
-    case CulpritKind::kCollapse:
-      if (names.is_vcpu(by)) return names.vm(by) == vm ? "vCPU" : names.text(by);
-      if (by == process) return std::string(text_of(HostRole::kMainLoop));
-      return names.processes.of(by, ThreadId{}) == process ? "own thread" : names.comm(by);
-    case CulpritKind::kUnknown:
-    case CulpritKind::kIdle:
-    case CulpritKind::kIdleOther:
-    case CulpritKind::kNotAllowed:
-    case CulpritKind::kQuota:
-      break;
+  if (by != ThreadId{}) {
+    if (names.is_vcpu(by)) return names.vm(by) == vm ? "vCPU" : names.text(by);
+    if (by == process) return std::string(text_of(HostRole::kMainLoop));
+    return names.processes.of(by, ThreadId{}) == process ? "own thread" : names.comm(by);
   }
-  return "not known";
+  if (kind == CulpritKind::kTimer) return "timer";
+  if (kind == CulpritKind::kDisk) return "disk";
+  const bool interrupt = kind == CulpritKind::kInterrupt || kind == CulpritKind::kSoftirq;
+  return interrupt ? "interrupt" : std::string(text_of(HostRole::kNotKnown));
 }
 
 Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
@@ -191,7 +168,7 @@ Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
 }
 
 // "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", most first.
-Ranked deeds_of(const Counts& ioctls, const Counts& lines, std::uint64_t messages) {
+Ranked deeds_of(const NumberCounts& ioctls, const NumberCounts& lines, std::uint64_t messages) {
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [command, count] : ioctls.of) counts[ioctl_text(command)] = count;
   if (ioctls.others != 0) counts["other ioctls"] = ioctls.others;
@@ -201,7 +178,7 @@ Ranked deeds_of(const Counts& ioctls, const Counts& lines, std::uint64_t message
   return ranked(counts);
 }
 
-std::optional<HostThreadRow::Line> line_of(const Counts& lines) {
+std::optional<HostThreadRow::Line> line_of(const NumberCounts& lines) {
   std::optional<HostThreadRow::Line> most;
   for (const auto& [line, count] : lines.of) {
     const auto other = lines.of.find(line ^ 1);
@@ -214,9 +191,25 @@ std::optional<HostThreadRow::Line> line_of(const Counts& lines) {
 }
 
 // The process that the name of a kernel's thread ends in, "vhost-229", "kvm-pit/229".
-bool is_named_after(std::string_view comm, ThreadId process) {
-  const std::string id = std::to_string(static_cast<std::int32_t>(process));
-  return comm == "vhost-" + id || comm == "kvm-pit/" + id;
+ThreadId named_process(std::string_view comm) {
+  for (const std::string_view kind : {"vhost-", "kvm-pit/"}) {
+    std::int32_t process = 0;
+    std::string_view rest = comm.substr(std::min(kind.size(), comm.size()));
+    if (comm.starts_with(kind) && take_number(rest, process) && rest.empty())
+      return ThreadId{process};
+  }
+  return ThreadId{};
+}
+
+// The id of the VM that a thread is of; empty: of none, or it is not known.
+std::string vm_of(ThreadId thread, const Naming& names) {
+  if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
+  for (const ThreadId process :
+       {names.processes.of(thread, ThreadId{}), named_process(names.comm(thread))}) {
+    std::string id = std::to_string(static_cast<std::int32_t>(process));
+    if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
+  }
+  return {};
 }
 
 HostRole role_of(ThreadId thread, const std::string& comm, ThreadId process) {
@@ -228,8 +221,7 @@ HostRole role_of(ThreadId thread, const std::string& comm, ThreadId process) {
 
 // What a vCPU's thread did while it ran. What its states leave is in its halts, where it polls and
 // falls asleep, and outside of what they are known for.
-void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, std::uint64_t whole,
-               const ReportData& data) {
+void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, const ReportData& data) {
   const std::uint64_t ran = rows.back().ns;
   const auto part = [&](Part one) { return totals.parts[static_cast<std::size_t>(one)]; };
   const std::uint64_t known = totals.guest_ns + part(Part::kKernel) + part(Part::kUser);
@@ -249,70 +241,71 @@ void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, std::
     row.part = key;
     row.tid = rows.back().tid;
     row.ns = ns;
-    row.whole = whole;
+    row.whole = rows.back().whole;
     rows.push_back(std::move(row));
   }
 }
 
+HostThreadRow HostCpuTable::row_of(const HostRuns::Entry& entry, const Vm& vm,
+                                   const Naming& names) const {
+  const bool is_vcpu = names.is_vcpu(entry.thread);
+  const std::string comm = names.comm(entry.thread);
+  HostThreadRow row;
+  row.role = is_vcpu ? HostRole::kVcpu : role_of(entry.thread, comm, vm.process);
+  row.tid = static_cast<std::int32_t>(entry.thread);
+  row.name = is_vcpu ? names.vcpus.vcpu(entry.thread, false) : comm;
+  row.ns = entry.state.ran_ns;
+  row.turns = entry.state.turns;
+  if (names.pipeline.host_runs()->knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
+  if (const Deeds* deeds = deeds_.find(entry.thread)) {
+    std::map<std::string, std::uint64_t> wakers;
+    if (deeds->woken_by.others != 0)
+      wakers.emplace(text_of(HostRole::kNotKnown), deeds->woken_by.others);
+    for (const auto& [by, count] : deeds->woken_by.of)
+      wakers[waker_text(by.first, by.second, names, vm.process, vm.id())] += count;
+    row.woken_by = ranked(wakers);
+    row.line = line_of(deeds->lines);
+    row.did = deeds_of(deeds->ioctls, deeds->lines, deeds->messages);
+  }
+  return row;
+}
+
 std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
-  const std::uint64_t interval = data.end_ns - data.start_ns;
-  const HostRuns& runs = *pipeline.host_runs();
-  const std::vector<HostRuns::Entry> threads = runs.threads(pipeline.end());
-  const RecordedSwitches& switches = pipeline.threads().switches();
-  const std::vector<VcpuTotalsOf> vcpus = pipeline.vcpus();
-  std::map<std::string, Vm> vms;
+  std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
+  std::map<ThreadId, VcpuTotals> totals;
+  for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
   for (std::size_t i = 0; i < names.vms.size(); ++i)
-    if (pipeline.counts(names.threads[i].thread)) vms.emplace(names.vms[i].id(), names.vms[i]);
-  std::vector<HostVmRow> rows;
-  for (const auto& [id, vm] : vms) {
-    HostVmRow& row = rows.emplace_back();
-    row.vm = id;
-    row.vm_name = vm.given;
-    row.has_others = !vm.inferred;
-    std::vector<const HostRuns::Entry*> own;
-    for (const auto& entry : threads) {
-      const bool is_own =
-          names.is_vcpu(entry.thread)
-              ? names.vcpus.vm_id(entry.thread) == id
-              : !vm.inferred && (names.processes.of(entry.thread, ThreadId{}) == vm.process ||
-                                 is_named_after(names.comm(entry.thread), vm.process));
-      if (!is_own || entry.state.ran_ns == 0 || !switches.has_all_of(entry.thread)) continue;
-      if (entry.state.several) {
-        row.unknown_ns += entry.state.ran_ns;
-        continue;
-      }
-      own.push_back(&entry);
-      row.ns += entry.state.ran_ns;
-    }
-    std::ranges::stable_sort(own, std::greater(),
-                             [](const auto* one) { return one->state.ran_ns; });
-    row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
-    for (const auto* entry : own) {
-      const bool is_vcpu = names.is_vcpu(entry->thread);
-      const std::string comm = names.comm(entry->thread);
-      HostThreadRow thread;
-      thread.role = is_vcpu ? HostRole::kVcpu : role_of(entry->thread, comm, vm.process);
-      thread.tid = static_cast<std::int32_t>(entry->thread);
-      thread.name = is_vcpu ? names.vcpus.vcpu(entry->thread, false) : comm;
-      thread.ns = entry->state.ran_ns;
-      thread.whole = row.ns;
-      thread.turns = entry->state.turns;
-      if (runs.knows_interrupts()) thread.interrupts_ns = entry->state.interrupts_ns;
-      if (const Deeds* deeds = deeds_.find(entry->thread)) {
-        std::map<std::string, std::uint64_t> wakers;
-        for (const auto& [by, count] : deeds->woken_by)
-          wakers[waker_text(by.first, by.second, names, vm.process, id)] += count;
-        thread.woken_by = ranked(wakers);
-        thread.line = line_of(deeds->lines);
-        thread.did = deeds_of(deeds->ioctls, deeds->lines, deeds->messages);
-      }
-      row.threads.push_back(std::move(thread));
-      const auto totals = std::ranges::find(vcpus, entry->thread, &VcpuTotalsOf::thread);
-      if (is_vcpu && totals != vcpus.end()) add_parts(row.threads, totals->totals, row.ns, data);
-    }
+    if (pipeline.counts(names.threads[i].thread)) by_id[names.vms[i].id()].first = &names.vms[i];
+  std::vector<HostRuns::Entry> threads = pipeline.host_runs()->threads(pipeline.end());
+  std::ranges::stable_sort(threads, std::greater(),
+                           [](const HostRuns::Entry& one) { return one.state.ran_ns; });
+  for (const HostRuns::Entry& entry : threads) {
+    if (entry.state.ran_ns == 0 || !pipeline.threads().switches().has_all_of(entry.thread))
+      continue;
+    const auto of = by_id.find(vm_of(entry.thread, names));
+    if (of == by_id.end()) continue;
+    auto& [vm, row] = of->second;
+    (entry.state.several ? row.unknown_ns : row.ns) += entry.state.ran_ns;
+    if (!entry.state.several) row.threads.push_back(row_of(entry, *vm, names));
   }
-  std::erase_if(rows, [](const HostVmRow& row) { return row.threads.empty(); });
+  std::vector<HostVmRow> rows;
+  const std::uint64_t interval = data.end_ns - data.start_ns;
+  for (auto& [id, of] : by_id) {
+    auto& [vm, row] = of;
+    if (row.threads.empty()) continue;
+    row.vm = id;
+    row.vm_name = vm->given;
+    row.has_others = !vm->inferred;
+    row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
+    for (HostThreadRow& thread : std::exchange(row.threads, {})) {
+      thread.whole = row.ns;
+      row.threads.push_back(std::move(thread));
+      const auto vcpu = totals.find(ThreadId{row.threads.back().tid});
+      if (vcpu != totals.end()) add_parts(row.threads, vcpu->second, data);
+    }
+    rows.push_back(std::move(row));
+  }
   std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
   return rows;
 }

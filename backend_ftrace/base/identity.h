@@ -45,9 +45,9 @@ class ActAs {
   std::vector<gid_t> groups_;
 };
 
-// Gives up root's rights for good, in a process of one thread. Its uid, gid and groups become those
-// of `who` (without one it stays root), it keeps no capability and gets none by executing a program,
-// and no other process of that user may look into it.
+// Gives up root's rights for good, in a process of one thread. Its uid, gid and groups become
+// those of `who` (without one it stays root), it keeps no capability and gets none by executing a
+// program, and no other process of that user may look into it.
 // An Error where the kernel leaves it a right: the caller must not go on.
 [[nodiscard]] Result<void> give_up_root(const std::optional<Identity>& who);
 // Runs `work` with the rights that file operations of this thread will have after that.

@@ -15,6 +15,7 @@
 #include "merge/analyze/host_runs.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/model/kernel_events.h"
+#include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"

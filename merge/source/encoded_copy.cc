@@ -55,7 +55,7 @@ class Inflating {
     stream_.avail_out = static_cast<uInt>(out.size());
     const int status = usable_ ? ::inflate(&stream_, Z_NO_FLUSH) : Z_MEM_ERROR;
     in.remove_prefix(in.size() - stream_.avail_in);
-    out.resize(out.size() - stream_.avail_out);
+    out.erase(kChunk - std::min<std::size_t>(kChunk, stream_.avail_out));
     is_end_ = status == Z_STREAM_END;
     // Members may follow each other.
     if (is_end_ && ::inflateReset(&stream_) != Z_OK) return false;

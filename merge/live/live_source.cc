@@ -5,16 +5,11 @@
 
 #include "backend_ftrace/clock.h"
 #include "merge/model/kernel_events.h"
-#include "merge/record/page_files.h"
-#include "merge/record/session.h"
-#include "merge/record/snapshot/page_cut.h"
-#include "merge/session/finish.h"
+#include "merge/record/session_writer.h"
 #include "merge/source/kernel_events/capability_looker.h"
 
 namespace trapline::live {
 namespace {
-
-using trace_dat::RingPage;
 
 // An event's stamp is taken before it is in the buffer: by so much, where nothing stops its CPU.
 constexpr std::uint64_t kCommitTime = 20'000'000;
@@ -43,6 +38,7 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
     : KernelEventSource(std::move(formats), std::move(info), capabilities, true),
       feed_(std::move(feed)),
       ring_bytes_(ring_bytes),
+      ring_(static_cast<unsigned>(feed_->cpus())),
       cpus_(feed_->cpus()),
       buffer_(feed_->page_size()) {
   const std::size_t of_all = std::max<std::size_t>(cpus_.size(), 1) * feed_->page_size();
@@ -65,226 +61,120 @@ std::string LiveSource::comm(ThreadId thread) const {
   return name.empty() ? KernelEventSource::comm(thread) : name;
 }
 
-Result<bool> LiveSource::fetch_cpu(std::size_t index) {
-  Cpu& cpu = cpus_[index];
-  // What is not read yet waits in the kernel, or on disk.
-  while (cpu.pages.size() - cpu.next_page < pages_ahead_) {
-    const auto got = feed_->next(index, buffer_);
-    if (!got) return tl::unexpected(got.error());
-    if (!*got) return false;
-    const auto facts = record::look_at_page(buffer_);
-    if (!facts) {
-      return fail(ErrorKind::kDamaged, "{}: CPU {}: this is not a ring-buffer page", feed_->name(),
-                  index);
-    }
-    // The mark of a page without events is on the next one too.
-    if (facts->events == 0) continue;
-    held_ += facts->used + sizeof(record::HeldPage);
-    newest_ = std::max(newest_, facts->last);
-    cpu.complete = std::max(cpu.complete, facts->last);
-    cpu.pages.emplace_back(buffer_, *facts);
-  }
-  return true;
+std::size_t LiveSource::room(unsigned cpu) const {
+  const std::size_t ahead = ring_.ahead(cpu);
+  return ahead < pages_ahead_ ? pages_ahead_ - ahead : 0;
+}
+
+Result<void> LiveSource::page(unsigned cpu, std::span<const std::byte> page) {
+  const auto facts = ring_.add(cpu, page);
+  if (!facts) return fail(ErrorKind::kDamaged, "{}: {}", feed_->name(), facts.error().message);
+  cpus_[cpu].complete = std::max(cpus_[cpu].complete, facts->last);
+  return {};
+}
+
+void LiveSource::drained(unsigned cpu) {
+  cpus_[cpu].drained = true;
+  cpus_[cpu].complete = std::max(cpus_[cpu].complete, drained_to_);
+}
+
+bool LiveSource::wants(const kernel_events::RecordedEvent& event) {
+  if (event.size < sizeof(std::uint16_t) || !is_unwanted(event)) return true;
+  count_unwanted(event, Timestamp(event.time));
+  return false;
 }
 
 Result<bool> LiveSource::fetch() {
   if (ended_) return false;
   // What every CPU that has no more pages is complete to.
-  std::uint64_t before = newest_;
+  std::uint64_t before = ring_.newest();
   if (const auto clock = clock_from_name(info_.clock); clock && is_readable(*clock)) {
     if (!info_.cycles) before = std::max(before, time_before(read_clock(*clock), kCommitTime));
   }
-  const std::uint64_t drained_to = time_before(before, feed_->latency_ns());
+  drained_to_ = time_before(before, feed_->latency_ns());
   const auto goes_on = feed_->begin_round();
   if (!goes_on) return tl::unexpected(goes_on.error());
-  bool more = false;
+  for (Cpu& cpu : cpus_) cpu.drained = false;
+  const auto drained = record::page_round(
+      *this, ring_.cpus(), buffer_,
+      [this](unsigned cpu, std::span<std::byte> page) { return feed_->next(cpu, page); });
+  if (!drained) return drained;
   std::uint64_t complete = kNoEnd, full_to = kNoEnd;
-  for (std::size_t i = 0; i < cpus_.size(); ++i) {
-    const auto more_of_cpu = fetch_cpu(i);
-    if (!more_of_cpu) return tl::unexpected(more_of_cpu.error());
-    more |= *more_of_cpu;
-    if (*more_of_cpu) {
-      full_to = std::min(full_to, cpus_[i].complete);
-    } else {
-      cpus_[i].complete = std::max(cpus_[i].complete, drained_to);
-    }
-    complete = std::min(complete, cpus_[i].complete);
+  for (const Cpu& cpu : cpus_) {
+    complete = std::min(complete, cpu.complete);
+    if (!cpu.drained) full_to = std::min(full_to, cpu.complete);
   }
-  ended_ = !*goes_on && !more;
+  ended_ = !*goes_on && *drained;
   complete_ = ended_ ? kNoEnd : std::max(complete_, complete);
-  for (std::size_t i = 0; i < cpus_.size(); ++i) {
-    if (cpus_[i].in_heap || i == current_ || !to_next(i)) continue;
-    cpus_[i].in_heap = true;
-    heap_.push(i, cpus_[i].next.time);
-  }
   // A CPU that has as many pages ahead as it may have has to be read, whatever the others may
   // bring.
-  if (more && (heap_.empty() || heap_.top_time() > complete_)) {
-    complete_ = std::max(complete_, full_to);
-  }
+  const auto wants = [this](const kernel_events::RecordedEvent& event) {
+    return this->wants(event);
+  };
+  if (!*drained && !ring_.has_next(complete_, wants)) complete_ = std::max(complete_, full_to);
   make_room();
-  return more;
+  return !*drained;
 }
 
 Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : Timestamp(complete_); }
 
-void LiveSource::drop_oldest(std::size_t index) {
-  Cpu& cpu = cpus_[index];
-  const record::HeldPage& page = cpu.pages.front();
-  held_ -= page.facts.used + sizeof(record::HeldPage);
-  kept_from_ = std::max(kept_from_, page.facts.last + 1);
-  cpu.pages.pop_front();
-  --cpu.next_page;
-}
-
 // Pages that were walked go, the oldest first; not the one that is being walked.
 void LiveSource::make_room() {
-  while (held_ > ring_bytes_) {
-    std::size_t oldest = kNone;
-    for (std::size_t i = 0; i < cpus_.size(); ++i) {
-      if (cpus_[i].next_page < 2) continue;
-      if (oldest == kNone ||
-          cpus_[i].pages.front().facts.last < cpus_[oldest].pages.front().facts.last) {
-        oldest = i;
-      }
-    }
-    if (oldest == kNone) return;
-    drop_oldest(oldest);
+  while (ring_.held_bytes() > ring_bytes_) {
+    const auto oldest = ring_.oldest(record::PageRing::Which::kWalked);
+    if (!oldest) return;
+    kept_from_ = std::max(kept_from_, ring_.take_front(*oldest).facts.last + 1);
   }
-}
-
-// Puts the CPU's next event in view, or, without data, a loss before it.
-bool LiveSource::to_next(std::size_t index) {
-  Cpu& cpu = cpus_[index];
-  for (;;) {
-    if (cpu.walk.next(cpu.next)) return true;
-    if (cpu.next_page == cpu.pages.size()) return false;
-    const record::HeldPage& page = cpu.pages[cpu.next_page++];
-    (void)cpu.walk.load(page.span(), record::kCommitSize);  // look_at_page() has walked it
-    const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
-    if (page.facts.lost == RingPage::kNoneLost) continue;
-    cpu.next = {before, nullptr, 0};
-    cpu.lost_to = page.facts.first;
-    cpu.lost = page.facts.lost;
-    return true;
-  }
-}
-
-// Moves past what was handed out, and takes the earliest CPU off the heap.
-bool LiveSource::choose() {
-  if (current_ != kNone) {
-    const std::size_t before = std::exchange(current_, kNone);
-    if (to_next(before)) {
-      const std::uint64_t time = cpus_[before].next.time;
-      if (time <= complete_ && heap_.is_before_top(before, time)) {
-        current_ = before;
-        return true;
-      }
-      cpus_[before].in_heap = true;
-      heap_.push(before, time);
-    }
-  }
-  if (heap_.empty() || heap_.top_time() > complete_) return false;
-  current_ = heap_.pop();
-  cpus_[current_].in_heap = false;
-  return true;
 }
 
 Read LiveSource::next(Event& event) {
-  while (choose()) {
-    const Cpu& cpu = cpus_[current_];
-    if (cpu.next.data == nullptr) {
-      fill_lost(static_cast<std::uint32_t>(current_), Timestamp(cpu.next.time),
-                Timestamp(cpu.lost_to), cpu.lost, event);
-      return Read::kEvent;
-    }
-    const Timestamp at(cpu.next.time);
-    if (cpu.next.size >= sizeof(std::uint16_t) && is_unwanted(cpu.next)) {
-      count_unwanted(cpu.next, at);
-      continue;
-    }
-    decode(cpu.next, at, static_cast<std::uint32_t>(current_), event);
-    return Read::kEvent;
+  const auto wants = [this](const kernel_events::RecordedEvent& next) { return this->wants(next); };
+  if (!ring_.next(complete_, wants)) return ended_ ? Read::kEnd : Read::kPending;
+  const record::PageRing::Item& item = ring_.item();
+  const Timestamp at(item.event.time);
+  if (item.event.data == nullptr) {
+    fill_lost(item.cpu, at, Timestamp(item.lost_to), item.lost, event);
+  } else {
+    decode(item.event, at, item.cpu, event);
   }
-  return ended_ ? Read::kEnd : Read::kPending;
-}
-
-Result<void> LiveSource::for_each_page(const PageSink& sink) const {
-  for (std::size_t cpu = 0; cpu < cpus_.size(); ++cpu) {
-    for (const record::HeldPage& page : cpus_[cpu].pages) {
-      if (auto done = sink(cpu, page.span(), page.facts); !done) return done;
-    }
-  }
-  return {};
+  return Read::kEvent;
 }
 
 namespace {
 
 // The pages of each CPU, cut at the first and the last event.
 Result<Saved> write_pages(const LiveSource& source, Timestamp from, Timestamp to,
-                          record::PageFiles& files, const Folder& folder) {
+                          record::SessionWriter& writer) {
   Saved saved{from, to, 0};
-  std::vector<std::byte> out(files.page_size());
-  std::vector<bool> begun(files.cpus());
-  auto written = source.for_each_page([&](std::size_t cpu, std::span<const std::byte> page,
-                                          const record::PageFacts& facts) -> Result<void> {
-    if (facts.last < from.ns() || facts.first > to.ns()) return {};
-    const record::CutPage piece = record::cut_page(page, from.ns(), to.ns(), out);
-    if (piece.events == 0) return {};
-    // What was lost before the first event is not of the part that is saved.
-    if (begun[cpu] && piece.skipped == 0) record::mark_missed(out, piece.used, facts.lost);
-    begun[cpu] = true;
-    saved.events += piece.events;
-    return files.write(static_cast<unsigned>(cpu), out);
-  });
-  if (!written) return tl::unexpected(std::move(written).error());
-  if (saved.events == 0) return fail("{}: no events are in memory yet", folder.path());
+  const record::PageRing& ring = source.ring();
+  for (unsigned cpu = 0; cpu < ring.cpus(); ++cpu) {
+    const auto part =
+        ring.write(cpu, from.ns(), to.ns(), writer.files().page_size(),
+                   [&](std::span<const std::byte> page) { return writer.files().page(cpu, page); });
+    if (!part) return tl::unexpected(part.error());
+    saved.events += part->events;
+  }
+  if (saved.events == 0) return fail("{}: no events are in memory yet", writer.folder().path());
   return saved;
 }
 
-record::Session session_of(PageFeed& feed, const std::string& version) {
-  record::Session session;
-  session.trapline_version = version;
-  session.clock = feed.layout().clock;
+SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t ns) {
+  SessionJson session = record::new_session(version, feed.layout().clock);
   session.end_real_ns = read_clock(ClockId::kReal);
+  session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, ns);
   session.ended_by = "top";
   for (const kernel_events::EventFormat& format : feed.layout().formats) {
-    const auto at = format.text.find("name: ");
-    if (at != 0 || format.system == "ftrace") continue;
-    session.enabled_events.push_back(
-        {format.system, format.text.substr(6, format.text.find('\n') - 6)});
+    if (!format.text.starts_with("name: ") || format.system == "ftrace") continue;
+    session.events.push_back(format.system + ":" +
+                             format.text.substr(6, format.text.find('\n') - 6));
   }
-  for (const auto& [process, name] : feed.vm_names()) {
+  for (const auto& [process, name] : feed.vm_names())
     if (!name.empty()) session.vms.push_back({static_cast<std::int32_t>(process), name});
+  for (const auto& [thread, process] : feed.threads()) {
+    session.threads.push_back(
+        {static_cast<std::int32_t>(thread), static_cast<std::int32_t>(process), feed.comm(thread)});
   }
   return session;
-}
-
-Result<Saved> write_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
-                            const std::string& head, const Folder& folder,
-                            const std::string& version) {
-  record::Session session = session_of(feed, version);
-  // First of all: what a kill leaves without it would be no session.
-  if (auto wrote = record::write_session(folder, session); !wrote)
-    return tl::unexpected(std::move(wrote).error());
-  trace_dat::StartFacts facts = feed.start_facts();
-  facts.version = "trapline " + version;
-  auto files = record::PageFiles::open(folder, head, std::move(facts));
-  if (!files) return tl::unexpected(std::move(files).error());
-  (void)folder.replace("raw/cmdlines", feed.cmdlines(), 0600, Durable::kYes);
-  auto saved = write_pages(source, from, to, *files, folder);
-  if (!saved) return saved;
-  session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, elapsed(from, to));
-  for (const auto& [thread, process] : feed.threads()) {
-    session.seen_threads[static_cast<pid_t>(thread)] = {static_cast<pid_t>(process),
-                                                        feed.comm(thread)};
-  }
-  files->close();
-  Result<void> done = finish_locked(folder, {});
-  session.closed = done.has_value();
-  if (done) done = record::write_session(folder, session);
-  if (!done) return tl::unexpected(std::move(done).error());
-  return saved;
 }
 
 }  // namespace
@@ -294,15 +184,24 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   from = std::max(from, source.kept_from());
   auto head = feed.head();
   if (!head) return tl::unexpected(std::move(head).error());
-  auto made = make_session(path);
-  if (!made) return tl::unexpected(std::move(made).error());
-  auto saved = write_session(source, feed, from, to, *head, made->folder, version);
+  SessionJson session = session_of(feed, version, elapsed(from, to));
+  auto writer = record::SessionWriter::make(make_session(path), session);
+  if (!writer) return tl::unexpected(std::move(writer).error());
+  trace_dat::StartFacts facts = feed.start_facts();
+  facts.version = "trapline " + version;
+  const Result<void> opened = writer->open_files(*head, std::move(facts));
+  Result<Saved> saved =
+      opened ? write_pages(source, from, to, *writer) : tl::unexpected(opened.error());
+  if (saved) {
+    if (auto sealed = writer->seal(session, feed.cmdlines(), {}); !sealed)
+      saved = tl::unexpected(std::move(sealed).error());
+  }
   if (!saved) {
-    (void)remove_session_folder(std::move(made->folder));
+    writer->discard();
     return saved;
   }
-  if (auto moved = made->earlier.make_way(made->folder); !moved)
-    return fail("{}; the session is {}", moved.error().message, made->folder.path());
+  if (auto moved = writer->make_way(); !moved)
+    return fail("{}; the session is {}", moved.error().message, writer->folder().path());
   return saved;
 }
 

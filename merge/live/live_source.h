@@ -8,21 +8,17 @@
 // the others, counts what it drops.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "merge/live/page_feed.h"
-#include "merge/record/snapshot/page_cut.h"
+#include "merge/record/page_ring.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
-#include "merge/source/merge_heap.h"
-#include "merge/source/trace_dat/ring_page.h"
 
 namespace trapline::live {
 
-class LiveSource final : public kernel_events::KernelEventSource {
+class LiveSource final : public kernel_events::KernelEventSource, private record::PageSink {
  public:
   [[nodiscard]] static Result<std::unique_ptr<LiveSource>> open(std::unique_ptr<PageFeed> feed,
                                                                 std::size_t ring_bytes);
@@ -40,44 +36,32 @@ class LiveSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] Capabilities capabilities() const override;
   [[nodiscard]] std::string comm(ThreadId thread) const override;
 
-  // The pages that are still there, in their order. The time of the first event that all CPUs
-  // still have.
-  using PageSink = std::function<Result<void>(std::size_t cpu, std::span<const std::byte> page,
-                                              const record::PageFacts& facts)>;
-  [[nodiscard]] Result<void> for_each_page(const PageSink& sink) const;
+  // The pages that are still there, and the time of the first event that all CPUs still have.
+  [[nodiscard]] const record::PageRing& ring() const { return ring_; }
   [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
 
  private:
-  struct Cpu {
-    std::deque<record::HeldPage> pages;
-    std::size_t next_page = 0;  // the first that was not walked
-    trace_dat::RingPage walk;
-    kernel_events::RecordedEvent next;
-    std::uint64_t lost_to = 0;   // where the loss ends that `next` stands for, without data
-    std::int64_t lost = 0;       // its number
-    std::uint64_t seen = 0;      // the last stamp of the pages walked
-    std::uint64_t complete = 0;  // no older event comes
-    bool in_heap = false;
-  };
   LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
-  [[nodiscard]] Result<bool> fetch_cpu(std::size_t cpu);
+  // What is not read yet waits in the kernel, or on disk.
+  [[nodiscard]] std::size_t room(unsigned cpu) const override;
+  [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
+  void drained(unsigned cpu) override;
   void make_room();
-  [[nodiscard]] bool to_next(std::size_t cpu);
-  [[nodiscard]] bool choose();
-  void drop_oldest(std::size_t cpu);
+  [[nodiscard]] bool wants(const kernel_events::RecordedEvent& event);
 
-  static constexpr std::size_t kNone = ~std::size_t{0};
   static constexpr std::size_t kLeastAhead = 4, kMostAhead = 64;
 
   std::unique_ptr<PageFeed> feed_;
-  std::size_t ring_bytes_, held_ = 0,
-                           pages_ahead_ = kLeastAhead;  // pages of a CPU before they are read
+  std::size_t ring_bytes_, pages_ahead_ = kLeastAhead;  // of a CPU, before they are read
+  record::PageRing ring_;
+  struct Cpu {
+    std::uint64_t complete = 0;  // no older event comes
+    bool drained = false;        // in this round
+  };
   std::vector<Cpu> cpus_;
   std::vector<std::byte> buffer_;
-  MergeHeap heap_;
-  std::size_t current_ = kNone;  // the CPU whose event was handed out
-  std::uint64_t complete_ = 0, newest_ = 0, kept_from_ = 0;
+  std::uint64_t complete_ = 0, drained_to_ = 0, kept_from_ = 0;
   bool ended_ = false;
 };
 

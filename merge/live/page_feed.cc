@@ -62,7 +62,7 @@ std::string HostThreads::cmdlines() const {
 }
 
 InstanceFeed::~InstanceFeed() {
-  streams_.clear();
+  reader_.reset();
   if (instance_) (void)instance_->remove();
 }
 
@@ -102,44 +102,37 @@ std::string InstanceFeed::text_of(const std::string& file) const {
 }
 
 Result<void> InstanceFeed::open() {
-  page_size_ = record::page_size_of(*instance_);
+  auto reader = record::PageReader::open(*instance_);
+  if (!reader) return tl::unexpected(std::move(reader).error());
+  reader_.emplace(std::move(*reader));
   layout_.version = 6;
   layout_.long_size = sizeof(long);
-  layout_.page_size = static_cast<std::uint32_t>(page_size_);
+  layout_.page_size = static_cast<std::uint32_t>(page_size());
   layout_.clock = instance_->control().clock();
   layout_.uname = record::uname_text();
   layout_.writer = "trapline";
   auto formats = record::formats_of(*instance_, events_);
   if (!formats) return tl::unexpected(std::move(formats).error());
   layout_.formats = std::move(formats->formats);
-  const auto cpus = record::count_cpus(*instance_);
-  if (!cpus) return tl::unexpected(cpus.error());
-  record::allow_streams(*cpus);
-  for (unsigned cpu = 0; cpu < *cpus; ++cpu) {
-    const std::string pages = instance_->path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu));
-    auto stream = record::PageStream::open(pages, nullptr, cpu, page_size_);
-    if (!stream) return tl::unexpected(std::move(stream).error());
-    streams_.push_back(std::move(*stream));
-  }
-  layout_.cpu_count = *cpus;
+  layout_.cpu_count = reader_->cpus();
   return {};
 }
 
 std::vector<int> InstanceFeed::polled() const {
   std::vector<int> fds;
-  for (const record::PageStream& stream : streams_) fds.push_back(stream.fd());
+  for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) fds.push_back(reader_->fd(cpu));
   return fds;
 }
 
 Result<std::string> InstanceFeed::head() const {
-  return record::trace_dat_head(instance_->tracefs(), events_, page_size_,
+  return record::trace_dat_head(instance_->tracefs(), events_, page_size(),
                                 record::TextSymbols::kAll);
 }
 
 trace_dat::StartFacts InstanceFeed::start_facts() const {
   trace_dat::StartFacts facts;
-  facts.page_size = page_size_;
-  facts.cpus = static_cast<unsigned>(streams_.size());
+  facts.page_size = page_size();
+  facts.cpus = reader_->cpus();
   facts.clocks = std::string(trimmed(text_of("trace_clock")));
   facts.uname = layout_.uname;
   facts.version = "trapline";

@@ -17,7 +17,7 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/model/event.h"
 #include "merge/record/instance.h"
-#include "merge/record/page_streams.h"
+#include "merge/record/page_reader.h"
 #include "merge/record/recorder.h"
 #include "merge/source/trace_dat/layout.h"
 #include "merge/source/trace_dat/unfinished.h"
@@ -96,11 +96,11 @@ class InstanceFeed final : public PageFeed {
 
   [[nodiscard]] const trace_dat::Layout& layout() const override { return layout_; }
   [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] std::size_t cpus() const override { return streams_.size(); }
-  [[nodiscard]] std::size_t page_size() const override { return page_size_; }
+  [[nodiscard]] std::size_t cpus() const override { return reader_->cpus(); }
+  [[nodiscard]] std::size_t page_size() const override { return reader_->page_size(); }
   [[nodiscard]] Result<bool> begin_round() override { return true; }
   [[nodiscard]] Result<bool> next(std::size_t cpu, std::span<std::byte> page) override {
-    return streams_[cpu].read_page(page);
+    return reader_->read_page(static_cast<unsigned>(cpu), page);
   }
   [[nodiscard]] std::uint64_t latency_ns() const override { return 0; }
   [[nodiscard]] std::vector<int> polled() const override;
@@ -119,12 +119,11 @@ class InstanceFeed final : public PageFeed {
   [[nodiscard]] Result<void> open();
   [[nodiscard]] std::string text_of(const std::string& file) const;
 
-  std::optional<record::Instance> instance_;  // the streams hold it open: they go before it
+  std::optional<record::Instance> instance_;  // the reader holds it open: it goes before it
   std::string name_;
   std::vector<record::EventName> events_;
   trace_dat::Layout layout_;
-  std::size_t page_size_ = 4096;
-  std::vector<record::PageStream> streams_;
+  std::optional<record::PageReader> reader_;
   HostThreads threads_;
 };
 

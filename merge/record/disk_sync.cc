@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/uninterrupted.h"
-#include "merge/record/session.h"
+#include "merge/record/session_writer.h"
 
 namespace trapline::record {
 

@@ -1,7 +1,5 @@
 // What an ftrace instance of somebody else holds already, as a session.
 //
-//   pages of each CPU, oldest first ──> session folder: trace.dat, session.json
-//
 // Guarantees: no setting of the instance is changed, nothing is written into it, and it stays. What
 // is taken is gone from its buffers, as with every reader of their pages. Of each CPU no more is
 // taken than its buffer can hold, so that an instance that records on does not hold up the end.

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/record/session.h"
 #include "merge/record/setup.h"
 #include "merge/source/trace_dat/tail.h"
 

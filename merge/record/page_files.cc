@@ -101,16 +101,23 @@ Result<PageFiles::Place> PageFiles::place(unsigned cpu) {
   return Place{at.file.get(), at.written - regions_.bytes, ~std::uint64_t{0} >> 1};
 }
 
-Result<void> PageFiles::write(unsigned cpu, std::span<const std::byte> page) {
+void PageFiles::not_written(unsigned cpu, std::uint64_t bytes) {
+  cpus_[cpu].unwritten += bytes + cut(cpu);
+}
+
+Result<void> PageFiles::page(unsigned cpu, std::span<const std::byte> page) {
   const auto place = this->place(cpu);
-  if (!place) return tl::unexpected(place.error());
+  if (!place) {
+    not_written(cpu, page.size());
+    return tl::unexpected(place.error());
+  }
   for (std::size_t done = 0; done < page.size();) {
     const ssize_t size = ::pwrite(place->fd, page.data() + done, page.size() - done,
                                   static_cast<off_t>(place->offset + done));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) {
       const int cause = size < 0 ? errno : ENOSPC;
-      (void)cut(cpu);
+      not_written(cpu, page.size());
       return fail("{}: {}", path_of(cpu), why_not_written(cause));
     }
     done += static_cast<std::size_t>(size);
@@ -169,6 +176,16 @@ std::uint64_t PageFiles::cut(unsigned cpu, std::uint64_t size) {
     (void)!::ftruncate(at.file.get(), static_cast<off_t>(in_file));
   }
   return std::exchange(at.written, size) - size;
+}
+
+std::uint64_t PageFiles::keep_only(const std::vector<std::uint64_t>& durable) {
+  std::uint64_t all = 0;
+  for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
+    const std::uint64_t dropped = cut(cpu, cpu < durable.size() ? durable[cpu] : 0);
+    cpus_[cpu].dropped += dropped;
+    all += dropped;
+  }
+  return all;
 }
 
 void PageFiles::close() {

@@ -1,9 +1,4 @@
-// One recording, from the first look at the machine to the closed session.
-//
-//   prepare ─ instance, events ─ session folder ─ command at its gate ─ tracing on, sync ─┐
-//       ┌──────────────────────────────────────────────────────────────────────────────────┘
-//       └ poll: signals, end of the command, full buffers, once a second sync + flush
-//            └ sync, tracing off, last pages ─ trace.dat ─ session.json closed ─ instance removed
+// What a recording is asked to be, and record(), which makes it: recording_run.h has its steps.
 //
 // Guarantees: memory does not grow with the recording; the instance is gone afterwards on every
 // path but SIGKILL (the next start removes it); nothing outside the instance and the session folder

@@ -19,7 +19,7 @@
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/doctor.h"
-#include "merge/record/page_streams.h"
+#include "merge/record/page_reader.h"
 #include "merge/record/threads.h"
 #include "merge/source/trace_dat/tail.h"
 
@@ -68,9 +68,6 @@ Result<void> trace_functions(const Instance& instance, pid_t pid) {
 
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
                     const std::vector<EventName>& events) {
-  const auto cpus = count_cpus(instance);
-  if (!cpus) return tl::unexpected(cpus.error());
-  allow_streams(*cpus);
   if (auto set = set_clock(instance, options.clock); !set) return set;
   if (auto set = instance.control().set_buffer_kb(options.buffer_kb); !set) {
     return fail("{}; give less: --buffer-size SIZE", set.error().message);
@@ -230,9 +227,8 @@ Result<void> reserve(const Folder& session) {
   return {};
 }
 
-Result<PageFiles> make_page_files(const Instance& instance, const Folder& session,
-                                  const RecordOptions& options,
-                                  const std::vector<EventName>& events) {
+Result<void> open_page_files(SessionWriter& session, const Instance& instance,
+                             const RecordOptions& options, const std::vector<EventName>& events) {
   trace_dat::StartFacts facts;
   facts.page_size = page_size_of(instance);
   const auto cpus = count_cpus(instance);
@@ -252,16 +248,16 @@ Result<PageFiles> make_page_files(const Instance& instance, const Folder& sessio
   const auto head = trace_dat_head(instance.tracefs(), events, facts.page_size,
                                    all ? TextSymbols::kAll : TextSymbols::kPrinted);
   if (!head) return tl::unexpected(head.error());
-  return PageFiles::open(session, *head, std::move(facts));
+  return session.open_files(*head, std::move(facts));
 }
 
-Result<UniqueFd> open_signals(std::initializer_list<int> more) {
+Result<UniqueFd> open_signals(int more) {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGQUIT}) ::sigaddset(&set, number);
   // A blocked signal is told even where it is ignored: nohup's is not to end a recording.
   if (!is_ignored_by_caller(SIGHUP)) ::sigaddset(&set, SIGHUP);
-  for (const int number : more) ::sigaddset(&set, number);
+  if (more != 0) ::sigaddset(&set, more);
   for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // errors of write() tell
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
     return fail("signals: {}", std::strerror(errno));

@@ -10,8 +10,8 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
-#include "merge/record/page_files.h"
 #include "merge/record/recorder.h"
+#include "merge/record/session_writer.h"
 #include "merge/record/snapshot/trigger_matcher.h"
 #include "merge/source/trace_dat/unfinished.h"
 
@@ -46,10 +46,10 @@ struct ReadyInstance {
 [[nodiscard]] std::vector<std::string> unseen_marker_writers(const Instance& instance,
                                                              pid_t pid = 0);
 
-// The files of a recording of these events, with the head of its trace.dat.
-[[nodiscard]] Result<PageFiles> make_page_files(const Instance& instance, const Folder& session,
-                                                const RecordOptions& options,
-                                                const std::vector<EventName>& events);
+// Opens the session's files for the pages of these events, with the head of its trace.dat.
+[[nodiscard]] Result<void> open_page_files(SessionWriter& session, const Instance& instance,
+                                           const RecordOptions& options,
+                                           const std::vector<EventName>& events);
 
 // Room that is given back when the disk is full, so that the session can be closed.
 [[nodiscard]] Result<void> reserve(const Folder& session);
@@ -61,10 +61,10 @@ struct ReadyInstance {
 [[nodiscard]] std::size_t page_size_of(const Instance& instance);
 [[nodiscard]] Result<unsigned> count_cpus(const Instance& instance);
 
-// Blocks SIGINT, SIGTERM, SIGQUIT, SIGHUP where the caller does not ignore it (nohup), and those of
-// `more`; a descriptor that tells them.
+// Blocks SIGINT, SIGTERM, SIGQUIT, SIGHUP where the caller does not ignore it (nohup), and `more`,
+// where that is not 0; a descriptor that tells them.
 // SIGPIPE and SIGXFSZ (a file as large as its limit) are ignored for good.
-[[nodiscard]] Result<UniqueFd> open_signals(std::initializer_list<int> more = {});
+[[nodiscard]] Result<UniqueFd> open_signals(int more = 0);
 [[nodiscard]] UniqueFd open_ticks(std::uint64_t period_ns);  // readable once in it
 // For poll(): until the first of these times of CLOCK_MONOTONIC, of which 0 is none.
 [[nodiscard]] int wait_ms(std::initializer_list<std::uint64_t> times);

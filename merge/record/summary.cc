@@ -36,20 +36,19 @@ Holds holds(Source& source, std::uint64_t most) {
   return found;
 }
 
-void add_snapshot(const Session& session, const Outcome& outcome, double seconds,
+void add_snapshot(const SessionJson& session, const Outcome& outcome, double seconds,
                   std::vector<std::string>& lines) {
-  const SnapshotFacts& facts = session.snapshot_facts;
-  const double around = static_cast<double>(session.around_ns) / 1e9;
+  const SessionSnapshot& facts = *session.snapshot;
+  const double around = static_cast<double>(facts.around_ns) / 1e9;
   if (facts.hits == 0) {
     lines.push_back(fmt::format("no hit of '{}' in {:.1f} s; none of the {:.1f} MiB read is kept",
-                                session.snapshot_on, seconds, mib(outcome.went_by)));
+                                facts.on, seconds, mib(outcome.went_by)));
     return;
   }
   lines.push_back(fmt::format("{} hit{} of '{}' in {:.1f} s, the longest {} ({}, thread {})",
-                              facts.hits, facts.hits == 1 ? "" : "s", session.snapshot_on, seconds,
-                              duration(facts.longest.end - facts.longest.start),
-                              facts.longest.reason,
-                              static_cast<std::int32_t>(facts.longest.thread)));
+                              facts.hits, facts.hits == 1 ? "" : "s", facts.on, seconds,
+                              duration(facts.longest->ns), facts.longest->reason,
+                              facts.longest->tid));
   lines.push_back(
       fmt::format("kept {:g} s before and after each, in {} piece{}: {:.1f} MiB written, "
                   "{:.1f} MiB read",
@@ -72,7 +71,8 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
   }
 }
 
-void add_losses(const Session& session, const Outcome& outcome, std::vector<std::string>& lines) {
+void add_losses(const SessionJson& session, const Outcome& outcome,
+                std::vector<std::string>& lines) {
   bool any = false;
   std::uint64_t events = 0, others = 0;
   for (const CpuLoss& loss : session.losses) {
@@ -136,19 +136,18 @@ std::optional<std::size_t> count_vms(const RecordOptions& options) {
 
 // Opened as the command will open it, what it suggests works. It is read by its descriptor and with
 // its owner's rights.
-Ending ending_of(const Session& session, const Outcome& outcome) {
+Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
   const std::string path = shell_text({folder.path()});
   const std::string report = "trapline report " + path;
   // The functions are in a folder that --user's programs write into: root does not go there.
-  if (!session.user.empty() && session.out_in_session) return {report, {}};
+  const bool has_functions = session.clocks.size() > 1;  // uftrace.data has one
+  if (!session.user.empty() && has_functions) return {report, {}};
   // Without exits or guest calls nothing has to be looked for: to open a recording without exits
   // reads all of it.
   const bool may_have_exits =
-      std::ranges::find(session.enabled_events, EventName{std::string(events::kvm_exit.system),
-                                                          std::string(events::kvm_exit.name)}) !=
-      session.enabled_events.end();
-  if (!may_have_exits && session.plugin_calls == Functions::kNone && session.qemu_version.empty() &&
+      std::ranges::find(session.events, events::kvm_exit.full_name) != session.events.end();
+  if (!may_have_exits && session.functions.empty() && session.qemu_version.empty() &&
       outcome.written != 0) {
     return {"trapline timeline " + path, {}};
   }
@@ -158,25 +157,25 @@ Ending ending_of(const Session& session, const Outcome& outcome) {
   auto input = open_input(how);
   if (!input) return {"trapline info " + path, {}};
   // A snapshot has what is around the hits, and a guest under TCG has calls in place of exits.
-  const bool expects_exits =
-      may_have_exits && session.snapshot_on.empty() && session.plugin_calls == Functions::kNone;
+  const bool expects_exits = may_have_exits && !session.snapshot && session.functions.empty();
   const std::string no_exit = expects_exits ? no_exit_text(input->capabilities) : std::string();
   if (has_exits(input->capabilities)) {
-    const bool hits = session.snapshot_facts.hits != 0;
+    const bool hits = session.snapshot && session.snapshot->hits != 0;
     return {hits ? "trapline timeline " + path + " --around max" : report, no_exit};
   }
   Holds most = Holds::kNothing;
+  const Functions calls = parse_functions(session.functions).value_or(Functions::kNone);
   // To look at a million events takes as long as recording them: only where calls were asked for.
-  const std::uint64_t looked_at = in_markers(session.plugin_calls) ? 1u << 20 : 1u << 14;
+  const std::uint64_t looked_at = in_markers(calls) ? 1u << 20 : 1u << 14;
   for (const auto& source : input->sources) most = std::max(most, holds(*source, looked_at));
   if (most == Holds::kCalls) return {report, no_exit};
   return {most == Holds::kEvents ? "trapline timeline " + path : "", no_exit};
 }
 
-std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
+std::vector<std::string> summary(const SessionJson& session, const Outcome& outcome) {
   std::vector<std::string> lines;
   const double seconds = static_cast<double>(outcome.took_ns) / 1e9;
-  if (session.snapshot_on.empty()) {
+  if (!session.snapshot) {
     lines.push_back(fmt::format("recorded {:.1f} MiB in {:.1f} s", mib(outcome.written), seconds));
   } else {
     add_snapshot(session, outcome, seconds, lines);
@@ -186,7 +185,7 @@ std::vector<std::string> summary(const Session& session, const Outcome& outcome)
   if (!ending.no_exit.empty()) lines.push_back(ending.no_exit);
   if (!ending.next.empty()) {
     lines.push_back("next: " + ending.next);
-  } else if (session.snapshot_on.empty()) {
+  } else if (!session.snapshot) {
     lines.emplace_back("no events were recorded");
   }
   return lines;

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "merge/record/session.h"
+#include "merge/record/recorder.h"
+#include "merge/session/session_json.h"
 
 namespace trapline::record {
 
@@ -28,9 +29,9 @@ struct Ending {
   std::string next;     // the command that shows the session; empty where nothing is in it
   std::string no_exit;  // a sentence where KVM's events were recorded and no kvm_exit came
 };
-[[nodiscard]] Ending ending_of(const Session& session, const Outcome& outcome);
+[[nodiscard]] Ending ending_of(const SessionJson& session, const Outcome& outcome);
 
 // A line each: how much, what was lost, what to type next.
-[[nodiscard]] std::vector<std::string> summary(const Session& session, const Outcome& outcome);
+[[nodiscard]] std::vector<std::string> summary(const SessionJson& session, const Outcome& outcome);
 
 }  // namespace trapline::record

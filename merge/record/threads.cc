@@ -1,6 +1,9 @@
 #include "merge/record/threads.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -140,6 +143,16 @@ void ThreadTable::add_missing(const ThreadTable& older) {
   if (left_out_.size() < older.left_out_.size()) left_out_.resize(older.left_out_.size());
   for (std::size_t id = 0; id < older.left_out_.size(); ++id)
     if (older.left_out_[id]) left_out_[id] = true;
+}
+
+std::optional<bool> is_alive(ThreadId thread) {
+  constexpr ino_t kFirstNamespace = 0xeffffffc;  // PROC_PID_INIT_INO
+  static const bool can_know = [] {
+    struct stat status {};
+    return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == kFirstNamespace;
+  }();
+  if (!can_know) return std::nullopt;
+  return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
 
 std::string ThreadTable::cmdlines() const {

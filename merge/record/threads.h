@@ -5,10 +5,13 @@
 #include <sys/types.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "merge/model/event.h"
 
 namespace trapline::record {
 
@@ -55,6 +58,10 @@ class ThreadTable {
   std::map<pid_t, std::string> names_;  // of other threads
   std::vector<bool> left_out_;          // by thread id, once there is one
 };
+
+// Whether a thread is alive; nothing where that cannot be known: in a pid namespace of its own the
+// recorder cannot look up the numbers that the kernel records.
+[[nodiscard]] std::optional<bool> is_alive(ThreadId thread);
 
 // The thread ids of a process now.
 [[nodiscard]] std::vector<pid_t> tasks_of(pid_t pid);

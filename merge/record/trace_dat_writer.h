@@ -28,6 +28,7 @@ struct EventName {
   std::string system;
   std::string name;
   auto operator<=>(const EventName&) const = default;
+  [[nodiscard]] std::string full_name() const { return system + ":" + name; }
 };
 
 // Reading all of /proc/kallsyms takes most of a short recording's CPU time.

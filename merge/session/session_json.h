@@ -74,6 +74,7 @@ struct SessionHit {
 };
 struct SessionWindow {
   std::uint64_t from_ns = 0, to_ns = 0;
+  bool operator==(const SessionWindow&) const = default;
 };
 // What --snapshot-on kept of the recording, and what it left out on purpose.
 struct SessionSnapshot {

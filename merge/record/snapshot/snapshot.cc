@@ -17,6 +17,14 @@ constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kLongestKept = 60'000'000'000;    // of an exit that does not end
 constexpr unsigned kMostPerRound = 64, kLeastOfACpu = 4;  // pages
 
+SessionHit in_session(const Hit& hit) {
+  SessionHit facts{
+      hit.start, hit.end - hit.start, hit.reason, static_cast<std::int32_t>(hit.thread), {},
+      hit.open,  hit.near_loss};
+  if (hit.vcpu != kNoVcpu) facts.vcpu = hit.vcpu;
+  return facts;
+}
+
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
@@ -26,36 +34,24 @@ Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive a
       watch_(std::move(watch)),
       alive_(std::move(alive)),
       sink_(std::move(sink)),
+      ring_(options.cpus),
       cpus_(options.cpus),
       out_(options.page_size),
       empty_(options.page_size) {
   // A quarter of the ring is for the pages of one round, so that they push no older ones out of it
   // before those of the same time on other CPUs were read.
   const std::size_t of_all =
-      std::max<std::size_t>(options.cpus, 1) * (options.page_size + sizeof(HeldPage));
+      std::max<std::size_t>(options.cpus, 1) * (options.page_size + HeldPage::kOverhead);
   options_.ring_bytes = std::max(options.ring_bytes, kLeastOfACpu * of_all);
   round_pages_ = static_cast<unsigned>(
       std::clamp<std::size_t>(options_.ring_bytes / 4 / of_all, 1, kMostPerRound));
 }
 
-Result<void> Snapshot::add(unsigned cpu, std::span<const std::byte> page) {
-  const auto facts = look_at_page(page);
-  if (!facts) {
-    return fail(ErrorKind::kDamaged, "CPU {}: the data from the kernel is not a ring-buffer page",
-                cpu);
-  }
-  Cpu& state = cpus_[cpu];
-  if (facts->events == 0) {  // what it says was lost counts for the next
-    state.missing_unknown |= facts->lost < 0;
-    state.missing += facts->lost > 0 ? static_cast<std::uint64_t>(facts->lost) : 0;
-    return {};
-  }
-  newest_ = std::max(newest_, facts->last);
-  oldest_ = std::min(oldest_, facts->first);
-  state.complete = std::max(state.complete, facts->last);
-  held_ += facts->used + sizeof(HeldPage);
-  state.pages.emplace_back(page, *facts);
-  if (held_ > options_.ring_bytes) make_room(options_.ring_bytes);
+Result<void> Snapshot::page(unsigned cpu, std::span<const std::byte> page) {
+  const auto facts = ring_.add(cpu, page);
+  if (!facts) return tl::unexpected(facts.error());
+  cpus_[cpu].complete = std::max(cpus_[cpu].complete, facts->last);
+  if (ring_.held_bytes() > options_.ring_bytes) make_room(options_.ring_bytes);
   return {};
 }
 
@@ -74,45 +70,18 @@ std::uint64_t Snapshot::complete_to() const {
   return time;
 }
 
-// Puts the next event that the watch wants in view, or, without data, the next loss.
-bool Snapshot::to_next_wanted(unsigned index) {
-  Cpu& cpu = cpus_[index];
-  for (;;) {
-    while (cpu.walk.next(cpu.next)) {
-      if (cpu.next.size >= 2 && watch_.wants(load<std::uint16_t>(cpu.next.data))) return true;
-    }
-    if (cpu.next_page == cpu.pages.size()) return false;
-    const HeldPage& page = cpu.pages[cpu.next_page++];
-    (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has walked it
-    const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
-    if (page.facts.lost == RingPage::kNoneLost) continue;
-    cpu.next = {before, nullptr, 0};
-    cpu.lost_to = page.facts.first;
-    return true;
-  }
-}
-
 // Gives the watch the events up to `time`, in order over all CPUs.
 void Snapshot::watch_to(std::uint64_t time) {
-  for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
-    if (cpus_[cpu].in_heap || !to_next_wanted(cpu)) continue;
-    cpus_[cpu].in_heap = true;
-    heap_.push(cpu, cpus_[cpu].next.time);
-  }
-  while (!heap_.empty() && heap_.top_time() <= time) {
-    const auto cpu = static_cast<unsigned>(heap_.pop());
-    bool more = true;
-    do {
-      if (cpus_[cpu].next.data == nullptr) {
-        watch_.on_lost(cpu, cpus_[cpu].next.time, cpus_[cpu].lost_to);
-      } else {
-        watch_.on(cpus_[cpu].next, cpu);
-      }
-      more = to_next_wanted(cpu);
-    } while (more && cpus_[cpu].next.time <= time &&
-             heap_.is_before_top(cpu, cpus_[cpu].next.time));
-    cpus_[cpu].in_heap = more;
-    if (more) heap_.push(cpu, cpus_[cpu].next.time);
+  const auto wants = [this](const kernel_events::RecordedEvent& event) {
+    return event.size >= 2 && watch_.wants(load<std::uint16_t>(event.data));
+  };
+  while (ring_.next(time, wants)) {
+    const PageRing::Item& item = ring_.item();
+    if (item.event.data == nullptr) {
+      watch_.on_lost(item.cpu, item.event.time, item.lost_to);
+    } else {
+      watch_.on(item.event, item.cpu);
+    }
   }
 }
 
@@ -123,13 +92,16 @@ void Snapshot::take_hits() {
     facts_.latest = hit;
     facts_.still_open += hit.open ? 1 : 0;
     facts_.near_loss += hit.near_loss ? 1 : 0;
-    if (hit.end - hit.start > facts_.longest.end - facts_.longest.start) facts_.longest = hit;
-    if (facts_.first_hits.size() < SnapshotFacts::kMost) facts_.first_hits.push_back(hit);
+    if (!facts_.longest || hit.end - hit.start > facts_.longest->ns)
+      facts_.longest = in_session(hit);
+    if (facts_.first_hits.size() < SnapshotFacts::kMost)
+      facts_.first_hits.push_back(in_session(hit));
     const std::uint64_t from = minus(hit.start, options_.around_ns);
-    const bool kept = std::any_of(
-        windows_.all().begin(), windows_.all().end(),
-        [&](const Window& w) { return w.from <= from && decided_ <= saturated_sum(w.to, 1); });
-    if (std::max(from, oldest_) < decided_ && !kept) ++facts_.shortened;
+    const bool kept =
+        std::any_of(windows_.all().begin(), windows_.all().end(), [&](const Window& w) {
+          return w.from_ns <= from && decided_ <= saturated_sum(w.to_ns, 1);
+        });
+    if (std::max(from, ring_.first()) < decided_ && !kept) ++facts_.shortened;
     const std::uint64_t to = saturated_sum(hit.end, options_.around_ns);
     if (to < decided_) continue;  // all of it is gone: the ring was too small
     windows_.add({std::max(from, decided_), to});
@@ -161,13 +133,13 @@ Result<void> Snapshot::end_round() {
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.around_ns));
   make_room(options_.ring_bytes -
-            round_pages_ * options_.cpus * (options_.page_size + sizeof(HeldPage)));
+            round_pages_ * options_.cpus * (options_.page_size + HeldPage::kOverhead));
   return result();
 }
 
 Result<void> Snapshot::finish() {
   watch_to(kForEver);
-  watch_.finish(newest_, alive_);
+  watch_.finish(ring_.newest(), alive_);
   if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(true);
   decide(kForEver);
   return result();
@@ -176,12 +148,10 @@ Result<void> Snapshot::finish() {
 // The oldest pages go, whatever may yet be found. A hit found by a watch that had to look too early
 // at one CPU is at worst one that is none: its window is kept as well.
 void Snapshot::make_room(std::size_t bytes) {
-  while (held_ > bytes) {
-    std::uint64_t oldest = kForEver;
-    for (const Cpu& cpu : cpus_) {
-      if (!cpu.pages.empty()) oldest = std::min(oldest, cpu.pages.front().facts.last);
-    }
-    decide(saturated_sum(oldest, 1));
+  while (ring_.held_bytes() > bytes) {
+    const auto oldest = ring_.oldest(PageRing::Which::kAny);
+    if (!oldest) return;
+    decide(saturated_sum(ring_.pages(*oldest).front().facts.last, 1));
   }
 }
 
@@ -192,20 +162,18 @@ void Snapshot::decide(std::uint64_t before) {
   take_hits();
   decided_ = before;
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
-    while (!cpus_[cpu].pages.empty() &&
-           (cpus_[cpu].pages.front().facts.last < decided_ || decided_ == kForEver)) {
-      release_front(cpu);
-    }
+    const auto& pages = ring_.pages(cpu);
+    while (!pages.empty() && (pages.front().facts.last < decided_ || decided_ == kForEver))
+      write(cpu, ring_.take_front(cpu));
   }
   // On each CPU, up to where nothing is held and nothing may come; windows before that are done.
   std::uint64_t past = kForEver;
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
-    std::uint64_t settled = newest_;
+    std::uint64_t settled = ring_.newest();
     if (decided_ != kForEver) {
       settled = minus(std::min(decided_, cpus_[cpu].complete), 1);
-      if (!cpus_[cpu].pages.empty()) {
-        settled = std::min(settled, minus(cpus_[cpu].pages.front().facts.first, 1));
-      }
+      if (const auto& pages = ring_.pages(cpu); !pages.empty())
+        settled = std::min(settled, minus(pages.front().facts.first, 1));
     }
     write_edges(cpu, settled);
     past = std::min(past, settled);
@@ -216,35 +184,26 @@ void Snapshot::decide(std::uint64_t before) {
   }
 }
 
-void Snapshot::release_front(unsigned index) {
-  Cpu& cpu = cpus_[index];
-  const HeldPage page = std::move(cpu.pages.front());
-  cpu.pages.pop_front();
-  if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
-  held_ -= page.facts.used + sizeof(HeldPage);
-  write(index, page);
-}
-
 // The empty pages of the windows that begin or end up to `to`. All that is older was written.
 void Snapshot::write_edges(unsigned index, std::uint64_t to) {
   Cpu& cpu = cpus_[index];
   for (const Window& window : windows_.all()) {
-    if (window.from > to) break;
-    if (cpu.ended != kNoWindow && window.from <= cpu.ended) continue;
-    if (cpu.begun != window.from) {
-      cpu.begun = window.from;
+    if (window.from_ns > to) break;
+    if (cpu.ended != kNoWindow && window.from_ns <= cpu.ended) continue;
+    if (cpu.begun != window.from_ns) {
+      cpu.begun = window.from_ns;
       cpu.fresh = RingPage::kNoneLost;
-      if (window.from > oldest_) {  // else nothing is left out before it
+      if (window.from_ns > ring_.first()) {  // else nothing is left out before it
         const bool counted = cpu.missing != 0 && !cpu.missing_unknown;
         cpu.fresh = counted ? static_cast<std::int64_t>(cpu.missing) : RingPage::kUnknownLost;
-        write_empty(index, window.from, cpu.fresh);
+        write_empty(index, window.from_ns, cpu.fresh);
       }
       cpu.missing = 0;
       cpu.missing_unknown = false;
     }
-    if (window.to >= to) break;
-    write_empty(index, window.to, RingPage::kNoneLost);
-    cpu.ended = window.from;
+    if (window.to_ns >= to) break;
+    write_empty(index, window.to_ns, RingPage::kNoneLost);
+    cpu.ended = window.from_ns;
   }
 }
 
@@ -284,10 +243,10 @@ void Snapshot::write(unsigned index, const HeldPage& page) {
     done = up_to;
   };
   for (const Window& window : windows_.all()) {
-    if (window.from > page.facts.last || window.to < page.facts.first) continue;
-    const CutPage piece = cut_page(page.span(), window.from, window.to, out_);
+    if (window.from_ns > page.facts.last || window.to_ns < page.facts.first) continue;
+    const CutPage piece = cut_page(page.span(), window.from_ns, window.to_ns, out_);
     leave_out(piece.skipped);
-    write_edges(index, window.from);
+    write_edges(index, window.from_ns);
     if (piece.events == 0) continue;
     done = piece.skipped + piece.events;
     if (lost != RingPage::kNoneLost) {

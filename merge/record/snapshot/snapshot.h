@@ -22,39 +22,36 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <vector>
 
-#include "merge/record/snapshot/page_cut.h"
+#include "merge/record/page_ring.h"
+#include "merge/record/page_sink.h"
 #include "merge/record/snapshot/trigger_matcher.h"
-#include "merge/source/merge_heap.h"
+#include "merge/session/session_json.h"
 
 namespace trapline::record {
 
 // The pieces of time that are kept: closed intervals, apart from each other and in order.
-struct Window {
-  std::uint64_t from = 0, to = 0;
-  friend bool operator==(const Window&, const Window&) = default;
-};
+using Window = SessionWindow;
 
 class Windows {
  public:
   // Joins those that it touches. `from` must not be after `to`.
   void add(Window window) {
     const auto first = std::find_if(windows_.begin(), windows_.end(),
-                                    [&](const Window& w) { return w.to >= window.from; });
+                                    [&](const Window& w) { return w.to_ns >= window.from_ns; });
     auto last = first;
-    for (; last != windows_.end() && last->from <= window.to; ++last) {
-      window = {std::min(window.from, last->from), std::max(window.to, last->to)};
+    for (; last != windows_.end() && last->from_ns <= window.to_ns; ++last) {
+      window = {std::min(window.from_ns, last->from_ns), std::max(window.to_ns, last->to_ns)};
     }
     windows_.insert(windows_.erase(first, last), window);
   }
   // Takes away those that end before `time`.
   [[nodiscard]] std::vector<Window> take_before(std::uint64_t time) {
     const auto end = std::find_if(windows_.begin(), windows_.end(),
-                                  [&](const Window& w) { return w.to >= time; });
+                                  [&](const Window& w) { return w.to_ns >= time; });
     std::vector<Window> taken(windows_.begin(), end);
     windows_.erase(windows_.begin(), end);
     return taken;
@@ -72,56 +69,41 @@ struct SnapshotOptions {
   unsigned cpus = 1;
 };
 
-struct SnapshotFacts {
+// What a session keeps of it, and what only the recorder asks for.
+struct SnapshotFacts : SessionSnapshot {
   static constexpr std::size_t kMost = 1000;  // of each list
 
-  std::uint64_t hits = 0, still_open = 0;
-  std::uint64_t shortened = 0;  // hits whose time before was in part out of the ring
-  Hit longest, latest;
+  std::uint64_t still_open = 0;
+  Hit latest;
   std::uint64_t certain = 0;  // that were hits before they ended
   Hit latest_certain;
-  std::vector<Hit> first_hits;
-  std::uint64_t windows = 0;
-  std::vector<Window> first_windows;
-  std::uint64_t near_loss = 0;  // hits that a loss of the kernel's may have made of several exits
-  std::uint64_t kept_events = 0, left_out_events = 0;
-  std::uint64_t unwritten_events = 0;  // that were to be kept, after the sink's error
-  std::string cannot_hit;              // why no exit can be a hit on this machine
 };
 
-class Snapshot {
+class Snapshot final : public PageSink {
  public:
   using Sink = std::function<Result<void>(unsigned cpu, std::span<const std::byte> page)>;
 
   Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive alive, Sink sink);
 
-  // A round: begin_round(), the pages of every CPU, drained() for those that had no more, and
-  // end_round(). Events of a CPU that was drained are older than this round or come in a later one.
-  // A round of at most pages_per_round() of each CPU leaves all of the ring's time to the hits.
-  [[nodiscard]] unsigned pages_per_round() const { return round_pages_; }
-  void begin_round() { newest_before_ = newest_; }
-  [[nodiscard]] Result<void> add(unsigned cpu, std::span<const std::byte> page);
-  void drained(unsigned cpu);
-  [[nodiscard]] Result<void> end_round();
+  // A round that brings no more than room() of each CPU leaves all of the ring's time to the hits.
+  // Events of a CPU that was drained are older than this round or come in a later one.
+  [[nodiscard]] std::size_t room(unsigned) const override { return round_pages_; }
+  void begin_round() override { newest_before_ = ring_.newest(); }
+  [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
+  void drained(unsigned cpu) override;
+  [[nodiscard]] Result<void> end_round() override;
   // After the last page, or after an error, so that what is in memory is written or counted.
   [[nodiscard]] Result<void> finish();
 
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }
-  [[nodiscard]] std::size_t held_bytes() const { return held_; }
+  [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }
   // Pages that were to be written after the sink's error.
   [[nodiscard]] std::uint64_t unwritten_pages(unsigned cpu) const { return cpus_[cpu].unwritten; }
 
  private:
   static constexpr std::uint64_t kNoWindow = ~std::uint64_t{0};
   struct Cpu {
-    std::deque<HeldPage> pages;
-    std::size_t next_page = 0;          // the first one that the watch has not seen
-    trace_dat::RingPage walk;           // of the page before it
-    kernel_events::RecordedEvent next;  // the next event that the watch wants
-    std::uint64_t lost_to = 0;          // the end of the loss that `next` stands for, without data
-    bool in_heap = false;
-    std::uint64_t seen = 0;      // the last stamp of the pages walked
     std::uint64_t complete = 0;  // no older event comes any more
     std::uint64_t missing = 0;   // events left out or lost since the last window
     bool missing_unknown = false;
@@ -131,12 +113,10 @@ class Snapshot {
     std::uint64_t unwritten = 0;  // pages
   };
   [[nodiscard]] std::uint64_t complete_to() const;
-  [[nodiscard]] bool to_next_wanted(unsigned cpu);
   void watch_to(std::uint64_t time);
   void take_hits();
   void keep_certain(std::uint64_t complete);
   void decide(std::uint64_t before);
-  void release_front(unsigned cpu);
   void write(unsigned cpu, const HeldPage& page);
   void write_edges(unsigned cpu, std::uint64_t to);
   void write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost);
@@ -150,16 +130,14 @@ class Snapshot {
   Sink sink_;
   std::optional<Error> broken_;  // the sink's
   unsigned round_pages_ = 0;
+  PageRing ring_;
   std::vector<Cpu> cpus_;
-  MergeHeap heap_;  // CPUs with a wanted event
   Windows windows_;
   OpenExits told_;  // of facts_.certain
   SnapshotFacts facts_;
   std::vector<std::byte> out_, empty_;
-  std::size_t held_ = 0;
-  std::uint64_t newest_ = 0, newest_before_ = 0;  // stamps read, now and before this round
-  std::uint64_t oldest_ = ~std::uint64_t{0};      // the first stamp of all
-  std::uint64_t decided_ = 0;                     // what is older was written or left out
+  std::uint64_t newest_before_ = 0;  // the newest stamp before this round
+  std::uint64_t decided_ = 0;        // what is older was written or left out
 };
 
 }  // namespace trapline::record

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "backend_ftrace/sync.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/record/snapshot/trigger.h"
+#include "merge/record/sync_log.h"
 #include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
@@ -32,13 +32,6 @@ using OpenExits = std::map<ThreadId, std::uint64_t>;
 
 // Whether a thread is alive; nothing where that cannot be known.
 using Alive = std::function<std::optional<bool>(ThreadId)>;
-
-// A sync record's marker, with the stamp that the kernel gave it.
-struct SyncStamp {
-  std::uint64_t series = 0;
-  std::uint32_t index = 0;
-  std::uint64_t stamp = 0;
-};
 
 // Guarantees: state for each vCPU thread, nothing that grows with the recording; every exit of the
 // report that is long enough is a hit, or lies inside one.

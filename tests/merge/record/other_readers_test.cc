@@ -1,4 +1,4 @@
-#include "merge/record/page_streams.h"
+#include "merge/record/page_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -45,7 +45,7 @@ TEST_F(PageFilesTest, AFullRegionGoesOnInAFileAndIsReadAcross) {
   auto files = open(kRegion);
   ASSERT_TRUE(files);
   TRAPLINE_REQUIRE(files->regions().any(), "needs a file system that closes holes (ext4, xfs)");
-  for (unsigned i = 0; i < kPagesInRegion + 2; ++i) ASSERT_TRUE(files->write(1, page(i)));
+  for (unsigned i = 0; i < kPagesInRegion + 2; ++i) ASSERT_TRUE(files->page(1, page(i)));
   EXPECT_THAT(files->sizes(), ElementsAre(0, kRegion + 2 * kPage));
   EXPECT_EQ(files->files().size(), 2u);
   std::vector<std::byte> read(4 * kPage);
@@ -66,7 +66,7 @@ TEST_F(PageFilesTest, APageOfSeveralBlocksThatIsCutOffIsLeftOut) {
   auto files = open(~std::uint64_t{0}, 65536);
   ASSERT_TRUE(files);
   TRAPLINE_REQUIRE(files->regions().any(), "needs a file system that closes holes (ext4, xfs)");
-  ASSERT_TRUE(files->write(0, page(1, 65536)));
+  ASSERT_TRUE(files->page(0, page(1, 65536)));
   const auto place = files->place(0);
   const auto half = page(2, 32768);
   ASSERT_EQ(::pwrite(place->fd, half.data(), half.size(), static_cast<off_t>(place->offset)),
@@ -84,13 +84,13 @@ TEST_F(PageFilesTest, ALimitOnFileSizesIsKept) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_TRUE(files);
   EXPECT_FALSE(files->regions().any());
-  EXPECT_TRUE(files->write(0, page(1)));
+  EXPECT_TRUE(files->page(0, page(1)));
   EXPECT_EQ(on_disk()[0].in_file, kPage);
 }
 
 TEST_F(PageFilesTest, NothingIsToldDurableAfterASyncThatFailed) {
   auto files = open(0);
-  ASSERT_TRUE(files && files->write(0, page(1)));
+  ASSERT_TRUE(files && files->page(0, page(1)));
   DiskSync sync(std::move(*session_.again()), {});
   sync.ask({files->files(), files->sizes(), {{"text", "small"}}});
   int pipe[2];
@@ -98,7 +98,7 @@ TEST_F(PageFilesTest, NothingIsToldDurableAfterASyncThatFailed) {
   const UniqueFd out(pipe[0]), in(pipe[1]);
   while (sync.durable().empty()) ::usleep(1000);
   ASSERT_FALSE(sync.error());
-  ASSERT_TRUE(files->write(0, page(2)));
+  ASSERT_TRUE(files->page(0, page(2)));
   sync.ask({{in.get()}, files->sizes(), {}});
   while (!sync.error()) ::usleep(1000);
   EXPECT_THAT(sync.error()->message, HasSubstr("could not be brought to the disk"));
@@ -110,7 +110,7 @@ TEST_F(PageFilesTest, NothingIsToldDurableAfterASyncThatFailed) {
 
 TEST_F(PageFilesTest, ASessionThatIsRemovedIsNotDurable) {
   auto files = open(0);
-  ASSERT_TRUE(files && files->write(0, page(1)));
+  ASSERT_TRUE(files && files->page(0, page(1)));
   DiskSync sync(std::move(*session_.again()), {});
   ASSERT_TRUE(session_.remove_tree("raw"));
   sync.ask({files->files(), files->sizes(), {}});

@@ -121,7 +121,7 @@ class Replay {
           if (piece.events != 0) {
             // What was lost before the page is told with its first events.
             if (piece.skipped == 0) mark_missed(out, piece.used, facts->lost);
-            if (auto added = snapshot.add(cpu, out); !added) return added;
+            if (auto added = snapshot.page(cpu, out); !added) return added;
             largest = std::max(largest, snapshot.held_bytes());
           }
           given[cpu] = (whole ? facts->last : now) + 1;

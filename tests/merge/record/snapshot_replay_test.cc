@@ -109,8 +109,9 @@ struct Cut {
   }
   [[nodiscard]] std::set<SpanKey> hits() const {
     std::set<SpanKey> keys;
-    for (const Hit& hit : facts.first_hits) {
-      if (!hit.open && !hit.near_loss) keys.insert({hit.start, hit.end, hit.thread});
+    for (const SessionHit& hit : facts.first_hits) {
+      if (!hit.open && !hit.near_loss)
+        keys.insert({hit.at_ns, hit.at_ns + hit.ns, ThreadId{hit.tid}});
     }
     return keys;
   }
@@ -147,7 +148,7 @@ std::vector<std::vector<Recorded>> inside(std::vector<std::vector<Recorded>> eve
   for (auto& cpu : events) {
     std::erase_if(cpu, [&](const Recorded& event) {
       return std::none_of(windows.begin(), windows.end(), [&](const Window& window) {
-        return event.time >= window.from && event.time <= window.to;
+        return event.time >= window.from_ns && event.time <= window.to_ns;
       });
     });
   }
@@ -208,15 +209,15 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
       const auto& windows = cut.facts.first_windows;
       EXPECT_TRUE(std::any_of(windows.begin(), windows.end(),
                               [from = start, to = end](const Window& window) {
-                                return window.from <= from && window.to >= to;
+                                return window.from_ns <= from && window.to_ns >= to;
                               }))
           << fmt::format("[{}, {}] of {} is not kept", start, end, static_cast<int>(thread));
     }
   }
   EXPECT_EQ(cut.facts.shortened, 0u);
   Windows expected;
-  for (const Hit& hit : cut.facts.first_hits) {
-    expected.add({hit.start > kAround ? hit.start - kAround : 0, hit.end + kAround});
+  for (const SessionHit& hit : cut.facts.first_hits) {
+    expected.add({hit.at_ns > kAround ? hit.at_ns - kAround : 0, hit.at_ns + hit.ns + kAround});
   }
   EXPECT_EQ(cut.facts.first_windows, expected.all());
 

@@ -12,7 +12,7 @@ namespace {
 class SummaryTest : public ::testing::Test {
  protected:
   // Of a folder with a space in its name, in which there is nothing to read.
-  std::vector<std::string> lines(const Session& session, std::uint64_t took_ns) {
+  std::vector<std::string> lines(const SessionJson& session, std::uint64_t took_ns) {
     std::filesystem::create_directory(path_);
     const auto folder = Folder::open(path_);
     EXPECT_TRUE(folder) << folder.error().message;
@@ -24,7 +24,7 @@ class SummaryTest : public ::testing::Test {
 };
 
 TEST_F(SummaryTest, AClockThatIsSetBackChangesNoDuration) {
-  Session session;
+  SessionJson session;
   session.start_real_ns = 5'000'000'000;
   session.end_real_ns = 1'000'000'000;
   EXPECT_EQ(lines(session, 1'500'000'000).front(), "recorded 0.0 MiB in 1.5 s");
@@ -35,7 +35,7 @@ TEST_F(SummaryTest, TheNextCommandCanBePastedIntoAShell) {
 }
 
 TEST_F(SummaryTest, EventsThatAnotherProcessReadAreALoss) {
-  Session session;
+  SessionJson session;
   session.instance = "trapline-1";
   EXPECT_THAT(lines(session, 1), ::testing::Contains("lost nothing"));
   session.losses = {{2, 0, 0, 0, 0, 7}};
@@ -72,7 +72,7 @@ TEST(BeginningTest, SaysWhatIsRecordedWhereToAndHowItEnds) {
 }
 
 TEST_F(SummaryTest, ThatNoExitCameIsSaidWhereExitsWereRecorded) {
-  const auto told = [this](const char* recording, const Session& session) {
+  const auto told = [this](const char* recording, const SessionJson& session) {
     std::filesystem::create_directory(path_);
     std::filesystem::copy_file(std::string(TRAPLINE_TEST_DATA "/box/") + recording,
                                path_ + "/trace.dat",
@@ -80,15 +80,15 @@ TEST_F(SummaryTest, ThatNoExitCameIsSaidWhereExitsWereRecorded) {
     const auto folder = Folder::open(path_);
     return ending_of(session, {*folder, 1, 1, true, 1}).no_exit;
   };
-  Session session;
+  SessionJson session;
   EXPECT_EQ(told("no-kvm.dat", session), "");
-  session.enabled_events = {{"kvm", "kvm_exit"}};
+  session.events = {"kvm:kvm_exit"};
   EXPECT_THAT(told("no-kvm.dat", session),
               ::testing::MatchesRegex("no VM exit came: .*; trapline doctor checks this host"));
   EXPECT_THAT(told("demo-userspace.dat", session),
               ::testing::StartsWith("no kvm_exit came, only exits to user space: "));
   EXPECT_EQ(told("demo-local.dat", session), "");
-  session.snapshot_on = "exit > 10s";  // drops what is around no hit
+  session.snapshot.emplace();  // drops what is around no hit
   EXPECT_EQ(told("no-kvm.dat", session), "");
 }
 

@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "merge/record/page_files.h"
-#include "merge/record/session.h"
+#include "merge/record/page_reader.h"
 #include "merge/source/trace_dat/finish_plan.h"
 #include "tests/support/require.h"
 #include "tests/support/temporary_folder.h"
@@ -64,7 +64,7 @@ class FinishTest : public ::testing::TestWithParam<Streamed> {
     for (unsigned cpu = 0; cpu < kCpus; ++cpu) {
       for (unsigned i = 0; i < kPages[cpu]; ++i) {
         const std::string bytes = page(cpu, i);
-        ASSERT_TRUE(files->write(cpu, std::as_bytes(std::span(bytes))));
+        ASSERT_TRUE(files->page(cpu, std::as_bytes(std::span(bytes))));
       }
     }
   }

@@ -1,4 +1,4 @@
-#include "merge/record/snapshot/page_cut.h"
+#include "merge/record/page_cut.h"
 
 #include <algorithm>
 #include <cstring>

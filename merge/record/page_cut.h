@@ -29,6 +29,8 @@ struct HeldPage {
       : bytes(std::make_unique_for_overwrite<std::byte[]>(of.used)), facts(of) {
     std::memcpy(bytes.get(), page.data(), of.used);
   }
+  // Beside its bytes: this, and what the allocator takes.
+  static constexpr std::size_t kOverhead = 64;
   std::unique_ptr<std::byte[]> bytes;
   PageFacts facts;
   [[nodiscard]] std::span<const std::byte> span() const { return {bytes.get(), facts.used}; }

@@ -1,0 +1,201 @@
+#include "merge/record/flight.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/size.h"
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/clock.h"
+#include "merge/record/session_writer.h"
+#include "merge/record/setup.h"
+#include "merge/record/threads.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB of pages of 4 KiB: more than any buffer has
+constexpr std::size_t kFinderBytes = 4u << 20;   // pages that wait for those of other CPUs
+constexpr std::uint64_t kHeadBytes = 16u << 20;  // of trace.dat: kernel symbols, event formats
+
+// What trace-cmd prints of a CPU's buffer: of the part that is kept.
+std::string stats_of(unsigned cpu, const RingPart& part) {
+  return fmt::format(
+      "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"
+      "read events: {}\n",
+      cpu, part.lost, part.events);
+}
+
+}  // namespace
+
+Result<Flight> Flight::open(const RecordOptions& options) {
+  auto store = FlightStore::open(options.folder, options.flight->budget_mb << 20);
+  if (!store) return tl::unexpected(std::move(store).error());
+  for (const std::string& name : store->remove_halves())
+    options.say("removed the half snapshot of a recorder that was killed: " + name);
+  auto control = FlightControl::open(store->folder());
+  if (!control) return tl::unexpected(std::move(control).error());
+  return Flight(options, std::move(*store), std::move(*control));
+}
+
+void Flight::start(const PageReader& reader, std::optional<TriggerMatcher> trigger) {
+  ring_.emplace(FlightRingOptions{options_->flight->span_ns,
+                                  std::size_t{options_->flight->ring_mb} << 20, reader.page_size(),
+                                  reader.cpus()});
+  if (!trigger) return;
+  finder_.emplace(SnapshotOptions{0, kFinderBytes, reader.page_size(), reader.cpus()},
+                  std::move(*trigger), is_alive,
+                  [](unsigned, std::span<const std::byte>) { return Result<void>{}; });
+}
+
+std::size_t Flight::room(unsigned cpu) const {
+  return finder_ ? finder_->room(cpu) : PageSink::room(cpu);
+}
+
+void Flight::begin_round() {
+  if (finder_) finder_->begin_round();
+}
+
+Result<void> Flight::page(unsigned cpu, std::span<const std::byte> page) {
+  auto added = ring_->add(cpu, page);
+  return added && finder_ ? finder_->page(cpu, page) : added;
+}
+
+void Flight::drained(unsigned cpu) {
+  if (finder_) finder_->drained(cpu);
+}
+
+Result<void> Flight::end_round() { return finder_ ? finder_->end_round() : Result<void>{}; }
+
+void Flight::look_for_hit() {
+  const SnapshotFacts* found = this->found();
+  if (found == nullptr) return;
+  const bool ended = found->hits != std::exchange(hits_, found->hits);
+  const bool lasts = found->certain != std::exchange(certain_, found->certain);
+  if ((!ended && !lasts) || due_ != 0) return;
+  const Hit& hit = ended ? found->latest : found->latest_certain;
+  const auto thread = static_cast<std::int32_t>(hit.thread);
+  const double ms = static_cast<double>(hit.end - hit.start) / 1e6;
+  const std::string& text = options_->snapshot->trigger.text;
+  due_why_ = ended ? fmt::format("{}: {} of thread {} took {:.3f} ms", text, hit.reason, thread, ms)
+                   : fmt::format("{}: thread {} for {:.3f} ms, and it lasts", text, thread, ms);
+  due_ = std::max<std::uint64_t>(read_clock(ClockId::kMono) + options_->snapshot->around_ns, 1);
+}
+
+std::string Flight::take_due() {
+  due_ = 0;
+  return due_why_;
+}
+
+// Once every CPU was found empty, all that was made before this call has been read. What is newest
+// then is complete when every CPU was found empty again: later events of another may be older.
+Result<std::uint64_t> Flight::read_all(PageReader& reader) {
+  std::uint64_t complete = 0;
+  bool drained = false;
+  for (unsigned rounds = 0; rounds < kRoundsForAll; ++rounds) {
+    const std::uint64_t before = ring_->newest();
+    const auto all = reader.round(*this);
+    if (!all) return tl::unexpected(all.error());
+    complete = before;
+    if (*all && drained) break;
+    drained |= *all;
+  }
+  return complete;
+}
+
+Result<void> Flight::check_spacing() {
+  const std::uint64_t now = read_clock(ClockId::kMono), spacing = options_->flight->spacing_ns;
+  if (last_ == 0 || now - last_ >= spacing) return {};
+  ++refused_;
+  return fail(
+      "no snapshot: the last one was taken {:.0f} s ago, and there is at most one in {:g} s "
+      "(--spacing)",
+      static_cast<double>(now - last_) / 1e9, static_cast<double>(spacing) / 1e9);
+}
+
+FlightCut Flight::cut(std::uint64_t complete) const {
+  return {std::min(ring_->begin(), complete), complete};
+}
+
+Result<void> Flight::write_parts(SessionWriter& writer, const Instance& instance,
+                                 const std::vector<EventName>& events, const FlightCut& cut,
+                                 SessionJson& session, const std::string& cmdlines) const {
+  if (auto opened = open_page_files(writer, instance, *options_, events); !opened) return opened;
+  std::vector<std::string> stats;
+  for (unsigned cpu = 0; cpu < ring_->cpus(); ++cpu) {
+    const auto part = ring_->write(cpu, cut.from, cut.to, [&](std::span<const std::byte> page) {
+      return writer.files().page(cpu, page);
+    });
+    if (!part) return tl::unexpected(part.error());
+    stats.push_back(stats_of(cpu, *part));
+    session.losses.push_back({cpu, part->lost, 0, 0, 0});
+    if (part->lost_unknown)
+      session.warnings.push_back(fmt::format("CPU {}: events lost (count unknown)", cpu));
+  }
+  return writer.seal(session, cmdlines, stats);
+}
+
+Result<std::string> Flight::write(const Instance& instance, const std::vector<EventName>& events,
+                                  const FlightCut& cut, SessionJson& session,
+                                  const std::string& cmdlines) {
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  auto removed = store_.make_room(ring_->held_bytes() * 5 / 4 + kHeadBytes);
+  if (!removed) return tl::unexpected(std::move(removed).error());
+  for (const std::string& name : *removed) say("removed the oldest snapshot: " + name);
+  SessionFlight& flight = *session.flight;
+  flight.span_ns = options_->flight->span_ns;
+  flight.from_ns = cut.from;
+  flight.to_ns = cut.to;
+  flight.shortened = ring_->is_short();
+  flight.refused = refused_;
+  store_.follow_rename();
+  const std::string name = store_.name_for(session.end_real_ns);
+  auto writer = SessionWriter::make(make_session(store_.folder(), name), session);
+  if (!writer) return tl::unexpected(std::move(writer).error());
+  auto wrote = write_parts(*writer, instance, events, cut, session, cmdlines);
+  if (!wrote) writer->discard();
+  if (wrote) wrote = writer->make_way();
+  if (!wrote) return tl::unexpected(std::move(wrote).error());
+  last_ = now;
+  refused_ = 0;
+  const std::string path = store_.folder().path_of(name);
+  say_snapshot(path, session);
+  return path;
+}
+
+void Flight::say_what_it_does() const {
+  const FlightWish& wish = *options_->flight;
+  const double mib_per_cpu = static_cast<double>(options_->buffer_kb) / 1024;
+  say(fmt::format(
+      "holds the last {:g} s of events in at most {} MiB (--ring-size), beside the kernel's "
+      "buffers, {:g} MiB for each of {} CPUs (--buffer-size)",
+      static_cast<double>(wish.span_ns) / 1e9, wish.ring_mb, mib_per_cpu, ring_->cpus()));
+  say(fmt::format(
+      "writes nothing until asked: trapline snapshot {}, kill -USR1 {}{}", options_->folder,
+      ::getpid(),
+      options_->snapshot ? fmt::format(", or '{}'", options_->snapshot->trigger.text) : ""));
+  say(
+      fmt::format("snapshots: at most one in {:g} s (--spacing), together at most {} MiB "
+                  "(--disk-budget), beyond that the oldest is deleted",
+                  static_cast<double>(wish.spacing_ns) / 1e9, wish.budget_mb));
+}
+
+void Flight::say_snapshot(const std::string& path, const SessionJson& session) const {
+  const SessionFlight& flight = *session.flight;
+  const std::string reason = flight.why.empty() ? "" : fmt::format(" ({})", flight.why);
+  say(fmt::format("snapshot: {}: the last {:.1f} s{}", path,
+                  static_cast<double>(flight.to_ns - flight.from_ns) / 1e9, reason));
+  if (flight.shortened) {
+    say(fmt::format("it is shorter than {:g} s, since the ring was full: --ring-size {} holds more",
+                    static_cast<double>(flight.span_ns) / 1e9,
+                    size_text(2 * options_->flight->ring_mb * kMib)));
+  }
+  std::uint64_t lost = 0;
+  for (const CpuLoss& loss : session.losses) lost += loss.overwritten;
+  if (lost != 0)
+    say(fmt::format("the kernel lost {} events in it; --buffer-size {} loses fewer", lost,
+                    size_text(4 * options_->buffer_kb * kKib)));
+}
+
+}  // namespace trapline::record

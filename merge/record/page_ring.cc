@@ -1,0 +1,86 @@
+#include "merge/record/page_ring.h"
+
+#include <algorithm>
+
+namespace trapline::record {
+
+using trace_dat::RingPage;
+
+namespace {
+
+// The page in memory, with what the allocator and the queue take for it.
+std::size_t size_of(const HeldPage& page) { return page.facts.used + HeldPage::kOverhead; }
+
+}  // namespace
+
+Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes) {
+  auto facts = look_at_page(bytes);
+  if (!facts) {
+    return fail(ErrorKind::kDamaged, "CPU {}: the data from the kernel is not a ring-buffer page",
+                index);
+  }
+  Cpu& cpu = cpus_[index];
+  // One that is all empty is the edge of a piece: the next page has its mark as well.
+  if (facts->events == 0 && facts->used <= kPageHead) return *facts;
+  const bool unknown = facts->lost < 0 || cpu.lost < 0;
+  facts->lost = unknown ? RingPage::kUnknownLost : facts->lost + cpu.lost;
+  cpu.lost = facts->events == 0 ? facts->lost : RingPage::kNoneLost;
+  if (facts->events == 0) return *facts;
+  first_ = std::min(first_, facts->first);
+  newest_ = std::max(newest_, facts->last);
+  held_ += size_of(cpu.pages.emplace_back(bytes, *facts));
+  has_new_ = true;
+  return *facts;
+}
+
+HeldPage PageRing::take_front(unsigned index) {
+  Cpu& cpu = cpus_[index];
+  HeldPage page = std::move(cpu.pages.front());
+  cpu.pages.pop_front();
+  if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
+  held_ -= size_of(page);
+  return page;
+}
+
+// The page that is being walked is not left yet.
+std::optional<unsigned> PageRing::oldest(Which which) const {
+  std::optional<unsigned> oldest;
+  for (unsigned i = 0; i < cpus(); ++i) {
+    if (cpus_[i].pages.empty() || (which == Which::kWalked && cpus_[i].next_page < 2)) continue;
+    if (!oldest || cpus_[i].pages.front().facts.last < cpus_[*oldest].pages.front().facts.last)
+      oldest = i;
+  }
+  return oldest;
+}
+
+bool PageRing::begin_page(Cpu& cpu) {
+  const HeldPage& page = cpu.pages[cpu.next_page++];
+  (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has walked it
+  const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
+  if (page.facts.lost == RingPage::kNoneLost) return false;
+  cpu.next.event = {before, nullptr, 0};
+  cpu.next.lost_to = page.facts.first;
+  cpu.next.lost = page.facts.lost;
+  return true;
+}
+
+Result<RingPart> PageRing::write(unsigned index, std::uint64_t from, std::uint64_t to,
+                                 std::size_t page_size, const Sink& sink) const {
+  RingPart part;
+  std::vector<std::byte> out(page_size);
+  for (const HeldPage& page : cpus_[index].pages) {
+    if (page.facts.last < from || page.facts.first > to) continue;
+    const CutPage piece = cut_page(page.span(), from, to, out);
+    if (piece.events == 0) continue;
+    part.events += piece.events;
+    if (piece.skipped == 0 && page.facts.lost != RingPage::kNoneLost) {
+      mark_missed(out, piece.used, page.facts.lost);
+      part.lost_unknown |= page.facts.lost < 0;
+      part.lost += page.facts.lost > 0 ? static_cast<std::uint64_t>(page.facts.lost) : 0;
+    }
+    if (auto sunk = sink(out); !sunk) return tl::unexpected(std::move(sunk).error());
+  }
+  return part;
+}
+
+}  // namespace trapline::record

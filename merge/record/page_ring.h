@@ -1,0 +1,142 @@
+// Pages of all CPUs in memory, and a walk over their events in order of time.
+//
+//   page of a CPU ── add() ──> the CPU's queue ── take_front() ──> its owner writes or drops it
+//                                    └─ next(): the events and losses of all CPUs, each once
+//
+// Who owns a ring gives it its bound: what goes, and when, is take_front()'s caller's choice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/record/page_cut.h"
+#include "merge/source/kernel_events/recorded_event.h"
+#include "merge/source/merge_heap.h"
+
+namespace trapline::record {
+
+// What PageRing::write() gave away of a CPU.
+struct RingPart {
+  std::uint64_t events = 0;
+  std::uint64_t lost = 0;     // by the kernel, as far as it counted them
+  bool lost_unknown = false;  // and more, without a count
+};
+
+class PageRing {
+ public:
+  explicit PageRing(unsigned cpus) : cpus_(cpus) {}
+
+  // Keeps the page where it has events. A loss that a page without any tells of is told by the
+  // CPU's next one. Errors (kDamaged): it is no ring-buffer page.
+  [[nodiscard]] Result<PageFacts> add(unsigned cpu, std::span<const std::byte> page);
+
+  [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
+  [[nodiscard]] const std::deque<HeldPage>& pages(unsigned cpu) const { return cpus_[cpu].pages; }
+  // Pages of a CPU that next() has not come to.
+  [[nodiscard]] std::size_t ahead(unsigned cpu) const {
+    return cpus_[cpu].pages.size() - cpus_[cpu].next_page;
+  }
+  [[nodiscard]] HeldPage take_front(unsigned cpu);
+  // The CPU whose first page ends before those of all others, of those that the walk has left.
+  enum class Which : std::uint8_t { kAny, kWalked };
+  [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
+
+  [[nodiscard]] std::size_t held_bytes() const { return held_; }
+  // Stamps of all pages that were added: the smallest and the largest.
+  [[nodiscard]] std::uint64_t first() const { return first_; }
+  [[nodiscard]] std::uint64_t newest() const { return newest_; }
+
+  // The events of a CPU from `from` to `to`, both included, as pages of `page_size`. They stay.
+  using Sink = std::function<Result<void>(std::span<const std::byte> page)>;
+  [[nodiscard]] Result<RingPart> write(unsigned cpu, std::uint64_t from, std::uint64_t to,
+                                       std::size_t page_size, const Sink& sink) const;
+
+  // An event, or, without data, a loss: from its time to lost_to, of so many events.
+  struct Item {
+    unsigned cpu = 0;
+    kernel_events::RecordedEvent event;
+    std::uint64_t lost_to = 0;
+    std::int64_t lost = 0;
+  };
+  // Moves to the next of them up to `to` that `wants(event)` takes; losses are always. False: none
+  // is there yet.
+  template <typename Wants>
+  [[nodiscard]] bool next(std::uint64_t to, const Wants& wants) {
+    look_at_new(wants);
+    if (current_ != kNone) {
+      const unsigned before = std::exchange(current_, kNone);
+      if (to_next(cpus_[before], wants)) {
+        const std::uint64_t time = cpus_[before].next.event.time;
+        if (time <= to && heap_.is_before_top(before, time)) {
+          current_ = before;
+          return true;
+        }
+        push(before);
+      }
+    }
+    if (heap_.empty() || heap_.top_time() > to) return false;
+    current_ = static_cast<unsigned>(heap_.pop());
+    cpus_[current_].in_heap = false;
+    return true;
+  }
+  // What next() has moved to.
+  [[nodiscard]] const Item& item() const { return cpus_[current_].next; }
+  // Whether next() would find something up to `to`, the CPU of item() left out.
+  template <typename Wants>
+  [[nodiscard]] bool has_next(std::uint64_t to, const Wants& wants) {
+    look_at_new(wants);
+    return !heap_.empty() && heap_.top_time() <= to;
+  }
+
+ private:
+  static constexpr unsigned kNone = ~0u;
+  struct Cpu {
+    std::deque<HeldPage> pages;
+    std::size_t next_page = 0;  // the first that the walk has not come to
+    trace_dat::RingPage walk;   // of the page before it
+    Item next;
+    std::uint64_t seen = 0;  // the last stamp of the pages walked
+    std::int64_t lost = 0;   // that a page without events told of
+    bool in_heap = false;
+  };
+  void push(unsigned cpu) {
+    cpus_[cpu].in_heap = true;
+    heap_.push(cpu, cpus_[cpu].next.event.time);
+  }
+  template <typename Wants>
+  void look_at_new(const Wants& wants) {
+    if (!std::exchange(has_new_, false)) return;
+    for (unsigned cpu = 0; cpu < cpus(); ++cpu) {
+      if (cpus_[cpu].in_heap || cpu == current_) continue;
+      cpus_[cpu].next.cpu = cpu;
+      if (to_next(cpus_[cpu], wants)) push(cpu);
+    }
+  }
+  template <typename Wants>
+  [[nodiscard]] static bool to_next(Cpu& cpu, const Wants& wants) {
+    for (;;) {
+      while (cpu.walk.next(cpu.next.event))
+        if (wants(cpu.next.event)) return true;
+      if (cpu.next_page == cpu.pages.size()) return false;
+      if (begin_page(cpu)) return true;
+    }
+  }
+  // Moves on to the next page; whether it tells of a loss, which is the next item then.
+  [[nodiscard]] static bool begin_page(Cpu& cpu);
+
+  std::vector<Cpu> cpus_;
+  MergeHeap heap_;  // of the CPUs that have a next item, but for the current one
+  unsigned current_ = kNone;
+  bool has_new_ = false;
+  std::size_t held_ = 0;
+  std::uint64_t first_ = ~std::uint64_t{0}, newest_ = 0;
+};
+
+}  // namespace trapline::record

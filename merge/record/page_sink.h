@@ -1,0 +1,33 @@
+// Where the pages of a recording go: into files, a ring, a watch for hits, a live view.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline::record {
+
+class PageSink {
+ public:
+  virtual ~PageSink() = default;
+
+  // A round: begin_round(), of each CPU at most room() pages, drained() for those that had no more,
+  // end_round(). What comes of a CPU after it was drained is of a later round.
+  [[nodiscard]] virtual std::size_t room(unsigned /*cpu*/) const { return 64; }
+  virtual void begin_round() {}
+  // Filled up with zeros, in the kernel's order.
+  [[nodiscard]] virtual Result<void> page(unsigned cpu, std::span<const std::byte> page) = 0;
+  virtual void drained(unsigned /*cpu*/) {}
+  [[nodiscard]] virtual Result<void> end_round() { return {}; }
+};
+
+// Fills the page with a CPU's next one; false: there is none now.
+using NextPage = std::function<Result<bool>(unsigned cpu, std::span<std::byte> page)>;
+
+// One round; whether every CPU was drained. `page` is as large as a page.
+[[nodiscard]] Result<bool> page_round(PageSink& sink, unsigned cpus, std::span<std::byte> page,
+                                      const NextPage& next);
+
+}  // namespace trapline::record

@@ -1,0 +1,118 @@
+// One run of the recorder: into a session, or, with --flight, into memory.
+//
+//   prepare ─ instance, events ─ session folder ─ command at its gate ─ tracing on, sync ─┐
+//       ┌──────────────────────────────────────────────────────────────────────────────────┘
+//       └ poll: signals, end of the command, full buffers, requests, ticks: sync, flush
+//            └ sync, tracing off, last pages ─ trace.dat ─ session.json closed ─ instance removed
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/record/cgroups.h"
+#include "merge/record/command.h"
+#include "merge/record/disk_sync.h"
+#include "merge/record/flight.h"
+#include "merge/record/instance.h"
+#include "merge/record/instance_watch.h"
+#include "merge/record/page_reader.h"
+#include "merge/record/recorder.h"
+#include "merge/record/running_qemu.h"
+#include "merge/record/session_writer.h"
+#include "merge/record/snapshot/snapshot.h"
+#include "merge/record/sync_log.h"
+#include "merge/record/target.h"
+#include "merge/record/vm_names.h"
+
+namespace trapline::record {
+
+class RecordingRun {
+ public:
+  explicit RecordingRun(const RecordOptions& options) : options_(options) {}
+  [[nodiscard]] Result<int> run();
+
+ private:
+  // recording_start.cc: up to the command's start.
+  [[nodiscard]] Result<void> prepare();
+  [[nodiscard]] Result<void> open_session();
+  [[nodiscard]] Result<void> open_reader();
+  [[nodiscard]] Result<void> make_output();
+  [[nodiscard]] Result<void> start();
+  [[nodiscard]] Result<void> start_target();
+  [[nodiscard]] Result<void> start_command();
+  [[nodiscard]] Result<void> start_syncing();
+  void abandon();
+
+  // recording_run.cc: while it goes on, and its end.
+  void loop();
+  void on_signal();
+  void on_tick();
+  void on_end_of_target();
+  void ask_to_end(int signal, const char* why);
+  void look_at_times();
+  void look_early();
+  void take(std::optional<unsigned> cpu);  // that is ready; of all CPUs what is there
+  void take_last();
+  void cut_short(const Error& error);
+  void stop_tracing();
+  [[nodiscard]] Result<int> finish();
+  [[nodiscard]] Result<void> close_session();
+
+  void sync(bool texts);
+  [[nodiscard]] bool write_sync();
+  void note_pages();
+  [[nodiscard]] bool look_at_threads();
+  [[nodiscard]] bool look_at_instance();
+  void describe(SessionJson& session) const;
+  [[nodiscard]] std::string cmdlines() const;
+  void warn(const std::string& sentence);
+  Result<std::string> snapshot(const std::string& asked_by, const std::string& why);
+  [[nodiscard]] Result<std::string> write_snapshot(SessionFlight asked);
+
+  void say(const std::string& line) const { options_.say(line); }
+
+  static constexpr unsigned kSyncsASecond = 2;              // pages go to the disk
+  static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads, ns
+
+  // The names of threads and virtual machines that were seen since a time.
+  struct Names {
+    ThreadTable threads;
+    VmNames vms;
+    std::uint64_t since = 0;
+  };
+
+  const RecordOptions& options_;
+  Target target_;
+  SessionJson session_;  // of a flight what all snapshots have
+  std::vector<EventName> events_;
+  std::optional<Instance> instance_;  // the files below hold it open: they go before it
+  UniqueFd marker_, signals_, timer_, pidfd_;
+  std::optional<TriggerMatcher> watch_;  // of --snapshot-on, until a sink has it
+  std::optional<SessionWriter> writer_;
+  std::optional<Snapshot> hits_;  // before the files: only what is around hits is kept
+  std::optional<Flight> flight_;
+  PageSink* sink_ = nullptr;  // hits_ or flight_; else the kernel hands pages to the files
+  std::optional<PageReader> reader_;
+  std::optional<InstanceWatch> others_;
+  std::optional<DiskSync> disk_;  // before the files that it syncs
+  std::optional<Command> command_;
+  std::optional<QemuEvents> qemu_events_;  // of one that runs already
+  QemuAdditions additions_;
+  Names names_;
+  std::optional<ThreadTable> older_;  // of a flight, which lasts for months
+  Cgroups cgroups_;
+  mode_t umask_ = 022;  // the command's
+  SyncLog sync_;
+  SyncStamps stamps_;
+  std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, asked_at_ = 0;
+  std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
+  unsigned asked_ = 0, ticks_ = 0, ticks_a_second_ = 1;
+  bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
+  std::optional<Error> broken_;     // what cut the recording short
+  std::vector<std::string> stats_;  // of each CPU, when tracing had ended
+};
+
+}  // namespace trapline::record

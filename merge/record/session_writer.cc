@@ -1,0 +1,100 @@
+#include "merge/record/session_writer.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+#include "merge/session/finish.h"
+#include "merge/source/trace_dat/tail.h"
+
+namespace trapline::record {
+
+SessionJson new_session(const std::string& version, const std::string& clock) {
+  utsname name{};
+  ::uname(&name);
+  const auto boot_id = read_text("/proc/sys/kernel/random/boot_id");
+  SessionJson session;
+  session.host = {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN),
+                  boot_id ? std::string(trimmed(*boot_id)) : std::string()};
+  session.trapline_version = version;
+  session.clocks.emplace_back("trace.dat", clock);
+  session.recorder_pid = ::getpid();
+  return session;
+}
+
+// One of both is there until the end. Where the disk does not answer nothing is proven.
+Result<void> check_presence(const Folder& folder) {
+  for (const char* name : {"raw", "trace.dat"}) {
+    const auto there = folder.finds(name);
+    if (!there || *there) return {};
+  }
+  return fail("{}: was removed while trapline recorded into it: nothing is kept; record again",
+              folder.path());
+}
+
+std::vector<std::string> cpu_stats(const std::vector<CpuLoss>& losses,
+                                   const std::vector<std::string>& stats) {
+  std::vector<std::string> texts;
+  for (const CpuLoss& loss : losses) {
+    std::string& text =
+        texts.emplace_back(fmt::format("CPU: {}\n{}", loss.cpu, stats[texts.size()]));
+    for (const auto& [key, count] : {std::pair(trace_dat::kPagesUnwritten, loss.unwritten_pages),
+                                     std::pair(trace_dat::kEventsUnread, loss.unread),
+                                     std::pair(trace_dat::kEventsTaken, loss.read_by_others)}) {
+      if (count != 0) text += fmt::format("{}: {}\n", key, count);
+    }
+  }
+  return texts;
+}
+
+// First of all session.json: without it what a kill leaves would be no session.
+Result<SessionWriter> SessionWriter::make(Result<NewSession> made, const SessionJson& session) {
+  if (!made) return tl::unexpected(std::move(made).error());
+  SessionWriter writer(std::move(*made));
+  if (auto wrote = writer.write(session); !wrote) {
+    writer.discard();
+    return tl::unexpected(std::move(wrote).error());
+  }
+  return writer;
+}
+
+Result<void> SessionWriter::open_files(std::string_view head, trace_dat::StartFacts facts) {
+  auto files = PageFiles::open(folder(), head, std::move(facts));
+  if (!files) return tl::unexpected(std::move(files).error());
+  files_.emplace(std::move(*files));
+  return {};
+}
+
+Result<void> SessionWriter::write(const SessionJson& session) const {
+  auto wrote = write_session_json(folder(), session);
+  return wrote && session.closed ? folder().sync() : wrote;
+}
+
+Result<void> SessionWriter::seal(SessionJson& session, const std::string& cmdlines,
+                                 const std::vector<std::string>& stats, bool has_failed) {
+  folder().follow_rename();
+  files_->close();
+  // First of all the reserve: what follows must have room on a full disk.
+  (void)folder().remove("raw/reserve");
+  if (auto present = check_presence(folder()); !present) return present;
+  // Both are better than nothing where the disk is nearly full.
+  (void)folder().replace("raw/cmdlines", cmdlines, 0600, Durable::kYes);
+  (void)folder().replace("session.json", to_text(session), 0600, Durable::kYes);
+  std::vector<std::uint64_t> torn;
+  auto finished = finish_locked(folder(), stats, has_failed ? &torn : nullptr);
+  add_torn(torn, session.losses);
+  session.closed = finished.has_value();
+  auto wrote = write(session);
+  made_->lock.reset();
+  if (finished) return wrote;
+  return fail("{}; the pages are in {}/raw; once there is room: trapline record --finish {}",
+              finished.error().message, folder().path(), shell_text({folder().path()}));
+}
+
+void SessionWriter::discard() {
+  files_.reset();
+  (void)remove_session_folder(std::move(made_->folder));
+}
+
+}  // namespace trapline::record

@@ -64,6 +64,7 @@ Result<int> take(const RecordOptions& options, const Instance& instance, PageRea
   const std::string cmdlines = describe(instance, session);
   auto writer = SessionWriter::make(make_session(options.folder), session);
   if (!writer) return tl::unexpected(std::move(writer).error());
+  if (const std::string text = writer->earlier().make_room(); !text.empty()) options.say(text);
   copy_companions(writer->folder(), options, target);
   Result<void> ready = reserve(writer->folder());
   if (ready) ready = open_page_files(*writer, instance, options, formats);

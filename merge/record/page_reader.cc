@@ -68,11 +68,15 @@ std::string file_of(unsigned cpu, const char* file) {
 
 }  // namespace
 
-Result<PageReader> PageReader::open(const Instance& instance) {
+void allow_streams(unsigned cpus) {
   constexpr std::size_t kOtherFiles = 256;
+  allow_open_files(3 * std::size_t{cpus} + kOtherFiles);
+}
+
+Result<PageReader> PageReader::open(const Instance& instance) {
   const auto cpus = count_cpus(instance);
   if (!cpus) return tl::unexpected(cpus.error());
-  allow_open_files(3 * *cpus + kOtherFiles);
+  allow_streams(*cpus);
   PageReader reader;
   const std::size_t page_size = page_size_of(instance);
   for (unsigned cpu = 0; cpu < *cpus; ++cpu) {

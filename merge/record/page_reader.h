@@ -59,6 +59,9 @@ inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer
 inline constexpr const char* kMoreFiles =
     "raise the limit of open files: ulimit -n 4096, for systemd LimitNOFILE=4096";
 
+// Lets this process open the streams of so many CPUs, and for each a file and the kernel's counts.
+void allow_streams(unsigned cpus);
+
 class PageReader {
  public:
   // With room for its files in this process's limit. Errors: no permission, too many files.

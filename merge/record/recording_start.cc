@@ -66,6 +66,7 @@ Result<void> RecordingRun::open_session() {
   auto writer = SessionWriter::make(make_session(options_.folder), session_);
   if (!writer) return tl::unexpected(std::move(writer).error());
   writer_.emplace(std::move(*writer));
+  if (const std::string text = writer_->earlier().make_room(); !text.empty()) say(text);
   const std::string marker = target_.user ? fmt::format("/proc/self/fd/{}", marker_.get())
                                           : instance_->path("trace_marker");
   auto additions =

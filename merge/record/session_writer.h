@@ -41,7 +41,7 @@ class SessionWriter {
   [[nodiscard]] const Folder& folder() const { return made_->folder; }
   [[nodiscard]] PageFiles& files() { return *files_; }
   [[nodiscard]] const PageFiles& files() const { return *files_; }
-  [[nodiscard]] const EarlierSession& earlier() const { return made_->earlier; }
+  [[nodiscard]] EarlierSession& earlier() { return made_->earlier; }
 
   [[nodiscard]] Result<void> write(const SessionJson& session) const;
   // Closes the session, of which `cmdlines` names the threads. Where the disk has refused data

@@ -68,6 +68,9 @@ Result<void> trace_functions(const Instance& instance, pid_t pid) {
 
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
                     const std::vector<EventName>& events) {
+  const auto cpus = count_cpus(instance);
+  if (!cpus) return tl::unexpected(cpus.error());
+  allow_streams(*cpus);
   if (auto set = set_clock(instance, options.clock); !set) return set;
   if (auto set = instance.control().set_buffer_kb(options.buffer_kb); !set) {
     return fail("{}; give less: --buffer-size SIZE", set.error().message);

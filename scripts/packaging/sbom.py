@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes an SPDX 2.3 document (JSON) of the Debian packages in a folder: their checksums, the packages
-they depend on, the Debian packages whose headers and static libraries were compiled into them, and the npm
-packages that are bundled into the page.
+they depend on, the Debian packages whose headers and static libraries were compiled into them, the report's
+page, the npm packages that are bundled into it, and those that made it.
 
 usage: sbom.py VERSION PACKAGES-FOLDER BUILD-FOLDER OUT
 
 The second list is ninja's: every header that a compilation of the build read, and every archive that
-build.ninja links by its path, as dpkg names their packages. The third is what merge/page/package-lock.json
-has besides tools. SOURCE_DATE_EPOCH is the document's time."""
+build.ninja links by its path, as dpkg names their packages. The page is
+of the build folder, its packages are in merge/page/package-lock.json. SOURCE_DATE_EPOCH is the document's time."""
 
 import base64
 import datetime
@@ -70,19 +70,30 @@ def debian_package(name, version, arch, origin=None):
     return package
 
 
-def npm_packages(build):
-    """What the page of this build holds; nothing where the build has no page."""
-    if "page_template.cc" not in (build / "build.ninja").read_text():
-        return []
+PAGE_TOOLS = {"esbuild", "typescript"}
+
+
+def page_of(build):
+    """The page of this build; nothing where the build has none."""
+    given = re.search(r"^TRAPLINE_PAGE_TEMPLATE:FILEPATH=(.+)$", (build / "CMakeCache.txt").read_text(), re.M)
+    path = pathlib.Path(given.group(1)) if given else build / "page/page_template.cc"
+    if not path.exists():
+        return None
+    return {"SPDXID": "SPDXRef-page", "name": "trapline-page", "downloadLocation": "NOASSERTION",
+            "filesAnalyzed": False, "licenseDeclared": "GPL-2.0-or-later",
+            "checksums": [{"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}]}
+
+
+def npm_packages(build, is_wanted):
+    """Those of the page's lock file: is_wanted(name, facts)."""
     lock = json.loads((pathlib.Path(source_of(build)) / "merge/page/package-lock.json").read_text())
-    bundled = [(path.rsplit("node_modules/", 1)[1], its) for path, its in lock["packages"].items()
-               if path and not its.get("dev")]
+    named = [(path.rsplit("node_modules/", 1)[1], its) for path, its in lock["packages"].items() if path]
     return [{"SPDXID": identifier(f"npm-{name}-{its['version']}"), "name": name, "versionInfo": its["version"],
              "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "licenseDeclared": its["license"],
              "checksums": [{"algorithm": "SHA512",
                             "checksumValue": base64.b64decode(its["integrity"].removeprefix("sha512-")).hex()}],
              "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-                               "referenceLocator": f"pkg:npm/{name}@{its['version']}"}]} for name, its in bundled]
+                               "referenceLocator": f"pkg:npm/{name}@{its['version']}"}]} for name, its in named if is_wanted(name, its)]
 
 
 def main():
@@ -98,7 +109,13 @@ def main():
 
     compiled_in = [add(debian_package(name, its, arch, origin))
                    for origin, name, its, arch in packages_of(files_compiled_in(build))]
-    compiled_in += [add(package) for package in npm_packages(build)]
+    if page := page_of(build):
+        compiled_in.append(add(page))
+        for package in npm_packages(build, lambda _, its: not its.get("dev")):
+            compiled_in.append(add(package))
+            relate(add(page), "CONTAINS", add(package))
+        for package in npm_packages(build, lambda name, _: name in PAGE_TOOLS):
+            relate(add(package), "BUILD_TOOL_OF", add(page))
     ours, wants = {}, []
     for file in sorted(folder.glob("*.deb")):
         name, its, arch, depends = output("dpkg-deb", "-f", str(file), "Package", "Version", "Architecture",

@@ -47,6 +47,8 @@ for line in needed.splitlines():
 built_with = {packages[one]["name"] for one, how, _ in relations if how == "BUILD_DEPENDENCY_OF"}
 for name in ("libcli11-dev", "nlohmann-json3-dev", "libexpected-dev", "libiberty-dev", "uplot"):
     assert name in built_with, (name, sorted(built_with))
+tools = {packages[one]["name"] for one, how, other in relations if how == "BUILD_TOOL_OF" and other == "SPDXRef-page"}
+assert tools == {"esbuild", "typescript"}, tools
 END
 }
 

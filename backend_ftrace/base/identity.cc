@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -79,6 +80,30 @@ void ActAs::leave() {
 
 ActAs::~ActAs() {
   if (changed_) leave();
+}
+
+Result<void> keep_capabilities(const std::vector<int>& kept) {
+  Capabilities left{};
+  if (!get_capabilities(left)) return fail("capget: {}", std::strerror(errno));
+  Capabilities wanted{};
+  for (const int capability : kept) {
+    auto& half = wanted[static_cast<std::size_t>(capability / 32)];
+    half.permitted |= 1u << (capability % 32);
+  }
+  for (std::size_t half = 0; half < wanted.size(); ++half) {
+    wanted[half].permitted &= left[half].permitted;
+    wanted[half].effective = wanted[half].permitted & left[half].effective;
+  }
+  for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
+    if (std::ranges::find(kept, capability) == kept.end())
+      (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  }
+  (void)set_capabilities(wanted);  // a sandbox may forbid it, and have left no more than these
+  if (!get_capabilities(left)) return fail("capget: {}", std::strerror(errno));
+  for (std::size_t half = 0; half < wanted.size(); ++half)
+    if ((left[half].effective & ~wanted[half].effective) != 0)
+      return fail("root's rights cannot be given up: capset: {}", std::strerror(errno));
+  return {};
 }
 
 Result<void> give_up_root(const std::optional<Identity>& who) {

@@ -50,6 +50,9 @@ class ActAs {
 // program, and no other process of that user may look into it.
 // An Error where the kernel leaves it a right: the caller must not go on.
 [[nodiscard]] Result<void> give_up_root(const std::optional<Identity>& who);
+// Gives up all capabilities but these (CAP_KILL, …), for good: of this thread, and of threads and
+// programs that it starts. An Error where the kernel leaves it another one.
+[[nodiscard]] Result<void> keep_capabilities(const std::vector<int>& kept);
 // Runs `work` with the rights that file operations of this thread will have after that.
 void with_later_rights(const std::optional<Identity>& who, const std::function<void()>& work);
 

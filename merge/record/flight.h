@@ -56,6 +56,7 @@ class Flight final : public PageSink {
   [[nodiscard]] std::string take_due();
 
   [[nodiscard]] const FlightControl& control() const { return control_; }
+  [[nodiscard]] const Folder& folder() const { return store_.folder(); }
   // All pages that were made before this call, and a time up to which the ring has every event.
   [[nodiscard]] Result<std::uint64_t> read_all(PageReader& reader);
   // Whether the last snapshot is long enough ago; an Error says when there will be one.

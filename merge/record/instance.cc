@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/identity.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/tracefs.h"
@@ -50,6 +51,7 @@ int watch(const std::string& tracefs, const std::string& name, int pipe) {
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   (void)::prctl(PR_SET_NAME, "trapline-guard");
   (void)!::chdir("/");
+  (void)keep_capabilities({});  // the instance is its user's
   if (::dup2(pipe, 0) < 0) return 1;
   close_all_from(1);
   pollfd maker{0, 0, 0};  // no reader is an error, which is always told

@@ -43,6 +43,7 @@ class RecordingRun {
   [[nodiscard]] Result<void> start();
   [[nodiscard]] Result<void> start_target();
   [[nodiscard]] Result<void> start_command();
+  [[nodiscard]] Result<void> give_up_rights();
   [[nodiscard]] Result<void> start_syncing();
   void abandon();
 

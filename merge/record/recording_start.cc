@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <linux/capability.h>
 #include <unistd.h>
 
 extern "C" {  // glibc 2.36's header has none
@@ -131,6 +132,25 @@ Result<void> RecordingRun::open_reader() {
   return {};
 }
 
+// What goes on needs: of other users' processes their names and VMs, the kernel's symbols for a
+// snapshot's head, a signal for the command, and the rights of the session's owner.
+Result<void> RecordingRun::give_up_rights() {
+  if (::geteuid() != 0) return {};
+  std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
+  if (flight_) kept.push_back(CAP_SYSLOG);
+  if (target_.user) kept.push_back(CAP_KILL);
+  const Folder& folder = flight_ ? flight_->folder() : writer_->folder();
+  if (folder.identity()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
+  // The folder that it is renamed in may be somebody else's, as what an earlier session holds.
+  const auto above = Folder::open_parent(options_.folder, folder.identity());
+  struct stat status {};
+  const bool is_own = above && ::fstat(above->first.fd(), &status) == 0 && status.st_uid == 0;
+  const bool is_first = flight_ || writer_->earlier().text().empty();
+  if (!folder.identity() && (!is_own || !is_first || target_.user))
+    kept.push_back(CAP_DAC_OVERRIDE);
+  return keep_capabilities(kept);
+}
+
 // From here on this process has a second thread: the command is forked before.
 Result<void> RecordingRun::start_syncing() {
   const Folder& folder = writer_->folder();
@@ -186,13 +206,14 @@ Result<void> RecordingRun::start() {
   names_.threads = ThreadTable(command_ ? command_->pid() : options_.pid);
   names_.since = read_clock(ClockId::kMono);
   (void)look_at_threads();  // cpu.stat before the first event
-  if (writer_) {
-    if (auto synced = start_syncing(); !synced) return synced;
-  }
   if (options_.command.empty())
     for (const std::string& warning : unseen_marker_writers(*instance_, options_.pid))
       warn(warning);
   say(beginning(options_, count_vms(options_)));
+  if (auto given_up = give_up_rights(); !given_up) return given_up;
+  if (writer_) {
+    if (auto synced = start_syncing(); !synced) return synced;
+  }
   others_.emplace(*instance_, events_, options_.clock);
   // A QEMU of ours is told of the instance.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;

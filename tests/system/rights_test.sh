@@ -176,4 +176,20 @@ a_browser_is_the_callers_and_sees_the_display_only() {
   [ ! -e "$home/began" ] || fail "root started a browser"
 }
 
+# What a recorder keeps while it records: to see the threads and names of others' processes.
+a_recorder_keeps_what_it_needs() {
+  local state
+  grep -q ' tracefs ' /proc/mounts || skip "tracefs is not mounted"
+  "$trapline" record -o "$work/run" --no-kvm --sched --duration 20s 2>"$work/stderr" &
+  recorder=$!
+  wait_for "the recorder" grep -q '^CapEff:.*0000000000080004$' "/proc/$recorder/status"
+  for state in "/proc/$recorder/task"/*/status; do
+    expect_equal "capabilities" 0000000000080004 "$(sed -n 's/^CapPrm:\t//p' "$state")"
+  done
+  kill -INT "$recorder"
+  wait "$recorder"
+  run "$trapline" info "$work/run"
+  expect_equal "exit status of info" 0 "$status"
+}
+
 "$1"

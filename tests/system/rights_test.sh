@@ -71,14 +71,17 @@ what_only_root_can_read_is_read_where_it_was_named() {
 
 # A look at it must not end who writes into it.
 a_fifo_is_read_by_root_too() {
-  local sudo
+  local sudo writer
   mkfifo "$work/fifo"
   chmod 644 "$work/fifo"
   for sudo in "" 1; do
     cat "$data/svm-mono.dat" >"$work/fifo" &
+    writer=$!
+    # It opens the FIFO (openat of x86-64, arm64), which waits for a reader: the reader waits for no writer.
+    wait_for "the writer" grep -qE '^(257|56) ' "/proc/$writer/syscall"
     run timeout 60 ${sudo:+"${as_sudo[@]}"} "$trapline" info "$work/fifo"
     expect_equal "exit status" 0 "$status"
-    wait $! || fail "its writer ended with $?"
+    wait "$writer" || fail "its writer ended with $?"
   done
 }
 

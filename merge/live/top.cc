@@ -1,5 +1,6 @@
 #include "merge/live/top.h"
 
+#include <linux/capability.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <limits>
 #include <optional>
 
+#include "backend_ftrace/base/identity.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/clock.h"
 #include "backend_ftrace/tracetool/declarations.h"
@@ -22,6 +24,7 @@
 #include "merge/record/doctor.h"
 #include "merge/record/setup.h"
 #include "merge/record/vm_names.h"
+#include "merge/session/session_folder.h"
 #include "plugin/format/symbol_table.h"
 
 namespace trapline::live {
@@ -49,6 +52,16 @@ Result<void> take_over(UniqueFd& signals) {
   if (!taken) return tl::unexpected(std::move(taken).error());
   signals = std::move(*taken);
   return {};
+}
+
+// What goes on needs: the names of others' processes, and, where files are written, the rights of
+// their owner.
+Result<void> give_up_rights(Watch& watch, bool writes) {
+  if (!watch.live() || ::geteuid() != 0) return {};
+  std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
+  if (writes && invoking_user()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
+  if (writes && !invoking_user()) kept.push_back(CAP_DAC_OVERRIDE);
+  return keep_capabilities(kept);
 }
 
 // Gives the reason for an instance of our own alone: KVM's events are switched on in it.
@@ -94,6 +107,7 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   watching = watch->get();
   for (const std::string& sentence : watching->engine().input().missing) options.say(sentence);
   if (auto taken = take_over(signals); !taken) return taken;
+  if (auto given_up = give_up_rights(*watching, prometheus.has_value()); !given_up) return given_up;
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
     if (!more) return tl::unexpected(more.error());
@@ -122,6 +136,7 @@ class ScreenRun {
     if (!watch) return tl::unexpected(std::move(watch).error());
     watch_ = std::move(*watch);
     if (auto taken = take_over(signals_); !taken) return taken;
+    if (auto given_up = give_up_rights(*watch_, true); !given_up) return given_up;
     view_.emplace(watch_->engine(), options_.batch);
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
     const std::vector<std::string>& missing = watch_->engine().input().missing;

@@ -3,11 +3,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/identity.h"
 #include "backend_ftrace/base/uninterrupted.h"
 #include "merge/session/session_folder.h"
 
@@ -116,6 +118,7 @@ Result<std::string> ask_for_snapshot(const std::string& folder, const std::strin
   if (!send_text(socket.get(), "?" + why)) {
     return fail("{}/control: {}", folder, std::strerror(errno));
   }
+  if (::geteuid() == 0) (void)keep_capabilities({});
   (void)wait_for(socket.get(), -1);
   const std::string answer = receive(socket.get());
   if (answer.starts_with('+')) return answer.substr(1);

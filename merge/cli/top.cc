@@ -77,8 +77,10 @@ void add_top(CLI::App& app, int& status) {
   rest.flag("--batch", top.to_batch, "Print a line of JSON for each interval");
   rest.add("--prometheus", top.prometheus, "FILE",
            "Write the figures into this file, in Prometheus' text format, each interval");
+  rest.add("--listen", top.listen, "[ADDR:]PORT",
+           "Serve them at /metrics (without ADDR: to this machine)");
   rest.add("--interval", options->interval, "TIME", "How long an interval is (default: 1s)");
-  rest.add("--count", top.count, "", "End after N intervals of --batch or --prometheus");
+  rest.add("--count", top.count, "", "End after N intervals of --batch, --prometheus or --listen");
   tables.add("--by", options->by, "LIST", kBy)->capture_default_str();
   tables.add("--sort", options->sort, "KEY", "By total, count, mean, max, p99 or key")
       ->capture_default_str();

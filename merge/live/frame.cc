@@ -44,6 +44,14 @@ std::optional<std::uint64_t> Distribution::percentile(std::uint32_t per_mille) c
   return max();
 }
 
+std::uint64_t Distribution::count_up_to(std::uint64_t value) const {
+  auto count = static_cast<std::uint64_t>(
+      std::ranges::count_if(values_, [value](std::uint64_t one) { return one <= value; }));
+  for (const Bucket& bucket : buckets_)
+    if (bucket.number <= Histogram::bucket_of(value)) count += bucket.count;
+  return count;
+}
+
 std::size_t Frame::size() const {
   std::size_t bytes = sizeof(Frame) + cells.capacity() * sizeof(Cell) +
                       slow.capacity() * sizeof(SlowExit) + vcpus.capacity() * sizeof(VcpuUse) +

@@ -43,6 +43,8 @@ class Distribution {
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
   // The value of rank ceil(per_mille * count / 1000), where it is known.
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
+  // How many are at most `value`: exact where that is the largest of a Histogram's bucket.
+  [[nodiscard]] std::uint64_t count_up_to(std::uint64_t value) const;
   // About so many bytes beside itself.
   [[nodiscard]] std::size_t size() const {
     return values_.capacity() * sizeof(values_[0]) + buckets_.capacity() * sizeof(buckets_[0]);

@@ -80,6 +80,11 @@ std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& b
   return rows;
 }
 
+std::string dimension_text(const GroupKey& cell, Dimension dimension, const Engine& engine) {
+  const std::vector<Dimension> by{dimension};
+  return ExitKeys(by).text(project(cell, by, engine.dimensions()), engine.naming());
+}
+
 std::vector<VcpuRow> vcpus_of(const Frame& frame, const Scope& scope, const Engine& engine) {
   const Naming& naming = engine.naming();
   std::vector<VcpuRow> rows;

@@ -13,6 +13,7 @@
 
 #include "backend_ftrace/base/identity.h"
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "backend_ftrace/tracetool/declarations.h"
 #include "merge/live/live_source.h"
@@ -74,10 +75,39 @@ std::string no_exit_sentence(const TopOptions& options) {
                      record::why_no_exit(record::look_at_host(""), vm_seen), kNext);
 }
 
-// --batch and --prometheus: as fast as it comes.
+// The figures for --prometheus and --listen.
+class Metrics {
+ public:
+  // Nothing where neither is asked for.
+  [[nodiscard]] static Result<std::unique_ptr<Metrics>> open(const TopOptions& options) {
+    if (options.prometheus.empty() && options.listen.empty()) return nullptr;
+    auto metrics = std::make_unique<Metrics>(options);
+    if (options.listen.empty()) return metrics;
+    auto server = MetricsServer::open(options.listen);
+    if (!server) return tl::unexpected(std::move(server).error());
+    metrics->server_ = std::move(*server);
+    metrics->server_->set(metrics->figures_.text());
+    return metrics;
+  }
+  explicit Metrics(const TopOptions& options) : options_(options) {}
+  [[nodiscard]] Result<void> add(const Frame& frame, const Engine& engine) {
+    figures_.add(frame, options_.batch, engine);
+    const std::string text = figures_.text();
+    Result<void> written;
+    if (!options_.prometheus.empty()) written = replace_file(options_.prometheus, text);
+    if (server_) server_->set(text);
+    return written;
+  }
+
+ private:
+  const TopOptions& options_;
+  Figures figures_;
+  std::unique_ptr<MetricsServer> server_;
+};
+
+// --batch, --prometheus and --listen: as fast as it comes.
 Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
-  std::optional<PrometheusFile> prometheus;
-  if (!options.prometheus.empty()) prometheus.emplace(options.prometheus);
+  std::unique_ptr<Metrics> metrics;
   Watch* watching = nullptr;
   Result<void> written;
   std::uint64_t frames = 0;
@@ -86,7 +116,7 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   auto watch = Watch::open(options, [&](Frame&& frame) {
     if (!running) return;
     (void)quiet.add(frame, read_clock(ClockId::kMono));
-    if (prometheus) written = prometheus->add(frame, options.batch, watching->engine());
+    if (metrics) written = metrics->add(frame, watching->engine());
     if (!written) running = false;
     if (options.to_batch) {
       const std::string line = batch_line(frame, options.batch, watching->engine()) + "\n";
@@ -107,7 +137,11 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   watching = watch->get();
   for (const std::string& sentence : watching->engine().input().missing) options.say(sentence);
   if (auto taken = take_over(signals); !taken) return taken;
-  if (auto given_up = give_up_rights(*watching, prometheus.has_value()); !given_up) return given_up;
+  if (auto given_up = give_up_rights(*watching, !options.prometheus.empty()); !given_up)
+    return given_up;
+  auto opened = Metrics::open(options);
+  if (!opened) return tl::unexpected(std::move(opened).error());
+  metrics = std::move(*opened);
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
     if (!more) return tl::unexpected(more.error());
@@ -141,7 +175,9 @@ class ScreenRun {
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
     const std::vector<std::string>& missing = watch_->engine().input().missing;
     if (!missing.empty()) view_->say(fmt::format("{}", fmt::join(missing, "; ")));
-    if (!options_.prometheus.empty()) prometheus_.emplace(options_.prometheus);
+    auto metrics = Metrics::open(options_);
+    if (!metrics) return tl::unexpected(std::move(metrics).error());
+    metrics_ = std::move(*metrics);
     auto screen = Screen::open(options_.colours);
     if (!screen) return tl::unexpected(std::move(screen).error());
     screen_ = std::move(*screen);
@@ -156,8 +192,8 @@ class ScreenRun {
       model_changes_ = watch_->engine().model_changes();
       view_->clear();
     }
-    if (prometheus_) {
-      if (auto written = prometheus_->add(frame, options_.batch, watch_->engine()); !written) {
+    if (metrics_) {
+      if (auto written = metrics_->add(frame, watch_->engine()); !written) {
         view_->say(written.error().message);
       }
     }
@@ -223,7 +259,7 @@ class ScreenRun {
   NoExitNotice quiet_;
   std::unique_ptr<Watch> watch_;
   std::optional<View> view_;
-  std::optional<PrometheusFile> prometheus_;
+  std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Screen> screen_;
   Timestamp last_;
   std::uint64_t started_ = 0, drawn_ = 0, model_changes_ = 0;
@@ -236,7 +272,7 @@ Result<void> run_top(const TopOptions& options) {
   UniqueFd signals;
   if (auto taken = options.input.paths.empty() ? take_over(signals) : Result<void>(); !taken)
     return taken;
-  const bool no_screen = options.to_batch || !options.prometheus.empty();
+  const bool no_screen = options.to_batch || !options.prometheus.empty() || !options.listen.empty();
   if (options.to_batch || (no_screen && ::isatty(STDOUT_FILENO) == 0)) {
     return run_batch(options, signals);
   }

@@ -58,6 +58,7 @@ struct TopOptions {
   bool to_batch = false;
   bool colours = true;      // on the screen, where it has some
   std::string prometheus;   // the file, or empty: none
+  std::string listen;       // where /metrics is served, or empty: nowhere
   std::uint64_t count = 0;  // intervals of --batch and --prometheus; 0: until it ends
   std::uint64_t save_ns = 60'000'000'000;  // of the last that the screen's w saves
   std::size_t ring_bytes = 8u << 20;

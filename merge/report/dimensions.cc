@@ -56,6 +56,11 @@ Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions)
   return {};
 }
 
+std::string_view name_of(Dimension dimension) {
+  return std::ranges::find(kDimensions, dimension, [](const auto& one) { return one.second; })
+      ->first;
+}
+
 std::string dimension_names() {
   std::string all;
   for (const auto& [name, dimension] : kDimensions) {

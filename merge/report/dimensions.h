@@ -42,6 +42,8 @@ enum class Dimension : std::uint8_t {
 
 // An Error names the one that only exits have.
 [[nodiscard]] Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions);
+// As --by names it.
+[[nodiscard]] std::string_view name_of(Dimension dimension);
 // "reason, detail, ...": what parse_dimensions() takes.
 [[nodiscard]] std::string dimension_names();
 

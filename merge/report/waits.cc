@@ -65,6 +65,7 @@ WaitRows CulpritSums::rows(const Naming& names) const {
   for (const auto& [culprit, sum] : sums_) {
     WaitRow row;
     row.culprit = names.text(culprit, sum.root);
+    row.kind = culprit.kind;
     if (culprit.is_thread()) {
       row.tid = static_cast<std::int32_t>(tid_of(culprit.thread));
       row.vm = names.vm(culprit.thread);

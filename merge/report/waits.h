@@ -18,6 +18,7 @@ namespace trapline {
 
 struct WaitRow {
   std::string culprit;
+  CulpritKind kind = CulpritKind::kUnknown;
   std::int32_t tid = -1;      // -1: not a thread
   std::int32_t process = -1;  // -1: not known
   std::string vm;             // that it belongs to; empty: to none, or not known

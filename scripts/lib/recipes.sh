@@ -116,7 +116,7 @@ recipe_cross_arm64() {  # recipe_cross_arm64 FOLDER APT
   mkdir -p "$2"
   bookworm_sources >"$2/sources.list"
   for library in libcli11 libexpected nlohmann-json3; do packages+=,$library-dev; done
-  for library in libdw libelf libfmt libglib2.0 libiberty libncurses libseccomp libtraceevent libtracefs libzstd zlib1g; do
+  for library in libdw libelf libfmt libglib2.0 libiberty libmicrohttpd libncurses libseccomp libtraceevent libtracefs libzstd zlib1g; do
     packages+=,$library-dev:arm64
   done
   mmdebstrap --quiet --variant=minbase --architectures=amd64,arm64 "--include=$packages" \
@@ -139,7 +139,7 @@ recipe_clean_root() {  # recipe_clean_root FOLDER APT
   # shellcheck disable=SC2016 # mmdebstrap gives the hook its folder as $1
   mmdebstrap --quiet --variant=minbase --include=gcc,libc6-dev,pkg-config,cmake,make \
     --aptopt='APT::Install-Recommends "false"' --skip=cleanup/apt,cleanup/reproducible \
-    --customize-hook='chroot "$1" apt-get install -y --download-only libdw1 libelf1 libfmt9 libseccomp2 libstdc++6 libtraceevent1 libtracefs1 libzstd1 zlib1g' \
+    --customize-hook='chroot "$1" apt-get install -y --download-only libdw1 libelf1 libfmt9 libmicrohttpd12 libseccomp2 libstdc++6 libtraceevent1 libtracefs1 libzstd1 zlib1g' \
     bookworm "$1/root" - <"$2/sources.list" >&2 || die "mmdebstrap failed (see above): is this root, or may users have namespaces?"
   rm -rf -- "$1/root/dev" && mkdir "$1/root/dev"
 }

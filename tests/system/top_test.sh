@@ -171,7 +171,7 @@ prometheus_has_what_the_report_counts() {
     python3 -c 'import json, sys
 rows = json.load(sys.stdin)["tables"]["groups"]["rows"]
 print(sum(row["count"] - row["cut"] - row["open"] for row in rows))')" "$exits"
-  expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed 's/[{ ].*//' | sort -u |
+  expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed -E 's/[{ ].*//; s/_(bucket|sum|count)$//' | sort -u |
     while read -r name; do grep -q "^# TYPE $name " "$work/figures" || echo "$name"; done)"
   [ "$(find "$work" -name 'figures*' | wc -l)" = 1 ] || fail "something is left beside the file"
   ln -s /dev/null "$work/device"
@@ -182,6 +182,47 @@ print(sum(row["count"] - row["cut"] - row["open"] for row in rows))')" "$exits"
   done
   [ -c /dev/null ] || fail "the device was replaced"
   [ -L "$work/device" ] || fail "the link was replaced"
+}
+
+# One label a dimension; a histogram's last bucket is its count; no other path, method or large request.
+metrics_are_served_and_nothing_else() {
+  "$trapline" top --prometheus "$work/figures" --batch "$recording" >/dev/null
+  grep -qE '^trapline_exits_total\{vm="[^"]+",vcpu="[^"]+",reason="[^"]+"\} [0-9]+$' "$work/figures" ||
+    fail "exits have other labels"
+  expect_equal "exits in the histograms" \
+    "$(sed -n 's/^trapline_exits_total{.*} //p' "$work/figures" | paste -sd+ | bc)" \
+    "$(sed -n 's/^trapline_exit_duration_seconds_bucket{.*le="+Inf"} //p' "$work/figures" | paste -sd+ | bc)"
+  run "$trapline" top --batch --listen 300.1.1.1:80 "$recording"
+  expect_equal "exit status of no address" 2 "$status"
+  needs_tracefs
+  "$trapline" top --batch --listen 127.0.0.1:19464 >/dev/null 2>"$work/stderr" &
+  background=$!
+  python3 - <<'END' || fail "the server: $(cat "$work/stderr")"
+import socket, time, urllib.error, urllib.request
+
+def status(path="metrics", method="GET", headers={}):
+    request = urllib.request.Request("http://127.0.0.1:19464/" + path, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+for _ in range(100):
+    try:
+        code, text = status()
+        break
+    except OSError:
+        time.sleep(0.1)
+assert code == 200 and "trapline_events_total " in text, (code, text)
+assert status("other")[0] == 404 and status(method="POST")[0] == 405
+assert status(headers={"X": "a" * 60_000})[0] == 431
+idle = [socket.create_connection(("127.0.0.1", 19464)) for _ in range(1000)]
+assert status()[0] == 200
+END
+  kill "$background"
+  wait "$background" || true
+  background=
 }
 
 an_open_session_is_read_as_it_grows_and_to_its_end() {

@@ -1,0 +1,117 @@
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/live/prometheus.h"
+
+namespace trapline::live {
+namespace {
+
+constexpr unsigned kConnections = 256, kSeconds = 2;  // 4 MiB for all their requests
+constexpr std::size_t kRequestBytes = 16u << 10;
+
+MHD_Response* response_of(std::string_view text) {
+  MHD_Response* response = ::MHD_create_response_from_buffer(
+      text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
+  if (response != nullptr)
+    (void)::MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4");
+  return response;
+}
+
+MHD_Result refuse(MHD_Connection* connection, unsigned status) {
+  MHD_Response* response = response_of("GET /metrics\n");
+  if (response == nullptr) return MHD_NO;
+  const MHD_Result queued = ::MHD_queue_response(connection, status, response);
+  ::MHD_destroy_response(response);
+  return queued;
+}
+
+// IPv4 alone, or IPv6 in brackets.
+bool parse(std::string_view host, std::uint16_t port, sockaddr_storage& address) {
+  std::string name(host);
+  auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address);
+  ipv4->sin_family = AF_INET;
+  ipv4->sin_port = htons(port);
+  if (::inet_pton(AF_INET, name.c_str(), &ipv4->sin_addr) == 1) return true;
+  if (!name.starts_with('[') || !name.ends_with(']')) return false;
+  name = name.substr(1, name.size() - 2);
+  address = {};
+  auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&address);
+  ipv6->sin6_family = AF_INET6;
+  ipv6->sin6_port = htons(port);
+  return ::inet_pton(AF_INET6, name.c_str(), &ipv6->sin6_addr) == 1;
+}
+
+}  // namespace
+
+// All clients of an interval share its text, however slowly they read.
+struct MetricsServer::Daemon {
+  ~Daemon() {
+    if (http != nullptr) ::MHD_stop_daemon(http);
+    if (current != nullptr) ::MHD_destroy_response(current);
+  }
+  static MHD_Result handle(void* self, MHD_Connection* connection, const char* url,
+                           const char* method, const char*, const char*, std::size_t*, void**) {
+    if (std::string_view(method) != "GET" && std::string_view(method) != "HEAD")
+      return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED);
+    if (std::string_view(url) != "/metrics") return refuse(connection, MHD_HTTP_NOT_FOUND);
+    auto& daemon = *static_cast<Daemon*>(self);
+    const std::lock_guard lock(daemon.mutex);
+    return daemon.current == nullptr
+               ? MHD_NO
+               : ::MHD_queue_response(connection, MHD_HTTP_OK, daemon.current);
+  }
+
+  MHD_Daemon* http = nullptr;
+  std::mutex mutex;
+  MHD_Response* current = nullptr;
+};
+
+MetricsServer::MetricsServer() : daemon_(std::make_unique<Daemon>()) {}
+MetricsServer::~MetricsServer() = default;
+
+Result<std::unique_ptr<MetricsServer>> MetricsServer::open(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const std::string_view all = text;
+  const std::string_view host =
+      colon == std::string::npos || colon == 0 ? "127.0.0.1" : all.substr(0, colon);
+  const auto port = parse_number(colon == std::string::npos ? all : all.substr(colon + 1));
+  sockaddr_storage address{};
+  if (!port || *port == 0 || *port > 65535 ||
+      !parse(host, static_cast<std::uint16_t>(*port), address)) {
+    return fail(ErrorKind::kUsage,
+                "--listen {}: an address and a port are expected: 127.0.0.1:9464, [::1]:9464, or "
+                "9464 for the loopback address",
+                printable(text));
+  }
+  std::unique_ptr<MetricsServer> server(new MetricsServer);
+  const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                         (address.ss_family == AF_INET6 ? unsigned{MHD_USE_IPv6} : 0u);
+  errno = 0;
+  server->daemon_->http = ::MHD_start_daemon(
+      flags, static_cast<std::uint16_t>(*port), nullptr, nullptr, Daemon::handle,
+      server->daemon_.get(), MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
+      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      kRequestBytes, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+  if (server->daemon_->http == nullptr)
+    return fail("--listen {}: {}", printable(text),
+                errno == 0 ? "it cannot be listened to" : std::strerror(errno));
+  return server;
+}
+
+void MetricsServer::set(std::string_view text) {
+  MHD_Response* next = response_of(text);
+  if (next == nullptr) return;
+  const std::lock_guard lock(daemon_->mutex);
+  if (daemon_->current != nullptr) ::MHD_destroy_response(daemon_->current);
+  daemon_->current = next;
+}
+
+}  // namespace trapline::live

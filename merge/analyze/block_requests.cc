@@ -132,9 +132,8 @@ std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, Thre
   Place& place = places_[where];
   if (open.size() == 1) {
     const BlockTransfer& only = open[0].second->transfer;
-    if (only.sectors == block.sectors && place.known.size() < kMostKnown) {
+    if (only.sectors == block.sectors && place.known.size() < kMostKnown)
       place.add(block.sector - only.sector);
-    }
     return {open[0].first};
   }
   std::vector<Key> found = at_place(place, block, open);
@@ -163,9 +162,8 @@ void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open)
   const bool agrees = !both.empty();
   place.possible = agrees ? std::move(both) : std::move(distances);
   place.seen = agrees ? place.seen + 1 : 1;
-  if (place.possible.size() != 1 || place.seen < kEnough || place.known.size() >= kMostKnown) {
+  if (place.possible.size() != 1 || place.seen < kEnough || place.known.size() >= kMostKnown)
     return;
-  }
   place.add(place.possible.front());
   place.possible.clear();
   place.seen = 0;

@@ -1,6 +1,5 @@
 #include "merge/analyze/exit_tracker.h"
 
-#include <algorithm>
 #include <bit>
 #include <iterator>
 #include <span>
@@ -265,9 +264,7 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
     return;
   }
   seen(*thread, event);
-  if (by != model_.user_end || thread->phase != Thread::Phase::kExit || !thread->in_user) {
-    return;
-  }
+  if (by != model_.user_end || thread->phase != Thread::Phase::kExit || !thread->in_user) return;
   account(*thread, event.at);
   thread->in_user = false;
   thread->slept = {};
@@ -305,9 +302,8 @@ const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDet
     return thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
   }
   if (thread->phase != Thread::Phase::kEnded) return nullptr;
-  if (thread->span.detail.kind == DetailKind::kNone && !thread->sealed) {
+  if (thread->span.detail.kind == DetailKind::kNone && !thread->sealed)
     thread->span.detail = detail;
-  }
   return emit(*thread);
 }
 
@@ -1005,9 +1001,7 @@ void ExitTracker::name_device(Thread& thread) {
   if (span.detail.kind <= DetailKind::kMmio) {
     for (std::size_t i = 0; i < thread.accesses; ++i) {
       const Access& access = thread.access[i];
-      if (access.region.has_address && access.region.address == span.detail.value) {
-        chosen = &access;
-      }
+      if (access.region.has_address && access.region.address == span.detail.value) chosen = &access;
     }
   }
   if (chosen == nullptr) {

@@ -124,7 +124,6 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   ++records_;
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
-  held_.add(*thread);
   account(*thread, event.at);
   thread->machine = event.machine;
   VcpuTotals& totals = thread->totals;
@@ -147,9 +146,8 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
   // Frames whose calls were not seen are taken to be their caller's.
   const std::uint32_t next = frames.empty() ? 0 : frames.back().depth + 1;
-  if (next < depth && (frames.empty() || frames.back().seen)) {
+  if (next < depth && (frames.empty() || frames.back().seen))
     frames.push_back({caller, next, false, {}, losses_, {}});
-  }
   const auto [stack, function] = stacks_.call(caller, call.function, call.name);
   frames.push_back({stack, depth, true, event.at, losses_, {}});
   ++times(function).calls;
@@ -205,7 +203,6 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
-    held_.add(*thread);
     thread->in_guest = true;
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
@@ -225,7 +222,7 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
 // until the thread's next event.
 void GuestStacks::on_lost(const Event& event) {
   ++losses_;
-  held_.end([&](Thread& thread) {
+  threads_.lose([&](Thread& thread) {
     thread.in_guest = false;
     if (runs_ == GuestRuns::kOnThread) thread.time.on_loss(event.at);
   });
@@ -233,16 +230,10 @@ void GuestStacks::on_lost(const Event& event) {
 
 void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event) {
   for (const ThreadChange& change : changes) {
-    if (Thread* thread = threads_.find(change.thread)) {
-      held_.add(*thread);
-      thread->time.on(change);
-    }
+    if (Thread* thread = threads_.find(change.thread)) thread->time.on(change);
   }
-  if (vmm_event == nullptr) return;
-  if (Thread* thread = threads_.find(event.thread)) {
-    held_.add(*thread);
-    thread->time.on_vmm_event(event.at, *vmm_event);
-  }
+  Thread* thread = vmm_event == nullptr ? nullptr : threads_.find(event.thread);
+  if (thread != nullptr) thread->time.on_vmm_event(event.at, *vmm_event);
 }
 
 std::vector<VcpuTotalsOf> GuestStacks::vcpus() const {

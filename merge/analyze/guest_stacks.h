@@ -185,7 +185,6 @@ class GuestStacks {
     std::uint64_t task = 0;         // that runs; 0: none
     Frames* task_frames = nullptr;  // its, in tasks_
     bool in_guest = false;          // since `mark`, as far as the recording shows
-    bool held = false;              // among held_
     Timestamp mark;
     MachineId machine = MachineId::kHost;  // of the records
     VcpuTime time;                         // GuestRuns::kOnThread
@@ -210,8 +209,7 @@ class GuestStacks {
 
   StackTree stacks_;
   std::vector<GuestFunctionTimes> functions_;
-  ThreadTable<Thread> threads_;
-  HeldStates<Thread> held_;                          // that something told of since the last loss
+  LossTable<Thread> threads_;
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0, losses_ = 0;
   bool keep_calls_;

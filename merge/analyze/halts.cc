@@ -1,20 +1,8 @@
 #include "merge/analyze/halts.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace trapline {
-
-namespace {
-
-constexpr std::uint64_t kHalved = 2;
-
-template <std::size_t... I>
-std::array<HaltReplay, sizeof...(I)> replays(std::uint64_t shrink, std::index_sequence<I...>) {
-  return {HaltReplay(HaltReplays::kSettings[I], shrink)...};
-}
-
-}  // namespace
 
 void HaltReplay::add(const Halt& halt) {
   const bool wins = halt.at_once || (interval_ != 0 && halt.wake_ns <= interval_);
@@ -36,15 +24,15 @@ void HaltReplay::adjust(std::uint64_t halted_ns) {
   }
 }
 
-HaltReplays::HaltReplays()
-    : zeroing_(replays(0, std::make_index_sequence<kSettings.size()>())),
-      halving_(replays(kHalved, std::make_index_sequence<kSettings.size()>())) {}
+HaltReplays::HaltReplays() {
+  for (const std::uint64_t shrink : {std::uint64_t{0}, kHalved})
+    for (const std::uint64_t setting : kSettings) replays_.emplace_back(setting, shrink);
+}
 
 void HaltReplays::add(const Halt& halt) {
   ++halts_;
   if (halt.slept) late_.add(halt.late_ns);
-  for (HaltReplay& replay : zeroing_) replay.add(halt);
-  for (HaltReplay& replay : halving_) replay.add(halt);
+  for (HaltReplay& replay : replays_) replay.add(halt);
 }
 
 // An interval that is halved below grow_start becomes 0 too: that tells nothing.
@@ -56,9 +44,8 @@ void HaltReplays::on_change(std::uint64_t before, std::uint64_t now) {
 
 HaltReplays::Rows HaltReplays::rows(bool halves) const {
   Rows rows;
-  const auto& replays = halves ? halving_ : zeroing_;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const HaltReplay& replay = replays[i];
+    const HaltReplay& replay = replays_[halves ? i + rows.size() : i];
     rows[i] = {replay.max_ns(), replay.won(), replay.lost(), replay.polling_ns(),
                replay.late_ns() + replay.would_sleep() * late_.percentile(500).value_or(0)};
   }
@@ -85,7 +72,6 @@ void HaltTracker::add_poll(Thread& thread, std::optional<std::uint64_t> most, st
 
 // Before the first change, the interval was what that one says.
 void HaltTracker::on_interval(Thread& thread, const KvmHaltPoll& poll) {
-  held_.add(thread);
   if (!thread.interval && poll.before == 0)
     thread.polling_at_most_ns = thread.halts_bounded = thread.halts_unknown = 0;
   thread.interval_before = poll.before;
@@ -131,7 +117,6 @@ void HaltTracker::on(const ThreadChange& change) {
   } else if (!thread->first_slept) {
     thread->first_slept = change.at;
   }
-  held_.add(*thread);
 }
 
 void HaltTracker::on(const Event& event, ThreadChanges changes, const ExitSpan* ended) {
@@ -149,7 +134,7 @@ void HaltTracker::on(const Event& event, ThreadChanges changes, const ExitSpan* 
     if (poll != nullptr) return on_interval(*thread, *poll);
     return exits ? forget(*thread) : on_wakeup(*thread, event, *wakeup);
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    held_.end([](Thread& thread) {
+    threads_.lose([](Thread& thread) {
       forget(thread);
       thread.interval.reset();
       thread.interval_before.reset();

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "merge/analyze/threads.h"
 #include "merge/model/event.h"
@@ -84,7 +85,8 @@ class HaltReplays {
   [[nodiscard]] std::uint64_t late_ns() const { return late_.total(); }
 
  private:
-  std::array<HaltReplay, kSettings.size()> zeroing_, halving_;
+  static constexpr std::uint64_t kHalved = 2;
+  std::vector<HaltReplay> replays_;  // those that set the interval to 0, then those that halve it
   Histogram late_;
   std::uint64_t halts_ = 0, halved_ = 0, zeroed_ = 0;
 };
@@ -106,14 +108,11 @@ class HaltTracker {
     HaltReplays replays;
     // Of the open halt.
     std::optional<Timestamp> last_woken, first_slept;
-    bool held = false;  // asleep, or told its interval, since the last loss
     std::optional<std::uint64_t> interval, interval_before;  // KVM's, of the vCPU
   };
   // `ended` is the exit that the event ended, or nullptr.
   void on(const Event& event, ThreadChanges changes, const ExitSpan* ended);
-  [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
-    return threads_.entries();
-  }
+  [[nodiscard]] const auto& threads() const { return threads_.entries(); }
   // Returns nullptr for a thread without a halt or an exit.
   [[nodiscard]] const Thread* find(ThreadId thread) const { return threads_.find(thread); }
 
@@ -125,8 +124,7 @@ class HaltTracker {
   void on_interval(Thread& thread, const KvmHaltPoll& poll);
   static void forget(Thread& thread);
 
-  ThreadTable<Thread> threads_;
-  HeldStates<Thread> held_;
+  LossTable<Thread> threads_;
 };
 
 }  // namespace trapline

@@ -1,14 +1,11 @@
 #include "merge/analyze/irq_tracker.h"
 
-#include <utility>
-
 namespace trapline {
 
 void PicLines::latch(ThreadId process, std::uint32_t line, const IrqSpan& raised) {
-  if (line >= kLines || (pics_.size() >= kMostProcesses && !pics_.contains(process))) return;
-  Pics& pics = pics_[process];
-  held_.add(pics);
-  Line& of_pin = pics.lines[line];
+  Pics* pics = line < kLines ? pics_.get(process, kMostProcesses) : nullptr;
+  if (pics == nullptr) return;
+  Line& of_pin = pics->lines[line];
   if (of_pin.latched) {
     ++coalesced_;
     return;
@@ -38,49 +35,41 @@ PicLines::Line* PicLines::find(Pics& pics, std::uint32_t vector) {
 }
 
 bool PicLines::inject(ThreadId process, std::uint32_t vector, const Event& event) {
-  const auto pics = pics_.find(process);
-  if (pics == pics_.end()) return false;
-  Line* line = find(pics->second, vector);
+  Pics* pics = pics_.find(process);
+  Line* line = pics == nullptr ? nullptr : find(*pics, vector);
   if (line == nullptr) return false;
   line->active = line->latched;
   line->latched.reset();
   line->active->vector = vector;
   line->active->injected = event.at;
   line->injected_by = event.thread;
-  to_enter_[event.thread].emplace_back(process,
-                                       static_cast<std::size_t>(line - pics->second.lines.data()));
+  to_enter_[event.thread].push_back(line);
   return true;
 }
 
 void PicLines::enter(ThreadId thread, Timestamp at) {
   const auto injected = to_enter_.find(thread);
   if (injected == to_enter_.end()) return;
-  for (const auto& [process, number] : injected->second) {
-    const auto pics = pics_.find(process);
-    if (pics == pics_.end()) continue;
-    Line& line = pics->second.lines[number];
-    if (line.active && !line.active->entered && line.injected_by == thread) {
-      line.active->entered = at;
-    }
+  for (Line* line : injected->second) {
+    if (line->active && !line->active->entered && line->injected_by == thread)
+      line->active->entered = at;
   }
   to_enter_.erase(injected);
 }
 
 const IrqSpan* PicLines::end(ThreadId process, std::uint32_t line, Timestamp at) {
-  const auto pics = pics_.find(process);
-  if (pics == pics_.end() || line >= kLines || !pics->second.lines[line].active) return nullptr;
-  done_ = *pics->second.lines[line].active;
+  Pics* pics = line < kLines ? pics_.find(process) : nullptr;
+  if (pics == nullptr || !pics->lines[line].active) return nullptr;
+  done_ = *std::exchange(pics->lines[line].active, std::nullopt);
   done_.ended = at;
-  pics->second.lines[line].active.reset();
   return &done_;
 }
 
 const IrqSpan* PicLines::finish() {
-  for (auto& [process, pics] : pics_) {
-    for (Line& line : pics.lines) {
+  for (auto& entry : pics_.entries()) {
+    for (Line& line : entry.state.lines) {
       if (!line.active) continue;
-      done_ = *line.active;
-      line.active.reset();
+      done_ = *std::exchange(line.active, std::nullopt);
       return &done_;
     }
   }
@@ -88,7 +77,7 @@ const IrqSpan* PicLines::finish() {
 }
 
 void PicLines::on_hole() {
-  held_.end([](Pics& pics) { pics.lines = {}; });
+  pics_.lose([](Pics& pics) { pics.lines = {}; });
   to_enter_.clear();
 }
 
@@ -96,7 +85,6 @@ void IrqDeliveries::on_notify(const Event& event, ThreadId process, std::uint64_
                               std::vector<RequestSpan> requests) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
-  held_.add(*thread);
   thread->state = Thread::State::kNotified;
   thread->queue = {process, vq};
   thread->requests = std::move(requests);
@@ -154,7 +142,6 @@ void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId pr
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
   if (thread->vcpu != kNoVcpu) return deliver({process, thread->vcpu, irq.vector}, event.at);
-  held_.add(*thread);
   if (thread->early.size() < kMostEarly) thread->early.emplace_back(irq.vector, event.at);
 }
 
@@ -171,16 +158,14 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
       return on_other(event.thread);
     case IrqStep::kAccept:
       if (!raised) return on_other(event.thread);
-      if (thread->route.step == IrqStep::kMsi && thread->route.number != irq.vector) {
+      if (thread->route.step == IrqStep::kMsi && thread->route.number != irq.vector)
         return on_other(event.thread);
-      }
       return pend(*thread, {process, irq.vcpu, irq.vector});
     case IrqStep::kRoute:  // the IOAPIC is done, and no vCPU accepted: one that was pending already
       return on_other(event.thread);
     case IrqStep::kPending:
-      if (!raised || !irq.level || thread->route.step != IrqStep::kLine) {
+      if (!raised || !irq.level || thread->route.step != IrqStep::kLine)
         return on_other(event.thread);
-      }
       return pend(*thread, {process, irq.vcpu, irq.pin | kSpi});
     default:
       return;
@@ -227,7 +212,7 @@ std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges c
 }
 
 void IrqDeliveries::on_hole() {
-  held_.end([](Thread& thread) {
+  threads_.lose([](Thread& thread) {
     thread.state = Thread::State::kIdle;
     thread.requests.clear();
     thread.early.clear();
@@ -295,7 +280,6 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
   Entering* thread = entering_.get(event.thread, kMostThreads);
   if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
   if (thread->vcpu == kNoVcpu) {
-    early_.add(*thread);
     if (thread->early.size() < kMostPerEntry) thread->early.emplace_back(irq, event.at);
     return;
   }
@@ -388,9 +372,8 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
 
 const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_irq(event, *irq, process);
-  if (const auto* entry = std::get_if<KvmEntry>(&event.payload)) {
+  if (const auto* entry = std::get_if<KvmEntry>(&event.payload))
     return on_entry(event, *entry, process);
-  }
   if (const auto* exit = std::get_if<KvmExit>(&event.payload); exit != nullptr) {
     if (Raise* raise = raises_.find(event.thread)) raise->open = false;
     Entering* thread = entering_.get(event.thread, kMostThreads);
@@ -404,7 +387,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
   if (std::holds_alternative<Lost>(event.payload)) {  // what was lost may have ended any of them
     pending_.clear();
     active_.clear();
-    early_.end([](Entering& thread) { thread.early.clear(); });
+    entering_.lose([](Entering& thread) { thread.early.clear(); });
     pic_.on_hole();
   }
   return nullptr;

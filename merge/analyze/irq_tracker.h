@@ -75,17 +75,15 @@ class PicLines {
     ThreadId injected_by{};
   };
   struct Pics {
-    bool held = false;  // among held_
     std::array<Line, kLines> lines;
     std::array<std::uint32_t, 2> base{kNoVector, kNoVector};  // vector of each chip's pin 0
   };
   // The latched line whose vector it is, or nullptr.
   [[nodiscard]] Line* find(Pics& pics, std::uint32_t vector);
 
-  std::map<ThreadId, Pics> pics_;
-  HeldStates<Pics> held_;  // with a line latched since the last loss
-  // Process and line of what a thread has injected since it entered its guest.
-  std::map<ThreadId, std::vector<std::pair<ThreadId, std::size_t>>> to_enter_;
+  LossTable<Pics> pics_;  // by process
+  // What a thread has injected since it entered its guest: lines stay where they are.
+  std::map<ThreadId, std::vector<Line*>> to_enter_;
   std::uint64_t coalesced_ = 0, ambiguous_ = 0;
   IrqSpan done_;
 };
@@ -145,7 +143,6 @@ class IrqDeliveries {
     Route route;
     std::vector<RequestSpan> requests;
     std::int32_t vcpu = kNoVcpu;
-    bool held = false;  // among held_
     // Injections before an event told the vCPU: kvm_entry, which follows them, will.
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
@@ -157,8 +154,7 @@ class IrqDeliveries {
   void pend(Thread& thread, const Key& key);
   void deliver(const Key& key, Timestamp at, bool posted = false);
 
-  ThreadTable<Thread> threads_;
-  HeldStates<Thread> held_;  // with a notify or injections
+  LossTable<Thread> threads_;
   std::map<Queue, Route> routes_;
   std::map<Key, std::vector<RequestSpan>> pending_;
   std::size_t pending_count_ = 0;  // requests, of all keys
@@ -200,7 +196,6 @@ class IrqTracker {
     // Injections before an event told the vCPU: kvm_entry, which follows them, will.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
     std::int32_t vcpu = kNoVcpu;
-    bool held = false;  // among early_
   };
 
   void latch(const KvmIrq& irq, const Event& event, ThreadId process);
@@ -210,9 +205,8 @@ class IrqTracker {
   void pend(const Key& key, const Event& event);
   bool inject(const Key& key, Timestamp at);
 
-  ThreadTable<Raise> raises_;       // what the thread is just raising
-  ThreadTable<Entering> entering_;  // by vCPU thread
-  HeldStates<Entering> early_;      // with injections before an event told the vCPU
+  ThreadTable<Raise> raises_;     // what the thread is just raising
+  LossTable<Entering> entering_;  // by vCPU thread
   std::map<Key, IrqSpan> pending_, active_;
   PicLines pic_;
   IrqStepCounts seen_{};

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace trapline {
 namespace {
@@ -84,10 +84,8 @@ KernelTracker::Type KernelTracker::type_of(const Event& event) {
   return types[event.type];
 }
 
-void KernelTracker::begin(Thread& thread, Timestamp at, bool named) {
-  held_.add(thread);
-  thread.in_exit = true;
-  thread.named = named;
+void KernelTracker::begin(Thread& thread, Timestamp at) {
+  thread.exit = at;
   thread.pieces.clear();
   std::erase_if(thread.open, [](const Open& one) { return one.depth == Open::kHandler; });
   thread.last = kNoName;
@@ -112,7 +110,6 @@ void KernelTracker::add(Thread& thread, Timestamp at) {
 }
 
 void KernelTracker::open(Thread& thread, NameId name, std::int32_t depth) {
-  held_.add(thread);
   const KernelWork work = depth == Open::kHandler ? KernelWork::kHandler : KernelWork::kFunction;
   const KernelStackId parent = thread.open.empty() ? 0 : thread.open.back().stack;
   const KernelStackId stack = frames_.number({parent, name, work}, 0);
@@ -170,41 +167,29 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
   add(thread, event.at);
 }
 
-void KernelTracker::on(const Event& event, ThreadChanges changes) {
-  // An exit that goes on after it has none of its events among those lost; which functions have
-  // returned meanwhile is not known.
+void KernelTracker::on(const Event& event, ThreadChanges changes, const ExitTracker& exits) {
   if (std::holds_alternative<Lost>(event.payload)) {
-    held_.end([](Thread& thread) {
-      thread.named = true;
+    // Which functions have returned meanwhile is not known.
+    threads_.lose([](Thread& thread) {
       std::erase_if(thread.open, [](const Open& one) { return one.depth != Open::kHandler; });
     });
     return;
   }
-  if (const auto* host = std::get_if<HostEvent>(&event.payload);
-      host != nullptr &&
+  const auto* host = std::get_if<HostEvent>(&event.payload);
+  if (host != nullptr &&
       (host->step == HostStep::kFunctionBegin || host->step == HostStep::kFunctionEnd))
     return on_function(event, *host);
-  const bool exits = std::holds_alternative<KvmExit>(event.payload);
-  const bool enters = std::holds_alternative<KvmEntry>(event.payload);
-  Thread* thread =
-      exits || enters ? threads_.get(event.thread, kMostThreads) : threads_.find(event.thread);
+  const auto vcpu = exits.state(event.thread);
+  if (!vcpu) return;
+  using Where = VcpuState::Where;
+  Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
-  thread->is_vcpu |= exits || enters;
-  if (exits) {
-    if (!thread->in_exit || thread->named) begin(*thread, event.at, true);
-    thread->named = true;
-    return;
-  }
-  if (enters) {
-    thread->in_exit = false;
-    return;
-  }
-  if (!changes.empty() && changes.front().leaves()) {
-    // Some kernels write kvm_exit after the thread was switched out.
-    if (!thread->in_exit && thread->is_vcpu) begin(*thread, event.at, false);
-    return;
-  }
-  if (!thread->in_exit || std::holds_alternative<Marker>(event.payload)) return;
+  const bool was_in_exit =
+      std::exchange(thread->in_exit, vcpu->where == Where::kKernel || vcpu->where == Where::kUser);
+  if (!thread->in_exit) return;
+  if (!was_in_exit || thread->exit != vcpu->begin) begin(*thread, vcpu->begin);
+  const bool leaves = !changes.empty() && changes.front().leaves();
+  if (leaves || is_any_of<KvmExit, Marker>(event.payload)) return;
   if (std::holds_alternative<IoctlEnter>(event.payload)) {
     if (!thread->open.empty()) return;
     thread->last = kNoName;

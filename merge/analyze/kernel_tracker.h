@@ -25,7 +25,7 @@
 #include <tuple>
 #include <vector>
 
-#include "merge/analyze/threads.h"
+#include "merge/analyze/exit_tracker.h"
 #include "merge/model/event.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/names.h"
@@ -95,7 +95,7 @@ class KernelTracker {
       : names_(names), event_name_(std::move(event_name)), function_(std::move(function)) {}
 
   // Every event of the host, after the exit tracker took it.
-  void on(const Event& event, ThreadChanges changes);
+  void on(const Event& event, ThreadChanges changes, const ExitTracker& exits);
   // Takes the shares of an exit that ended with the last event. It needs the exit's intervals.
   void on_exit(const ExitSpan& exit);
   // Of the exit that was taken last, in the order in which they began; one for each stack.
@@ -125,10 +125,8 @@ class KernelTracker {
     static constexpr std::int32_t kHandler = -1;
   };
   struct Thread {
-    bool is_vcpu = false;  // else its functions are followed until it may be one
     bool in_exit = false;
-    bool held = false;      // among held_
-    bool named = false;     // by its kvm_exit, or before a loss: the next one is another exit's
+    Timestamp exit;         // its begin
     NameId last = kNoName;  // the last instant; none: untraced
     Timestamp last_at;
     std::vector<Open> open;     // the innermost last
@@ -136,7 +134,7 @@ class KernelTracker {
   };
   [[nodiscard]] Type type_of(const Event& event);
   [[nodiscard]] Type look_up(const Event& event);
-  void begin(Thread& thread, Timestamp at, bool named);
+  void begin(Thread& thread, Timestamp at);
   static void add(Thread& thread, Timestamp at);
   void on_type(Thread& thread, const Event& event, const Type& type);
   void on_function(const Event& event, const HostEvent& call);
@@ -147,8 +145,7 @@ class KernelTracker {
   Names& names_;
   NameOf event_name_, function_;
   std::vector<std::vector<Type>> types_;  // by source and type
-  ThreadTable<Thread> threads_;
-  HeldStates<Thread> held_;  // an exit or a function began since the last loss
+  LossTable<Thread> threads_;
   std::vector<KernelShare> shares_;
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
   KernelFrames frames_;  // without room they have no parents

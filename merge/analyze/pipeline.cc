@@ -1,13 +1,11 @@
 #include "merge/analyze/pipeline.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 #include <variant>
 
 #include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/stall_tracker.h"
-#include "merge/analyze/vhost_tracker.h"
 
 namespace trapline {
 namespace {
@@ -16,14 +14,6 @@ SpanClass selection_of(const std::vector<SpanSink*>& sinks) {
   SpanClass all = SpanClass::kNone;
   for (const SpanSink* sink : sinks) all = all | sink->selects();
   return all;
-}
-
-std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, SpanClass what) {
-  std::vector<SpanSink*> some;
-  for (SpanSink* sink : sinks) {
-    if (has(sink->selects(), what)) some.push_back(sink);
-  }
-  return some;
 }
 
 Detail detail_of(SpanClass selected) {
@@ -39,37 +29,9 @@ constexpr SpanClass kOfThreads = static_cast<SpanClass>(
 
 }  // namespace
 
-// Requests in QEMU, and their way from the guest's notify to its interrupt.
-struct Pipeline::Requests {
-  Requests(const PipelineOptions& options, Names& names)
-      : spans(options.requests.empty() ? known_requests() : options.requests, names,
-              options.declared),
-        path(names, spans) {
-    for (const RequestSpec& spec : spans.specs()) spec_names.push_back(names.id(spec.name()));
-  }
-  [[nodiscard]] bool looks_at(const Payload& payload) const {
-    return RequestPath::looks_at(payload) || vhost.looks_at(payload);
-  }
-  RequestSpans spans;
-  RequestPath path;
-  VhostTracker vhost;
-  std::vector<NameId> spec_names;
-};
-
-Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
+Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
     : options_(std::move(options)),
-      sinks_(std::move(sinks)),
-      event_sinks_(those_that_select(sinks_, SpanClass::kEvents)),
-      exit_sinks_(those_that_select(sinks_, SpanClass::kExits)),
-      loss_sinks_(those_that_select(sinks_, SpanClass::kLosses)),
-      call_sinks_(those_that_select(sinks_, SpanClass::kCalls)),
-      state_sinks_(those_that_select(sinks_, SpanClass::kStateRuns)),
-      request_sinks_(those_that_select(sinks_, SpanClass::kRequests)),
-      interrupt_sinks_(those_that_select(sinks_, SpanClass::kInterrupts)),
-      wait_sinks_(those_that_select(sinks_, SpanClass::kWaits)),
-      interval_sinks_(those_that_select(sinks_, SpanClass::kGuestIntervals)),
-      stall_sinks_(those_that_select(sinks_, SpanClass::kStalls)),
-      selected_(selection_of(sinks_)),
+      selected_(selection_of(all)),
       reader_(names_, options_.declared),
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
@@ -78,40 +40,42 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
               options_.guest_runs),
       placement_(options_.placement_errors),
       to_(std::numeric_limits<std::uint64_t>::max()) {
+  for (SpanSink* sink : all)
+    for (std::size_t bit = 0; bit < sinks_of_.size(); ++bit)
+      if (has(sink->selects(), SpanClass{1u << bit})) sinks_of_[bit].push_back(sink);
   const auto& roles = options_.roles;
   has_guest_ =
       std::any_of(roles.begin(), roles.end(), [](Role role) { return role != Role::kHostKernel; });
-  if (has(selected_, SpanClass::kRequests))
-    requests_ = std::make_unique<Requests>(options_, names_);
+  if (has(selected_, SpanClass::kRequests)) {
+    auto specs = options_.requests.empty() ? known_requests() : options_.requests;
+    requests_.emplace(names_, RequestSpans(std::move(specs), names_, options_.declared));
+    for (const RequestSpec& spec : requests_->spans().specs())
+      request_names_.push_back(names_.id(spec.name()));
+  }
   if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
   if (has(selected_, SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls))
     waits_.emplace();
-  if (!stall_sinks_.empty())
+  if (has(selected_, SpanClass::kStalls))
     stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants);
   if (has(selected_, SpanClass::kHostRuns)) runs_.emplace();
   if (has(selected_, SpanClass::kKernelParts))
     kernel_ =
         std::make_unique<KernelTracker>(names_, options_.event_name, options_.kernel_function);
-  if (options_.guest_intervals && !interval_sinks_.empty()) {
+  if (options_.guest_intervals && has(selected_, SpanClass::kGuestIntervals))
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
-  }
-  const SpanClass spans = SpanClass::kSpans | SpanClass::kFunctions;
-  if (has(selected_, spans)) {
-    builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
-  }
-  follows_events_ = on_thread() || !event_sinks_.empty() || !state_sinks_.empty() || waits_ ||
-                    kernel_ || stalls_ || guest_intervals_;
+  std::erase_if(all, [](const SpanSink* sink) {
+    return !has(sink->selects(), SpanClass::kSpans | SpanClass::kFunctions);
+  });
+  if (!all.empty()) builder_ = std::make_unique<SpanBuilder>(*this, std::move(all));
+  follows_events_ = on_thread() || has(selected_, SpanClass::kEvents | SpanClass::kStateRuns) ||
+                    waits_ || kernel_ || stalls_ || guest_intervals_;
   exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ && !runs_ &&
                 !placement_.checks();
   hands_out_exits_ = exits_only_ && !options_.threads && !options_.wants;
 }
 
 Pipeline::~Pipeline() = default;
-
-const RequestSpans* Pipeline::requests() const { return requests_ ? &requests_->spans : nullptr; }
-const RequestPath* Pipeline::request_path() const { return requests_ ? &requests_->path : nullptr; }
-const VhostTracker* Pipeline::vhost() const { return requests_ ? &requests_->vhost : nullptr; }
 
 // True if the window has not ended; the first event resolves it.
 bool Pipeline::is_in_window(const Event& event, bool is_event) {
@@ -183,7 +147,7 @@ bool Pipeline::push(const Event& event) {
     if (!hands_out_exits_ || has_guest_) {
       take(*ended_);
     } else {
-      for (SpanSink* sink : exit_sinks_) sink->exit(*ended_, *this);
+      for (SpanSink* sink : sinks(SpanClass::kExits)) sink->exit(*ended_, *this);
     }
   }
   return true;
@@ -206,7 +170,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (!in_window) return true;
     note_interval(event.at);
     tracker_.pass();
-    if (kernel_ && !is_guest(event.machine)) kernel_->on(event, {});
+    if (kernel_ && !is_guest(event.machine)) kernel_->on(event, {}, tracker_);
     tell(event);
     return true;
   }
@@ -251,7 +215,7 @@ bool Pipeline::push_carefully(const Event& event) {
 void Pipeline::tell_calls() {
   for (const FunctionCall& call : stacks_.ended()) {
     if (!counts(call.thread)) continue;
-    for (SpanSink* sink : call_sinks_) sink->call(call, *this);
+    for (SpanSink* sink : sinks(SpanClass::kCalls)) sink->call(call, *this);
   }
   if (builder_) builder_->on_calls(stacks_.ended());
 }
@@ -261,12 +225,12 @@ void Pipeline::on_guest(const Event& event) {
   if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
   if (!stacks_.ended().empty()) tell_calls();
   if (const auto call = builder_ ? stacks_.begun() : std::nullopt) builder_->on_call(*call);
-  if (!event_sinks_.empty() || guest_intervals_) tell(event);
+  if (has(selected_, SpanClass::kEvents) || guest_intervals_) tell(event);
 }
 
 void Pipeline::tell_states() {
   const std::span<const StateRun> runs = tracker_.state_runs();
-  for (SpanSink* sink : state_sinks_) sink->states(runs, *this);
+  for (SpanSink* sink : sinks(SpanClass::kStateRuns)) sink->states(runs, *this);
   if (stalls_) stalls_->on(runs, *this);
 }
 
@@ -275,7 +239,7 @@ void Pipeline::tell_unended() {
     if (!counts(exit.span.thread)) continue;
     if (waits_) waits_->on_exit(exit.span);
     if (options_.wants && !options_.wants(exit.span, *this)) continue;
-    for (SpanSink* sink : exit_sinks_) sink->unended(exit, *this);
+    for (SpanSink* sink : sinks(SpanClass::kExits)) sink->unended(exit, *this);
   }
 }
 
@@ -287,7 +251,7 @@ void Pipeline::on_host(const Event& event) {
   if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
   if (follows_events_) follow(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
+    for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, *lost, *this);
   }
   if (builder_) {
     const GuestRun* run = tracker_.guest_run();
@@ -295,13 +259,13 @@ void Pipeline::on_host(const Event& event) {
     if (has(selected_, SpanClass::kWakeups)) builder_->on(changes_);
   }
   if (ended_ != nullptr) take(*ended_);
-  if (requests_ && (!changes_.empty() || requests_->looks_at(event.payload))) on_requests(event);
+  if (requests_) on_requests(event);
   if (interrupts_) {
     if (worked_for_.on(changes_)) asked_ = {};
     if (IrqTracker::looks_at(event.payload)) on_interrupts(event);
   }
   if (halts_) halts_->on(event, changes_, ended_);
-  if (placement_.checks()) placement_.on(event);
+  if (placement_.checks()) placement_.on(event, tracker_);
 }
 
 // What comes before the exit that the event ended is told of.
@@ -312,16 +276,16 @@ void Pipeline::follow(const Event& event) {
     const bool looks = !changes_.empty() || WaitTracker::looks_at(event.payload);
     looks ? on_waits(event) : waits_->pass();
   }
-  if (kernel_) kernel_->on(event, changes_);
+  if (kernel_) kernel_->on(event, changes_, tracker_);
   if (stalls_) {
     stalls_->on(event, *this);
     if (stalls_->has_ended()) tell_stalls();
   }
-  if (!event_sinks_.empty() || guest_intervals_) tell(event);
+  if (has(selected_, SpanClass::kEvents) || guest_intervals_) tell(event);
 }
 
 void Pipeline::tell(const Event& event) {
-  for (SpanSink* sink : event_sinks_) sink->event(event, *this);
+  for (SpanSink* sink : sinks(SpanClass::kEvents)) sink->event(event, *this);
   if (guest_intervals_) on_guest_intervals(event);
 }
 
@@ -333,14 +297,14 @@ void Pipeline::on_guest_intervals(const Event& event) {
 
 void Pipeline::tell_guest_intervals() {
   while (const auto interval = guest_intervals_->take_ended()) {
-    for (SpanSink* sink : interval_sinks_) sink->guest_interval(*interval, *this);
+    for (SpanSink* sink : sinks(SpanClass::kGuestIntervals)) sink->guest_interval(*interval, *this);
   }
 }
 
 void Pipeline::tell_stalls() {
   if (!stalls_ || !stalls_->has_ended()) return;
   for (const Stall& stall : stalls_->take_ended()) {
-    for (SpanSink* sink : stall_sinks_) sink->stall(stall, *this);
+    for (SpanSink* sink : sinks(SpanClass::kStalls)) sink->stall(stall, *this);
   }
 }
 
@@ -350,7 +314,7 @@ void Pipeline::take(const ExitSpan& exit) {
   if (kernel_) kernel_->on_exit(exit);
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)
-    for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);
+    for (SpanSink* sink : sinks(SpanClass::kExits)) sink->exit(exit, *this);
   if (guest_intervals_) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
@@ -392,30 +356,32 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 }
 
 void Pipeline::on_requests(const Event& event) {
+  const bool of_vhost = !changes_.empty() || vhost_.looks_at(event.payload);
+  const bool of_path = !changes_.empty() || RequestPath::looks_at(event.payload);
+  if (!of_vhost && !of_path) return;
   const ThreadId process = asked_about(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* told = vmm_event();
     if (told == nullptr) return;
-    const RequestSpan* ended = requests_->path.on_marker(event, *marker, told->name, process);
+    const RequestSpan* ended = requests_->on_marker(event, *marker, told->name, process);
     if (ended == nullptr) return;
-    for (SpanSink* sink : request_sinks_) sink->request(*ended, *this);
-    if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
+    for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->request(*ended, *this);
+    if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
     return;
   }
-  const bool changes = !changes_.empty();
-  if (changes || requests_->vhost.looks_at(event.payload)) on_vhost(event, process);
-  if (!changes && !RequestPath::looks_at(event.payload)) return;
-  for (const Delivered& delivered : requests_->path.on(event, changes_, process)) {
-    for (SpanSink* sink : request_sinks_) sink->delivered(delivered, *this);
+  if (of_vhost) on_vhost(event, process);
+  if (!of_path) return;
+  for (const Delivered& delivered : requests_->on(event, changes_, process)) {
+    for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);
   }
 }
 
 void Pipeline::on_vhost(const Event& event, ThreadId process) {
-  requests_->vhost.on(event, changes_, process, processes_);
-  const VhostTurn* turn = requests_->vhost.ended();
+  vhost_.on(event, changes_, process, processes_);
+  const VhostTurn* turn = vhost_.ended();
   if (turn == nullptr) return;
-  for (SpanSink* sink : request_sinks_) sink->turn(*turn, *this);
+  for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->turn(*turn, *this);
   if (builder_) builder_->on_turn(*turn);
 }
 
@@ -423,7 +389,7 @@ void Pipeline::on_waits(const Event& event) {
   waits_->on(event, *this);
   const EndedWait* ended = waits_->ended();
   if (ended == nullptr) return;
-  for (SpanSink* sink : wait_sinks_) sink->wait(*ended, *this);
+  for (SpanSink* sink : sinks(SpanClass::kWaits)) sink->wait(*ended, *this);
 }
 
 void Pipeline::on_interrupts(const Event& event) {
@@ -432,7 +398,7 @@ void Pipeline::on_interrupts(const Event& event) {
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
-  for (SpanSink* sink : interrupt_sinks_) sink->interrupt(interrupt, *this);
+  for (SpanSink* sink : sinks(SpanClass::kInterrupts)) sink->interrupt(interrupt, *this);
   if (builder_) builder_->on_interrupt(interrupt, process);
 }
 

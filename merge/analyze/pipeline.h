@@ -10,12 +10,12 @@
 #pragma once
 
 #include <algorithm>
-#include <deque>
+#include <array>
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "backend_ftrace/tracetool/declarations.h"
@@ -38,7 +38,6 @@ namespace trapline {
 class KernelTracker;
 class Pipeline;
 class StallTracker;
-class VhostTracker;
 
 struct PipelineOptions {
   ExitModel model;
@@ -72,7 +71,7 @@ struct PipelineOptions {
 class Pipeline {
  public:
   // The sinks are borrowed, as is what the options point to.
-  Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks);
+  Pipeline(PipelineOptions options, std::vector<SpanSink*> all);
   ~Pipeline();
 
   // Events in order of time. False when the event lies after `to`: nothing more is needed.
@@ -95,9 +94,13 @@ class Pipeline {
   [[nodiscard]] const Processes& processes() const { return processes_; }
   [[nodiscard]] const SymbolTable* symbols() const { return options_.symbols; }
   // Nothing where no sink selects them.
-  [[nodiscard]] const RequestSpans* requests() const;
-  [[nodiscard]] const RequestPath* request_path() const;
-  [[nodiscard]] const VhostTracker* vhost() const;
+  [[nodiscard]] const RequestPath* request_path() const {
+    return requests_ ? &*requests_ : nullptr;
+  }
+  [[nodiscard]] const RequestSpans* requests() const {
+    return requests_ ? &requests_->spans() : nullptr;
+  }
+  [[nodiscard]] const VhostTracker& vhost() const { return vhost_; }
   [[nodiscard]] const IrqTracker* interrupts() const {
     return interrupts_ ? &*interrupts_ : nullptr;
   }
@@ -147,7 +150,9 @@ class Pipeline {
   [[nodiscard]] bool is_window() const { return options_.from || options_.to; }
 
  private:
-  struct Requests;
+  [[nodiscard]] const std::vector<SpanSink*>& sinks(SpanClass one) const {
+    return sinks_of_[static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(one)))];
+  }
   [[nodiscard]] bool push_carefully(const Event& event);
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
   void begin_window();
@@ -186,10 +191,7 @@ class Pipeline {
   void tell(const IrqSpan& interrupt, ThreadId process);
 
   PipelineOptions options_;
-  std::vector<SpanSink*> sinks_;
-  // Those that select them.
-  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_, state_sinks_,
-      request_sinks_, interrupt_sinks_, wait_sinks_, interval_sinks_, stall_sinks_;
+  std::array<std::vector<SpanSink*>, kSpanClasses> sinks_of_;  // by the class that they select
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;
@@ -203,7 +205,9 @@ class Pipeline {
   mutable std::set<ThreadId> rip_shown_;      // the processes that own tracker_.rip_shown()
   mutable std::size_t rip_looked_at_ = 0;     // of these threads
   mutable std::vector<NameId> symbol_names_;  // by symbol, made when first needed
-  std::unique_ptr<Requests> requests_;
+  std::optional<RequestPath> requests_;
+  std::vector<NameId> request_names_;     // by spec
+  VhostTracker vhost_;                    // where requests are followed
   std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans
   std::optional<IrqTracker> interrupts_;
   std::optional<HostRuns> runs_;

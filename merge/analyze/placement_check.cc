@@ -1,47 +1,36 @@
 #include "merge/analyze/placement_check.h"
 
-#include <algorithm>
-#include <variant>
+#include <utility>
 
 namespace trapline {
 
-void PlacementCheck::on(const Event& event) {
-  if (std::holds_alternative<Marker>(event.payload)) return on_marker(event);
-  if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) entry.state.in_guest = false;
-    return;
+// A run whose beginning is another one's, of which events were lost, proves nothing.
+void PlacementCheck::on_run(const GuestRun& run) {
+  std::vector<Misplaced>* doubtful = doubtful_.find(run.thread);
+  if (doubtful == nullptr || doubtful->empty()) return;
+  for (Misplaced& event : std::exchange(*doubtful, {})) {
+    if (event.entry != run.begin || elapsed(event.at, run.end) <= *errors_[event.source]) continue;
+    ++impossible_;
+    event.exit = run.end;
+    if (!first_) first_ = event;
   }
-  const bool is_exit = std::holds_alternative<KvmExit>(event.payload);
-  if (!is_exit && !std::holds_alternative<KvmEntry>(event.payload)) return;
-  Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread == nullptr) return;
-  if (is_exit) return on_exit(*thread, event.at);
-  thread->in_guest = true;
-  thread->entry = event.at;
-  thread->doubtful.clear();
 }
 
-void PlacementCheck::on_marker(const Event& event) {
-  if (event.source >= errors_.size() || !errors_[event.source]) return;
-  Thread* thread = threads_.find(event.thread);
-  if (thread == nullptr) return;
+void PlacementCheck::on(const Event& event, const ExitTracker& exits) {
+  if (const GuestRun* run = exits.guest_run()) on_run(*run);
+  const bool is_checked = std::holds_alternative<Marker>(event.payload) &&
+                          event.source < errors_.size() && errors_[event.source];
+  const auto vcpu = is_checked ? exits.state(event.thread) : std::nullopt;
+  if (!vcpu) return;
   ++placed_;
-  if (!thread->in_guest || thread->doubtful.size() >= kMostDoubtful) return;
-  if (elapsed(thread->entry, event.at) <= *errors_[event.source]) return;
-  thread->doubtful.push_back({event.source, event.thread, event.at, thread->entry, {}});
-}
-
-void PlacementCheck::on_exit(Thread& thread, Timestamp at) {
-  if (thread.in_guest) {
-    for (Misplaced& event : thread.doubtful) {
-      if (elapsed(event.at, at) <= *errors_[event.source]) continue;
-      ++impossible_;
-      event.exit = at;
-      if (!first_) first_ = event;
-    }
-  }
-  thread.in_guest = false;
-  thread.doubtful.clear();
+  if (vcpu->where != VcpuState::Where::kGuest ||
+      elapsed(vcpu->begin, event.at) <= *errors_[event.source])
+    return;
+  std::vector<Misplaced>* doubtful = doubtful_.get(event.thread, kMostThreads);
+  if (doubtful == nullptr) return;
+  if (!doubtful->empty() && doubtful->front().entry != vcpu->begin) doubtful->clear();
+  if (doubtful->size() < kMostDoubtful)
+    doubtful->push_back({event.source, event.thread, event.at, vcpu->begin, {}});
 }
 
 }  // namespace trapline

@@ -8,9 +8,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "merge/analyze/exit_tracker.h"
 #include "merge/model/event.h"
 #include "merge/model/thread_table.h"
 
@@ -33,8 +33,8 @@ class PlacementCheck {
   // Whether any source is checked.
   [[nodiscard]] bool checks() const { return !errors_.empty(); }
 
-  // Events of the host, in order of time.
-  void on(const Event& event);
+  // Events of the host, in order of time, after `exits` took them.
+  void on(const Event& event, const ExitTracker& exits);
 
   [[nodiscard]] std::uint64_t placed() const { return placed_; }  // on threads of vCPUs
   [[nodiscard]] std::uint64_t impossible() const { return impossible_; }
@@ -47,20 +47,13 @@ class PlacementCheck {
   }
 
  private:
-  // A vCPU's thread; `doubtful` are the events of this run of the guest that are further from its
-  // entry than their error.
-  struct Thread {
-    bool in_guest = false;
-    Timestamp entry;
-    std::vector<Misplaced> doubtful;
-  };
-  void on_marker(const Event& event);
-  void on_exit(Thread& thread, Timestamp at);
+  void on_run(const GuestRun& run);
   static constexpr std::size_t kMostDoubtful = 64;  // of a run
   static constexpr std::size_t kMostThreads = 4096;
 
   std::vector<std::optional<std::uint64_t>> errors_;
-  ThreadTable<Thread> threads_;
+  // Of each vCPU's thread, in its guest's run: further from the entry than their error.
+  ThreadTable<std::vector<Misplaced>> doubtful_;
   std::uint64_t placed_ = 0, impossible_ = 0;
   std::optional<Misplaced> first_;
 };

@@ -16,8 +16,8 @@ bool is_notify(RequestStep step) {
 
 }  // namespace
 
-RequestPath::RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& vmm)
-    : names_(&names), spans_(&spans), vmm_(&vmm), fields_(vmm.request_fields()) {}
+RequestPath::RequestPath(Names& names, RequestSpans spans, const VmmKnowledge& vmm)
+    : names_(&names), spans_(std::move(spans)), vmm_(&vmm), fields_(vmm.request_fields()) {}
 
 RequestStep RequestPath::step_of(NameId name) {
   if (name >= steps_.size()) {
@@ -34,7 +34,7 @@ RequestStep RequestPath::step_of(NameId name) {
 
 std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
   std::uint64_t value = 0;
-  if (!spans_->value_of(name, value)) return std::nullopt;
+  if (!spans_.value_of(name, value)) return std::nullopt;
   return value;
 }
 
@@ -42,7 +42,7 @@ void RequestPath::on_hole(const Lost& lost) {
   exits_.on_hole();
   deliveries_.on_hole();
   blocks_.on_hole();
-  spans_->on_hole();
+  spans_.on_hole();
   threads_.clear();
   hole_end_ = std::max(hole_end_, lost.to);
 }
@@ -121,24 +121,23 @@ void RequestPath::begin_transfer(NameId name, ThreadId process) {
   if (transfer == nullptr) return;
   const auto request = field(transfer->request), sector = field(transfer->sector),
              sectors = field(transfer->sectors);
-  if (request && sector && sectors) {
+  if (request && sector && sectors)
     blocks_.begin(process, *request, {transfer->write, *sector, *sectors});
-  }
 }
 
 const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& marker, NameId name,
                                           ThreadId process) {
-  spans_->look_at(marker);
+  spans_.look_at(marker);
   const RequestStep step = step_of(name);
   Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread == nullptr || event.at < hole_end_) return spans_->on(event, name, process);
+  if (thread == nullptr || event.at < hole_end_) return spans_.on(event, name, process);
   before_spans(*thread, step, event, process);
   std::optional<Timestamp> notified;
   if (step == RequestStep::kQueueNotify || (step == RequestStep::kDevice && thread->serves != 0 &&
                                             field(fields_.device) == thread->serves)) {
     notified = thread->notified;
   }
-  const RequestSpan* ended = spans_->on(event, name, process, notified);
+  const RequestSpan* ended = spans_.on(event, name, process, notified);
   if (ended != nullptr) {
     done_ = *ended;
     done_.block = blocks_.end(process_or_thread(done_.process, done_.thread), done_.value);

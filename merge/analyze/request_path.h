@@ -14,7 +14,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "merge/analyze/block_requests.h"
@@ -27,8 +26,9 @@ namespace trapline {
 
 class RequestPath {
  public:
-  // Borrows all; `spans` reads the fields of the VMM's events.
-  RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& vmm = any_vmm());
+  // `names` and `vmm` are borrowed; `spans` reads the fields of the VMM's events.
+  RequestPath(Names& names, RequestSpans spans, const VmmKnowledge& vmm = any_vmm());
+  [[nodiscard]] const RequestSpans& spans() const { return spans_; }
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<Lost, Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
@@ -73,7 +73,7 @@ class RequestPath {
   void on_hole(const Lost& lost);
 
   Names* names_;
-  RequestSpans* spans_;
+  RequestSpans spans_;
   const VmmKnowledge* vmm_;
   RequestFields fields_;
   NotifyExits exits_;

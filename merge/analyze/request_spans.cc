@@ -99,9 +99,8 @@ std::size_t RequestSpans::open() const {
 // One begin may wait for several ends: the first that comes is its own.
 void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
   for (std::size_t other = 0; other < specs_.size(); ++other) {
-    if (other != spec && same_start(specs_[other], specs_[spec])) {
+    if (other != spec && same_start(specs_[other], specs_[spec]))
       open_.erase({other, process, value});
-    }
   }
 }
 
@@ -117,9 +116,8 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
     const auto open = open_.find(key);
     if (role.is_start) {
       if (open != open_.end() && is_first_of(role.spec)) ++restarted_;
-      if (open != open_.end() || open_.size() < kMostOpen) {
+      if (open != open_.end() || open_.size() < kMostOpen)
         open_[key] = {role.spec, event.at, {}, event.thread, notified, process, value, {}, false};
-      }
     } else if (open == open_.end()) {
       // One end may serve several begins: only one of them is open.
       const bool shared = std::any_of(specs_.begin(), specs_.end(), [&](const RequestSpec& other) {

@@ -10,7 +10,6 @@
 
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>

@@ -9,7 +9,6 @@
 
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/irq_tracker.h"
-#include "merge/analyze/request_path.h"
 #include "merge/analyze/wait_tracker.h"
 #include "merge/model/span.h"
 
@@ -18,8 +17,6 @@ namespace trapline {
 class Pipeline;
 struct GuestInterval;
 struct Stall;
-struct StateRun;
-struct UnendedExit;
 struct VhostTurn;
 
 // What a sink asks for. The pipeline makes nothing that no sink asks for.
@@ -46,6 +43,7 @@ enum class SpanClass : std::uint32_t {
   kTexts = 131072,       // with kEvents: event() asks the event's source for its text
   kHostRuns = 262144,    // Pipeline::host_runs()
 };
+inline constexpr std::size_t kSpanClasses = 19;
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }

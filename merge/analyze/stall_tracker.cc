@@ -133,7 +133,6 @@ void StallTracker::on_memory(const Event& event, ThreadChanges changes) {
   if (thread == nullptr) return;
   if (host->step == HostStep::kLoggedWrite) thread->logged = event.at;
   if (!MemoryWorks::looks_at(host->step)) return;
-  held_.add(*thread);
   thread->memory.on(host->step, event.at);
 }
 
@@ -166,9 +165,8 @@ void StallTracker::on(const ExitSpan& exit, bool wanted) {
   if (thread == nullptr) return;
   const std::vector<Piece> later = take_later(*thread, exit.end);
   settle(*thread);
-  for (const PartInterval& interval : exit.intervals) {
+  for (const PartInterval& interval : exit.intervals)
     add_piece(*thread, {static_cast<State>(interval.part), interval.begin, interval.end});
-  }
   settle(*thread, &exit, wanted);
   for (const Piece& piece : later) add_piece(*thread, piece);
 }
@@ -513,7 +511,6 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
 // From now on it is known whether each vCPU is in the guest.
 void StallTracker::know(Vm& vm, Thread& thread, Timestamp at) {
   if (std::exchange(thread.known, true)) return;
-  held_.add(thread);
   --vm.unknown;
   vm.left = std::max(vm.left, at);
 }
@@ -546,7 +543,7 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
 
 // Whether a vCPU is in the guest is not known until its next entry or exit.
 void StallTracker::on_lost() {
-  held_.end([this](Thread& thread) {
+  threads_.lose([this](Thread& thread) {
     thread.memory.forget_open();
     if (!std::exchange(thread.known, false)) return;
     Vm& vm = *vm_of_.find(thread.id)->second;

@@ -193,7 +193,6 @@ class StallTracker {
     bool halts = false;  // its last kvm_exit, which no kvm_entry followed, was by a halt
     bool in_guest = false;
     bool known = false;  // whether it is in the guest: it entered or left it, since the last loss
-    bool held = false;   // among held_
   };
   // A time in which no vCPU of the VM was in the guest.
   struct Gap {
@@ -250,9 +249,8 @@ class StallTracker {
   bool of_all_;
   MemoryUnmaps unmaps_;
   DirtyLog dirty_log_;
-  ThreadTable<Thread> threads_;
+  LossTable<Thread> threads_;
   Chain unit_;                     // settle()'s, as new between its calls
-  HeldStates<Thread> held_;        // known, or in work for memory
   std::size_t pieces_ = 0;         // of all threads
   std::map<ThreadId, Vm> vms_;     // by process
   std::map<ThreadId, Vm*> vm_of_;  // of vCPUs whose process is known

@@ -8,7 +8,6 @@
 // first switch, or hidden by a loss is not known.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <span>
 #include <tuple>
-#include <vector>
 
 #include "backend_ftrace/base/text.h"
 

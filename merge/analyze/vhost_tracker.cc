@@ -19,9 +19,8 @@ void VhostTracker::end(ThreadId thread_id, Thread& thread, Timestamp at) {
     worker.ran.add(turn.ran);
     worker.preempted_ns += turn.preempted;
     if (turn.is_notify) ++worker.notified;
-    if (turn.is_notify && turn.raised) {
+    if (turn.is_notify && turn.raised)
       worker.notify_to_interrupt.add(elapsed(turn.notify, *turn.raised));
-    }
     ended_pieces_ = std::move(turn.pieces);
     if (!turn.all_pieces) ended_pieces_.clear();
     ended_ = {thread_id,

@@ -75,7 +75,6 @@ void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
   thread.state = change.in_loss    ? Thread::State::kRunning
                  : change.sleeps() ? Thread::State::kAsleep
                                    : Thread::State::kWaiting;
-  waiting_.add(thread);
 }
 
 // The handler that woke it has ended by now, and no end of its kind was ever recorded: it may have
@@ -245,7 +244,7 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
   cause_.on_lost(event);
   runners_.on_lost(event.cpu, lost.from, lost.to);
   woken_.clear();
-  waiting_.end([this](Thread& thread) {
+  threads_.lose([this](Thread& thread) {
     if (thread.state == Thread::State::kRunning) return;
     thread.state = Thread::State::kRunning;
     ++counters_.cut_by_loss;

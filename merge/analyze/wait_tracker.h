@@ -92,7 +92,6 @@ class WaitTracker {
     bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
     bool woken = false;       // kWaiting: since a wake-up, and not moved after it
     bool fair = true;         // a CPU quota applies to it
-    bool held = false;        // among waiting_
     // What woke it was a handler of this kind, if an end of one is recorded before it runs.
     std::optional<WakeCause::HandlerKind> without_end;
     Timestamp queued;  // kWaiting: in that queue at the latest
@@ -145,9 +144,8 @@ class WaitTracker {
   std::optional<CpuQuotas> quotas_;  // what is left of them
   WakeCause cause_;
   PageServers servers_;
-  ThreadTable<Thread> threads_;
+  LossTable<Thread> threads_;
   ThreadTable<Woken> woken_;
-  HeldStates<Thread> waiting_;  // off the CPU since the last loss
   CulpritNames names_;
   WaitCounters counters_;
   Timestamp begin_;       // of begin_at()

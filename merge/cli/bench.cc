@@ -114,9 +114,8 @@ Result<void> complete(BenchArguments& options) {
     if (!functions) return tl::unexpected(functions.error());
     record.functions = *functions;
   }
-  if (!options.no_qemu_events && record.qemu_events.empty()) {
+  if (!options.no_qemu_events && record.qemu_events.empty())
     record.qemu_events.emplace_back(record.kDefaultQemuEvents);
-  }
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) {
     if (line.starts_with("warning:")) say(line);
@@ -126,20 +125,17 @@ Result<void> complete(BenchArguments& options) {
 
 // The sessions' folder is made last.
 Result<Folder> check(const BenchArguments& options) {
-  if (auto checked = check_runs(options.choice, options.pairs, options.pairs); !checked) {
+  if (auto checked = check_runs(options.choice, options.pairs, options.pairs); !checked)
     return tl::unexpected(std::move(checked).error());
-  }
   if (options.a.empty() && options.b.empty()) {
     return fail(ErrorKind::kUsage,
                 "give the two settings: --a WORDS --b WORDS; one of them may be empty");
   }
   if (options.a == options.b) return fail(ErrorKind::kUsage, "--a and --b are the same");
-  if (command_of(options, options.a).empty() || command_of(options, options.b).empty()) {
+  if (command_of(options, options.a).empty() || command_of(options, options.b).empty())
     return fail(ErrorKind::kUsage, "give a COMMAND after --, or whole commands with --a and --b");
-  }
-  if (is_there(options.folder)) {
+  if (is_there(options.folder))
     return fail(ErrorKind::kUsage, "{} exists; choose another folder with -o", options.folder);
-  }
   return open_own_folder(options.folder);
 }
 
@@ -150,9 +146,8 @@ Result<void> record_one(const BenchArguments& options, const Run& run) {
   const auto status = record::record(record);
   if (!status) return tl::unexpected(status.error());
   const auto session = read_session_json(record.folder);
-  if (session && session->ended_by == "signal") {
+  if (session && session->ended_by == "signal")
     return fail("{}: ended by a signal; nothing is compared", record.folder);
-  }
   if (*status != options.ok_status) {
     return fail(
         "{}: the command ended with status {}; nothing is compared: run it by hand, or give "
@@ -168,22 +163,18 @@ Result<int> run_bench(BenchArguments& options) {
   const auto folder = check(options);
   if (!folder) return tl::unexpected(folder.error());
   const std::vector<Run> runs = plan(options);
-  if (auto written = write_plan(options, *folder, runs); !written) {
+  if (auto written = write_plan(options, *folder, runs); !written)
     return tl::unexpected(written.error());
-  }
   CompareOptions& sides = options.compare;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     say(fmt::format("{} of {}: {}{}", i + 1, runs.size(), runs[i].name,
                     runs[i].warm_up ? ", which is discarded" : ""));
-    if (auto recorded = record_one(options, runs[i]); !recorded) {
+    if (auto recorded = record_one(options, runs[i]); !recorded)
       return tl::unexpected(recorded.error());
-    }
-    if (auto written = write_place(options, *folder, runs, i); !written) {
+    if (auto written = write_place(options, *folder, runs, i); !written)
       return tl::unexpected(written.error());
-    }
-    if (!runs[i].warm_up) {
+    if (!runs[i].warm_up)
       (runs[i].is_b ? sides.after : sides.before).push_back(options.folder + "/" + runs[i].name);
-    }
   }
   const auto comparison = run_compare(sides, {});
   if (!comparison) return tl::unexpected(comparison.error());

@@ -24,9 +24,8 @@ Result<std::string> write_temporary(const std::string& text) {
   std::string path = fmt::format("{}/trapline-XXXXXX.html",
                                  folder == nullptr || *folder == '\0' ? "/tmp" : folder);
   const UniqueFd file(::mkostemps(path.data(), 5, O_CLOEXEC));
-  if (file.get() < 0) {
+  if (file.get() < 0)
     return fail("{}: cannot create a file there: {}; name one with -o", path, std::strerror(errno));
-  }
   auto written = write_all(file.get(), text, path + ": cannot be written");
   if (!written) return tl::unexpected(std::move(written).error());
   return path;

@@ -66,18 +66,16 @@ int run_words(int argc, char** argv) {
     std::cout << app.help();
     return static_cast<int>(ErrorKind::kUsage);
   }
-  if (auto message = unknown_command(app, words)) {
+  if (auto message = unknown_command(app, words))
     return fail_with({std::move(*message), ErrorKind::kUsage});
-  }
   try {
     if (!needs_no_environment(words)) apply_environment(app);
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return print_what_ends(app, error);
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError)) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError))
       return fail_with({error.what(), ErrorKind::kUsage});
-    }
     return fail_with({usage_error(app, words, error), ErrorKind::kUsage});
   } catch (const std::exception& error) {
     return fail_with({error.what(), ErrorKind::kRuntime});

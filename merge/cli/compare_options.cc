@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "merge/cli/common.h"
-
 namespace trapline::cli {
 namespace {
 
@@ -45,9 +43,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
                         bool with_page) {
   const OptionGroup tables(command, kTables), rest(command, kRest);
   tables.add("--by", choice.by, "LIST",
-             "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
-             "cpu, nested, preempted-by, blocked-on, several with commas; or span: requests "
-             "(default: reason)");
+             "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, cpu, nested, "
+             "preempted-by, blocked-on, several with commas; or span: requests (default: reason)");
   tables
       .add("--top", compare.top, "",
            "Compare the N rows with the most time (0: all); the tests are corrected for "
@@ -81,9 +78,8 @@ Result<void> complete(CompareChoice& choice, CompareOptions& compare) {
 }
 
 Result<void> check_runs(const CompareChoice& choice, std::size_t before, std::size_t after) {
-  if (choice.fail_if.empty() || choice.single_run || method_for(before, after) != Method::kNone) {
+  if (choice.fail_if.empty() || choice.single_run || method_for(before, after) != Method::kNone)
     return {};
-  }
   return fail(ErrorKind::kUsage,
               "--fail-if needs at least {} runs of each side, and there {} {} before and {} after: "
               "runs of the same guest differ, too. Record more (trapline bench), or give "

@@ -12,7 +12,6 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/events/client.h"
 #include "backend_ftrace/tracetool/trace_events.h"
-#include "merge/cli/commands.h"
 #include "merge/cli/help.h"
 #include "merge/export/exporter.h"
 #include "merge/report/dimensions.h"
@@ -158,9 +157,8 @@ Values qemu_events(const Values&) {
 
 Values users(const Values&) {
   Values values;
-  for (const std::string& line : lines_of("/etc/passwd")) {
+  for (const std::string& line : lines_of("/etc/passwd"))
     values.push_back(line.substr(0, line.find(':')));
-  }
   return values;
 }
 

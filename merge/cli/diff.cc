@@ -51,9 +51,8 @@ bool take_bench(const std::string& folder, CompareOptions& sides) {
 
 Result<void> complete(DiffArguments& options) {
   CompareOptions& sides = options.compare;
-  if (!options.paths.empty() && (!sides.before.empty() || !sides.after.empty())) {
+  if (!options.paths.empty() && (!sides.before.empty() || !sides.after.empty()))
     return fail(ErrorKind::kUsage, "give BEFORE and AFTER, or --before and --after, not both");
-  }
   const bool bench = options.paths.size() == 1 && take_bench(options.paths.front(), sides);
   if (!options.paths.empty() && options.paths.size() != 2 && !bench) {
     return fail(ErrorKind::kUsage,
@@ -136,9 +135,8 @@ int run_diff(DiffArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   auto comparison = run_compare(options.compare, ProgressLine().callback());
   if (!comparison) return fail_with(comparison.error());
-  if (auto printed = print_result(*comparison, options); !printed) {
+  if (auto printed = print_result(*comparison, options); !printed)
     return fail_with(printed.error());
-  }
   if (!options.flame.empty()) {
     const auto written =
         print_to(options.flame_output(), [&](std::ostream& out) { print_flame(*comparison, out); });

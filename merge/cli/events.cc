@@ -21,9 +21,8 @@ struct EventsArguments {
 };
 
 Result<std::unique_ptr<EventControl>> connect(const EventsArguments& options) {
-  if (options.monitor.empty() == options.qmp.empty()) {
+  if (options.monitor.empty() == options.qmp.empty())
     return fail(ErrorKind::kUsage, "give one of --monitor SOCKET and --qmp SOCKET");
-  }
   return options.qmp.empty() ? connect_monitor(options.monitor) : connect_qmp(options.qmp);
 }
 

@@ -22,9 +22,8 @@ struct ExportArguments {
 };
 
 void print_formats() {
-  for (const ExportFormat& format : export_formats()) {
+  for (const ExportFormat& format : export_formats())
     fmt::print("{:<9} {}\n", format.name, format.what);
-  }
 }
 
 // The machine and the folder that rows are labelled with, where the user gives no other.
@@ -43,9 +42,8 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
 Result<void> check_folder(const std::string& output) {
   std::error_code none;
   const auto there = std::filesystem::status(output, none);
-  if (output == "-" || !std::filesystem::exists(there) || std::filesystem::is_directory(there)) {
+  if (output == "-" || !std::filesystem::exists(there) || std::filesystem::is_directory(there))
     return {};
-  }
   return fail(ErrorKind::kUsage,
               "{} is not a folder, and uftrace's format is one; choose another name with -o",
               output);
@@ -55,9 +53,8 @@ Result<void> check_folder(const std::string& output) {
 Result<void> complete_export(ExportArguments& options) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());
-  if (options.how.output.empty()) {
+  if (options.how.output.empty())
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
-  }
   if (options.how.format == "uftrace") {
     if (auto checked = check_folder(options.how.output); !checked) return checked;
   }
@@ -65,9 +62,8 @@ Result<void> complete_export(ExportArguments& options) {
       !begun)
     return begun;
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
-  if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time")) {
+  if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time"))
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
-  }
   const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
   if (rows && options.how.rows != "exits" && !options.which.exits.empty()) {

@@ -47,9 +47,8 @@ std::string text_of(const CLI::Option& option) {
   std::string text = option.get_description();
   const std::string& value = option.get_default_str();
   const bool first_of_list = argument_of(option).starts_with(value + '|');
-  if (!value.empty() && !first_of_list && text.find("efault") == std::string::npos) {
+  if (!value.empty() && !first_of_list && text.find("efault") == std::string::npos)
     text += fmt::format(" (default: {})", value);
-  }
   return text;
 }
 
@@ -133,9 +132,7 @@ std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {
   };
   std::stable_sort(names.begin(), names.end(),
                    [&](const auto& a, const auto& b) { return place(a) < place(b); });
-  for (const std::string& name : names) {
-    out += group(*app, name, mode == CLI::AppFormatMode::All);
-  }
+  for (const std::string& name : names) out += group(*app, name, mode == CLI::AppFormatMode::All);
   const auto examples = examples_of(app->get_parent() == nullptr ? "" : app->get_name());
   if (!examples.empty()) out += "\nExamples:\n";
   for (const std::string_view line : examples) out += fmt::format("  {}\n", line);

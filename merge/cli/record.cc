@@ -53,9 +53,8 @@ void say_what_is_missing(const record::RecordOptions& options) {
   const record::Host host = record::look_at_host("");
   std::vector<record::Finding> findings = record::check_tracefs(host);
   if (options.events.kvm) {
-    for (record::Finding& finding : record::check_events(host)) {
+    for (record::Finding& finding : record::check_events(host))
       findings.push_back(std::move(finding));
-    }
   }
   for (const record::Finding& finding : findings) {
     if (finding.level != record::Level::kMissing) continue;

@@ -3,7 +3,6 @@
 
 #include <sstream>
 
-#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/browser.h"
 #include "merge/cli/common.h"
@@ -81,9 +80,8 @@ Result<void> complete(ReportArguments& options) {
     if (!spec) return tl::unexpected(std::move(spec).error());
     options.pass.requests.push_back(std::move(*spec));
   }
-  if (!options.spans.empty() && !options.report.requests) {
+  if (!options.spans.empty() && !options.report.requests)
     return fail(ErrorKind::kUsage, "--span needs --by span");
-  }
   if (options.report.requests && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage,
                 "--by span with {}: requests are no exits; give one without the other",

@@ -14,7 +14,6 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/worker.h"
-#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/record/vm_names.h"
 #include "merge/session/session_folder.h"
 #include "merge/source/stream_copy.h"

@@ -1,7 +1,6 @@
 // trapline symbols: the symbol files and the map of a uftrace data directory.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>

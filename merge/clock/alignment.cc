@@ -1,7 +1,6 @@
 #include "merge/clock/alignment.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
@@ -336,9 +335,8 @@ Result<void> apply_offsets(std::span<const OffsetOption> options, std::span<Sour
     const auto number = parse_number(option.source);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const std::string& path = sources[i].path;
-      if (path == option.source || path.ends_with("/" + option.source) || number == i + 1) {
+      if (path == option.source || path.ends_with("/" + option.source) || number == i + 1)
         named.push_back(&sources[i]);
-      }
     }
     if (named.size() != 1) {
       return fail(ErrorKind::kUsage, "--offset {}: {} of the sources have this name", option.source,

@@ -36,9 +36,7 @@ class ClockMap {
   // In order of `from`; the first one serves earlier times too.
   explicit ClockMap(std::vector<Piece> pieces)
       : first_(pieces.front()), identity_(pieces.size() == 1 && is_identity(pieces.front())) {
-    if (pieces.size() > 1) {
-      pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
-    }
+    if (pieces.size() > 1) pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
   }
   [[nodiscard]] static ClockMap offset(std::int64_t ns) {
     constexpr std::uint64_t kBase = std::uint64_t{1} << 62;  // either sign stays in range

@@ -29,9 +29,8 @@ class Hull {
     });
     for (const Point& p : points) {
       if (!corners_.empty() && corners_.back().x == p.x) continue;
-      while (corners_.size() >= 2 && !turns(corners_[corners_.size() - 2], corners_.back(), p)) {
+      while (corners_.size() >= 2 && !turns(corners_[corners_.size() - 2], corners_.back(), p))
         corners_.pop_back();
-      }
       corners_.push_back(p);
     }
   }
@@ -162,9 +161,8 @@ ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double t
                          long double rate) {
   ClockMap::Piece piece{from, source, clamped_time(std::round(target)), 0, 62};
   rate = std::max(rate, 0.0L);  // an ambiguous stretch does not run backwards
-  while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L) {
+  while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L)
     --piece.shift;
-  }
   piece.mult = clamped_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
   return piece;
 }

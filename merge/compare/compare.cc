@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "merge/report/keyed_rows.h"
 
@@ -142,15 +141,13 @@ std::vector<std::string> rows_to_show(const std::vector<Recorded>& before,
   std::map<std::string, std::uint64_t> sizes;
   for (const auto* side : {&before, &after}) {
     for (const Recorded& run : *side) {
-      for (const auto& [key, row] : run.rows) {
+      for (const auto& [key, row] : run.rows)
         sizes[key] += durations ? row.durations.total() : row.durations.count();
-      }
     }
   }
   std::vector<std::string> keys;
   for (const auto& [key, size] : sizes) keys.push_back(key);
-  std::stable_sort(keys.begin(), keys.end(),
-                   [&](const std::string& a, const std::string& b) { return sizes[a] > sizes[b]; });
+  std::ranges::stable_sort(keys, std::greater(), [&](const auto& key) { return sizes[key]; });
   return keys;
 }
 
@@ -185,22 +182,6 @@ void test(Comparison& comparison) {
   }
 }
 
-std::vector<ComparedRecording> described(const std::vector<Recorded>& side) {
-  std::vector<ComparedRecording> all;
-  for (const Recorded& run : side) {
-    ComparedRecording one;
-    one.path = run.path;
-    one.exits = run.exits;
-    one.wall_ns = run.wall_ns;
-    one.guest_ns = run.guest_ns;
-    for (const auto& [key, row] : run.rows) one.counted += row.durations.count();
-    one.vcpus = run.vcpus;
-    one.lost = run.lost;
-    all.push_back(std::move(one));
-  }
-  return all;
-}
-
 }  // namespace
 
 double ComparedRow::cost() const {
@@ -228,9 +209,8 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
   comparison.confidence = options.confidence;
   comparison.seed = options.seed;
   comparison.method = method_for(before.size(), after.size());
-  comparison.before = described(before);
-  comparison.after = described(after);
-
+  comparison.before = before;
+  comparison.after = after;
   const bool exits = options.rows == CompareRows::kExits;
   std::vector<std::string> keys =
       rows_to_show(before, after, !exits || comparison.model.durations());

@@ -53,7 +53,12 @@ struct Recorded {
   std::map<std::string, std::string> facts;  // what the recording says of itself
   std::vector<std::string> missing;          // Input::missing
   std::map<std::string, RecordedRow> rows;
-  FoldedTimes flame;  // where it was asked for
+  FoldedTimes flame;                             // where it was asked for
+  [[nodiscard]] std::uint64_t counted() const {  // in all rows
+    std::uint64_t count = 0;
+    for (const auto& [key, row] : rows) count += row.durations.count();
+    return count;
+  }
 };
 
 // The parts are the mean per exit.
@@ -95,15 +100,6 @@ struct ComparedRow {
   [[nodiscard]] double cost() const;
 };
 
-struct ComparedRecording {
-  std::string path;
-  std::uint64_t exits = 0, wall_ns = 0;
-  std::optional<std::uint64_t> guest_ns;
-  std::uint64_t counted = 0;  // in all rows
-  std::size_t vcpus = 0;
-  std::uint64_t lost = 0;  // events, as far as they were counted
-};
-
 // What diff and bench are asked for.
 struct CompareOptions {
   std::vector<std::string> before, after;  // a recording each: a path, or several with commas
@@ -127,9 +123,9 @@ struct Comparison {
   double confidence = 0.95;
   std::uint64_t seed = 1;
   Method method = Method::kNone;
-  std::size_t tests = 0, splits = 0;  // figures tested together; splits of the runs
-  std::vector<ComparedRecording> before, after;
-  std::vector<ComparedRow> rows;  // the largest cost first, halts last
+  std::size_t tests = 0, splits = 0;    // figures tested together; splits of the runs
+  std::vector<Recorded> before, after;  // the runs
+  std::vector<ComparedRow> rows;        // the largest cost first, halts last
   std::size_t rows_left_out = 0;
   std::vector<FoldedDifference> flame;  // where it was asked for, by stack
   std::vector<std::string> warnings;

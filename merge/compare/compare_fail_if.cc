@@ -77,9 +77,8 @@ Result<FailCondition> parse_fail_condition(std::string_view text) {
   condition.text = std::string(trimmed(text));
   const std::string_view all = condition.text;
   const auto open = all.find('('), close = all.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open)
     return no_condition(text);
-  }
   const std::string_view name = trimmed(all.substr(0, open));
   bool known = false;
   for (std::size_t i = 0; i < kMetrics; ++i) {
@@ -98,9 +97,8 @@ Result<FailCondition> parse_fail_condition(std::string_view text) {
   if (!rest.empty() && rest[0] == '+') rest.remove_prefix(1);
   const auto [end, error] =
       std::from_chars(rest.data(), rest.data() + rest.size(), condition.limit);
-  if (error != std::errc() || end != rest.data() + rest.size() || !std::isfinite(condition.limit)) {
+  if (error != std::errc() || end != rest.data() + rest.size() || !std::isfinite(condition.limit))
     return no_condition(text);
-  }
   condition.limit /= 100;
   return condition;
 }
@@ -115,15 +113,13 @@ Result<FailVerdict> check_fail_conditions(const Comparison& comparison,
   }
   // Only what the comparison tested: rows with too few exits stay out of it.
   std::vector<RunFigures> figures;
-  for (const Named& named : all) {
+  for (const Named& named : all)
     figures.push_back(named.metric().test.tested ? named.metric().runs : RunFigures());
-  }
   const Tested tested =
       test_together(figures, comparison.method, comparison.confidence, comparison.seed);
   FailVerdict verdict;
-  for (std::size_t i = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i)
     judge(comparison, all[i], tested.changes[i], verdict);
-  }
   return verdict;
 }
 

@@ -83,9 +83,8 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
     warnings.push_back(fmt::format("the {} differ: {} in {}, {} in {}", plural, left->second,
                                    a.path, right->second, b.path));
   }
-  if (a.vcpus != b.vcpus && (a.exits == 0) == (b.exits == 0)) {
+  if (a.vcpus != b.vcpus && (a.exits == 0) == (b.exits == 0))
     warnings.push_back(fmt::format("{} has {} vCPUs, {} has {}", a.path, a.vcpus, b.path, b.vcpus));
-  }
   if (a.clock != b.clock) {
     warnings.push_back(
         fmt::format("the clocks differ: {} in {}, {} in {}", a.clock, a.path, b.clock, b.path));
@@ -124,8 +123,7 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
   if (!is_earlier(*last_a, *first_b) && !is_earlier(*last_b, *first_a)) return std::nullopt;
   return fmt::format(
       "all runs of one side begin before all runs of the other (clock {}): what else changed on "
-      "the "
-      "host in between looks like a change; record the sides in turns, as trapline bench does",
+      "the host in between looks like a change; record the sides in turns, as trapline bench does",
       before.front().clock);
 }
 
@@ -233,9 +231,8 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
       for (const std::string& sentence : recorded.missing)
         warnings.push_back(fmt::format("{}: {}", recorded.path, sentence));
       if (&recorded == &first) continue;
-      if (auto checked = check_pair(first, recorded, devices, rows); !checked) {
+      if (auto checked = check_pair(first, recorded, devices, rows); !checked)
         return tl::unexpected(checked.error());
-      }
       if (is_against_native(first, recorded, rows)) {
         const bool exits = first.exits != 0;
         warnings.push_back(fmt::format("{} has no exits, {} has: its functions ran without KVM",

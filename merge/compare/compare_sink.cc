@@ -79,9 +79,8 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   std::span<const WaitShare> shares;
   if (needs_waits_) shares = pipeline.waits()->shares();
   if (what_ == CompareRows::kWaits) {
-    for (const WaitShare& share : shares) {
+    for (const WaitShare& share : shares)
       add({{pack(share.culprit), share.part == Part::kBlocked ? 1u : 0u}}, share.begin, share.end);
-    }
   }
   if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;

@@ -179,9 +179,8 @@ class Splits {
     std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});  // as it was recorded
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     double all = 1;
-    for (std::size_t i = 1; i <= before; ++i) {
+    for (std::size_t i = 1; i <= before; ++i)
       all = all * static_cast<double>(after + i) / static_cast<double>(i);
-    }
     drawn_ = all > static_cast<double>(most) + 0.5;
     size_ = drawn_ ? most : static_cast<std::size_t>(std::llround(all));
   }
@@ -192,9 +191,8 @@ class Splits {
     std::vector<char> is_before(runs_);
     for (const std::size_t run : chosen_) is_before[run] = 1;
     Split split;
-    for (std::size_t run = 0; run < runs_; ++run) {
+    for (std::size_t run = 0; run < runs_; ++run)
       (is_before[run] != 0 ? split.before : split.after).push_back(static_cast<std::uint32_t>(run));
-    }
     return split;
   }
 
@@ -230,9 +228,8 @@ class Block {
       : values_(runs * kFigures, std::numeric_limits<double>::quiet_NaN()) {}
   [[nodiscard]] bool is_full() const { return size_ == kFigures; }
   void add(const Scaled& figure) {
-    for (std::size_t run = 0; run < figure.values.size(); ++run) {
+    for (std::size_t run = 0; run < figure.values.size(); ++run)
       values_[run * kFigures + size_] = figure.values[run];
-    }
     exact_[size_++] = figure.exact;
   }
   [[nodiscard]] double largest_t(const Split& split) const {
@@ -268,9 +265,8 @@ class Block {
         squares[i] += value * value;
       }
     }
-    for (std::size_t i = 0; i < kFigures; ++i) {
+    for (std::size_t i = 0; i < kFigures; ++i)
       sums[i] = {count[i / 2][i % 2], total[i / 2][i % 2], squares[i / 2][i % 2]};
-    }
   }
 
   std::vector<double> values_;  // of run r: those from r * kFigures on
@@ -297,9 +293,8 @@ std::vector<double> largest_of_splits(Splits splits, const std::vector<Block>& b
     some.clear();
     while (some.size() < std::min(kAtOnce, largest.size() - begin)) some.push_back(splits.next());
     for (const Block& block : blocks) {
-      for (std::size_t i = 0; i < some.size(); ++i) {
+      for (std::size_t i = 0; i < some.size(); ++i)
         largest[begin + i] = std::max(largest[begin + i], block.largest_t(some[i]));
-      }
     }
   }
   std::sort(largest.begin(), largest.end(), std::greater<>());
@@ -361,9 +356,8 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
     if (!all[i]) continue;
     const std::size_t before = figures[i].before.size();
     Sums sides[2];
-    for (std::size_t run = 0; run < all[i]->values.size(); ++run) {
+    for (std::size_t run = 0; run < all[i]->values.size(); ++run)
       sides[run < before ? 0 : 1].add(all[i]->values[run]);
-    }
     const Difference found = *difference(sides[0], sides[1], all[i]->exact);
     Change& change = result.changes[i];
     change.tested = true;

@@ -173,8 +173,8 @@ std::string_view rows_name(const Comparison& comparison) {
 }
 
 // The runs of a side.
-Table run_table(const char* key, const std::vector<ComparedRecording>& side) {
-  using Row = ComparedRecording;
+Table run_table(const char* key, const std::vector<Recorded>& side) {
+  using Row = Recorded;
   TableOf<Row> table(side, &Row::path);
   table.key = key;
   table.add({"path"}, [](const Row& row) { return printable(row.path); });
@@ -187,13 +187,13 @@ Table run_table(const char* key, const std::vector<ComparedRecording>& side) {
   return table;
 }
 
-void add_side(const char* label, const std::vector<ComparedRecording>& side,
-              const Comparison& comparison, std::vector<Paragraph>& text) {
+void add_side(const char* label, const std::vector<Recorded>& side, const Comparison& comparison,
+              std::vector<Paragraph>& text) {
   const bool cycles = comparison.cycles, exits = comparison.rows_of == CompareRows::kExits;
-  for (const ComparedRecording& recording : side)
+  for (const Recorded& recording : side)
     text.push_back(
         {.text = fmt::format("{}: {} {} in {}, the guest ran {}", printable(recording.path),
-                             grouped(exits ? recording.exits : recording.counted),
+                             grouped(exits ? recording.exits : recording.counted()),
                              rows_name(comparison), duration_text(recording.wall_ns, cycles),
                              duration_text(recording.guest_ns, cycles)),
          .label = fmt::format("{:<7}", label)});
@@ -208,18 +208,16 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
   if (comparison.method == Method::kNone) {
     sentences.push_back(
         {.text = fmt::format(
-             "The figures differ by this between these recordings. {} before and {} after "
-             "cannot tell whether other runs differ too: runs of the same guest also do. "
-             "Record at least {} runs of each side, better {} or more, in turns (trapline "
-             "bench).",
+             "The figures differ by this between these recordings. {} before and {} after cannot "
+             "tell whether other runs differ too: runs of the same guest also do. Record at least "
+             "{} runs of each side, better {} or more, in turns (trapline bench).",
              before == 1 ? "One run" : fmt::format("{} runs", before),
              after == 1 ? "one" : fmt::format("{}", after), kFewestRuns, kFewestForPermutation)});
     return sentences;
   }
   std::string text = fmt::format(
       "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "
-      "together: "
-      "Student's t of the runs' logarithms",
+      "together: Student's t of the runs' logarithms",
       before, after, comparison.confidence * 100, grouped(comparison.tests));
   if (comparison.method == Method::kStudent) {
     text += fmt::format(

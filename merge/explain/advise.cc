@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
-#include "merge/pass/naming.h"
 #include "merge/report/causes.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"

@@ -9,10 +9,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
-#include "merge/pass/naming.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
-#include "merge/report/slow_exits.h"
 
 namespace trapline {
 namespace {
@@ -36,8 +34,7 @@ std::vector<WaitedFor> by_culprit(const std::vector<WaitShare>& waits, Part part
         part == Part::kPreempted ? names.ran_instead(culprit) : names.slept_for(culprit, root);
     culprits.push_back(std::move(sum));
   }
-  std::stable_sort(culprits.begin(), culprits.end(),
-                   [](const WaitedFor& a, const WaitedFor& b) { return a.ns > b.ns; });
+  std::ranges::stable_sort(culprits, std::greater(), &WaitedFor::ns);
   return culprits;
 }
 
@@ -193,9 +190,8 @@ std::optional<WakerTimes> ExitPicker::waker(const Naming& names) const {
   plain.thread = woke.thread;
   WakerTimes times{names.text(plain), waker_.ran_ns,     waker_.ready_ns,
                    waker_.slept_ns,   waker_.unknown_ns, {}};
-  for (const Activity::Count& event : waker_.events) {
+  for (const Activity::Count& event : waker_.events)
     times.vmm_events.emplace_back(name_or_dash(names.names, event.name), event.count);
-  }
   return times;
 }
 
@@ -281,9 +277,7 @@ void ExitPicker::add_steps(Explanation& explanation, const Naming& names) const 
                      names.text(share.culprit, share.root),
                      names.step(share.part, share.culprit, share.root)});
   }
-  std::stable_sort(steps.begin(), steps.end(), [](const ExplainStep& a, const ExplainStep& b) {
-    return a.after_ns < b.after_ns;
-  });
+  std::ranges::stable_sort(steps, {}, &ExplainStep::after_ns);
   if (steps.size() > kMostSteps) {
     explanation.steps_left_out = steps.size() - kMostSteps;
     steps.resize(kMostSteps);
@@ -345,9 +339,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
   if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
   if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
   const ExitModel& model = pass->pipeline().exits().model();
-  if (!model.durations()) {
-    return tl::unexpected(no_durations(pass->timeline()));
-  }
+  if (!model.durations()) return tl::unexpected(no_durations(pass->timeline()));
   auto explanation = picker.explain(pass->naming());
   const std::vector<std::string> open = picker.open().sentences(pass->naming());
   if (!explanation && !open.empty() && !around)

@@ -160,9 +160,8 @@ std::string parts_sentence(const Explanation& explanation) {
   std::ranges::stable_sort(
       parts, [&](Part a, Part b) { return part_ns(explanation, a) > part_ns(explanation, b); });
   std::string text;
-  for (const Part part : parts) {
+  for (const Part part : parts)
     text += (text.empty() ? "" : " ") + part_sentence(explanation, part) + '.';
-  }
   if (!explanation.known[static_cast<std::size_t>(State::kPreempted)] &&
       largest_part(span) != Part::kHalted)
     text += fmt::format(" Whether the vCPU waited in it was not recorded ({}).",
@@ -182,9 +181,8 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
     if (ns != 0) parts.push_back(fmt::format(fmt::runtime(text), duration_text(ns, cycles)));
   }
   std::string sentence = "Meanwhile " + waker.who;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  for (std::size_t i = 0; i < parts.size(); ++i)
     sentence += (i == 0 ? " " : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  }
   if (waker.vmm_events.empty()) return sentence + ".";
   sentence += "; its QEMU events: " + names_text(waker.vmm_events);
   return sentence + ".";

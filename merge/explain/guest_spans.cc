@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <utility>
-#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/head.h"
@@ -41,9 +40,8 @@ void GuestSpans::guest_interval(const GuestInterval& interval, const Pipeline&) 
       all.count += sum.count;
     }
   }
-  const auto place = std::upper_bound(
-      worst_.begin(), worst_.end(), interval,
-      [](const GuestInterval& a, const GuestInterval& b) { return a.length() > b.length(); });
+  const auto place =
+      std::ranges::upper_bound(worst_, interval.length(), std::greater(), &GuestInterval::length);
   if (place == worst_.end() && worst_.size() >= most_) return;
   worst_.insert(place, interval);
   if (worst_.size() > most_) worst_.pop_back();
@@ -86,8 +84,7 @@ ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
     if (part == static_cast<std::size_t>(Part::kHalted) && node.children.size() == 1 &&
         sums.contains({part, Culprit()}))
       node.children.clear();
-    std::stable_sort(node.children.begin(), node.children.end(),
-                     [](const ExplainNode& a, const ExplainNode& b) { return a.ns > b.ns; });
+    std::ranges::stable_sort(node.children, std::greater(), &ExplainNode::ns);
     root.ns += node.ns;
     root.children.push_back(std::move(node));
   }
@@ -136,23 +133,17 @@ ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming&
 
 GuestSpansExplained GuestSpans::explain(const Naming& names) {
   const GuestIntervals& intervals = *names.pipeline.guest_intervals();
-  const GuestIntervals::Counters& counters = intervals.counters();
   result_.spec = intervals.spec().text;
-  result_.restarted = counters.restarted;
-  result_.end_only = counters.end_only;
-  result_.unplaced = counters.unplaced;
+  result_.counters = intervals.counters();
   result_.clocks = guest_clocks(names.timeline);
   result_.open = intervals.open();
   result_.tree = tree(sums_, names);
   result_.tree.text = "all of them";
   result_.groups.clear();
-  for (const auto& [key, group] : groups_) {
+  for (const auto& [key, group] : groups_)
     result_.groups.push_back({printable(key), group.all, tree(group.sums, names)});
-  }
-  std::stable_sort(result_.groups.begin(), result_.groups.end(),
-                   [](const GuestSpanGroup& a, const GuestSpanGroup& b) {
-                     return a.all.total() > b.all.total();
-                   });
+  std::ranges::stable_sort(result_.groups, std::greater(),
+                           [](const GuestSpanGroup& group) { return group.all.total(); });
   result_.worst.clear();
   for (const GuestInterval& interval : worst_) result_.worst.push_back(explained(interval, names));
   return result_;
@@ -271,10 +262,10 @@ TableOf<GuestSpanGroup> span_table(std::span<const GuestSpanGroup> groups) {
 }
 
 std::vector<CounterRow> span_counters(const GuestSpansExplained& spans) {
-  return {{"restarted", spans.restarted, "begun again before they ended"},
-          {"end_only", spans.end_only, "ends of intervals that nothing began"},
+  return {{"restarted", spans.counters.restarted, "begun again before they ended"},
+          {"end_only", spans.counters.end_only, "ends of intervals that nothing began"},
           {"open", spans.open, "intervals that never ended"},
-          {"unplaced", spans.unplaced,
+          {"unplaced", spans.counters.unplaced,
            "intervals left out: their vCPU is not known, or too many overlap"}};
 }
 

@@ -32,7 +32,8 @@ struct GuestSpansExplained {
   ExplainNode tree;                    // of all of them
   std::vector<ExplainedSpan> worst;    // the longest first
   std::vector<GuestSpanGroup> groups;  // those that took most time first
-  std::uint64_t restarted = 0, end_only = 0, open = 0, unplaced = 0;
+  GuestIntervals::Counters counters;
+  std::uint64_t open = 0;           // that never ended
   std::vector<std::string> clocks;  // "guest.dat: ± 812 ns, by …"
   std::vector<std::string> notes;
 };

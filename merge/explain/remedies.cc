@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace trapline {
 namespace {
@@ -14,8 +13,7 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "what is written to it is lost"},
     {kBatched, "serial", "a serial port, an exit for each byte and register",
      "guest: console=hvc0 for console=ttyS0 (arm64: ttyAMA0); QEMU: -device virtio-serial-pci "
-     "-device "
-     "virtconsole,chardev=ID",
+     "-device virtconsole,chardev=ID",
      "messages before the guest's virtio driver starts are lost"},
     {kRemoved, "rtc", "reads of the RTC",
      "guest: read the RTC once, keep the time by kvm-clock or the TSC (arm64, riscv64: the "

@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/analyze/stall_tracker.h"
 #include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"
-#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
@@ -197,9 +195,8 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   auto pass = Pass::read(what, {&sink}, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_times(); !found) return tl::unexpected(std::move(found).error());
-  if (!pass->pipeline().exits().model().durations()) {
+  if (!pass->pipeline().exits().model().durations())
     return tl::unexpected(no_durations(pass->timeline()));
-  }
   const Naming names = pass->naming();
   StallsFound found = sink.found(names, top);
   found.begun = begin_report("stalls", *pass);
@@ -209,8 +206,7 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
     found.notes.push_back(losses + "; a stall ends at a loss");
   if (const auto& log = names.pipeline.stalls()->dirty_log(); log.exits != 0) {
     found.notes.push_back(fmt::format(
-        "dirty logging took the host's kernel {} in {} exit{}, in stalls and between "
-        "them",
+        "dirty logging took the host's kernel {} in {} exit{}, in stalls and between them",
         duration_text(log.kernel_ns, false), grouped(log.exits), log.exits == 1 ? "" : "s"));
   }
   for (const auto& [thread, totals] : names.pipeline.vcpus()) {

@@ -12,7 +12,6 @@
 #include "merge/export/output_file.h"
 #include "merge/model/wall_clock.h"
 #include "merge/pass/naming.h"
-#include "merge/source/source.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {

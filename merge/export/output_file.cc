@@ -50,9 +50,7 @@ tl::unexpected<Error> fail_for_existing(const std::string& path) {
 }  // namespace
 
 Result<OutputFile> OutputFile::create(const std::string& path, bool force) {
-  if (path == "-") {
-    return OutputFile("standard output", UniqueFd(::dup(STDOUT_FILENO)));
-  }
+  if (path == "-") return OutputFile("standard output", UniqueFd(::dup(STDOUT_FILENO)));
   auto at = Folder::open_parent(path);
   if (!at) return fail(at.error().kind, "{}: {}", path, at.error().message);
   return create_in(std::move(at->first), at->second, force, 0);
@@ -62,9 +60,8 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
                                          unsigned links) {
   const std::string path = folder.path_of(name);
   const auto there = name == "." ? folder.status() : folder.look_at(name);
-  if (there && S_ISDIR(there->st_mode)) {
+  if (there && S_ISDIR(there->st_mode))
     return fail(ErrorKind::kUsage, "{} is a folder; name a file with -o", path);
-  }
   if (there && S_ISLNK(there->st_mode) && folder.holds_descriptors()) {
     std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error that names the file
     UniqueFd descriptor(::openat(folder.fd(), name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
@@ -83,9 +80,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
     if (!at) return tl::unexpected(std::move(at).error());
     return create_in(std::move(at->first), at->second, force, links + 1);
   }
-  if ((there || links > 0) && !force) {
-    return fail_for_existing(path);
-  }
+  if ((there || links > 0) && !force) return fail_for_existing(path);
   const std::string beside = fmt::format("{}.{}.part", name, ::getpid());
   // A name that is too long is an error now, not when all is written.
   UniqueFd unnamed = beside.size() <= NAME_MAX ? unnamed_file(folder) : UniqueFd();

@@ -639,9 +639,8 @@ void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) 
     }
     writer_.instant(about_track_, at, {writer_.name(info.path), words_.of_trapline, annotations});
   }
-  for (const std::string& note : context_.notes) {
+  for (const std::string& note : context_.notes)
     writer_.instant(about_track_, at, {writer_.name(note), words_.of_trapline});
-  }
 }
 
 void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,

@@ -353,9 +353,8 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
   if (options.rows == "summary")
     return fail(ErrorKind::kUsage,
                 "--rows summary was removed; use --rows exits and group them where you load them");
-  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans) {
+  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans)
     return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
-  }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
   if (is_vhost)

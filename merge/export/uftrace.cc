@@ -117,9 +117,8 @@ class UftraceExporter final : public Exporter {
     if (!status_) return status_;
     std::string symbols =
         fmt::format("# symbols: {}\n# path name: {}\n", names_.size() + 1, kBinary);
-    for (std::size_t i = 0; i < names_.size(); ++i) {
+    for (std::size_t i = 0; i < names_.size(); ++i)
       symbols += fmt::format("{:016x} T {}\n", i * kAddressStep, names_[i]);
-    }
     const std::uint64_t size = names_.size() * kAddressStep;
     symbols += fmt::format("{:016x} ? __sym_end\n", size);
     SymbolFiles files;
@@ -258,9 +257,8 @@ Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext& context,
                 "{}: its times are cycles; give the counter's frequency with --tsc-khz",
                 source.info().path);
   }
-  if (options.output == "-") {
+  if (options.output == "-")
     return fail(ErrorKind::kUsage, "-o -: uftrace's format is a folder; name one");
-  }
   std::error_code error;
   if (!options.force && fs::exists(fs::symlink_status(options.output, error))) {
     return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force",

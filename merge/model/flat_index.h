@@ -22,9 +22,8 @@ class FlatIndex {
   template <typename Is>
   [[nodiscard]] std::uint32_t find(std::uint32_t hash, Is&& is) const {
     std::size_t at = place_of(hash);
-    while (slots_[at].index != kNone && (slots_[at].hash != hash || !is(slots_[at].index))) {
+    while (slots_[at].index != kNone && (slots_[at].hash != hash || !is(slots_[at].index)))
       at = (at + 1) & (slots_.size() - 1);
-    }
     return slots_[at].index;
   }
   // Adds the next thing of the list, which find() did not find.

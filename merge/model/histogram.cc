@@ -36,9 +36,8 @@ Histogram& Histogram::operator=(const Histogram& other) {
   max_ = other.max_;
   values_ = other.values_;
   octaves_.clear();
-  for (const auto& octave : other.octaves_) {
+  for (const auto& octave : other.octaves_)
     octaves_.push_back(octave == nullptr ? nullptr : std::make_unique<Octave>(*octave));
-  }
   return *this;
 }
 
@@ -55,9 +54,8 @@ void Histogram::merge(const Histogram& other) {
   for (std::size_t octave = 0; octave < other.octaves_.size(); ++octave) {
     if (other.octaves_[octave] == nullptr) continue;
     if (octaves_[octave] == nullptr) octaves_[octave] = std::make_unique<Octave>();
-    for (std::size_t i = 0; i < kSubBuckets; ++i) {
+    for (std::size_t i = 0; i < kSubBuckets; ++i)
       (*octaves_[octave])[i] += (*other.octaves_[octave])[i];
-    }
   }
 }
 

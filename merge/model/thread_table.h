@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <utility>
 #include <vector>
 
 #include "merge/model/event.h"
@@ -85,26 +84,43 @@ class ThreadTable {
   std::array<Recent, kRecent> recent_;
 };
 
-// The states that hold what a loss of events ends: many losses cost no others, however many there
-// are. Each has a `bool held`, and stays where it is.
+// States that a loss of events ends, in part: those that were looked for since the last one, so
+// that many losses cost no others, however many there are.
 template <typename State>
-class HeldStates {
+struct Held : State {
+  bool held = false;
+};
+template <typename State>
+class LossTable : public ThreadTable<Held<State>> {
+  using Table = ThreadTable<Held<State>>;
+
  public:
-  void add(State& state) {
-    if (!std::exchange(state.held, true)) states_.push_back(&state);
+  [[nodiscard]] State* find(ThreadId thread) { return hold(Table::find(thread)); }
+  [[nodiscard]] const State* find(ThreadId thread) const { return Table::find(thread); }
+  [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
+    return hold(Table::get(thread, most));
   }
-  // Calls `end(state)` for each; none is held then.
+  // A loss, which may hide what any of them did.
   template <typename End>
-  void end(End&& end_one) {
-    for (State* state : states_) {
+  void lose(End&& end_one) {
+    for (Held<State>* state : held_) {
       state->held = false;
       end_one(*state);
     }
-    states_.clear();
+    held_.clear();
   }
 
  private:
-  std::vector<State*> states_;
+  State* hold(Held<State>* state) {
+    if (state != nullptr && !state->held) [[unlikely]]
+      hold_first(*state);
+    return state;
+  }
+  [[gnu::noinline]] void hold_first(Held<State>& state) {
+    state.held = true;
+    held_.push_back(&state);
+  }
+  std::vector<Held<State>*> held_;
 };
 
 }  // namespace trapline

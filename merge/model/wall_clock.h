@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "merge/model/event.h"
-
 namespace trapline {
 
 struct WallClock {

@@ -1,11 +1,8 @@
 #include "merge/pass/distinct_runs.h"
 
-#include <algorithm>
 #include <iterator>
 #include <map>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "merge/session/input.h"
 

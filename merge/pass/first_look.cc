@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +32,11 @@ void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
   }
 }
 
+ExitMatcher::SourceOf source_of(const Timeline& timeline) {
+  return
+      [&timeline](const ExitSpan& exit) -> const Source& { return timeline.source(exit.source); };
+}
+
 void finish(const Timeline& timeline, Pipeline& pipeline) {
   pipeline.finish(recorded_interval(timeline, pipeline).end);
 }
@@ -58,12 +61,10 @@ std::string frequent_events(const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     for (auto& event : timeline.source(i).event_counts()) all.push_back(std::move(event));
   }
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::sort(all, std::greater(), &std::pair<std::string, std::uint64_t>::second);
   std::string text;
-  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i)
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
-  }
   if (all.size() > kShown) text += fmt::format(", and {} more kinds", all.size() - kShown);
   return text.empty() ? "QEMU's events" : text;
 }
@@ -222,9 +223,7 @@ class Watcher final : public EvidenceObserver {
 // The same in a pass over the timeline.
 Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progress) {
   Timeline timeline(std::move(input.sources));
-  ExitsFound exits(wanted, [&timeline](const ExitSpan& exit) -> const Source& {
-    return timeline.source(exit.source);
-  });
+  ExitsFound exits(wanted, source_of(timeline));
   Pipeline pipeline(pipeline_options(timeline, input), {&exits});
   feed(timeline, pipeline, progress);
   finish(timeline, pipeline);

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <string>
 
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/pipeline.h"
@@ -48,6 +47,9 @@ struct RecordedInterval {
 [[nodiscard]] Error no_entries(const Timeline& timeline);
 // Of ExitModel::durations().
 [[nodiscard]] Error no_durations(const Timeline& timeline);
+
+// Names the reasons of a timeline's exits, as long as it is there.
+[[nodiscard]] ExitMatcher::SourceOf source_of(const Timeline& timeline);
 
 struct LookFor {
   VcpuFilter vcpus;

@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/kernel_tracker.h"
-#include "merge/analyze/vmm/vmms.h"
 #include "merge/model/kernel_events.h"
 
 namespace trapline {
@@ -18,17 +17,6 @@ std::string system_register(std::uint64_t packed) {
                      (packed >> 7) & 15, (packed >> 3) & 15, packed & 7);
 }
 
-std::string_view access_text(Access access) {
-  switch (access) {
-    case Access::kRead:
-      return " read";
-    case Access::kWrite:
-      return " write";
-    default:
-      return "";
-  }
-}
-
 }  // namespace
 
 std::string reason_text(const Source& source, const ExitReason& reason) {
@@ -37,7 +25,9 @@ std::string reason_text(const Source& source, const ExitReason& reason) {
 }
 
 std::string detail_text(const KvmDetail& detail) {
-  const std::string_view access = access_text(detail.access);
+  const std::string_view access = detail.access == Access::kRead    ? " read"
+                                  : detail.access == Access::kWrite ? " write"
+                                                                    : "";
   switch (detail.kind) {
     case DetailKind::kPort:
       return fmt::format("port {:#x}{}", detail.value, access);
@@ -46,7 +36,7 @@ std::string detail_text(const KvmDetail& detail) {
     case DetailKind::kMsr:
       return fmt::format("msr {:#x}{}", detail.value, access);
     case DetailKind::kSysReg:
-      return "sysreg " + system_register(detail.value) + std::string(access);
+      return fmt::format("sysreg {}{}", system_register(detail.value), access);
     case DetailKind::kControlRegister:
       return fmt::format("cr{}{}", detail.value, access);
     case DetailKind::kCpuid:
@@ -61,17 +51,9 @@ std::string detail_text(const KvmDetail& detail) {
 }
 
 std::string_view nested_text(NestedLevel level) {
-  switch (level) {
-    case NestedLevel::kGuest:
-      return "guest";
-    case NestedLevel::kGuestEnters:
-      return "guest enters nested guest";
-    case NestedLevel::kNested:
-      return "nested guest";
-    case NestedLevel::kNestedPassedOn:
-      return "nested guest, passed on";
-  }
-  return "-";
+  constexpr std::string_view kTexts[] = {"guest", "guest enters nested guest", "nested guest",
+                                         "nested guest, passed on"};
+  return kTexts[static_cast<std::size_t>(level)];
 }
 
 std::string name_or_dash(const Names& names, NameId name) {
@@ -102,24 +84,29 @@ VcpuNames::VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<V
   }
 }
 
-std::string VcpuNames::vm(ThreadId thread) const {
+const VcpuNames::Entry* VcpuNames::find(ThreadId thread) const {
   const auto found = entries_.find(thread);
-  return found == entries_.end() ? "?" : found->second.vm.text();
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::string VcpuNames::vm(ThreadId thread) const {
+  const Entry* entry = find(thread);
+  return entry == nullptr ? "?" : entry->vm.text();
 }
 
 std::string VcpuNames::vm_id(ThreadId thread) const {
-  const auto found = entries_.find(thread);
-  return found == entries_.end() ? "?" : found->second.vm.id();
+  const Entry* entry = find(thread);
+  return entry == nullptr ? "?" : entry->vm.id();
 }
 
 std::string VcpuNames::vm_name(ThreadId thread) const {
-  const auto found = entries_.find(thread);
-  return found == entries_.end() ? "" : found->second.vm.given;
+  const Entry* entry = find(thread);
+  return entry == nullptr ? "" : entry->vm.given;
 }
 
 std::int32_t VcpuNames::number(ThreadId thread) const {
-  const auto found = entries_.find(thread);
-  return found == entries_.end() ? kNoVcpu : found->second.vcpu;
+  const Entry* entry = find(thread);
+  return entry == nullptr ? kNoVcpu : entry->vcpu;
 }
 
 std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
@@ -131,9 +118,8 @@ std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
 }
 
 bool VcpuNames::fits(ThreadId thread, const VcpuFilter& filter) const {
-  if (filter.empty()) return true;
-  const auto found = entries_.find(thread);
-  return found != entries_.end() && filter.holds(found->second.vm, found->second.vcpu);
+  const Entry* entry = find(thread);
+  return filter.empty() || (entry != nullptr && filter.holds(entry->vm, entry->vcpu));
 }
 
 const Vm* VcpuNames::vm_of(const std::string& id) const {
@@ -154,19 +140,20 @@ bool has_number(CulpritKind kind) {
 
 // What a thread that woke another one waited for itself; `who`: the thread of it, if it is known.
 std::string root_text(CulpritKind root, const std::string& who) {
+  const std::string waited = ", which waited for ";
   switch (root) {
     case CulpritKind::kTimer:
-      return ", which waited for a timer";
+      return waited + "a timer";
     case CulpritKind::kInterrupt:
-      return ", which waited for a device's interrupt";
+      return waited + "a device's interrupt";
     case CulpritKind::kDisk:
-      return ", which waited for the disk";
+      return waited + "the disk";
     case CulpritKind::kIpi:
     case CulpritKind::kThread:
-      return ", which waited for " + (who.empty() ? "another thread" : who);
+      return waited + (who.empty() ? "another thread" : who);
     case CulpritKind::kFutex:
     case CulpritKind::kLock:
-      return ", which waited for " + (who.empty() ? "a futex" : "the futex of " + who);
+      return waited + (who.empty() ? "a futex" : "the futex of " + who);
     default:
       return {};
   }

@@ -74,6 +74,7 @@ class VcpuNames {
     std::int32_t vcpu = kNoVcpu;
     Vm vm;
   };
+  [[nodiscard]] const Entry* find(ThreadId thread) const;
   std::map<ThreadId, Entry> entries_;
   bool several_vms_ = false;
 };

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/distinct_runs.h"
-#include "merge/pass/first_look.h"
 #include "merge/source/read_ahead.h"
 
 namespace trapline {
@@ -101,63 +99,23 @@ std::unique_ptr<Pipeline> make_pipeline(PipelineOptions options, ExitMatcher* ma
   return std::make_unique<Pipeline>(std::move(options), std::move(sinks));
 }
 
-struct Pass::State {
-  State(LookedAt opened, PassOptions&& options)
-      : input(std::move(opened.input)),
-        timeline(std::move(input.sources)),
-        found(std::move(opened.found)),
-        which(options.which),
-        from(options.which.from.time),
-        to(options.which.to.time),
-        requests(std::move(options.requests)),
-        guest_intervals(std::move(options.guest_intervals)),
-        stalls_ns(options.stalls_ns) {
-    if (options.which.exits.empty()) return;
-    matcher.emplace(options.which.exits, [this](const ExitSpan& exit) -> const Source& {
-      return timeline.source(exit.source);
-    });
-  }
-
-  Input input;
-  Timeline timeline;
-  FirstLook found;
-  Selection which;
-  std::optional<TimeSpec> from, to;
-  bool may_be_empty = false;
-  std::vector<RequestSpec> requests;
-  std::optional<GuestSpanSpec> guest_intervals;
-  std::uint64_t stalls_ns;
-  std::optional<ExitMatcher> matcher;
-  std::unique_ptr<Pipeline> pipeline;
-};
-
-Pass::Pass(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Pass::Pass(Pass&& other) noexcept = default;
-Pass& Pass::operator=(Pass&& other) noexcept = default;
-Pass::~Pass() = default;
-
-const Timeline& Pass::timeline() const { return state_->timeline; }
-const Input& Pass::input() const { return state_->input; }
-const Selection& Pass::asked_for() const { return state_->which; }
-const FirstLook& Pass::found() const { return state_->found; }
-const ExitMatcher* Pass::matcher() const { return state_->matcher ? &*state_->matcher : nullptr; }
-const std::string& Pass::path() const { return timeline().source(0).info().path; }
-const Pipeline& Pass::pipeline() const { return *state_->pipeline; }
-bool Pass::has_guest_intervals() const { return state_->guest_intervals.has_value(); }
-Naming Pass::naming() const { return {timeline(), pipeline()}; }
-Result<void> Pass::status() const { return timeline().status(); }
-
 Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
   const LookFor look{options.which.vcpus, options.which.exits, options.longest, options.chosen};
   auto opened = open_and_look(options.input, look, progress);
   if (!opened) return tl::unexpected(std::move(opened).error());
-  const NamedTime from = options.which.from, to = options.which.to;
-  Pass pass(std::make_unique<State>(std::move(*opened), std::move(options)));
+  Pass pass;
+  pass.asked_ = std::move(options);
+  pass.found_ = std::move(opened->found);
+  pass.input_ = std::make_unique<Input>(std::move(opened->input));
+  pass.timeline_ = std::make_unique<Timeline>(std::move(pass.input_->sources));
+  const Selection& which = pass.asked_.which;
+  if (!which.exits.empty())
+    pass.matcher_ = std::make_unique<ExitMatcher>(which.exits, source_of(*pass.timeline_));
   if (look.longest && !choose_exit_model(pass.input().capabilities).durations())
     return tl::unexpected(no_durations(pass.timeline()));
   if (look.longest && pass.found().lacks_entries)
     return tl::unexpected(no_entries(pass.timeline()));
-  if (auto window = check_window(pass.timeline(), from, to); !window)
+  if (auto window = check_window(pass.timeline(), which.from, which.to); !window)
     return tl::unexpected(std::move(window).error());
   return pass;
 }
@@ -173,44 +131,41 @@ Result<Pass> Pass::read(PassOptions options, std::vector<SpanSink*> sinks,
 }
 
 void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
-  state_->from = from;
-  state_->to = to;
-  state_->may_be_empty = true;
+  asked_.which.from.time = from;
+  asked_.which.to.time = to;
+  may_be_empty_ = true;
 }
 
 Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
                        const std::function<bool()>& stop) {
-  State& state = *state_;
   SpanClass selected = SpanClass::kNone;
   for (const SpanSink* sink : sinks) selected = selected | sink->selects();
+  PipelineOptions how = pipeline_options(*timeline_, *input_);
+  how.requests = asked_.requests;
+  how.guest_intervals = asked_.guest_intervals;
+  how.stalls_ns = asked_.stalls_ns;
+  how.from = asked_.which.from.time;
+  how.to = asked_.which.to.time;
+  how.threads = found_.threads;
   // Relative times count from the first event of all.
-  if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
+  if (how.from || how.to) selected = selected | SpanClass::kAllEvents;
   std::size_t ahead = 0;
   // What is read ahead is counted by the batch: where reading ends inside of one, more is counted.
-  const bool ends_early = state.to || stop;
+  const bool ends_early = how.to || stop;
   const std::size_t most_ahead = asks_for_texts(selected) || ends_early ? 0 : most_read_ahead();
-  for (std::size_t i = 0; i < state.timeline.size(); ++i) {
-    const EventClass events = events_for(selected, state.timeline.source(i).info().role);
-    state.timeline.select(i, events);
-    if (ahead < most_ahead && state.timeline.read_ahead(i)) ++ahead;
+  for (std::size_t i = 0; i < timeline_->size(); ++i) {
+    timeline_->select(i, events_for(selected, timeline_->source(i).info().role));
+    if (ahead < most_ahead && timeline_->read_ahead(i)) ++ahead;
   }
-  PipelineOptions how = pipeline_options(state.timeline, state.input);
-  how.requests = state.requests;
-  how.guest_intervals = state.guest_intervals;
-  how.stalls_ns = state.stalls_ns;
-  how.from = state.from;
-  how.to = state.to;
-  how.threads = state.found.threads;
-  state.pipeline =
-      make_pipeline(std::move(how), state.matcher ? &*state.matcher : nullptr, std::move(sinks));
-  SharedExits shared(state.timeline);
-  feed(state.timeline, *state.pipeline, progress, stop, shared.compares() ? &shared : nullptr);
-  if (auto distinct = check_distinct(state.timeline); !distinct) return distinct;
+  pipeline_ = make_pipeline(std::move(how), matcher_.get(), std::move(sinks));
+  SharedExits shared(*timeline_);
+  feed(*timeline_, *pipeline_, progress, stop, shared.compares() ? &shared : nullptr);
+  if (auto distinct = check_distinct(*timeline_); !distinct) return distinct;
   if (auto distinct = shared.check(); !distinct) return distinct;
-  if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
-  finish(state.timeline, *state.pipeline);
+  if (auto placed = check_placement(*timeline_, *pipeline_); !placed) return placed;
+  finish(*timeline_, *pipeline_);
   const bool empty = !pipeline().begin() && pipeline().stacks().records() == 0;
-  const bool whole = status() && !(stop && stop()) && !state.may_be_empty;
+  const bool whole = status() && !(stop && stop()) && !may_be_empty_;
   if (whole && empty && pipeline().is_window()) return tl::unexpected(empty_window(timeline()));
   return {};
 }

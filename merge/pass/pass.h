@@ -56,22 +56,19 @@ class Pass {
   // open() and run() where only all of the recordings will do: one that ends early is an Error.
   [[nodiscard]] static Result<Pass> read(PassOptions options, std::vector<SpanSink*> sinks,
                                          const Progress& progress);
-  Pass(Pass&& other) noexcept;
-  Pass& operator=(Pass&& other) noexcept;
-  ~Pass();
 
   // They stay where they are.
-  [[nodiscard]] const Timeline& timeline() const;
-  [[nodiscard]] const Input& input() const;  // its sources are the timeline's
-  [[nodiscard]] const FirstLook& found() const;
+  [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
+  [[nodiscard]] const Input& input() const { return *input_; }  // its sources are the timeline's
+  [[nodiscard]] const FirstLook& found() const { return found_; }
   // Which exits are handed out; nothing where all are. Its figures are there after run().
-  [[nodiscard]] const ExitMatcher* matcher() const;
+  [[nodiscard]] const ExitMatcher* matcher() const { return matcher_.get(); }
   // The first recording's, for messages.
-  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] const std::string& path() const { return timeline().source(0).info().path; }
 
-  [[nodiscard]] const Selection& asked_for() const;
+  [[nodiscard]] const Selection& asked_for() const { return asked_.which; }
   // True if intervals of the guest are asked for.
-  [[nodiscard]] bool has_guest_intervals() const;
+  [[nodiscard]] bool has_guest_intervals() const { return asked_.guest_intervals.has_value(); }
   // Looks at this interval, in place of the options', which may hold no event.
   void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
 
@@ -82,9 +79,9 @@ class Pass {
                                  const std::function<bool()>& stop = {});
 
   // Of what run() has read.
-  [[nodiscard]] const Pipeline& pipeline() const;
-  [[nodiscard]] Naming naming() const;
-  [[nodiscard]] Result<void> status() const;
+  [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }
+  [[nodiscard]] Naming naming() const { return {timeline(), pipeline()}; }
+  [[nodiscard]] Result<void> status() const { return timeline().status(); }
   // An Error where there are no VM exits, or none that ends: says which events there are. And where
   // none is of those that were asked for: says which names there are.
   [[nodiscard]] Result<void> check_exits() const;
@@ -93,9 +90,14 @@ class Pass {
   [[nodiscard]] Result<void> check_times() const;
 
  private:
-  struct State;
-  explicit Pass(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  Pass() = default;
+  PassOptions asked_;
+  FirstLook found_;
+  bool may_be_empty_ = false;
+  std::unique_ptr<Input> input_;
+  std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<ExitMatcher> matcher_;
+  std::unique_ptr<Pipeline> pipeline_;
 };
 
 // What a pipeline needs to know of an opened input.

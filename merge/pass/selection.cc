@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string>
-#include <utility>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
@@ -92,16 +90,13 @@ Result<void> check_window(const Timeline& timeline, const NamedTime& from, const
     return fail(ErrorKind::kUsage, "{}: {} {}{}", time.option, text_of(*time.time), what,
                 sentence(interval));
   };
-  if (from.time && to.time && from.time->resolve(first) > to.time->resolve(first)) {
+  if (from.time && to.time && from.time->resolve(first) > to.time->resolve(first))
     return fault(from, fmt::format("is after {} {}", to.option, text_of(*to.time)));
-  }
   if (!interval) return {};
-  if (from.time && from.time->resolve(first) > interval->second) {
+  if (from.time && from.time->resolve(first) > interval->second)
     return fault(from, "is after the recording's end");
-  }
-  if (to.time && to.time->resolve(first) < first) {
+  if (to.time && to.time->resolve(first) < first)
     return fault(to, "is before the recording's start");
-  }
   return {};
 }
 

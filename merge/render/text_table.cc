@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "merge/report/units.h"
-
 namespace trapline {
 namespace {
 

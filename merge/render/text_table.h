@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "merge/report/units.h"
-
 namespace trapline {
 
 // How a terminal is written to; a file or a pipe is as wide as its lines.

@@ -7,7 +7,6 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
-#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/units.h"
 
@@ -25,9 +24,8 @@ std::string_view without_system(std::string_view name) {
 
 // A series of sync records is a line: the first one's, shortened; the others are empty.
 std::string without_readings(std::string_view text) {
-  if (const auto sync = parse_sync(text)) {
+  if (const auto sync = parse_sync(text))
     return sync->index != 0 ? "" : fmt::format("trapline: sync records, series {}", sync->series);
-  }
   if (const auto sync = parse_guest_sync(text)) {
     return sync->index != 0 ? ""
                             : fmt::format("trapline: guest sync records, series {}", sync->series);
@@ -100,9 +98,8 @@ void TimelineView::print(const Event& event, const Place& place, unsigned depth,
 // "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"
 std::string TimelineView::plain(const Event& event) const {
   const Source& source = timeline_.source_of(event);
-  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+  if (const auto* marker = std::get_if<Marker>(&event.payload))
     return without_readings(event_part(marker->text));
-  }
   return fmt::format("{} {}", without_system(source.event_name(event)), source.event_text(event));
 }
 
@@ -171,9 +168,8 @@ void TimelineView::on_switch(const Event& event, const ThreadChange& leaves,
               ? "runs again"
               : "runs again after " + duration(elapsed(*state->off_cpu, event.at)));
   }
-  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && only_ == nullptr) {
+  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && only_ == nullptr)
     print(event, {}, 0, kDim, plain(event));
-  }
 }
 
 void TimelineView::show(const Event& event, const Place& place, const Pipeline& pipeline) {
@@ -183,18 +179,16 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
                                   : fmt::format("{} events lost", grouped(lost->count)));
   }
   if (is_guest(event.machine)) return on_guest_event(event, place);
-  if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload))
     return on_exit(event, *exit, place, pipeline);
-  }
   if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, place, pipeline);
   if (!place.shown) return;
   if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
     const std::string reason = timeline_.source_of(event).userspace_reason(exit->reason);
     return print(event, place, 1, {}, "to user space: " + printable(reason));
   }
-  if (const auto begin = pipeline.exits().user_ended()) {
+  if (const auto begin = pipeline.exits().user_ended())
     return print(event, place, 1, {}, "back in KVM after " + duration(elapsed(*begin, event.at)));
-  }
   const bool marker = std::holds_alternative<Marker>(event.payload);
   const std::string text = plain(event);
   if (!text.empty()) print(event, place, place.depth, marker ? kVmmLook : kDim, text);
@@ -209,9 +203,8 @@ void TimelineView::on_guest_event(const Event& event, const Place& place) {
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
 void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Place place) {
-  if (!place.is_vcpu && vcpus_of_calls_.size() < ExitTracker::kMostThreads) {
+  if (!place.is_vcpu && vcpus_of_calls_.size() < ExitTracker::kMostThreads)
     vcpus_of_calls_.try_emplace(event.thread, call.vcpu);
-  }
   place.is_vcpu = true;
   if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
   place.shown = only_ == nullptr || (place.depth != 0 && place.shown);
@@ -243,9 +236,8 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   const bool counts = pipeline.counts(event.thread) || std::holds_alternative<Lost>(event.payload);
   if (!counts) return;
   const Place place = place_of(event.thread, pipeline);
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+  if (const auto* call = std::get_if<GuestCall>(&event.payload))
     return on_guest_call(event, *call, place);
-  }
   show(event, place, pipeline);
 }
 

@@ -43,9 +43,8 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus"},
     {"not-allowed-to-run",
      "The CPU had nothing else to run and did not run the vCPU: cpu.stat of its cgroups counts "
-     "what "
-     "a CPU quota throttled (trapline record keeps it); core scheduling and RT throttling count "
-     "nothing there.",
+     "what a CPU quota throttled (trapline record keeps it); core scheduling and RT throttling "
+     "count nothing there.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.stat; "
      "Documentation/admin-guide/hw-vuln/core-scheduling.rst"},
     {"cpu-quota",
@@ -54,8 +53,7 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.max, cpu.max.burst"},
     {"preempted-by-interrupt",
      "Interrupts of the host were served on the vCPU's CPU: smp_affinity_list in /proc/irq moves "
-     "them "
-     "to other CPUs.",
+     "them to other CPUs.",
      "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
     {"halted-until-timer",
      "The vCPU was halted until a timer: where it halts often and for a short time, halt polling "
@@ -203,9 +201,8 @@ Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
 std::string quota_sentence(const CpuQuota& quota) {
   return fmt::format(
       "The CPU quota of {} throttled its threads {} times in the recording, for {:.1f} ms "
-      "together: "
-      "where other threads ran, the events do not tell whether the vCPU waited for them or for the "
-      "quota.",
+      "together: where other threads ran, the events do not tell whether the vCPU waited for them "
+      "or for the quota.",
       printable(quota.cgroup), quota.throttled, static_cast<double>(quota.throttled_ns) / 1e6);
 }
 

@@ -5,7 +5,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/wait_tracker.h"
-#include "merge/pass/naming.h"
 #include "merge/report/report_data.h"
 
 namespace trapline {
@@ -63,9 +62,8 @@ std::string_view name_of(Dimension dimension) {
 
 std::string dimension_names() {
   std::string all;
-  for (const auto& [name, dimension] : kDimensions) {
+  for (const auto& [name, dimension] : kDimensions)
     all += (all.empty() ? "" : ", ") + std::string(name);
-  }
   return all;
 }
 
@@ -74,9 +72,8 @@ Result<std::vector<Dimension>> parse_dimensions(std::string_view text, std::stri
   for (const std::string_view name : split(text, ',')) {
     auto dimension = parse_dimension(trimmed(name), alone);
     if (!dimension) return tl::unexpected(std::move(dimension).error());
-    if (std::find(dimensions.begin(), dimensions.end(), *dimension) != dimensions.end()) {
+    if (std::find(dimensions.begin(), dimensions.end(), *dimension) != dimensions.end())
       return fail(ErrorKind::kUsage, "--by: '{}' is named twice", name);
-    }
     dimensions.push_back(*dimension);
   }
   return dimensions;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/naming.h"
 #include "merge/report/keyed_rows.h"
 
 namespace trapline {

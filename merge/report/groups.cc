@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <string>
 #include <tuple>
 #include <utility>
 
-#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/report_data.h"
 #include "merge/report/units.h"

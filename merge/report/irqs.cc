@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/model/kernel_events.h"
 #include "merge/report/common_columns.h"

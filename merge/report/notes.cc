@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "backend_ftrace/base/text.h"
@@ -82,8 +81,7 @@ void note_hidden(const ReportData& report, std::vector<std::string>& notes) {
 
 std::string late_switches_note(Timestamp from, bool cycles) {
   return fmt::format(
-      "{} came first at {}: before that exits are counted, and the vCPUs' time is not "
-      "seen",
+      "{} came first at {}: before that exits are counted, and the vCPUs' time is not seen",
       events::sched_switch.name, cycles ? grouped(from.ns()) : seconds_text(from.ns()));
 }
 
@@ -111,8 +109,7 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
     notes.push_back(fmt::format(
-        "user time ends at {} and holds the kernel's way back; for its exact end record "
-        "{} as well",
+        "user time ends at {} and holds the kernel's way back; for its exact end record {} as well",
         events::kvm_entry.name, ioctl));
   }
   if (!model.userspace_exits) {

@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
 
 #include "backend_ftrace/base/text.h"

@@ -48,7 +48,7 @@ void RequestTable::add(const BlockTimes& block, const RequestSpan& request, Requ
 }
 
 void RequestTable::report_vhost(ReportData& report, const Pipeline& pipeline) {
-  pipeline.vhost()->for_each([&](ThreadId thread, const VhostTracker::Worker& worker) {
+  pipeline.vhost().for_each([&](ThreadId thread, const VhostTracker::Worker& worker) {
     if (worker.turns == 0 && worker.interrupts == 0) return;
     VhostRow row{worker, static_cast<std::int32_t>(thread),
                  printable(pipeline.processes().name_of(worker.process))};
@@ -58,8 +58,8 @@ void RequestTable::report_vhost(ReportData& report, const Pipeline& pipeline) {
 }
 
 void RequestTable::report(ReportData& report, const Pipeline& pipeline) const {
-  const RequestSpans& spans = *pipeline.requests();
   const RequestPath& path = *pipeline.request_path();
+  const RequestSpans& spans = path.spans();
   report_vhost(report, pipeline);
   report.rows_of = RowsOf::kRequests;
   report.counters.requests_restarted = spans.restarted();

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "merge/analyze/request_path.h"
 #include "merge/analyze/request_spans.h"
 #include "merge/analyze/vhost_tracker.h"
 #include "merge/model/histogram.h"
@@ -15,7 +14,6 @@
 
 namespace trapline {
 
-class Pipeline;
 struct ReportData;
 
 // What comes before and after the requests of a row; without what was not seen or is ambiguous.

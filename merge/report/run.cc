@@ -122,9 +122,8 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   report.notes = input_.notes;
   note_sources(names.timeline, report.notes);
   note_declarations(input_, names.names, report.notes);
-  for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms())) {
+  for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms()))
     report.notes.push_back(std::move(note));
-  }
   if (report.wait_counters) note_quotas(report, pipeline);
   for (const auto& sink : tables_) {
     std::vector<Table> tables = sink->tables(report, names);

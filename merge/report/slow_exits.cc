@@ -9,7 +9,6 @@
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/pipeline.h"
-#include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"

@@ -10,7 +10,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/processes.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/keyed_rows.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"

@@ -12,7 +12,6 @@
 
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/uninterrupted.h"
-#include "merge/session/session_json.h"
 #include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/ring_page.h"
 #include "merge/source/trace_dat/unfinished.h"
@@ -124,9 +123,8 @@ std::vector<Part> parts_of(const StartFacts& start, const Tail& tail,
   for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
     const std::uint64_t at = tail.areas[cpu].offset;
     const auto& [in_region, in_file] = pages[cpu];
-    if (in_region > 0) {
+    if (in_region > 0)
       parts.push_back({at, in_region, trace_dat::kStreamName, start.regions.at(cpu)});
-    }
     if (in_file > 0) parts.push_back({at + in_region, in_file, trace_dat::cpu_name(cpu), 0});
   }
   return parts;
@@ -168,9 +166,8 @@ Result<void> Finisher::make_plan(const std::vector<std::string>& cpu_stats) {
 // The tail after the head, and nothing after a CPU's last whole page.
 Result<void> Finisher::begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages) {
   const std::string name = session_.path_of(kStream);
-  if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote) {
+  if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote)
     return wrote;
-  }
   std::uint64_t end = plan_.begin();
   for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
     const std::uint64_t region = start_.regions.at(cpu);
@@ -203,22 +200,19 @@ Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& 
     if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;
     if (auto made = assign(whole, session_.create(std::string("raw/") + kWhole)); !made)
       return made;
-    if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes)) {
+    if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes))
       return failed(path(kWhole), cause);
-    }
     // Who reads it where it was written is told by its size that it moves.
     std::uint64_t end = start_.head_bytes;
     for (const Part& part : parts) {
       if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);
     }
-    if (::ftruncate(stream_.get(), static_cast<off_t>(end + start_.page_size)) != 0) {
+    if (::ftruncate(stream_.get(), static_cast<off_t>(end + start_.page_size)) != 0)
       return failed(session_.path_of(kStream), errno);
-    }
   }
   const int into = whole ? whole.get() : stream_.get();
-  if (auto wrote = write_at(into, start_.head_bytes, tail.bytes, path(plan_.into)); !wrote) {
+  if (auto wrote = write_at(into, start_.head_bytes, tail.bytes, path(plan_.into)); !wrote)
     return wrote;
-  }
   return sync_file(into, path(plan_.into));
 }
 
@@ -240,9 +234,8 @@ Result<void> Finisher::close_holes() {
   }
   const std::uint64_t end =
       plan_.areas.empty() ? plan_.begin() : plan_.areas.back().offset + plan_.areas.back().size;
-  if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0) {
+  if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0)
     return failed(session_.path_of(kStream), errno);
-  }
   return sync_file(stream_.get(), session_.path_of(kStream));
 }
 
@@ -253,9 +246,8 @@ Result<void> Finisher::copy_instead() {
   tail.bytes.resize(plan_.begin() - std::min(plan_.begin(), start_.head_bytes));
   const auto got = ::pread(stream_.get(), tail.bytes.data(), tail.bytes.size(),
                            static_cast<off_t>(start_.head_bytes));
-  if (got != static_cast<ssize_t>(tail.bytes.size())) {
+  if (got != static_cast<ssize_t>(tail.bytes.size()))
     return trace_dat::damaged_session(session_.path_of(kStream));
-  }
   if (auto begun = begin_copying(tail, *parts); !begun) return begun;
   return save_plan();
 }
@@ -270,9 +262,8 @@ Result<void> Finisher::copy_part(const Part& part, int into) {
     const int cause = copy_piece(source->get(), part.offset + done, into, part.at + done, size);
     if (cause == ENOSPC && piece_ > kSmallestPiece) {
       piece_ = std::max(piece_ / 4, kSmallestPiece);
-      if (::ftruncate(into, static_cast<off_t>(plan_.copied)) != 0) {
+      if (::ftruncate(into, static_cast<off_t>(plan_.copied)) != 0)
         return failed(path(plan_.into), errno);
-      }
       continue;
     }
     if (cause != 0) return failed(path(plan_.into), cause);
@@ -291,9 +282,8 @@ Result<void> Finisher::copy_parts() {
   const auto into = session_.open_file("raw/" + plan_.into, O_RDWR);
   if (!into) return tl::unexpected(into.error());
   // What was copied and is not known to be on the disk is copied again.
-  if (::ftruncate(into->get(), static_cast<off_t>(plan_.copied)) != 0) {
+  if (::ftruncate(into->get(), static_cast<off_t>(plan_.copied)) != 0)
     return failed(path(plan_.into), errno);
-  }
   for (const Part& part : plan_.parts) {
     if (part.at + part.size <= plan_.copied) continue;
     if (auto copied = copy_part(part, into->get()); !copied) return copied;
@@ -416,9 +406,8 @@ Result<Finish> finish_session(const std::string& path, std::uint64_t* torn) {
   const auto whole = session->finds("trace.dat");
   if (!whole) return tl::unexpected(whole.error());
   if (*whole) {
-    if (auto removed = session->remove_tree("raw"); !removed) {
+    if (auto removed = session->remove_tree("raw"); !removed)
       return tl::unexpected(removed.error());
-    }
     return Finish::kNothingToDo;
   }
   const auto begun = session->finds("raw/start.json");

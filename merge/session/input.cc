@@ -119,9 +119,8 @@ void add_facts(const SessionJson& session, Input& input) {
 // pages hold the recording would have held, had it happened.
 Capabilities read_session(const SessionJson& session, Input& input) {
   add_facts(session, input);
-  for (const SessionThread& thread : session.threads) {
+  for (const SessionThread& thread : session.threads)
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
-  }
   if (session.recorder_pid != 0) input.processes.set_recorder(ThreadId{session.recorder_pid});
   if (session.pid != 0) input.processes.set_selected(ThreadId{session.pid});
   std::vector<CpuQuota> quotas;

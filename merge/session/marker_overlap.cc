@@ -117,16 +117,14 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& tra
   const std::string of = overlap.use_markers ? "its calls" : "the calls in its markers";
   const std::string& other = overlap.use_markers ? trace_dat : directory;
   if (difference.only_in_markers + difference.only_in_directory == 0) {
-    overlap.note = fmt::format(
-        "{}: {} are those in {} ({} calls and returns, no difference) and "
-        "count once",
-        left_out, of, other, markers->calls);
+    overlap.note =
+        fmt::format("{}: {} are those in {} ({} calls and returns, no difference) and count once",
+                    left_out, of, other, markers->calls);
   } else {
     overlap.note = fmt::format(
         "{}: {} are those of the same run in {} and count once, but the two differ: {} calls and "
         "returns only in the markers, {} only in the directory, most of them of {}; lost: {} in "
-        "{}, "
-        "{} in {}",
+        "{}, {} in {}",
         left_out, of, other, difference.only_in_markers, difference.only_in_directory,
         difference.function, markers->lost, trace_dat, in_directory->lost, directory);
   }

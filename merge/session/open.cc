@@ -1,7 +1,6 @@
 #include "merge/session/open.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <span>
 
@@ -10,7 +9,6 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/guest_sync.h"
-#include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/session_json.h"
 #include "merge/session/wrapped_sources.h"
 #include "merge/source/file.h"
@@ -63,13 +61,11 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   auto file = trace_dat::open_trace_file(path);
   if (!file) return tl::unexpected(std::move(file).error());
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), kLook)), '\0');
-  if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read) {
+  if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read)
     return tl::unexpected(std::move(read).error());
-  }
   // One that was cut in its first bytes, or is empty, is told so by its reader.
-  if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size()))) {
+  if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size())))
     return SourceKind::kTraceDat;
-  }
   // perf's magic in either byte order, and of its first version.
   for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"}) {
     if (head.starts_with(magic)) return SourceKind::kPerfData;
@@ -79,9 +75,8 @@ Result<SourceKind> kind_of_file(const std::string& path) {
     const auto* bytes = reinterpret_cast<const std::byte*>(head.data());
     const auto first = load<std::uint64_t>(bytes), second = load<std::uint64_t>(bytes + 8);
     constexpr std::uint64_t kMagic = 0xf2b177cb0aa429b4, kRfcMagic = 0xaa0011ff;
-    if (first == ~std::uint64_t{0} && (second == kMagic || byte_swapped(second) == kMagic)) {
+    if (first == ~std::uint64_t{0} && (second == kMagic || byte_swapped(second) == kMagic))
       return SourceKind::kSimpletrace;
-    }
     if (first == kRfcMagic || byte_swapped(first) == kRfcMagic) return SourceKind::kSimpletrace;
   }
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
@@ -114,9 +109,8 @@ Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
 
 Result<SourceKind> kind_of_source(const std::string& path) {
   if (!is_folder(path)) return kind_of_file(path);
-  if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt")) {
+  if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt"))
     return SourceKind::kUftrace;
-  }
   for (const char* part : kParts) {
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
@@ -249,9 +243,8 @@ std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file) {
 }
 
 Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock) {
-  if (const auto range = source.range()) {
+  if (const auto range = source.range())
     clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
-  }
   if (is_folder(clock.path)) {
     const auto sync = read_sync_file(clock.path + "/sync.txt");
     if (!sync) return tl::unexpected(sync.error());

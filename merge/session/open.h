@@ -2,7 +2,6 @@
 // never by a name.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/clock/alignment.h"
 #include "merge/clock/cpu_conflict.h"
 #include "merge/clock/shift_bound.h"
 #include "merge/session/wrapped_sources.h"
@@ -194,9 +193,8 @@ Result<void> Recordings::gather_host() {
   for (Recording& recording : recordings_) {
     if (!recording.guest || recording.guest->syncs.empty()) continue;
     auto bounds = guest_bounds(*recording.guest, host());
-    if (!bounds) {
+    if (!bounds)
       return fail(bounds.error().kind, "{}: {}", recording.part.path, bounds.error().message);
-    }
     recording.bounds = std::move(*bounds);
   }
   for (Recording& recording : recordings_)
@@ -252,9 +250,8 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
     if (!offset) return tl::unexpected(std::move(offset).error());
     offsets.push_back(std::move(*offset));
   }
-  if (auto applied = clocks::apply_offsets(offsets, all); !applied) {
+  if (auto applied = clocks::apply_offsets(offsets, all); !applied)
     return tl::unexpected(std::move(applied).error());
-  }
   return all;
 }
 

@@ -51,9 +51,8 @@ Result<Above> open_above(const std::string& path) {
   }
   if (his) {
     const ActAs as(owner);
-    if (as && ::faccessat(his->first.fd(), ".", W_OK | X_OK, AT_EACCESS) == 0) {
+    if (as && ::faccessat(his->first.fd(), ".", W_OK | X_OK, AT_EACCESS) == 0)
       return Above{std::move(his->first), std::move(his->second), std::move(owner)};
-    }
   }
   auto roots = Folder::open_parent(path);
   if (!roots) return tl::unexpected(std::move(his ? roots : his).error());
@@ -80,12 +79,10 @@ Result<std::optional<Folder>> open_own(const Folder& parent, const std::string& 
     const auto status = parent.look_at(name);
     if (!status) return std::nullopt;
     const std::string path = parent.path_of(name);
-    if (S_ISLNK(status->st_mode)) {
+    if (S_ISLNK(status->st_mode))
       return fail(ErrorKind::kUsage, "{} is a link; name the folder that it leads to", path);
-    }
-    if (!S_ISDIR(status->st_mode)) {
+    if (!S_ISDIR(status->st_mode))
       return fail(ErrorKind::kUsage, "{} exists but is not a folder; {}", path, kElsewhere);
-    }
   }
   auto folder = name == "." ? parent.again() : parent.open_folder(name);
   if (!folder) return tl::unexpected(std::move(folder).error());
@@ -99,9 +96,8 @@ Result<Folder> make_own(const Above& above, const std::string& name) {
   if (!folder) return folder;
   const bool is_his = above.folder.identity().has_value() == above.owner.has_value();
   if (!is_his) {
-    if (auto given = folder->give_to(*above.owner); !given) {
+    if (auto given = folder->give_to(*above.owner); !given)
       return tl::unexpected(std::move(given).error());
-    }
     folder->set_identity(above.owner);
   }
   return folder;
@@ -121,9 +117,8 @@ Result<std::optional<Folder>> find_session(const Folder& parent, const std::stri
 Result<UniqueFd> lock_folder(const Folder& folder, const Folder& session) {
   auto lock = folder.readable();
   if (!lock) return lock;
-  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0)
     return fail("{}: trapline record is still writing this session; end it first", session.path());
-  }
   return lock;
 }
 
@@ -174,9 +169,8 @@ Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) 
     // Closed first: from then on nobody else puts anything into it.
     if (auto closed = (*folder)->set_mode(0700); !closed) return tl::unexpected(closed.error());
     const auto still = (*folder)->names();
-    if (!still || !still->empty()) {
+    if (!still || !still->empty())
       return fail("{}: somebody else writes into it; {}", (*folder)->path(), kElsewhere);
-    }
     return std::move(**folder);
   }
   auto parent = above.folder.again();
@@ -286,9 +280,8 @@ Result<void> EarlierSession::make_way(Folder& session) {
   if (!parent_) return {};
   const std::string made = name_ + ".new";
   const auto there = parent_->look_at(made);
-  if (!there || there->st_ino != session.status().st_ino) {
+  if (!there || there->st_ino != session.status().st_ino)
     return fail("{} was moved while trapline recorded into it", session.path());
-  }
   // A kill between any two of these leaves what settle_killed() can go on with.
   if (parent_->has(name_)) {
     if (auto removed = remove_old(); !removed) return removed;

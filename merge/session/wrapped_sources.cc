@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 
 #include "merge/source/uftrace/sync_file.h"
 #include "merge/source/uftrace/uftrace_source.h"

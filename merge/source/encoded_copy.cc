@@ -7,13 +7,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"

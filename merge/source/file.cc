@@ -21,9 +21,8 @@ Result<File> File::open(std::string path) {
   if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) {
+  if (!S_ISREG(status.st_mode))
     return fail("{}: not a regular file; name a trace.dat or a session folder", path);
-  }
   if (status.st_size == 0) {
     return fail(ErrorKind::kDamaged, "{}: the file is empty; was the recording stopped cleanly?",
                 path);
@@ -76,9 +75,8 @@ Result<void> File::read_pieces(std::uint64_t offset, std::span<std::byte> into) 
   }
   struct stat status {};
   if (::fstat(guard_.file->get(), &status) != 0) return fail("{}: {}", path_, std::strerror(errno));
-  if (static_cast<std::uint64_t>(status.st_size) != guard_.size) {
+  if (static_cast<std::uint64_t>(status.st_size) != guard_.size)
     return fail("{}: the recording ended while it was read; give the same command again", path_);
-  }
   return {};
 }
 

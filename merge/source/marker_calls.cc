@@ -43,13 +43,11 @@ std::optional<MarkerCall> parse_marker_call(std::string_view text) {
   call.entry = text.starts_with('E');
   if (!call.entry && !text.starts_with('X')) return std::nullopt;
   text.remove_prefix(1);
-  if (!take_vcpu(text, call.vcpu) || !take(text, " d=") || !take_number(text, call.depth)) {
+  if (!take_vcpu(text, call.vcpu) || !take(text, " d=") || !take_number(text, call.depth))
     return std::nullopt;
-  }
   if (!take_fields(text, call)) return std::nullopt;
-  if (!take(text, " 0x") || !take_number(text, call.function, 16) || !take(text, " ")) {
+  if (!take(text, " 0x") || !take_number(text, call.function, 16) || !take(text, " "))
     return std::nullopt;
-  }
   call.name = trimmed(text);
   if (call.name == "?") call.name = {};
   return call;
@@ -95,9 +93,8 @@ void MarkerCalls::on(Event& event, SourceCounters& counters) {
   GuestCall made{call->entry, call->vcpu, call->depth, call->function, call->name};
   const Stack stack{event.thread, call->vcpu, call->task.value_or(0)};
   auto known = stacks_.find(stack);
-  if (known == stacks_.end() && stacks_.size() < kMostStacks) {
+  if (known == stacks_.end() && stacks_.size() < kMostStacks)
     known = stacks_.emplace(stack, static_cast<std::int32_t>(stacks_.size()) + 1).first;
-  }
   if (known != stacks_.end()) made.task = known->second;
   event.payload = made;
 }

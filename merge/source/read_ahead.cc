@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "backend_ftrace/base/blocked_signals.h"
-#include "merge/source/source.h"
 
 namespace trapline {
 namespace {

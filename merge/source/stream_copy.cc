@@ -41,9 +41,8 @@ std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}",
 // there.
 Result<UniqueFd> open_stream(const std::string& path) {
   if (path == kStandardInput) {
-    if (::isatty(STDIN_FILENO) == 1) {
+    if (::isatty(STDIN_FILENO) == 1)
       return fail(ErrorKind::kUsage, "-: the standard input is a terminal; {}", kPipeInto);
-    }
     return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
   }
   UniqueFd fd = open_to_read(path, O_NONBLOCK);

@@ -4,9 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <iterator>
-#include <new>
 #include <string_view>
 
 #include "merge/worker/channel.h"

@@ -124,9 +124,8 @@ void VmmEventReader::learn(std::string_view name, EventPlan& plan) const {
 
 void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_view arguments,
                                    VmmEvent& event) {
-  if (!meaning.address.before.empty()) {
+  if (!meaning.address.before.empty())
     event.has_address = number_after(arguments, meaning.address.before, 16, event.address);
-  }
   if (!meaning.region.before.empty()) {
     const std::string_view region = quoted(arguments, meaning.region.before);
     if (!region.empty()) event.region = names_->id(region);

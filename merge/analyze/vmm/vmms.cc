@@ -72,9 +72,8 @@ std::int32_t vcpu_of_name(std::string_view comm) { return any_vmm().vcpu_of_thre
 const std::vector<RequestSpec>& known_requests() {
   static const std::vector<RequestSpec> kKnown = [] {
     std::vector<RequestSpec> all;
-    for (const VmmKnowledge* vmm : vmms()) {
+    for (const VmmKnowledge* vmm : vmms())
       all.insert(all.end(), vmm->requests().begin(), vmm->requests().end());
-    }
     return all;
   }();
   return kKnown;

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "merge/render/page/numbered_texts.h"
 #include "merge/report/options.h"

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/page/numbered_texts.h"
@@ -28,9 +27,8 @@ GuestTimes::Times& GuestTimes::times(StackId stack) {
 }
 
 void GuestTimes::account(Thread& thread, Timestamp at) {
-  if (thread.in_guest && thread.stack != kNoStack && at > thread.mark) {
+  if (thread.in_guest && thread.stack != kNoStack && at > thread.mark)
     times(thread.stack).guest += elapsed(thread.mark, at);
-  }
   thread.mark = std::max(thread.mark, at);
 }
 

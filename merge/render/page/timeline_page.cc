@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/naming.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_exits.h"
 
@@ -146,9 +144,8 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
   for (const VcpuThread& thread : threads) {
     if (!has(thread.thread)) continue;
     first[thread.thread] = lanes.size();
-    for (const char* lane : {"guest", "kernel", "QEMU"}) {
+    for (const char* lane : {"guest", "kernel", "QEMU"})
       lanes.push_back(names.vcpu(thread.thread, true) + " " + lane);
-    }
   }
   std::map<std::pair<Lane, ThreadId>, std::size_t> beside;
   lanes = lanes_beside(beside, std::move(lanes));
@@ -168,9 +165,8 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
     spans.push_back(
         {lane_of(span), relative(span.begin), elapsed(span.begin, span.end), span.kind, span.text});
   }
-  for (const Kept& event : events_) {
+  for (const Kept& event : events_)
     events.push_back({lane_of(event), relative(event.begin), event.text, event.whose});
-  }
   const Json page = {{"format", "trapline-timeline"},
                      {"version", 2},
                      {"tool", options_.tool},

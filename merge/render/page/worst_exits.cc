@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/pass/naming.h"
 #include "merge/report/slow_exits.h"
-#include "merge/report/table.h"
 
 namespace trapline::page {
 
@@ -90,9 +87,8 @@ void WorstExits::add_span(Thread& thread, const Near& span) {
   thread.spans[thread.next_span] = span;
   if (++thread.next_span == kSpanRing) thread.next_span = 0;
   for (const Pointer& capture : thread.open) {
-    if (capture->spans.size() < kMostSpans && span.begin <= capture->to) {
+    if (capture->spans.size() < kMostSpans && span.begin <= capture->to)
       capture->spans.push_back(span);
-    }
   }
 }
 
@@ -118,9 +114,8 @@ void WorstExits::event(const Event& event, const Pipeline& pipeline) {
     return;
   }
   if (const GuestRun* run = pipeline.exits().guest_run()) {
-    if (Thread* thread = threads_.get(run->thread, kMostThreads)) {
+    if (Thread* thread = threads_.get(run->thread, kMostThreads))
       add_span(*thread, {Kind::kGuest, run->begin, run->end});
-    }
   }
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr && (std::holds_alternative<KvmExit>(event.payload) ||

@@ -37,9 +37,8 @@ void EventTexts::look_at_formats() {
     const auto id = format_id(format.text);
     if (!id) continue;
     Type& type = types_[*id] = {&format};
-    for (const FormatField& field : format_fields(format.text)) {
+    for (const FormatField& field : format_fields(format.text))
       type.size = std::max(type.size, field.offset + field.size);
-    }
   }
 }
 

@@ -1,7 +1,6 @@
 #include "merge/source/kernel_events/formats.h"
 
 #include <algorithm>
-#include <span>
 
 #include "backend_ftrace/base/text.h"
 
@@ -148,9 +147,8 @@ void Formats::read_comms(std::string_view text) {
     const auto space = line.find(' ');
     if (space == std::string_view::npos) continue;
     const auto pid = parse_number(line.substr(0, space));
-    if (pid && *pid <= INT32_MAX) {
+    if (pid && *pid <= INT32_MAX)
       comms_[static_cast<std::int32_t>(*pid)] = printable(line.substr(space + 1));
-    }
   }
 }
 

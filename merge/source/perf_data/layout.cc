@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
@@ -75,13 +73,11 @@ class LayoutReader {
                 what);
   }
   [[nodiscard]] Result<std::vector<std::byte>> bytes(const Section& section) const {
-    if (section.size > kLargestFeature || !file_.holds(section.offset, section.size)) {
+    if (section.size > kLargestFeature || !file_.holds(section.offset, section.size))
       return damaged(fmt::format("{} bytes at offset {}", section.size, section.offset));
-    }
     std::vector<std::byte> read(static_cast<std::size_t>(section.size));
-    if (auto done = file_.read(section.offset, read); !done) {
+    if (auto done = file_.read(section.offset, read); !done)
       return tl::unexpected(std::move(done).error());
-    }
     return read;
   }
 
@@ -142,9 +138,8 @@ Result<void> LayoutReader::read_header(std::span<const std::byte> head) {
 }
 
 Result<void> LayoutReader::read_attrs(const Section& attrs, std::uint64_t size) {
-  if (size <= kSection || size > 4096 || attrs.size % size != 0) {
+  if (size <= kSection || size > 4096 || attrs.size % size != 0)
     return damaged(fmt::format("attrs of {} bytes", size));
-  }
   auto all = bytes(attrs);
   if (!all) return tl::unexpected(std::move(all).error());
   for (std::size_t at = 0; at < all->size(); at += size) {
@@ -197,9 +192,8 @@ Result<void> LayoutReader::read_features(std::span<const std::byte> bits, std::u
 }
 
 Result<void> LayoutReader::read_formats(const Section& section) {
-  if (section.size > kLargestFeature || !file_.holds(section.offset, section.size)) {
+  if (section.size > kLargestFeature || !file_.holds(section.offset, section.size))
     return damaged("the formats of its events, which perf writes at its end");
-  }
   auto tracing = trace_dat::read_tracing_data(file_, section.offset, section.size);
   if (!tracing) return damaged("the formats of its events");
   layout_.tracing = std::move(*tracing);

@@ -1,6 +1,5 @@
 #include "merge/source/perf_data/record_order.h"
 
-#include <algorithm>
 #include <limits>
 
 namespace trapline::perf_data {
@@ -17,9 +16,8 @@ void RecordOrder::open_lane() {
 // What was added may be handed out; a lane that is in the heap does not grow.
 void RecordOrder::close_round() {
   open_ = nullptr;
-  for (; unseen_ < first_ + lanes_.size(); ++unseen_) {
+  for (; unseen_ < first_ + lanes_.size(); ++unseen_)
     heap_.push(unseen_, lane(unseen_).head().time);
-  }
 }
 
 void RecordOrder::end_round() {

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "merge/source/merge_heap.h"

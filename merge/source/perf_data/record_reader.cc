@@ -102,14 +102,12 @@ bool RecordReader::decompress_more() {
   ZSTD_inBuffer in{compressed_.data(), compressed_.size(), 0};
   ZSTD_outBuffer out{room.data(), room.size(), 0};
   const std::size_t done = ZSTD_decompressStream(stream_.get(), &out, &in);
-  if (ZSTD_isError(done) != 0) {
+  if (ZSTD_isError(done) != 0)
     return damaged(fmt::format("its compressed records: {}", ZSTD_getErrorName(done)));
-  }
   compressed_bytes_ += in.pos;
   plain_bytes_ += out.pos;
-  if (!trace_dat::is_plausible_ratio(compressed_bytes_, plain_bytes_)) {
+  if (!trace_dat::is_plausible_ratio(compressed_bytes_, plain_bytes_))
     return damaged("its compressed records hold more than can be");
-  }
   if (in.pos == 0 && out.pos == 0) return damaged("its compressed records do not go on");
   compressed_ = compressed_.subspan(in.pos);
   inner_full_ = out.pos == room.size();

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -33,9 +32,7 @@ class BlockPool {
  public:
   // With one holder: the caller.
   [[nodiscard]] Block* take() {
-    if (free_.empty()) {
-      free_.push_back(blocks_.emplace_back(std::make_unique<Block>()).get());
-    }
+    if (free_.empty()) free_.push_back(blocks_.emplace_back(std::make_unique<Block>()).get());
     Block* block = free_.back();
     free_.pop_back();
     block->holders = 1;

@@ -50,9 +50,8 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   attr.frequency = (flags & kFrequency) != 0;
   attr.sample_id_all = (flags & kSampleIdAll) != 0;
   attr.backward = (flags & kBackward) != 0;
-  if ((flags & kUseClock) != 0 && bytes.size() >= kClockAt + 4) {
+  if ((flags & kUseClock) != 0 && bytes.size() >= kClockAt + 4)
     attr.clock = static_cast<std::int32_t>(load<std::uint32_t>(bytes.data() + kClockAt));
-  }
   return attr;
 }
 

@@ -2,7 +2,6 @@
 // all threads that were there when it began, and for each that is made or renamed meanwhile.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -45,9 +44,8 @@ class Threads {
   void on_fork(const Fork& fork) {
     processes_.set(fork.thread, fork.process);
     const auto parent = names_.find(fork.parent);
-    if (parent != names_.end() && names_.size() < kMost) {
+    if (parent != names_.end() && names_.size() < kMost)
       names_.try_emplace(fork.thread, std::string(parent->second));
-    }
   }
   [[nodiscard]] std::string name_of(ThreadId thread) const {
     const auto found = names_.find(thread);

@@ -79,9 +79,8 @@ class SimpletraceSource final : public ProgramsEvents {
       text_ = record_.name.empty() ? fmt::format("event_{}", record_.id)
                                    : std::string(record_.name.substr(0, tracetool::kMostText));
       text_ += ' ';
-      if (record_.event != nullptr && record_.values.size() == record_.event->arguments.size()) {
+      if (record_.event != nullptr && record_.values.size() == record_.event->arguments.size())
         tracetool::append_text(*record_.event, record_.values, text_, tracetool::kMostText);
-      }
       held.text = text_;  // a copy has no room to spare, which the whole window would hold
     }
     hold(std::move(held));

@@ -13,7 +13,6 @@
 // loss.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "merge/source/trace_dat/page_reader.h"

@@ -48,9 +48,8 @@ bool is_sane(const FinishPlan& plan) {
 
 Result<void> write_plan(const Folder& session, const FinishPlan& plan) {
   json areas = json::array(), parts = json::array();
-  for (const CpuArea& area : plan.areas) {
+  for (const CpuArea& area : plan.areas)
     areas.push_back({{"offset", area.offset}, {"size", area.size}});
-  }
   for (const FinishPlan::Part& part : plan.parts) {
     parts.push_back(
         {{"at", part.at}, {"size", part.size}, {"file", part.file}, {"offset", part.offset}});

@@ -11,7 +11,6 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/clock.h"
-#include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/layout_reader.h"
 #include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/tail.h"
@@ -121,9 +120,8 @@ Result<void> LayoutReader::check_buffers() const {
   for (const Buffer& buffer : layout_.buffers) {
     const std::uint32_t page = buffer.page_size;
     const bool possible = std::has_single_bit(page) && page >= kSmallest && page <= kLargest;
-    if (!buffer.cpus.empty() && !possible) {
+    if (!buffer.cpus.empty() && !possible)
       return fail(ErrorKind::kDamaged, "{}: damaged: pages of {} bytes", file_.path(), page);
-    }
     for (const CpuPages& cpu : buffer.cpus) {
       if (cpu.pages.size != 0) pieces.emplace_back(cpu.pages.offset, cpu.pages.size);
     }
@@ -152,9 +150,7 @@ void LayoutReader::add_format(MetaReader& reader, const std::string& system) {
 
 void LayoutReader::read_ftrace_formats(MetaReader& reader) {
   const auto count = reader.number<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    add_format(reader, "ftrace");
-  }
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) add_format(reader, "ftrace");
 }
 
 void LayoutReader::read_event_formats(MetaReader& reader) {
@@ -163,9 +159,7 @@ void LayoutReader::read_event_formats(MetaReader& reader) {
     const std::string system = reader.c_string();
     if (system.size() > kLongestName) reader.fail_here("an impossible name of an event system");
     const auto count = reader.number<std::uint32_t>();
-    for (std::uint32_t k = 0; k < count && reader.ok(); ++k) {
-      add_format(reader, system);
-    }
+    for (std::uint32_t k = 0; k < count && reader.ok(); ++k) add_format(reader, system);
   }
 }
 
@@ -298,9 +292,8 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
                 section.size);
   }
   std::string text(section.size, '\0');
-  if (auto read = file.read(section.offset, std::as_writable_bytes(std::span(text))); !read) {
+  if (auto read = file.read(section.offset, std::as_writable_bytes(std::span(text))); !read)
     return tl::unexpected(std::move(read).error());
-  }
   if (section.compression == Compression::kNone) return text;
   ByteCursor cursor(std::as_bytes(std::span(text)), layout.order);
   const auto compressed_size = cursor.number<std::uint32_t>();
@@ -452,9 +445,8 @@ Result<SectionHeader> LayoutReader::section_at(std::uint64_t offset) {
   reader.skip(4);  // the section's name in the string table
   header.body.size = reader.number<std::uint64_t>();
   header.body.offset = reader.position();
-  if (reader.ok() && !file_.holds(header.body.offset, header.body.size)) {
+  if (reader.ok() && !file_.holds(header.body.offset, header.body.size))
     reader.fail_here("a section ends outside the file");
-  }
   if (!reader.ok()) return tl::unexpected(reader.status().error());
   return header;
 }
@@ -544,9 +536,8 @@ Result<std::uint64_t> LayoutReader::read_options_v7(std::uint64_t offset,
     ByteCursor cursor(std::as_bytes(std::span(body)), layout_.order);
     if (id == kDone) return cursor.number<std::uint64_t>().value_or(0);
     if (id == kBuffer) {
-      if (auto handled = handle_buffer_v7(body); !handled) {
+      if (auto handled = handle_buffer_v7(body); !handled)
         return tl::unexpected(std::move(handled).error());
-      }
     } else if (id >= kHeaderInfo && id <= kCmdlines) {
       auto section = section_at(cursor.number<std::uint64_t>().value_or(0));
       if (!section) return tl::unexpected(std::move(section).error());

@@ -1,6 +1,5 @@
 #include "merge/source/trace_dat/layout_reader.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace trapline::trace_dat {

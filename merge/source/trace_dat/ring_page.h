@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "backend_ftrace/base/bytes.h"

@@ -1,6 +1,5 @@
 #include "merge/source/trace_dat/sample.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "merge/source/kernel_events/capability_looker.h"
@@ -62,9 +61,8 @@ Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                          const kernel_events::Formats& formats) {
   kernel_events::CapabilityLooker looker(formats);
   auto looked = look_at(file, layout, looker, {0, 0.5, 0.98}, kEventsPerLook);
-  if (looked && !looker.found().kvm_exit && !looker.is_complete()) {
+  if (looked && !looker.found().kvm_exit && !looker.is_complete())
     looked = look_at(file, layout, looker, {0}, std::numeric_limits<std::uint64_t>::max());
-  }
   if (!looked) return tl::unexpected(std::move(looked).error());
   if (looked->events == 0 && looked->damaged_pages != 0) {
     return fail(ErrorKind::kDamaged,

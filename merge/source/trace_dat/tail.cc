@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/trace_dat/layout_reader.h"

@@ -135,9 +135,7 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
                                                fmt::join(ids, ", ")));
   }
   if (layout.cut) facts.emplace_back("cut off", *layout.cut);
-  if (layout.offset_ns != 0) {
-    facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
-  }
+  if (layout.offset_ns != 0) facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
   return facts;
 }
 

@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "merge/model/event.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
 #include "merge/source/kernel_events/kernel_symbols.h"
 #include "merge/source/trace_dat/cpu_events.h"

@@ -161,9 +161,8 @@ Result<File> compose_closing(const Folder& session, const StartFacts& start, con
   if (!parts) return tl::unexpected(parts.error());
   std::vector<File::Piece> pieces;
   pieces.push_back({0, plan.begin(), stream, 0, {}});
-  for (const FinishPlan::Part& part : *parts) {
+  for (const FinishPlan::Part& part : *parts)
     pieces.push_back({part.at, part.size, stream, part.offset, {}});
-  }
   return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
 }
 

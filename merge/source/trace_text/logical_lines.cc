@@ -1,7 +1,6 @@
 #include "merge/source/trace_text/logical_lines.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace trapline::trace_text {
 namespace {

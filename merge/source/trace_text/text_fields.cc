@@ -1,7 +1,6 @@
 #include "merge/source/trace_text/text_fields.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <optional>
 #include <span>

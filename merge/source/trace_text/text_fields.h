@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "merge/source/kernel_events/formats.h"
 

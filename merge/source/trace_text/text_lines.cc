@@ -130,9 +130,8 @@ bool parse_time(std::string_view& rest, TextLine& line) {
   rest.remove_prefix(1);
   const std::size_t digits = leading(rest, is_digit);
   std::uint64_t fraction = 0;
-  if (digits == 0 || digits > 9 || !take_digits(rest, fraction) || !rest.starts_with(':')) {
+  if (digits == 0 || digits > 9 || !take_digits(rest, fraction) || !rest.starts_with(':'))
     return false;
-  }
   rest.remove_prefix(1);
   for (std::size_t i = digits; i < 9; ++i) fraction *= 10;
   line.at = whole * kSecond + fraction;

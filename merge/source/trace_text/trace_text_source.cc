@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -752,9 +751,8 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
   if (wrapped_ != 0)
     note(fmt::format("{} read from wrapped lines",
                      wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));
-  if (early_ != 0) {
+  if (early_ != 0)
     note(fmt::format("{} events stand after one of a later time, and get that time", early_));
-  }
   return facts;
 }
 

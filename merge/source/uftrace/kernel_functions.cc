@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/held_files.h"

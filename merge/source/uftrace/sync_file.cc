@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <vector>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
@@ -69,9 +67,8 @@ void read_comment(std::string_view line, SyncFile& file) {
     std::int32_t vcpu = 0;
     if (!take_number_to(line, vcpu, ' ')) return;
     const auto thread = parse_number(trimmed(line));
-    if (thread && *thread > 0 && *thread <= INT32_MAX) {
+    if (thread && *thread > 0 && *thread <= INT32_MAX)
       file.threads[vcpu] = ThreadId{static_cast<std::int32_t>(*thread)};
-    }
   }
 }
 

@@ -40,9 +40,8 @@ class UftraceSource final : public Source {
       std::error_code error;
       const auto size = fs::file_size(reader->path(), error);
       if (!error) size_ += size;
-      if (const auto last = last_record_time(reader->path())) {
+      if (const auto last = last_record_time(reader->path()))
         range_last_ = std::max(range_last_.value_or(0), *last);
-      }
       auto symbols = symbols_of(tid);
       if (!symbols) return tl::unexpected(std::move(symbols).error());
       lane_of_[tid] = lanes_.size();
@@ -143,9 +142,8 @@ class UftraceSource final : public Source {
     return event.type < std::size(kNames) ? kNames[event.type] : "";
   }
   std::string event_text(const Event& event) const override {
-    if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    if (const auto* lost = std::get_if<Lost>(&event.payload))
       return fmt::format("{} records", lost->count);
-    }
     const auto* call = std::get_if<GuestCall>(&event.payload);
     if (call == nullptr) return {};
     if (call->name.empty()) return fmt::format("{:#x}", call->function);
@@ -202,9 +200,8 @@ class UftraceSource final : public Source {
   // An event's data has its length in front; what a call's is, the specifications say.
   std::size_t payload_size(const Lane& lane, const Record& record,
                            std::span<const std::byte> bytes) {
-    if (record.type() == RecordType::kEvent) {
+    if (record.type() == RecordType::kEvent)
       return bytes.size() < 2 ? 0 : (load<std::uint16_t>(bytes.data()) + 2u + 7u) / 8 * 8;
-    }
     const Symbol* symbol = lane.symbols->find(record.address());
     if (symbol == nullptr) return 0;
     return values_.size(symbol->name, record.type() == RecordType::kExit, bytes);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
 
 #include "backend_ftrace/base/text.h"
@@ -81,9 +80,8 @@ bool is_string(char format) { return format == 's' || format == 'S'; }
 
 std::string string_text(std::span<const std::byte> bytes) {
   constexpr unsigned char kNull[4] = {0xff, 0xff, 0xff, 0xff};
-  if (bytes.size() == sizeof kNull && std::memcmp(bytes.data(), kNull, sizeof kNull) == 0) {
+  if (bytes.size() == sizeof kNull && std::memcmp(bytes.data(), kNull, sizeof kNull) == 0)
     return "NULL";
-  }
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   text = text.substr(0, text.find('\0'));
   return fmt::format("\"{}\"", printable(text));

@@ -19,7 +19,13 @@ Event logged(std::uint64_t at, ThreadId thread = kVcpu0) {
 std::unique_ptr<PlacementCheck> check_of(const std::vector<Event>& events, std::uint64_t error) {
   auto check = std::make_unique<PlacementCheck>(
       std::vector<std::optional<std::uint64_t>>{std::nullopt, error});
-  for (const Event& event : events) check->on(event);
+  Names names;
+  VmmEventReader reader(names, nullptr);
+  ExitTracker exits({}, reader);
+  for (const Event& event : events) {
+    (void)exits.on(event, ThreadChanges());
+    check->on(event, exits);
+  }
   return check;
 }
 

@@ -59,8 +59,7 @@ class RequestPathTest : public testing::Test {
 
   Names names_;
   VmmEventReader reader_{names_};
-  RequestSpans spans_{known_requests(), names_, {}};
-  RequestPath path_{names_, spans_};
+  RequestPath path_{names_, RequestSpans(known_requests(), names_, {})};
   Processes processes_;
   Threads threads_{&processes_};
   std::vector<RequestSpan> ended_;
@@ -230,7 +229,7 @@ TEST_F(RequestPathTest, ANotifyThatAnIothreadPutsOffIsFollowedByItsQueue) {
   irq(30, IrqStep::kInject, 0x24, 0);
   EXPECT_EQ(ended_.size(), 3u) << "two requests and the queue's notify";
   EXPECT_EQ(delivered_.size(), 3u);
-  EXPECT_EQ(spans_.open(), 0u);
+  EXPECT_EQ(path_.spans().open(), 0u);
 }
 
 TEST_F(RequestPathTest, AnEventfdAndAPostedInterruptAreToldOf) {

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "merge/render/text_table.h"
+#include "merge/report/units.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::live {

@@ -62,7 +62,7 @@ TEST_F(ExplanationTest, WhatWasNotRecordedIsNull) {
 TEST(GuestSpansTextTest, WhatWasNotCountedIsToldWithinTheTerminal) {
   GuestSpansExplained spans;
   spans.open = 1'234;
-  spans.unplaced = 1;
+  spans.counters.unplaced = 1;
   std::ostringstream text, json;
   print_text(make_report(spans), text, {.width = 50});
   EXPECT_THAT(text.str(), HasSubstr("\nCounters\n"

@@ -45,6 +45,7 @@ enum class SpanClass : std::uint32_t {
   kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
   kTexts = 131072,       // with kEvents: event() asks the event's source for its text
   kHostRuns = 262144,    // Pipeline::host_runs()
+  kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kWaits
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

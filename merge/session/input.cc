@@ -139,6 +139,7 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   const auto enabled = [&session](const KernelEvent& event) {
     return std::ranges::find(session.events, event.full_name) != session.events.end();
   };
+  input.records_file_pages |= enabled(events::mm_filemap_add_to_page_cache);
   return {.kvm_userspace_exit = enabled(events::kvm_userspace_exit),
           .run_ioctl = enabled(events::sys_enter_ioctl)};
 }

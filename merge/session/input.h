@@ -51,6 +51,7 @@ struct Input {
   Capabilities capabilities;
   // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
+  bool records_file_pages = false;  // and that it holds them
   SymbolTable symbols;
   // And of how it was recorded: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command", "…"}.
   std::vector<std::pair<std::string, std::string>> recorded;

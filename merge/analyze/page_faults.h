@@ -44,8 +44,8 @@ enum class FaultCause : std::uint8_t {
   kSwap,        // read from a swap device
   kDisk,        // read from a disk: a file or swap
   kUserSpace,   // `by` served it (userfaultfd)
-  kLogged,      // the page was write-protected, to log writes
   kRemoved,     // `by` had taken the page from KVM's page tables
+  kLogged,      // the page was write-protected, to log writes
   kAgain,       // nothing had to change
   kAged,        // arm64: the access flag was cleared
   kNoExecute,   // the page may not be executed

@@ -7,7 +7,8 @@ namespace trapline {
 std::span<const TableKind> table_kinds() {
   static const TableKind kAll[] = {kSlowExitTable, kIrqTable,     kHaltTables,
                                    kPhaseTable,    kKernelTable,  kWaitTables,
-                                   kStealTable,    kHostCpuTable, kGuestFunctionTable};
+                                   kStealTable,    kHostCpuTable, kFaultTable,
+                                   kGuestFunctionTable};
   return kAll;
 }
 

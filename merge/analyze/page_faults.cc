@@ -226,7 +226,6 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     thread->deeds = {};
     thread->deeds.begin = event.at;
   } else if (const auto* ioctl = std::get_if<IoctlEnter>(&payload)) {
-    constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
     if (Thread* thread = threads_.find(event.thread)) thread->advice.reset();
     const ThreadId process = vm_of(event.thread, pipeline);
     if (std::ranges::find(MemoryUnmaps::kSetMemory, ioctl->command) !=

@@ -95,6 +95,9 @@ class PageFaults {
   static constexpr std::size_t kMostThreads = 1u << 16, kMostRanges = 1u << 15,
                                kMostRemoved = 1u << 16, kMostHanded = 1024;
 
+  // KVM_GET_DIRTY_LOG, KVM_CLEAR_DIRTY_LOG (linux/kvm.h).
+  static constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
+
   // `knows_files`: the session says that pages of files are recorded.
   PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}

@@ -295,6 +295,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     unit.wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
       unit.longest = *exit;
+      unit.why = faults_.last().why;
       if (exit->detail.kind == DetailKind::kPageFault)
         unit.fault = Fault{exit->detail.value, exit->rip};
       if (unit.fault || is_interrupt(exit->reason)) unit.rip = exit->rip;
@@ -386,6 +387,7 @@ void StallTracker::join(Thread& thread, Chain& unit) {
       }
       if (unit.longest && (!chain.longest || unit.longest->total() > chain.longest->total())) {
         chain.longest = unit.longest;
+        chain.why = unit.why;
         chain.wanted = unit.wanted;
       }
       thread.between.clear();
@@ -419,6 +421,7 @@ void StallTracker::hand_out(ThreadId id, const Chain& chain) {
   stall.open = chain.open && chain.end == end_;
   stall.exits = chain.exits;
   stall.longest = chain.longest;
+  stall.fault = chain.why;
   if (chain.most_times > 1) {
     stall.fault_address = chain.most.address;
     stall.faults = chain.most_times;

@@ -73,6 +73,7 @@ struct Stall {
   std::uint64_t exits = 0;
   // The longest exit; nothing where none ended as one: the vCPU was paused in it, or it is open.
   std::optional<ExitSpan> longest;
+  PageFault::Why fault;  // the cause of that, where it is a page fault
   // The page fault that came again and again, at the same instruction; 0 times: none did.
   std::uint64_t fault_address = 0, faults = 0;
   std::vector<StallShare> shares;  // the largest first; they sum to the stall
@@ -160,6 +161,7 @@ class StallTracker {
     StallShares last;
     bool last_fault = false, awake = true;
     std::optional<ExitSpan> longest;
+    PageFault::Why why;          // of that, where it is a page fault
     std::uint64_t rip = 0;       // of the last exit, if for a fault or an interrupt; 0: not known
     std::optional<Fault> fault;  // at that instruction
     std::uint64_t same = 0;      // how often it came in a row

@@ -70,7 +70,8 @@ Result<void> complete_export(ExportArguments& options) {
   }
   const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
-  if (rows && options.how.rows != "exits" && !options.which.exits.empty()) {
+  if (rows && options.how.rows != "exits" && options.how.rows != "faults" &&
+      !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "--rows {} with {}: these rows are no exits; give one of them",
                 options.how.rows, options.which.exits.text());
   }

@@ -19,7 +19,7 @@ namespace trapline {
 
 // The values of ExportOptions::rows and of weight, as help and messages list them.
 inline constexpr std::string_view kRowsValues =
-                                      "exits, requests, vhost, interrupts, functions, guest-spans",
+                                      "exits, faults, requests, vhost, interrupts, functions, guest-spans",
                                   kWeightValues = "time, count, kernel, user, preempted, blocked";
 
 struct ExportOptions {

@@ -95,11 +95,15 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
     removed_is_full_ |= removed_.size() >= kMostRemoved;
     if (removed_.size() < kMostRemoved || removed_.contains(page))
       removed_.insert_or_assign(page, removed_by(event.thread, thread));
-  } else if (is && !was) {
-    removed_.erase(page);
-    removed_.erase({ThreadId{}, page.address});
   }
-  if (thread == nullptr || !thread->vcpu) return;
+  const bool faults = thread != nullptr && thread->vcpu;
+  for (const ThreadId vm : {page.vm, ThreadId{}}) {
+    const auto removed = is && !was ? removed_.find({vm, page.address}) : removed_.end();
+    if (removed == removed_.end()) continue;
+    if (faults && (vm != ThreadId{} || vms_.size() <= 1)) thread->deeds.removed = removed->second;
+    removed_.erase(removed);
+  }
+  if (!faults) return;
   Deeds& deeds = thread->deeds;
   deeds.changes = true;
   if (!is) return;
@@ -189,8 +193,11 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
   }
 }
 
+// What was mapped or taken away in it is not known.
 void PageFaults::on_lost() {
+  ++losses_;
   handed_.clear();
+  removed_.clear();
   held_.end([](Thread& thread) {
     thread.memory.forget_open();
     thread.in_reclaim = thread.in_compaction = thread.collapses = false;
@@ -269,17 +276,21 @@ bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
     if (ranges_.size() >= kMostRanges) return false;
     range = ranges_.try_emplace(key).first;
   }
-  auto& [faulted, mapped, slots] = range->second;
-  if (const auto changed = slots_.find(vm);
-      changed != slots_.end() && slots != changed->second.changes) {
-    mapped.reset();
-    slots = changed->second.changes;
+  Range& is = range->second;
+  const auto changed = slots_.find(vm);
+  const std::uint32_t changes = changed == slots_.end() ? 0 : changed->second.changes;
+  if (is.losses != losses_) {
+    is.mapped = is.faulted;
+  } else if (is.slots != changes) {
+    is.mapped.reset();
   }
-  const std::size_t place = page / kPage % faulted.size();
-  last_.first = !faulted[place];
-  const bool by_slots = faulted[place] && !mapped[place];
-  faulted.set(place);
-  mapped.set(place);
+  is.losses = losses_;
+  is.slots = changes;
+  const std::size_t place = page / kPage % is.faulted.size();
+  last_.first = !is.faulted[place];
+  const bool by_slots = is.faulted[place] && !is.mapped[place];
+  is.faulted.set(place);
+  is.mapped.set(place);
   return by_slots;
 }
 
@@ -290,23 +301,19 @@ PageFault::Why PageFaults::why_not_mapped(const ExitSpan& exit, const Thread& th
   using enum FaultCause;
   const Deeds& deeds = thread.deeds;
   const bool x86 = is_x86(exit.reason);
-  const ThreadId vm = last_vm_;
-  if (page != kNoPage && present == false) {
-    if (const Removed* by = removed(vm, page))
-      return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
-    if (by_slots && knows_mappings_ && !removed_is_full_)
-      return {.cause = kRemoved, .how = FaultHow::kSlots, .by = slots_.find(vm)->second.by};
-  }
+  if (by_slots && present == false && knows_mappings_ && !removed_is_full_)
+    return {.cause = kRemoved, .how = FaultHow::kSlots, .by = slots_.find(last_vm_)->second.by};
   const bool waited = exit.parts[static_cast<std::size_t>(Part::kBlocked)] != 0 ||
                       exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0;
-  if (present == false && knows_pages_ && last_.first == true && !waited && !deeds.allocates &&
-      (!x86 || deeds.maps))
+  if (present == false && knows_pages_ && losses_ == 0 && last_.first == true && !waited &&
+      !deeds.allocates && (!x86 || deeds.maps))
     return {.cause = kWasThere};
   const bool repeats = page != kNoPage && page == thread.page && exit.rip == thread.rip;
   if (repeats && !deeds.allocates && (!x86 || (knows_mappings_ && !deeds.changes)))
     return {.cause = kAgain};
   const FaultLack lack = !knows_pages_             ? FaultLack::kAllocations
                          : x86 && !knows_mappings_ ? FaultLack::kMappings
+                         : losses_ != 0            ? FaultLack::kLost
                                                    : FaultLack::kNone;
   return {.lack = lack};
 }
@@ -316,16 +323,15 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   using enum FaultCause;
   const Deeds& deeds = thread.deeds;
   const bool writes = last_.access == FaultAccess::kWrite;
+  // The fault that maps the copy is the next one.
+  const bool maps_copy = std::exchange(thread.copied, kNoPage) == page && page != kNoPage &&
+                         page == thread.page && !deeds.allocates;
   if (last_.access == FaultAccess::kExecute && present == true) return {.cause = kNoExecute};
   if (writes && deeds.unmaps && deeds.allocates) {
     thread.copied = page;
     return {.cause = kCopy};
   }
-  // The fault that maps the copy: the next one.
-  if (page != kNoPage && page == thread.copied && page == thread.page && !deeds.allocates) {
-    thread.copied = kNoPage;
-    return {.cause = kCopy};
-  }
+  if (maps_copy) return {.cause = kCopy};
   if (deeds.file) return {.cause = kFile};
   if (deeds.swap) return {.cause = kSwap};
   if (deeds.reads) return {.cause = kDisk};
@@ -338,6 +344,10 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
                    : with_bitmap_.contains(last_vm_) ? FaultHow::kDirtyBitmap
                                                      : FaultHow::kNotKnown};
   if (deeds.mapped_so) return {.cause = kAgain};
+  // A new page in its place is no first touch.
+  const Removed* by = deeds.removed ? &*deeds.removed : removed(last_vm_, page);
+  if (by != nullptr && page != kNoPage && present == false)
+    return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
   if (deeds.allocates && present != true) {
     if (deeds.zeroes || knows_files_) return {.cause = kFirstTouch};
     return {.lack = FaultLack::kFilePages};

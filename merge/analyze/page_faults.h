@@ -115,6 +115,11 @@ class PageFaults {
   [[nodiscard]] const MemoryUnmaps& unmaps() const { return unmaps_; }
 
  private:
+  struct Removed {
+    ThreadId by{};
+    FaultHow how = FaultHow::kNotKnown;
+    std::int32_t number = 0;
+  };
   // What a thread did since its exit began, or a worker since it brought a page last.
   struct Deeds {
     Timestamp begin;
@@ -122,6 +127,7 @@ class PageFaults {
     bool unmaps = false, maps = false, makes_writable = false, changes = false;
     bool logged = false, ring = false, mapped_so = false;
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
+    std::optional<Removed> removed;  // what it maps again
   };
   struct Thread {
     bool vcpu = false, held = false;
@@ -144,11 +150,7 @@ class PageFaults {
   struct Range {
     std::bitset<512> faulted, mapped;  // ever; since the slots were changed last
     std::uint32_t slots = 0;           // that change
-  };
-  struct Removed {
-    ThreadId by{};
-    FaultHow how = FaultHow::kNotKnown;
-    std::int32_t number = 0;
+    std::uint32_t losses = 0;
   };
   struct Slots {
     std::uint32_t changes = 0;
@@ -195,6 +197,7 @@ class PageFaults {
   ThreadId last_vm_{};
   bool knows_files_, knows_pages_ = false, knows_mappings_ = false;
   bool removed_is_full_ = false;
+  std::uint32_t losses_ = 0;
 };
 
 }  // namespace trapline

@@ -149,8 +149,7 @@ void FaultRowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const auto text = [this](std::string_view word) {
     word.empty() ? writer_.nothing() : writer_.text(writer_.quote(word));
   };
-  begin_row(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread, exit.start,
-            exit.end);
+  begin_row(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread, exit.start, exit.end);
   writer_.number(fault.address);
   text(kAccesses[static_cast<std::size_t>(fault.access)]);
   text(key_of(why.cause));
@@ -171,8 +170,8 @@ void FaultRowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   part(Part::kPreempted);
   const std::uint64_t waits = exit.parts[static_cast<std::size_t>(Part::kBlocked)] +
                               exit.parts[static_cast<std::size_t>(Part::kHalted)];
-  for (const std::uint64_t ns : {fault.server_ns, fault.disk_ns,
-                                 waits - std::min(waits, fault.server_ns + fault.disk_ns)})
+  for (const std::uint64_t ns :
+       {fault.server_ns, fault.disk_ns, waits - std::min(waits, fault.server_ns + fault.disk_ns)})
     writer_.number(told(known, State::kBlocked, ns));
   writer_.number(fault.reclaim_ns);
   writer_.hex(exit.rip);

@@ -347,7 +347,7 @@ std::string Naming::text(const PageFault::Why& why) const {
                                          "write protection",
                                          "again, nothing to change",
                                          "access flag cleared",
-                                         "not executable"};
+                                         "no right to execute"};
   std::string text(kTexts[static_cast<std::size_t>(why.cause)]);
   if (why.by != ThreadId{}) text += " by " + this->text(why.by);
   const std::string how = how_text(why);

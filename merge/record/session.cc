@@ -1,11 +1,16 @@
 #include "merge/record/session.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -101,9 +106,28 @@ SessionSnapshot snapshot_of(const Session& session) {
 
 }  // namespace
 
+namespace {
+
+// Of /proc/swaps: those that are devices.
+std::vector<std::string> swap_devices() {
+  std::vector<std::string> devices;
+  const std::string text = read_text("/proc/swaps").value_or("");
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    const std::string path(line.substr(0, line.find_first_of(" \t")));
+    struct stat status {};
+    if (path.starts_with('/') && ::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode))
+      devices.push_back(fmt::format("{}:{}", major(status.st_rdev), minor(status.st_rdev)));
+  }
+  return devices;
+}
+
+}  // namespace
+
 SessionJson facts_of(const Session& session) {
   SessionJson facts = session;
   facts.host = host_facts();
+  facts.swaps = swap_devices();
   facts.clocks.emplace_back("trace.dat", session.clock);
   if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
   if (session.plugin_calls != Functions::kNone) facts.functions = name_of(session.plugin_calls);

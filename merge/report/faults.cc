@@ -144,18 +144,11 @@ void FaultTable::fill(ReportData& data, const Naming& /*names*/) const {
     if (std::ranges::find(missing, event) == missing.end()) missing.push_back(event);
   }
   if (missing.empty()) return;
-  data.faults_missing = fmt::format(
-      "the causes of {} page fault{} are not known: {} would tell more (trapline record --faults "
-      "enables what tells them)",
-      grouped(count), count == 1 ? "" : "s", fmt::join(missing, ", "));
+  data.faults_missing =
+      fmt::format("the cause{} of {} page fault{} not known; record {}: trapline record --faults",
+                  count == 1 ? "" : "s", grouped(count), count == 1 ? " is" : "s are",
+                  fmt::join(missing, ", "));
 }
-
-// The rows with the most time first; the others are left out.
-void sort(std::vector<FaultRow>& rows, std::uint64_t whole) {
-  std::ranges::stable_sort(rows, std::greater(), [](const FaultRow& row) { return row.sum.ns; });
-  for (FaultRow& row : rows) row.whole = whole;
-}
-
 std::vector<FaultRow> FaultTable::causes(const Naming& names) const {
   std::map<std::string, FaultRow> merged;  // what is missing of those not known is a note
   for (const auto& [why, sum] : causes_) {
@@ -169,7 +162,6 @@ std::vector<FaultRow> FaultTable::causes(const Naming& names) const {
   }
   std::vector<FaultRow> rows;
   for (auto& [name, row] : merged) rows.push_back(std::move(row));
-  sort(rows, all_.ns);
   return rows;
 }
 
@@ -185,7 +177,6 @@ std::vector<FaultRow> FaultTable::regions(const Naming& names) const {
       row.name = fmt::format("VM {} {}", names.vcpus.vm(region.thread), row.name);
     row.sum = region.sum;
   }
-  sort(rows, all_.ns);
   return rows;
 }
 
@@ -199,7 +190,6 @@ std::vector<FaultRow> FaultTable::vcpus(const Naming& names) const {
     row.vcpu = names.vcpus.number(thread);
     row.sum = sum;
   }
-  sort(rows, all_.ns);
   return rows;
 }
 
@@ -271,42 +261,47 @@ std::vector<Paragraph> sentences_of(const FaultSum& all, const FaultSum& devices
 
 std::vector<Table> FaultTable::tables(const ReportData& data, const Naming& names) const {
   using Row = FaultRow;
-  TableOf<Row> by_cause(causes(names), &Row::name);
-  by_cause.key = "faults";
-  by_cause.csv = true;
-  by_cause.page_title = "page faults by cause";
-  if (by_cause.rows != 0) by_cause.titles = {"page faults"};
+  std::vector<Table> tables;
+  // The rows with the most time first. `title`: of text's first column; none: it has no such table.
+  const auto add = [&](const char* key, std::vector<Row> rows, const char* title, auto add_own,
+                       std::size_t top = 0) -> Table& {
+    std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });
+    for (Row& row : rows) row.whole = all_.ns;
+    const std::size_t left_out = keep_first(rows, top);
+    TableOf<Row> table(std::move(rows), &Row::name);
+    table.key = key;
+    table.csv = true;
+    table.left_out = left_out;
+    table.page_title = title;
+    if (table.rows != 0) table.titles = {title};
+    add_own(table);
+    add_figures(table, data);
+    tables.push_back(std::move(table));
+    return tables.back();
+  };
+  const auto add_vm = [](TableOf<Row>& table) {
+    table.add({"vm"}, &Row::vm);
+    table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  };
+  Table& by_cause = add("faults", causes(names), "page faults", [](TableOf<Row>& table) {
+    table.add({"cause"}, [](const Row& row) { return to_value(key_of(row.why.cause)); });
+    table.add({"by"}, [](const Row& row) { return text_or_null(row.by); });
+    table.add({"how"}, [](const Row& row) { return text_or_null(row.how); });
+  });
   by_cause.before = sentences_of(all_, devices_, data);
   by_cause.facts = {{"mmio_count", devices_.count}, {"mmio_ns", devices_.ns}};
-  by_cause.add({"cause"}, [](const Row& row) { return to_value(key_of(row.why.cause)); });
-  by_cause.add({"by"}, [](const Row& row) { return text_or_null(row.by); });
-  by_cause.add({"how"}, [](const Row& row) { return text_or_null(row.how); });
-  add_figures(by_cause, data);
-  std::vector<Table> tables;
-  tables.push_back(std::move(by_cause));
-  std::vector<Row> rows = regions(names);
-  const std::size_t left_out = keep_first(rows, top_ == 0 ? kTop : top_);
-  TableOf<Row> by_region(std::move(rows), &Row::name);
-  by_region.key = "fault_regions";
-  by_region.csv = true;
-  by_region.left_out = left_out;
-  by_region.page_title = "page faults by 2 MiB of memory";
-  if (by_region.rows != 0) by_region.titles = {"2 MiB from"};
-  by_region.add({"vm"}, &Row::vm);
-  by_region.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
-  by_region.add({"address"}, &Row::address);
-  add_figures(by_region, data);
-  tables.push_back(std::move(by_region));
-  TableOf<Row> by_vcpu(vcpus(names), &Row::name);
-  by_vcpu.key = "fault_vcpus";
-  by_vcpu.csv = true;
-  by_vcpu.page_title = "page faults by vCPU";
-  if (by_vcpu.rows > 1) by_vcpu.titles = {"vCPU"};
-  by_vcpu.add({"vm"}, &Row::vm);
-  by_vcpu.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
-  by_vcpu.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  add_figures(by_vcpu, data);
-  tables.push_back(std::move(by_vcpu));
+  add(
+      "fault_regions", regions(names), "page faults, 2 MiB from",
+      [&](TableOf<Row>& table) {
+        add_vm(table);
+        table.add({"address"}, &Row::address);
+      },
+      top_ == 0 ? kTop : top_);
+  Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of", [&](TableOf<Row>& table) {
+    add_vm(table);
+    table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  });
+  if (by_vcpu.rows == 1) by_vcpu.titles.clear();
   return tables;
 }
 

@@ -379,7 +379,8 @@ Question question_of(Part part, const ReportData& report) {
     return report.by.find(dimension) != std::string::npos;
   };
   const auto is_of_faults = [](const GroupRow& row) {
-    return row.key.find(ReportData::kFaultKey) != std::string::npos;
+    return row.key.find(ReportData::kFaultKey) != std::string::npos || row.key == "npf" ||
+           row.key == "EPT_VIOLATION" || row.largest.starts_with("page-fault");
   };
   if (!report.rows.empty() && is_of_faults(report.rows.front()) &&
       !report.tables_asked.contains("--faults"))

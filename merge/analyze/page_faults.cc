@@ -1,7 +1,9 @@
 #include "merge/analyze/page_faults.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "merge/analyze/pipeline.h"
 
@@ -62,12 +64,13 @@ ThreadId PageFaults::vm_of(ThreadId thread, const Pipeline& pipeline) const {
 PageFaults::Removed PageFaults::removed_by(ThreadId thread, const Thread* known) {
   Removed removed{thread, FaultHow::kNotKnown, 0};
   if (known == nullptr) return removed;
-  removed.how = known->in_reclaim      ? FaultHow::kReclaim
-                : known->in_compaction ? FaultHow::kCompaction
-                : known->collapses     ? FaultHow::kCollapse
-                : known->advice        ? FaultHow::kMadvise
-                : known->vcpu          ? FaultHow::kCopy
-                                       : FaultHow::kNotKnown;
+  removed.how = known->in_reclaim                    ? FaultHow::kReclaim
+                : known->in_compaction               ? FaultHow::kCompaction
+                : known->collapses                   ? FaultHow::kCollapse
+                : known->advice                      ? FaultHow::kMadvise
+                : known->sets_slots                  ? FaultHow::kSlots
+                : known->vcpu && known->deeds.unmaps ? FaultHow::kCopy
+                                                     : FaultHow::kNotKnown;
   removed.number = removed.how == FaultHow::kMadvise ? *known->advice : 0;
   return removed;
 }
@@ -96,20 +99,22 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
     if (removed_.size() < kMostRemoved || removed_.contains(page))
       removed_.insert_or_assign(page, removed_by(event.thread, thread));
   }
-  const bool faults = thread != nullptr && thread->vcpu;
+  Deeds* deeds = thread != nullptr && thread->vcpu ? &thread->deeds : nullptr;
+  const std::uint64_t size = kPage << 9 * std::clamp(host.number - 1, 0, 3);
+  // A page that a worker has brought is mapped in some later exit.
+  const bool is_its = deeds != nullptr && deeds->page - host.address < size;
   for (const ThreadId vm : {page.vm, ThreadId{}}) {
     const auto removed = is && !was ? removed_.find({vm, page.address}) : removed_.end();
     if (removed == removed_.end()) continue;
-    if (faults && (vm != ThreadId{} || vms_.size() <= 1)) thread->deeds.removed = removed->second;
+    if (is_its && (vm != ThreadId{} || vms_.size() <= 1)) deeds->removed = removed->second;
     removed_.erase(removed);
   }
-  if (!faults) return;
-  Deeds& deeds = thread->deeds;
-  deeds.changes = true;
+  if (!is_its) return;
+  deeds->changes = true;
   if (!is) return;
-  deeds.maps |= !was;
-  deeds.makes_writable |= was && (host.call & kWasWritable) == 0 && (host.call & kIsWritable) != 0;
-  deeds.page_bytes = kPage << 9 * std::min(host.number - 1, 3);
+  deeds->maps |= !was;
+  deeds->makes_writable |= was && (host.call & kWasWritable) == 0 && (host.call & kIsWritable) != 0;
+  deeds->page_bytes = size;
 }
 
 // The worker's deeds are those of the fault, if it did no other work meanwhile.
@@ -146,12 +151,14 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
     if (thread.vcpu) thread.memory.on(host.step, event.at);
     return;
   }
-  constexpr std::uint64_t kMovable = 8, kZero = 0x100;  // linux/gfp_types.h
+  // linux/gfp_types.h
+  constexpr std::uint64_t kMovable = 8, kZero = 0x100, kThisNode = 0x200000;
   if (deeds.begin == Timestamp()) deeds.begin = event.at;
   switch (host.step) {
     case kPageAlloc:
       knows_pages_ = true;
-      if ((host.address & kMovable) == 0) break;  // the kernel's own
+      if ((host.address & kMovable) == 0) break;                       // the kernel's own
+      if ((host.address & kThisNode) != 0 && host.number == 0) break;  // a page moves to this node
       deeds.allocates = true;
       deeds.zeroes |= (host.address & kZero) != 0;
       deeds.allocated_bytes = kPage << std::clamp(host.number, 0, 18);
@@ -159,9 +166,12 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
     case kFilePage:
       knows_files_ = deeds.file = true;
       break;
-    case kUnmap:
-      deeds.unmaps |= !thread.in_reclaim && !thread.in_compaction;
+    case kUnmap: {
+      const auto vcpu = thread.vcpu ? pipeline.vcpu(event.thread) : std::nullopt;
+      deeds.unmaps |= vcpu && vcpu->in_fault && !thread.in_reclaim && !thread.in_compaction;
+      thread.sets_slots = false;  // that unmaps nothing of the process
       break;
+    }
     case kLoggedWrite:
       deeds.logged = true;
       break;
@@ -200,7 +210,7 @@ void PageFaults::on_lost() {
   removed_.clear();
   held_.end([](Thread& thread) {
     thread.memory.forget_open();
-    thread.in_reclaim = thread.in_compaction = thread.collapses = false;
+    thread.in_reclaim = thread.in_compaction = thread.collapses = thread.sets_slots = false;
     thread.deeds = {};
     thread.advice.reset();
     thread.copied = thread.page = kNoPage;
@@ -222,7 +232,11 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     if (thread == nullptr) return;
     held_.add(*thread);
     if (thread->deeds.begin == Timestamp()) thread->deeds.begin = event.at;
-    (swaps_.contains(block->device) ? thread->deeds.swap : thread->deeds.reads) = true;
+    const bool swap = swaps_ && swaps_->contains(block->device);
+    (swap ? thread->deeds.swap : thread->deeds.reads) = true;
+  } else if (const auto* detail = std::get_if<KvmDetail>(&payload)) {
+    Thread* thread = detail->kind == DetailKind::kPageFault ? threads_.find(event.thread) : nullptr;
+    if (thread != nullptr) thread->deeds.page = detail->value & ~(kPage - 1);
   } else if (is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>(payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
@@ -233,10 +247,17 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     thread->deeds = {};
     thread->deeds.begin = event.at;
   } else if (const auto* ioctl = std::get_if<IoctlEnter>(&payload)) {
-    if (Thread* thread = threads_.find(event.thread)) thread->advice.reset();
+    const auto& set = MemoryUnmaps::kSetMemory;
+    const bool sets_slots = std::ranges::find(set, ioctl->command) != set.end();
     const ThreadId process = vm_of(event.thread, pipeline);
-    if (std::ranges::find(MemoryUnmaps::kSetMemory, ioctl->command) !=
-        MemoryUnmaps::kSetMemory.end()) {
+    Thread* thread =
+        sets_slots ? threads_.get(event.thread, kMostThreads) : threads_.find(event.thread);
+    if (thread != nullptr) {
+      thread->advice.reset();
+      thread->sets_slots = sets_slots;
+      held_.add(*thread);
+    }
+    if (sets_slots) {
       Slots& slots = slots_[process];
       ++slots.changes;
       slots.by = event.thread;
@@ -327,7 +348,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   const bool maps_copy = std::exchange(thread.copied, kNoPage) == page && page != kNoPage &&
                          page == thread.page && !deeds.allocates;
   if (last_.access == FaultAccess::kExecute && present == true) return {.cause = kNoExecute};
-  if (writes && deeds.unmaps && deeds.allocates) {
+  if (writes && deeds.unmaps && deeds.allocates && deeds.allocated_bytes == kPage) {
     thread.copied = page;
     return {.cause = kCopy};
   }
@@ -349,8 +370,14 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   if (by != nullptr && page != kNoPage && present == false)
     return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
   if (deeds.allocates && present != true) {
-    if (deeds.zeroes || knows_files_) return {.cause = kFirstTouch};
-    return {.lack = FaultLack::kFilePages};
+    // One that is not zeroed when it is allocated may be for a file, or swapped in from memory.
+    const bool swaps = deeds.allocated_bytes < kLargePage && (!swaps_ || !swaps_->empty());
+    // One that was mapped before, and taken away without an event, is no first touch either.
+    const bool x86 = is_x86(exit.reason);
+    const bool is_new = (x86 && losses_ == 0 && knows_mappings_) || last_.first == true;
+    if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};
+    if (is_new && (deeds.zeroes || (knows_files_ && !swaps))) return {.cause = kFirstTouch};
+    return {.lack = knows_files_ || deeds.zeroes ? FaultLack::kNone : FaultLack::kFilePages};
   }
   return why_not_mapped(exit, thread, page, present, by_slots);
 }

@@ -15,6 +15,8 @@
 #pragma once
 
 #include <bitset>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -98,8 +100,9 @@ class PageFaults {
   // KVM_GET_DIRTY_LOG, KVM_CLEAR_DIRTY_LOG (linux/kvm.h).
   static constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
 
-  // `knows_files`: the session says that pages of files are recorded.
-  PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
+  // `knows_files`: the session says that pages of files are recorded. `swaps`: devices, 0 for a
+  // file; nothing where they are not known.
+  PageFaults(bool knows_files, std::optional<std::set<std::uint32_t>> swaps)
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}
 
   // Every event of the host, after the pipeline took it.
@@ -127,6 +130,7 @@ class PageFaults {
     bool unmaps = false, maps = false, makes_writable = false, changes = false;
     bool logged = false, ring = false, mapped_so = false;
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
+    std::uint64_t page = kNoPage;    // that it faults on; what it maps and changes is of that
     std::optional<Removed> removed;  // what it maps again
   };
   struct Thread {
@@ -136,6 +140,7 @@ class PageFaults {
     Timestamp memory_until;              // the end of the exit before
     std::optional<std::int32_t> advice;  // of the madvise() that it is in
     bool collapses = false, in_reclaim = false, in_compaction = false;
+    bool sets_slots = false;                // it is in an ioctl that changes the VM's memory slots
     std::uint64_t copied = kNoPage;         // whose copy is not mapped yet
     std::uint64_t page = kNoPage, rip = 0;  // of its last fault, where nothing came in between
   };
@@ -186,7 +191,7 @@ class PageFaults {
 
   ThreadTable<Thread> threads_;
   HeldStates<Thread> held_;
-  std::set<std::uint32_t> swaps_;
+  std::optional<std::set<std::uint32_t>> swaps_;
   std::unordered_map<Page, Range, PageHash> ranges_;
   std::unordered_map<Page, Removed, PageHash> removed_;
   std::unordered_map<ThreadId, Slots> slots_;  // by process

@@ -57,9 +57,9 @@ struct PipelineOptions {
   std::function<std::string(const Event&)> kernel_function;
   // Stalls that last at least so long are handed out, where a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;
-  // Page faults: the session says that pages of files are recorded; its swap devices.
+  // As PageFaults has them.
   bool records_file_pages = false;
-  std::set<std::uint32_t> swaps;
+  std::optional<std::set<std::uint32_t>> swaps;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
   std::vector<Role> roles;
   // By source, of those whose clock had to be related: PlacementCheck.

@@ -32,7 +32,8 @@ struct EventChoice {
 [[nodiscard]] std::vector<EventName> enabled_events(std::string_view set_event);
 
 // Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN, with `stalls`
-// or `faults` also the answers to page faults in user space, unless the user chose it or all system calls.
+// or `faults` also the answers to page faults in user space, unless the user chose it or all system
+// calls.
 [[nodiscard]] Result<void> enable_events(const Instance& instance,
                                          const std::vector<EventName>& events,
                                          const EventChoice& choice);

@@ -108,18 +108,20 @@ SessionSnapshot snapshot_of(const Session& session) {
 
 namespace {
 
-// Of /proc/swaps: those that are devices.
-std::vector<std::string> swap_devices() {
-  std::vector<std::string> devices;
+// Of /proc/swaps, which begins with a line of titles.
+std::vector<std::string> swaps() {
+  std::vector<std::string> swaps;
   const std::string text = read_text("/proc/swaps").value_or("");
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = take_line(rest);
     const std::string path(line.substr(0, line.find_first_of(" \t")));
+    if (!path.starts_with('/')) continue;
     struct stat status {};
-    if (path.starts_with('/') && ::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode))
-      devices.push_back(fmt::format("{}:{}", major(status.st_rdev), minor(status.st_rdev)));
+    const bool is_device = ::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode);
+    swaps.push_back(is_device ? fmt::format("{}:{}", major(status.st_rdev), minor(status.st_rdev))
+                              : "file");
   }
-  return devices;
+  return swaps;
 }
 
 }  // namespace
@@ -127,7 +129,7 @@ std::vector<std::string> swap_devices() {
 SessionJson facts_of(const Session& session) {
   SessionJson facts = session;
   facts.host = host_facts();
-  facts.swaps = swap_devices();
+  facts.swaps = swaps();
   facts.clocks.emplace_back("trace.dat", session.clock);
   if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
   if (session.plugin_calls != Functions::kNone) facts.functions = name_of(session.plugin_calls);

@@ -11,7 +11,7 @@ import oracle
 from memory_oracle import CPU_SETS, READ_OR_EXECUTE, SET_MEMORY, WRITE
 
 PAGE, LARGE = 4096, 512 * 4096
-MOVABLE, ZERO, THERE, LEAF = 0x8, 0x100, 1 << 11, 1 << 7
+MOVABLE, ZERO, THIS_NODE, THERE, LEAF = 0x8, 0x100, 0x200000, 1 << 11, 1 << 7
 GET_DIRTY_LOG, CLEAR_DIRTY_LOG = 0x4010AE42, 0xC018AEC0
 BY_REASON = ("npf", "EPT_VIOLATION")
 WORKS = {"direct_reclaim": "reclaim", "memcg_reclaim": "reclaim", "memcg_softlimit_reclaim": "reclaim",
@@ -32,6 +32,7 @@ class Fault:
 
     def __init__(self, at):
         self.since, self.did, self.code, self.arm, self.maps_again = at, set(), None, False, None
+        self.order, self.page = -1, -1  # of what was allocated last; that it faults on
 
     def access(self):
         """(what, whether the page was present: None where it is not known, whether its access flag was clear)"""
@@ -53,12 +54,12 @@ class Faults:
         self.doing, self.causes, self.seen = {}, {}, set()
         self.handed = []                                 # page, thread, since
         self.removed = {}                                # (vm, address, large): (by, how)
-        self.advice, self.work, self.collapses = {}, {}, set()
+        self.advice, self.work, self.collapses, self.sets = {}, {}, set(), set()
         self.pages, self.changes = set(), collections.Counter()
         self.ranges, self.mapped = {}, {}
         self.changer, self.logs = {}, set()
         self.last, self.copied = {}, {}
-        self.vcpus, self.vms = set(), set()
+        self.vcpus, self.vms, self.faulting = set(), set(), set()
         self.losses = 0
 
     def vm(self, tid):
@@ -86,6 +87,7 @@ class Faults:
         self.advice.clear()
         self.work.clear()
         self.collapses.clear()
+        self.sets.clear()
         self.last.clear()
         self.copied.clear()
 
@@ -97,16 +99,21 @@ class Faults:
         work = WORKS.get(name.removeprefix("mm_").removeprefix("vmscan_").removesuffix("_begin").removesuffix("_end"))
         if name in ("kvm_exit", "kvm_entry", "kvm_userspace_exit"):
             self.vcpus.add(tid)
+            self.faulting.discard(tid)
         if name == "kvm_exit":
             self.doing[tid] = Fault(event.at)
         elif name in ("kvm_page_fault", "kvm_guest_fault"):
+            self.faulting.add(tid)
             fault = self.doing.setdefault(tid, Fault(event.at))
+            fault.page = hexadecimal(event, "fault_address" if "fault_address" in event.fields else "ipa") // PAGE * PAGE
             code, fault.arm = ("hsr", True) if name == "kvm_guest_fault" else ("error_code", False)
             fault.code = hexadecimal(event, code) if code in event.fields and fault.code is None else fault.code
         elif name == "mm_page_alloc":
             self.seen.add("page")
             flags = hexadecimal(event, "gfp_flags")
-            if flags & MOVABLE:
+            order = oracle.number(event.fields, "order")
+            if flags & MOVABLE and not (flags & THIS_NODE and order == 0):
+                self.doing.setdefault(tid, Fault(event.at)).order = order
                 self.deed(event, "page", *(["zero"] if flags & ZERO else []))
         elif name == "mm_filemap_add_to_page_cache":
             self.seen.add("file")
@@ -114,7 +121,8 @@ class Faults:
         elif name == "block_bio_queue" and "R" in event.text.split()[1]:
             self.deed(event, "disk")
         elif name == "kvm_unmap_hva_range":
-            self.deed(event, *([] if tid in self.work else ["unmap"]))
+            self.deed(event, *(["unmap"] if tid in self.faulting and tid not in self.work else []))
+            self.sets.discard(tid)
         elif name == "kvm_dirty_ring_push":
             self.deed(event, "ring")
         elif name == "fast_page_fault":
@@ -149,12 +157,17 @@ class Faults:
         elif not old & WRITE and old | WRITE == now & ~CPU_SETS | old & CPU_SETS:
             self.deed(event, "logged")
 
+    def unmaps(self, tid):
+        return tid in self.doing and "unmap" in self.doing[tid].did
+
     def on_ioctl(self, event):
         self.advice.pop(event.tid, None)
+        self.sets.discard(event.tid)
         command, vm = oracle.number(event.fields, "cmd"), self.vm(event.tid)
         if command in SET_MEMORY:
             self.changes[vm] += 1
             self.changer[vm] = event.tid
+            self.sets.add(event.tid)
         if command in (GET_DIRTY_LOG, CLEAR_DIRTY_LOG):
             self.logs.add(vm)
 
@@ -168,18 +181,20 @@ class Faults:
 
         if not maps(old) and not maps(now) or now & THERE and not maps(now):
             return
+        size = PAGE << 9 * min(level - 1, 3)
+        is_its = tid in self.vcpus and tid in self.doing and 0 <= self.doing[tid].page - hexadecimal(event, "gfn") * PAGE < size
         place = self.vm(tid), hexadecimal(event, "gfn") * PAGE, level > 1
         if maps(old) and not maps(now):
             advice = self.advice.get(tid)
             how = self.work.get(tid) or ("collapse" if tid in self.collapses else f"madvise {advice}" if advice is not None
-                                         else "copy" if tid in self.vcpus else "")
+                                         else "slots" if tid in self.sets else "copy" if tid in self.vcpus and self.unmaps(tid) else "")
             self.removed[place] = tid, how
         elif maps(now) and not maps(old):
             for vm in place[0], 0:
                 gone = self.removed.pop((vm, *place[1:]), None)
-                if gone and tid in self.vcpus and (vm or len(self.vms) <= 1):
-                    self.doing.setdefault(tid, Fault(event.at)).maps_again = gone
-        if tid in self.vcpus:
+                if gone and is_its and (vm or len(self.vms) <= 1):
+                    self.doing[tid].maps_again = gone
+        if is_its:
             self.deed(event, "change", *(["map"] if maps(now) and not maps(old) else []),
                       *(["writable"] if maps(now) and maps(old) and now & WRITE and not old & WRITE else []))
 
@@ -241,7 +256,7 @@ class Faults:
             return "access-flag", ""
         if access == "execute" and present:
             return "no-execute", ""
-        if access == "write" and did >= {"unmap", "page"}:
+        if access == "write" and did >= {"unmap", "page"} and fault.order == 0:
             self.copied[tid] = address
             return "copy", ""
         if copied and "page" not in did:
@@ -258,7 +273,10 @@ class Faults:
         if address is not None and present is False and (taken := fault.maps_again or self.taken(vm, address)):
             return "removed", taken
         if "page" in did and present is not True:
-            return "first-touch" if "zero" in did or "file" in self.seen else "not-known", ""
+            large = fault.order >= 9 and "file" in self.seen  # nothing of that size is swapped in
+            new = self.x86 and not self.losses or first
+            known = not self.x86 or "mapping" in self.seen
+            return "first-touch" if known and new and ("zero" in did or large) else "not-known", ""
         if by_slots and present is False and "mapping" in self.seen:
             return "removed", (self.changer[vm], "slots")
         waited = span.parts["blocked"] + span.parts["halted"]

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,12 @@ constexpr std::uint64_t kMovable = 8, kZeroed = 0x108;
 // Each fault is told as "CAUSE", ", by THREAD" and ", again".
 class PageFaultsTest : public testing::Test {
  protected:
-  PageFaultsTest() : sink_(told_), pipeline_(options(), {&sink_}) {}
+  PageFaultsTest() : sink_(told_, how_), pipeline_(options(), {&sink_}) {}
 
   static PipelineOptions options() {
     PipelineOptions options;
     for (const ThreadId vcpu : {kVcpu0, kVcpu1}) options.processes.set(vcpu, kFaultsVm);
-    options.swaps = {7};
+    options.swaps = std::set<std::uint32_t>{7};
     return options;
   }
   void play(std::initializer_list<Event> events) {
@@ -68,7 +69,7 @@ class PageFaultsTest : public testing::Test {
   }
 
   struct Sink : SpanSink {
-    explicit Sink(std::vector<std::string>& texts) : told(texts) {}
+    Sink(std::vector<std::string>& texts, FaultHow& of_last) : told(texts), how(of_last) {}
     [[nodiscard]] SpanClass selects() const override {
       return SpanClass::kExits | SpanClass::kFaults;
     }
@@ -83,10 +84,13 @@ class PageFaultsTest : public testing::Test {
         text += ", by " + std::to_string(static_cast<std::int32_t>(fault.why.by));
       if (fault.first == false) text += ", again";
       told.push_back(text);
+      how = fault.why.how;
     }
     std::vector<std::string>& told;
+    FaultHow& how;
   };
   std::vector<std::string> told_;
+  FaultHow how_ = FaultHow::kNotKnown;  // of the last one
   Sink sink_;
   Pipeline pipeline_;
   std::uint64_t next_ = 1000;
@@ -97,11 +101,13 @@ TEST_F(PageFaultsTest, ANewPageIsAFirstTouch) {
   EXPECT_THAT(told_, ElementsAre("first"));
 }
 
-TEST_F(PageFaultsTest, APageThatNobodyCleansMayBeAFilesUnlessThoseAreRecorded) {
-  fault(kWriteFault, {step(10, HostStep::kPageAlloc, kMovable), maps(20, kPageAt)});
+TEST_F(PageFaultsTest, APageThatIsNotZeroedMayBeAFilesOrSwappedInUnlessItIsLarge) {
+  const Event large = step(10, HostStep::kPageAlloc, kMovable, 9);
+  fault(kWriteFault, {large, maps(20, kPageAt, 2)});
   between(step(0, HostStep::kFilePage, 0, 0, kFaultWorker));
-  fault(kWriteFault, {step(10, HostStep::kPageAlloc, kMovable), maps(20, kOtherPage)}, kOtherPage);
-  EXPECT_THAT(told_, ElementsAre("not known", "first"));
+  fault(kWriteFault, {large, maps(20, kOtherPage, 2)}, kOtherPage);
+  fault(kWriteFault, {step(10, HostStep::kPageAlloc, kMovable), maps(20, 0x3000)}, 0x3000);
+  EXPECT_THAT(told_, ElementsAre("not known", "first", "not known"));
 }
 
 TEST_F(PageFaultsTest, APageOfTheKernelProvesNothing) {
@@ -174,6 +180,16 @@ TEST_F(PageFaultsTest, ChangedSlotsTakeAllPagesAway) {
   between(make(0, 0, kVcpu1, IoctlEnter{MemoryUnmaps::kSetMemory[0]}));
   fault(kWriteFault, {maps(20, kPageAt)});
   EXPECT_THAT(told_, ElementsAre("first", "removed, by 101, again"));
+}
+
+TEST_F(PageFaultsTest, AVcpuThatChangesTheSlotsItselfMakesNoCopy) {
+  fault(kWriteFault, {step(10, HostStep::kPageAlloc, kZeroed), maps(20, kPageAt)});
+  between(make(0, 0, kVcpu0, IoctlEnter{MemoryUnmaps::kSetMemory[0]}));
+  between(unmaps(1, kPageAt, kVcpu0));
+  between(run_ioctl(2));
+  fault(kWriteFault, {maps(20, kPageAt)});
+  EXPECT_THAT(told_, ElementsAre("first", "removed, by 100, again"));
+  EXPECT_EQ(how_, FaultHow::kSlots);
 }
 
 TEST_F(PageFaultsTest, AfterALossNothingThatCameBeforeItProvesAnything) {

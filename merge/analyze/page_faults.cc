@@ -20,6 +20,12 @@ struct ErrorCode {
   bool aged = false;
 };
 
+// With shadow paging a fault is of the guest's own tables: its address is none of its memory.
+bool is_of_memory(const ExitSpan& exit) {
+  if (exit.reason.isa == kIsaVmx) return (exit.reason.reason & 0xffff) == kVmxEptViolation;
+  return exit.reason.isa != kIsaSvm || exit.reason.reason == kSvmNpf;
+}
+
 // Intel SDM, exit qualification for EPT violations; AMD APM, page-fault error code; Arm ARM, ISS of
 // instruction and data aborts.
 ErrorCode error_code_of(const ExitSpan& exit) {
@@ -27,8 +33,8 @@ ErrorCode error_code_of(const ExitSpan& exit) {
   const auto access = [](bool writes, bool executes) {
     return executes ? FaultAccess::kExecute : writes ? FaultAccess::kWrite : FaultAccess::kRead;
   };
-  if (exit.detail.kind != DetailKind::kPageFault || code == 0) return {};
-  if (exit.reason.isa == kIsaVmx && (exit.reason.reason & 0xffff) == kVmxEptViolation)
+  if (exit.detail.kind != DetailKind::kPageFault || code == 0 || !is_of_memory(exit)) return {};
+  if (exit.reason.isa == kIsaVmx)
     return {access((code & 2) != 0, (code & 4) != 0), (code & 0x38) != 0};
   if (is_x86(exit.reason)) return {access((code & 2) != 0, (code & 16) != 0), (code & 1) != 0};
   if (exit.reason.isa != kIsaArm64) return {};
@@ -167,6 +173,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
       knows_files_ = deeds.file = true;
       break;
     case kUnmap: {
+      knows_unmaps_ = true;
       const auto vcpu = thread.vcpu ? pipeline.vcpu(event.thread) : std::nullopt;
       deeds.unmaps |= vcpu && vcpu->in_fault && !thread.in_reclaim && !thread.in_compaction;
       thread.sets_slots = false;  // that unmaps nothing of the process
@@ -232,8 +239,7 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     if (thread == nullptr) return;
     held_.add(*thread);
     if (thread->deeds.begin == Timestamp()) thread->deeds.begin = event.at;
-    const bool swap = swaps_ && swaps_->contains(block->device);
-    (swap ? thread->deeds.swap : thread->deeds.reads) = true;
+    (swaps_.contains(block->device) ? thread->deeds.swap : thread->deeds.reads) = true;
   } else if (const auto* detail = std::get_if<KvmDetail>(&payload)) {
     Thread* thread = detail->kind == DetailKind::kPageFault ? threads_.find(event.thread) : nullptr;
     if (thread != nullptr) thread->deeds.page = detail->value & ~(kPage - 1);
@@ -327,10 +333,11 @@ PageFault::Why PageFaults::why_not_mapped(const ExitSpan& exit, const Thread& th
   const bool waited = exit.parts[static_cast<std::size_t>(Part::kBlocked)] != 0 ||
                       exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0;
   if (present == false && knows_pages_ && losses_ == 0 && last_.first == true && !waited &&
-      !deeds.allocates && (!x86 || deeds.maps))
+      !deeds.allocates && (x86 ? deeds.maps : knows_devices_))
     return {.cause = kWasThere};
   const bool repeats = page != kNoPage && page == thread.page && exit.rip == thread.rip;
-  if (repeats && !deeds.allocates && (!x86 || (knows_mappings_ && !deeds.changes)))
+  if (repeats && !deeds.allocates &&
+      (x86 ? knows_mappings_ && !deeds.changes : knows_pages_ && knows_unmaps_ && knows_devices_))
     return {.cause = kAgain};
   const FaultLack lack = !knows_pages_             ? FaultLack::kAllocations
                          : x86 && !knows_mappings_ ? FaultLack::kMappings
@@ -343,7 +350,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
                                std::optional<bool> present, bool by_slots) {
   using enum FaultCause;
   const Deeds& deeds = thread.deeds;
-  const bool writes = last_.access == FaultAccess::kWrite;
+  const bool writes = last_.access == FaultAccess::kWrite, x86 = is_x86(exit.reason);
   // The fault that maps the copy is the next one.
   const bool maps_copy = std::exchange(thread.copied, kNoPage) == page && page != kNoPage &&
                          page == thread.page && !deeds.allocates;
@@ -358,7 +365,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   if (deeds.reads) return {.cause = kDisk};
   const bool protects =
       deeds.logged || deeds.makes_writable ||
-      (exit.reason.isa == kIsaArm64 && present == true && writes && !deeds.unmaps && knows_pages_);
+      (!x86 && present == true && writes && !deeds.unmaps && knows_unmaps_ && knows_pages_);
   if (protects && !deeds.allocates)
     return {.cause = kLogged,
             .how = deeds.ring                        ? FaultHow::kDirtyRing
@@ -369,15 +376,14 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   const Removed* by = deeds.removed ? &*deeds.removed : removed(last_vm_, page);
   if (by != nullptr && page != kNoPage && present == false)
     return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
-  if (deeds.allocates && present != true) {
-    // One that is not zeroed when it is allocated may be for a file, or swapped in from memory.
-    const bool swaps = deeds.allocated_bytes < kLargePage && (!swaps_ || !swaps_->empty());
-    // One that was mapped before, and taken away without an event, is no first touch either.
-    const bool x86 = is_x86(exit.reason);
-    const bool is_new = (x86 && losses_ == 0 && knows_mappings_) || last_.first == true;
+  if (deeds.allocates && present == false) {
+    // One that is not zeroed when it is allocated may be for a copy of a file's, or be swapped in
+    // from memory, but for a large one; one that was taken away without an event is no first touch.
+    const bool large = deeds.allocated_bytes >= kLargePage;
+    const bool is_new = x86 ? losses_ == 0 || last_.first == true : last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};
-    if (is_new && (deeds.zeroes || (knows_files_ && !swaps))) return {.cause = kFirstTouch};
-    return {.lack = knows_files_ || deeds.zeroes ? FaultLack::kNone : FaultLack::kFilePages};
+    if (is_new && (deeds.zeroes || (knows_files_ && large))) return {.cause = kFirstTouch};
+    return {.lack = large && !knows_files_ ? FaultLack::kFilePages : FaultLack::kNone};
   }
   return why_not_mapped(exit, thread, page, present, by_slots);
 }
@@ -392,6 +398,7 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool knows_deeds = thread->deeds.begin >= exit.start && thread->deeds.begin < exit.end;
   last_.logged = knows_deeds && thread->deeds.logged;
   if (!is_page_fault(exit)) {
+    knows_devices_ |= exit.detail.kind == DetailKind::kMmio;
     if (!is_interrupt(exit.reason)) thread->page = kNoPage;
     return;
   }
@@ -402,7 +409,8 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
   vms_.insert(last_vm_);
   std::uint64_t page = kNoPage;
   bool by_slots = false;
-  if (exit.detail.kind == DetailKind::kPageFault && exit.nested == NestedLevel::kGuest) {
+  if (exit.detail.kind == DetailKind::kPageFault && exit.nested == NestedLevel::kGuest &&
+      is_of_memory(exit)) {
     last_.address = exit.detail.value;
     page = exit.detail.value & ~(kPage - 1);
     by_slots = note_page(page, last_vm_);
@@ -420,7 +428,8 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
     why.lack = FaultLack::kLost;
   } else {
     why = this->why(exit, *thread, page, code.present, by_slots);
-    if (why.cause == FaultCause::kNotKnown && page == kNoPage) why.lack = FaultLack::kAddress;
+    if (why.cause == FaultCause::kNotKnown && page == kNoPage)
+      why.lack = exit.detail.kind == DetailKind::kNone ? FaultLack::kAddress : FaultLack::kNone;
   }
   thread->rip = exit.rip;
   thread->page = page;

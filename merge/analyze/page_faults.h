@@ -100,9 +100,8 @@ class PageFaults {
   // KVM_GET_DIRTY_LOG, KVM_CLEAR_DIRTY_LOG (linux/kvm.h).
   static constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
 
-  // `knows_files`: the session says that pages of files are recorded. `swaps`: devices, 0 for a
-  // file; nothing where they are not known.
-  PageFaults(bool knows_files, std::optional<std::set<std::uint32_t>> swaps)
+  // `knows_files`: the session says that pages of files are recorded. `swaps`: devices.
+  PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}
 
   // Every event of the host, after the pipeline took it.
@@ -191,7 +190,7 @@ class PageFaults {
 
   ThreadTable<Thread> threads_;
   HeldStates<Thread> held_;
-  std::optional<std::set<std::uint32_t>> swaps_;
+  std::set<std::uint32_t> swaps_;
   std::unordered_map<Page, Range, PageHash> ranges_;
   std::unordered_map<Page, Removed, PageHash> removed_;
   std::unordered_map<ThreadId, Slots> slots_;  // by process
@@ -200,7 +199,9 @@ class PageFaults {
   MemoryUnmaps unmaps_;
   PageFault last_;
   ThreadId last_vm_{};
-  bool knows_files_, knows_pages_ = false, knows_mappings_ = false;
+  // What is recorded, as far as it came.
+  bool knows_files_, knows_pages_ = false, knows_mappings_ = false, knows_unmaps_ = false,
+                     knows_devices_ = false;
   bool removed_is_full_ = false;
   std::uint32_t losses_ = 0;
 };

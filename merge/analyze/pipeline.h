@@ -59,7 +59,7 @@ struct PipelineOptions {
   std::uint64_t stalls_ns = 10'000'000;
   // As PageFaults has them.
   bool records_file_pages = false;
-  std::optional<std::set<std::uint32_t>> swaps;
+  std::set<std::uint32_t> swaps;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
   std::vector<Role> roles;
   // By source, of those whose clock had to be related: PlacementCheck.

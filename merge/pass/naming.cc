@@ -345,7 +345,7 @@ std::string Naming::text(const PageFault::Why& why) const {
                                          "served",
                                          "mapping removed",
                                          "write protection",
-                                         "again, nothing to change",
+                                         "faulted again",
                                          "access flag cleared",
                                          "no right to execute"};
   std::string text(kTexts[static_cast<std::size_t>(why.cause)]);

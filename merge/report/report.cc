@@ -382,7 +382,7 @@ Question question_of(Part part, const ReportData& report) {
     return row.key.find(ReportData::kFaultKey) != std::string::npos || row.key == "npf" ||
            row.key == "EPT_VIOLATION" || row.largest.starts_with("page-fault");
   };
-  if (!report.rows.empty() && is_of_faults(report.rows.front()) &&
+  if (part != Part::kHalted && !report.rows.empty() && is_of_faults(report.rows.front()) &&
       !report.tables_asked.contains("--faults"))
     return {"--faults", "why the pages were not mapped"};
   for (const TableKind& kind : table_kinds()) {

@@ -139,14 +139,13 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   const auto enabled = [&session](const KernelEvent& event) {
     return std::ranges::find(session.events, event.full_name) != session.events.end();
   };
-  if (enabled(events::mm_page_alloc)) input.swaps.emplace();
-  for (const std::string& swap : session.swaps) {
+  for (const std::string& device : session.swaps) {
     constexpr unsigned kMinorBits = 20;  // linux/kdev_t.h
     std::uint32_t major = 0, minor = 0;
-    std::string_view rest = swap;
-    const bool is_device = take_number(rest, major) && rest.starts_with(':') &&
-                           take_number(rest = rest.substr(1), minor);
-    if (input.swaps) input.swaps->insert(is_device ? major << kMinorBits | minor : 0);
+    std::string_view rest = device;
+    if (take_number(rest, major) && rest.starts_with(':') &&
+        take_number(rest = rest.substr(1), minor))
+      input.swaps.insert(major << kMinorBits | minor);
   }
   input.records_file_pages |= enabled(events::mm_filemap_add_to_page_cache);
   return {.kvm_userspace_exit = enabled(events::kvm_userspace_exit),

@@ -53,8 +53,7 @@ struct Input {
   // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
   bool records_file_pages = false;  // and that it holds them
-  // The kernel's numbers of swap devices, 0 for a file; nothing where they are not known.
-  std::optional<std::set<std::uint32_t>> swaps;
+  std::set<std::uint32_t> swaps;    // the kernel's numbers of swap devices
   SymbolTable symbols;
   // And of how it was recorded: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command", "…"}.
   std::vector<std::pair<std::string, std::string>> recorded;

@@ -123,6 +123,7 @@ class Faults:
         elif name == "kvm_unmap_hva_range":
             self.deed(event, *(["unmap"] if tid in self.faulting and tid not in self.work else []))
             self.sets.discard(tid)
+            self.seen.add("unmap")
         elif name == "kvm_dirty_ring_push":
             self.deed(event, "ring")
         elif name == "fast_page_fault":
@@ -219,6 +220,8 @@ class Faults:
     def end(self, span):
         tid = span.tid
         if not is_fault(span):
+            detail = span.detail()
+            self.seen.update(["device"] if detail and detail[1] == "mmio" else [])
             if span.reason not in ("interrupt", "EXTERNAL_INTERRUPT", "PREEMPTION_TIMER", "nmi", "IRQ"):
                 self.last.pop(tid, None)
             return
@@ -229,7 +232,9 @@ class Faults:
         fault.reason = span.reason
         detail, vm = span.detail(), self.vm(tid)
         self.vms.add(vm)
-        address = detail[2] // PAGE * PAGE if detail and span.whose() == "guest" else None
+        shadow = self.x86 and span.reason not in BY_REASON
+        address = detail[2] // PAGE * PAGE if detail and span.whose() == "guest" and not shadow else None
+        fault.code = None if shadow else fault.code
         place, by_slots, first = (vm, address), False, None
         if address is not None:
             first = place not in self.pages
@@ -265,14 +270,14 @@ class Faults:
             if deed in did:
                 return deed, ""
         protects = did & {"logged", "writable"} or (
-            fault.arm and present and access == "write" and "unmap" not in did and "page" in self.seen)
+            fault.arm and present and access == "write" and "unmap" not in did and {"page", "unmap"} <= self.seen)
         if protects and "page" not in did:
             return "write-protected", "dirty ring" if "ring" in did else "dirty bitmap" if vm in self.logs else ""
         if "mapped so" in did:
             return "again", ""
         if address is not None and present is False and (taken := fault.maps_again or self.taken(vm, address)):
             return "removed", taken
-        if "page" in did and present is not True:
+        if "page" in did and present is False:
             large = fault.order >= 9 and "file" in self.seen  # nothing of that size is swapped in
             new = self.x86 and not self.losses or first
             known = not self.x86 or "mapping" in self.seen
@@ -281,9 +286,10 @@ class Faults:
             return "removed", (self.changer[vm], "slots")
         waited = span.parts["blocked"] + span.parts["halted"]
         if present is False and first and not self.losses and "page" in self.seen and not waited and "page" not in did and (
-                not self.x86 or "map" in did):
+                "map" in did if self.x86 else "device" in self.seen):
             return "was-there", ""
-        if repeats and "page" not in did and (not self.x86 or "mapping" in self.seen and "change" not in did):
+        if repeats and "page" not in did and ("mapping" in self.seen and "change" not in did if self.x86
+                                              else {"page", "unmap", "device"} <= self.seen):
             return "again?", ""  # if the instruction is the same
         return "not-known", ""
 

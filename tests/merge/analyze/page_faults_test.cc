@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <initializer_list>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ class PageFaultsTest : public testing::Test {
   static PipelineOptions options() {
     PipelineOptions options;
     for (const ThreadId vcpu : {kVcpu0, kVcpu1}) options.processes.set(vcpu, kFaultsVm);
-    options.swaps = std::set<std::uint32_t>{7};
+    options.swaps = {7};
     return options;
   }
   void play(std::initializer_list<Event> events) {
@@ -101,7 +100,7 @@ TEST_F(PageFaultsTest, ANewPageIsAFirstTouch) {
   EXPECT_THAT(told_, ElementsAre("first"));
 }
 
-TEST_F(PageFaultsTest, APageThatIsNotZeroedMayBeAFilesOrSwappedInUnlessItIsLarge) {
+TEST_F(PageFaultsTest, APageThatIsNotZeroedMayBeACopyOrSwappedInUnlessItIsLarge) {
   const Event large = step(10, HostStep::kPageAlloc, kMovable, 9);
   fault(kWriteFault, {large, maps(20, kPageAt, 2)});
   between(step(0, HostStep::kFilePage, 0, 0, kFaultWorker));

@@ -264,7 +264,7 @@ void add_record(CLI::App& app, int& status) {
   rare.add("--finish", options->finish, "DIR",
            "Record nothing: complete trace.dat in the session of a recorder that was killed");
   qemu.add("--symbols", record.symbols, "FILE",
-           "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")
+           "The guest's symbols (default: -kernel, if it is ELF)")
       ->allow_extra_args(false);
   what.add("--user", record.user, "NAME", "Run COMMAND as this user");
   buffer.add("--clock", record.clock, "NAME", "The recording's clock")->capture_default_str();

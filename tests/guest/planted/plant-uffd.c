@@ -1,7 +1,7 @@
 // Loaded into QEMU (LD_PRELOAD), for the tests of `trapline stalls`: the guest's memory from 16 to
 // 48 MiB is served by a thread of user space (userfaultfd), which answers each page fault after
-// 60 ms, or $PLANT_UFFD_MS; from when to when goes to the file $PLANT_UFFD names, in nanoseconds of CLOCK_MONOTONIC,
-// once that file is there.
+// 60 ms, or $PLANT_UFFD_MS; from when to when goes to the file $PLANT_UFFD names, in nanoseconds
+// of CLOCK_MONOTONIC, once that file is there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "merge/analyze/kernel_tracker.h"
+#include "merge/analyze/page_faults.h"
 #include "merge/analyze/stall_tracker.h"
 
 namespace trapline {
@@ -17,9 +18,10 @@ SpanClass selection_of(const std::vector<SpanSink*>& sinks) {
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                                     SpanClass::kWaits | SpanClass::kGuestIntervals |
-                                     SpanClass::kStalls | SpanClass::kKernelParts);
+  const bool all =
+      has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
+                        SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls |
+                        SpanClass::kKernelParts | SpanClass::kFaults);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -54,10 +56,13 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
   }
   if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
-  if (has(selected_, SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls))
+  if (has(selected_,
+          SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls | SpanClass::kFaults))
     waits_.emplace();
+  if (has(selected_, SpanClass::kStalls | SpanClass::kFaults))
+    faults_ = std::make_unique<PageFaults>(options_.records_file_pages, options_.swaps);
   if (has(selected_, SpanClass::kStalls))
-    stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants);
+    stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants, *faults_);
   if (has(selected_, SpanClass::kHostRuns)) runs_.emplace();
   if (has(selected_, SpanClass::kKernelParts))
     kernel_ =
@@ -208,6 +213,7 @@ bool Pipeline::push_carefully(const Event& event) {
   else if (waits_)
     waits_->pass();
   if (stalls_) stalls_->on(event, *this);
+  if (faults_) faults_->on(event, *this);
   if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
   return true;
 }
@@ -281,6 +287,7 @@ void Pipeline::follow(const Event& event) {
     stalls_->on(event, *this);
     if (stalls_->has_ended()) tell_stalls();
   }
+  if (faults_) faults_->on(event, *this);
   if (has(selected_, SpanClass::kEvents) || guest_intervals_) tell(event);
 }
 
@@ -311,6 +318,7 @@ void Pipeline::tell_stalls() {
 void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
+  if (faults_) faults_->on_exit(exit, *this);
   if (kernel_) kernel_->on_exit(exit);
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)

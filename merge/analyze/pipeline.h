@@ -36,6 +36,7 @@
 namespace trapline {
 
 class KernelTracker;
+class PageFaults;
 class Pipeline;
 class StallTracker;
 
@@ -55,6 +56,9 @@ struct PipelineOptions {
   std::function<std::string(const Event&)> kernel_function;
   // Stalls that last at least so long are handed out, where a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;
+  // As PageFaults has them.
+  bool records_file_pages = false;
+  std::set<std::uint32_t> swaps;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
   std::vector<Role> roles;
   // By source, of those whose clock had to be related: PlacementCheck.
@@ -106,6 +110,8 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
+  // Nothing where neither page faults nor stalls are selected.
+  [[nodiscard]] const PageFaults* faults() const { return faults_.get(); }
   [[nodiscard]] const HostRuns* host_runs() const { return runs_ ? &*runs_ : nullptr; }
   [[nodiscard]] const KernelTracker* kernel() const { return kernel_.get(); }
   [[nodiscard]] const StallTracker* stalls() const { return stalls_.get(); }
@@ -214,6 +220,7 @@ class Pipeline {
   std::optional<HaltTracker> halts_;
   std::optional<WaitTracker> waits_;
   std::optional<GuestIntervals> guest_intervals_;
+  std::unique_ptr<PageFaults> faults_;
   std::unique_ptr<StallTracker> stalls_;
   std::unique_ptr<KernelTracker> kernel_;
   PlacementCheck placement_;

@@ -90,14 +90,12 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     if (pipeline.counts(run->thread)) on_guest(*run);
     on_exit(run->thread, run->end, pipeline);
   }
-  on_memory(event, changes);
   for (const ThreadChange& change : changes) on(change);
   if (!is_any_of<KvmEntry, KvmExit, KvmUserspaceExit, Lost>(event.payload)) return;
   if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) {
       if (thread->halts) settle(*thread);
       thread->halts = false;
-      thread->memory.on_entry(event.at);
     }
     on_entry(event.thread, event.at, pipeline);
   } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
@@ -123,17 +121,6 @@ void StallTracker::on(const ThreadChange& change) {
   } else if (thread->stops.size() < kMostPieces) {
     thread->stops.push_back(change.at);
   }
-}
-
-void StallTracker::on_memory(const Event& event, ThreadChanges changes) {
-  const auto* host = std::get_if<HostEvent>(&event.payload);
-  Thread* thread = host != nullptr ? threads_.find(event.thread) : nullptr;
-  // A vCPU unmaps a page in its own fault to put a copy in its place.
-  if (thread == nullptr || host->step != HostStep::kUnmap) unmaps_.on(event, changes);
-  if (thread == nullptr) return;
-  if (host->step == HostStep::kLoggedWrite) thread->logged = event.at;
-  if (!MemoryWorks::looks_at(host->step)) return;
-  thread->memory.on(host->step, event.at);
 }
 
 void StallTracker::on_wait(ThreadId id, std::span<const WaitShare> shares) {
@@ -199,7 +186,7 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
   Piece cut = piece;
   const MemoryWork work = piece.state == State::kKernel && !page ? thread.work : MemoryWork::kNone;
   if (piece.state != State::kPaused) {
-    const auto runs = thread.memory.ended();
+    const auto runs = faults_.memory_of(thread.id);
     auto run = std::ranges::upper_bound(runs, piece.begin, {}, &MemoryWorks::Run::end);
     for (; run != runs.end() && run->begin < piece.end; ++run) {
       const Timestamp begin = std::max(run->begin, cut.begin), end = std::min(run->end, piece.end);
@@ -293,8 +280,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
   const bool exit_waits = exit != nullptr && waits_for_page(*exit);
   thread.work = MemoryWork::kNone;
-  if (exit != nullptr &&
-      (is_dirty_log(exit->reason) || (thread.logged && *thread.logged >= exit->start)))
+  if (exit != nullptr && (is_dirty_log(exit->reason) || faults_.last().logged))
     thread.work = MemoryWork::kDirtyLog;
   if (thread.work == MemoryWork::kDirtyLog && wanted) {
     ++dirty_log_.exits;
@@ -308,6 +294,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     unit.wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
       unit.longest = *exit;
+      unit.why = faults_.last().why;
       if (exit->detail.kind == DetailKind::kPageFault)
         unit.fault = Fault{exit->detail.value, exit->rip};
       if (unit.fault || is_interrupt(exit->reason)) unit.rip = exit->rip;
@@ -350,7 +337,6 @@ void StallTracker::forget_settled(Thread& thread, Timestamp until) {
   if (thread.pieces.capacity() > kKept) thread.pieces.shrink_to_fit();
   std::erase_if(thread.shares, [until](const WaitShare& share) { return share.end <= until; });
   std::erase_if(thread.stops, [until](Timestamp stop) { return stop < until; });
-  thread.memory.forget_until(until);
 }
 
 // With so long a one that begins then.
@@ -380,7 +366,7 @@ void StallTracker::join(Thread& thread, Chain& unit) {
     if (again || goes_on(chain, unit.begin, unit.length())) {
       // One that came a second time may have had another reason; an interrupt is none.
       if (again && chain.last_fault && chain.same > 1 && chain.awake &&
-          unmaps_.any(chain.last_begin, chain.end))
+          faults_.unmaps().any(chain.last_begin, chain.end))
         chain.last.set_work(MemoryWork::kUnmap);
       chain.shares.add(chain.last);
       chain.shares.add(thread.between);
@@ -400,6 +386,7 @@ void StallTracker::join(Thread& thread, Chain& unit) {
       }
       if (unit.longest && (!chain.longest || unit.longest->total() > chain.longest->total())) {
         chain.longest = unit.longest;
+        chain.why = unit.why;
         chain.wanted = unit.wanted;
       }
       thread.between.clear();
@@ -433,6 +420,7 @@ void StallTracker::hand_out(ThreadId id, const Chain& chain) {
   stall.open = chain.open && chain.end == end_;
   stall.exits = chain.exits;
   stall.longest = chain.longest;
+  stall.fault = chain.why;
   if (chain.most_times > 1) {
     stall.fault_address = chain.most.address;
     stall.faults = chain.most_times;
@@ -544,7 +532,6 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
 // Whether a vCPU is in the guest is not known until its next entry or exit.
 void StallTracker::on_lost() {
   threads_.lose([this](Thread& thread) {
-    thread.memory.forget_open();
     if (!std::exchange(thread.known, false)) return;
     Vm& vm = *vm_of_.find(thread.id)->second;
     ++vm.unknown;

@@ -9,7 +9,7 @@
 // instruction within kMostBetween: then the guest has not got past it. Nor has it where an
 // interrupt left it at that instruction in between. The exits of such faults but the first and the
 // last, if the vCPU did not sleep in them, were in vain because memory was unmapped, where
-// MemoryUnmaps has that.
+// MemoryUnmaps has that. PageFaults finds the causes of faults.
 //
 // A vCPU that is halted is idle, and its time before the sleep belongs to no stall: a stall begins
 // at its wake-up. Only where KVM halts it for a page that is not there (asynchronous page faults)
@@ -37,6 +37,7 @@
 #include "merge/analyze/culprit.h"
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/memory_waits.h"
+#include "merge/analyze/page_faults.h"
 #include "merge/analyze/wait_tracker.h"
 
 namespace trapline {
@@ -72,6 +73,7 @@ struct Stall {
   std::uint64_t exits = 0;
   // The longest exit; nothing where none ended as one: the vCPU was paused in it, or it is open.
   std::optional<ExitSpan> longest;
+  PageFault::Why fault;  // the cause of that, where it is a page fault
   // The page fault that came again and again, at the same instruction; 0 times: none did.
   std::uint64_t fault_address = 0, faults = 0;
   std::vector<StallShare> shares;  // the largest first; they sum to the stall
@@ -115,8 +117,9 @@ class StallTracker {
       kMostOfVm = 10'000;                              // stalls, the longest
 
   // Stalls that last at least so long; `of_all`: also those that are no exits, and whole VMs'.
-  StallTracker(std::uint64_t at_least_ns, bool of_all)
-      : at_least_ns_(at_least_ns), of_all_(of_all) {}
+  // `faults` are borrowed.
+  StallTracker(std::uint64_t at_least_ns, bool of_all, const PageFaults& faults)
+      : at_least_ns_(at_least_ns), of_all_(of_all), faults_(faults) {}
 
   // Every event of the host, after the pipeline took it and its waits; the states and the exit that
   // it ends follow.
@@ -158,6 +161,7 @@ class StallTracker {
     StallShares last;
     bool last_fault = false, awake = true;
     std::optional<ExitSpan> longest;
+    PageFault::Why why;          // of that, where it is a page fault
     std::uint64_t rip = 0;       // of the last exit, if for a fault or an interrupt; 0: not known
     std::optional<Fault> fault;  // at that instruction
     std::uint64_t same = 0;      // how often it came in a row
@@ -183,8 +187,6 @@ class StallTracker {
     std::vector<Piece> pieces;            // since the last settle()
     std::vector<WaitShare> shares;        // of the waits that ended after what it settled
     std::vector<Timestamp> stops;         // by a signal
-    MemoryWorks memory;                   // that ended after what it settled
-    std::optional<Timestamp> logged;      // it wrote to a page whose writes are logged
     MemoryWork work = MemoryWork::kNone;  // in which the exit is that settle() looks at
     Timestamp until;                      // up to where all is known
     Chain chain;
@@ -217,7 +219,6 @@ class StallTracker {
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   void on_lost();
   void on(const ThreadChange& change);
-  void on_memory(const Event& event, ThreadChanges changes);
   Thread* thread_of(ThreadId id);
   void add_piece(Thread& thread, const Piece& piece);
   [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);
@@ -247,7 +248,7 @@ class StallTracker {
 
   std::uint64_t at_least_ns_;
   bool of_all_;
-  MemoryUnmaps unmaps_;
+  const PageFaults& faults_;
   DirtyLog dirty_log_;
   LossTable<Thread> threads_;
   Chain unit_;                     // settle()'s, as new between its calls

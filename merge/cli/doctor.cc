@@ -35,7 +35,7 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   add(record::check_tracefs(host));
   add(record::check_kvm(host));
   add(record::check_events(host));
-  add(record::check_stall_events(host));
+  add(record::check_option_events(host));
   add(record::check_kernel_functions(host));
   add(record::check_clocks(host));
   add(record::check_buffer(host));

@@ -66,7 +66,8 @@ Result<void> complete_export(ExportArguments& options) {
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
   const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
-  if (rows && options.how.rows != "exits" && !options.which.exits.empty()) {
+  if (rows && options.how.rows != "exits" && options.how.rows != "faults" &&
+      !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "--rows {} with {}: these rows are no exits; give one of them",
                 options.how.rows, options.which.exits.text());
   }

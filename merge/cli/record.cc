@@ -214,6 +214,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--kvm,!--no-kvm", choice.kvm, "KVM's events (on unless --no-kvm)");
   events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
   events.flag("--stalls", choice.stalls, "What trapline stalls asks for; --sched is among it");
+  events.flag("--faults", choice.faults, "What report --faults asks for; --sched is among it");
   events.flag("--irq", choice.irq, "The host's interrupts");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
@@ -262,7 +263,7 @@ void add_record(CLI::App& app, int& status) {
   rare.add("--finish", options->finish, "DIR",
            "Record nothing: complete trace.dat in the session of a recorder that was killed");
   qemu.add("--symbols", record.symbols, "FILE",
-           "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")
+           "The guest's symbols (default: -kernel, if it is ELF)")
       ->allow_extra_args(false);
   what.add("--user", record.user, "NAME", "Run COMMAND as this user");
   buffer.add("--clock", record.clock, "NAME", "The recording's clock")->capture_default_str();

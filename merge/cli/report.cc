@@ -284,7 +284,7 @@ void add_report(CLI::App& app, int& status) {
                      "for the rest");
   add_output(output, options->output, "Write to this file", true);
   add_color(output, options->output.color);
-  output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
+  output.rare().flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });
 }
 

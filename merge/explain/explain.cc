@@ -154,6 +154,7 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   exit_ = exit;
   exit_.intervals = {};
   exit_.handlers = {};
+  fault_ = pipeline.faults()->last().why;
   std::erase_if(events.first, [&exit](const VmmEvents::One& one) {
     return one.at < exit.start || one.at >= exit.end;
   });
@@ -321,6 +322,7 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
   explanation.known = names.pipeline.exits().model().known_states();
   explanation.guest_ns = guest_ns_;
   explanation.accesses = accesses_;
+  if (fault_.cause != FaultCause::kNotKnown) explanation.fault = names.text(fault_);
   explanation.has_vmm_events = names.pipeline.exits().counters().vmm_events != 0;
   add_culprits(explanation, names);
   add_kernel(explanation, names);

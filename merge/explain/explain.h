@@ -72,6 +72,7 @@ struct Explanation {
   States known;                // the parts that are known of any exit here
   std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
   std::uint64_t accesses = 0;  // of ports, or of MMIO: the exit's detail is the first; 0: none told
+  std::string fault;           // the cause of its page fault; empty: it is none, or not known
   bool has_vmm_events = false;       // the recording has events of QEMU
   std::vector<WaitedFor> culprits;   // of each part the largest first; they sum to it
   std::vector<KernelPartOf> kernel;  // the largest first; they sum to the kernel's part
@@ -104,7 +105,7 @@ class ExitPicker : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     // A time may count from the first event of all.
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits | SpanClass::kKernelParts |
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kFaults | SpanClass::kKernelParts |
            (around_ ? SpanClass::kAllEvents : SpanClass::kNone);
   }
   void event(const Event& event, const Pipeline& pipeline) override;
@@ -146,6 +147,7 @@ class ExitPicker : public SpanSink {
   OpenExits open_;
   bool found_ = false;
   ExitSpan exit_;  // without its views
+  PageFault::Why fault_;
   NameId function_ = kNoName;
   std::uint64_t guest_ns_ = 0, accesses_ = 0;
   std::vector<PartInterval> intervals_;

@@ -196,6 +196,7 @@ std::vector<std::string> finding(const Explanation& explanation) {
   sentences.push_back(fmt::format("{} left the guest for {}: {}.", exit.vcpu,
                                   duration_text(exit.span.total(), explanation.cycles),
                                   what(explanation)));
+  if (!explanation.fault.empty()) sentences.push_back("Why it faulted: " + explanation.fault + '.');
   sentences.push_back(parts_sentence(explanation));
   if (explanation.waker)
     sentences.push_back(waker_sentence(*explanation.waker, explanation.cycles));

@@ -112,6 +112,7 @@ std::string exit_of(const Stall& stall, const Naming& names) {
   std::string text = printable(reason_text(names.timeline.source(exit.source), exit.reason));
   const std::string detail = detail_text(exit.detail);
   if (detail != "-") text += ", " + detail;
+  if (stall.fault.cause != FaultCause::kNotKnown) text += ": " + names.text(stall.fault);
   if (exit.device != kNoName) text += ", " + name_or_dash(names.names, exit.device);
   return text;
 }

@@ -17,9 +17,9 @@
 namespace trapline {
 
 // The values of ExportOptions::rows and of weight, as help and messages list them.
-inline constexpr std::string_view kRowsValues =
-                                      "exits, requests, vhost, interrupts, functions, guest-spans",
-                                  kWeightValues = "time, count, kernel, user, preempted, blocked";
+inline constexpr std::string_view
+    kRowsValues = "exits, faults, requests, vhost, interrupts, functions, guest-spans",
+    kWeightValues = "time, count, kernel, user, preempted, blocked";
 
 struct ExportOptions {
   std::string format;           // a name of export_formats()

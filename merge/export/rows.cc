@@ -132,6 +132,52 @@ void VhostRowExporter::turn(const VhostTurn& turn, const Pipeline&) {
   end_row(turn.woken);
 }
 
+FaultRowExporter::FaultRowExporter(const ExportContext& context, const ExportOptions& options,
+                                   RowForm form, OutputFile output)
+    : SideRowExporter(context, options, form, std::move(output),
+                      all_columns({"address", "access", "cause", "by", "by_tid", "how", "first",
+                                   "page_bytes", "kernel_ns", "user_ns", "preempted_ns",
+                                   "server_ns", "disk_ns", "other_wait_ns", "reclaim_ns", "rip"})),
+      culprits_(context_.timeline,
+                [this](const std::string& text) { return writer_.quote(text); }) {}
+
+void FaultRowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  if (!is_page_fault(exit)) return;
+  constexpr std::string_view kAccesses[] = {"", "read", "write", "execute"};
+  const PageFault& fault = pipeline.faults()->last();
+  const PageFault::Why& why = fault.why;
+  const auto text = [this](std::string_view word) {
+    word.empty() ? writer_.nothing() : writer_.text(writer_.quote(word));
+  };
+  begin_row(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread, exit.start, exit.end);
+  writer_.number(fault.address);
+  text(kAccesses[static_cast<std::size_t>(fault.access)]);
+  text(key_of(why.cause));
+  if (why.by == ThreadId{})
+    writer_.nothing();
+  else
+    writer_.text(culprits_.of({.kind = CulpritKind::kThread, .thread = why.by}, pipeline));
+  writer_.thread(tid_of(why.by));
+  text(how_text(why));
+  fault.first ? writer_.number(*fault.first ? 1 : 0) : writer_.nothing();
+  fault.page_bytes != 0 ? writer_.number(fault.page_bytes) : writer_.nothing();
+  const States known = pipeline.exits().model().known_states();
+  const auto part = [&](Part one) {
+    writer_.number(told(known, static_cast<std::size_t>(one), exit.parts, false));
+  };
+  part(Part::kKernel);
+  part(Part::kUser);
+  part(Part::kPreempted);
+  const std::uint64_t waits = exit.parts[static_cast<std::size_t>(Part::kBlocked)] +
+                              exit.parts[static_cast<std::size_t>(Part::kHalted)];
+  for (const std::uint64_t ns :
+       {fault.server_ns, fault.disk_ns, waits - std::min(waits, fault.server_ns + fault.disk_ns)})
+    writer_.number(told(known, State::kBlocked, ns));
+  writer_.number(fault.reclaim_ns);
+  writer_.hex(exit.rip);
+  end_row(exit.start);
+}
+
 namespace {
 
 constexpr std::string_view kPlaceColumns[] = {"vm", "vcpu", "tid"};
@@ -349,16 +395,19 @@ namespace {
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                                             const ExportOptions& options, RowForm form) {
   const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
-  const bool is_vhost = options.rows == kVhostRows, is_guest_spans = options.rows == kGuestSpanRows;
+  const bool is_vhost = options.rows == kVhostRows, is_guest_spans = options.rows == kGuestSpanRows,
+             is_faults = options.rows == kFaultRows;
   if (options.rows == "summary")
     return fail(ErrorKind::kUsage,
                 "--rows summary was removed; use --rows exits and group them where you load them");
-  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans)
+  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans && !is_faults)
     return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
   if (is_vhost)
     return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
+  if (is_faults)
+    return std::make_unique<FaultRowExporter>(context, options, form, std::move(*output));
   if (is_guest_spans)
     return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<RowExporter::Rows>(kind - std::begin(kRowKinds));

@@ -41,11 +41,13 @@ class RowLabels {
 };
 
 // One row for each interval that a guest recorded (--rows guest-spans), and for each turn of a
-// vhost worker (--rows vhost). docs/formats/rows.md has the columns.
+// vhost worker (--rows vhost) and each page fault (--rows faults). docs/formats/rows.md has the
+// columns.
 
-inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost";
+inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost",
+                                  kFaultRows = "faults";
 
-// What the two have in common: the cells before and after their own.
+// What they have in common: the cells before and after their own.
 class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
@@ -85,6 +87,19 @@ class VhostRowExporter final : public SideRowExporter {
                    OutputFile output);
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kRequests; }
   void turn(const VhostTurn& turn, const Pipeline& pipeline) override;
+};
+
+class FaultRowExporter final : public SideRowExporter {
+ public:
+  FaultRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                   OutputFile output);
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kFaults;
+  }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+ private:
+  CulpritTexts culprits_;
 };
 
 class RowExporter : public Exporter {

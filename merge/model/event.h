@@ -132,7 +132,8 @@ struct KvmDetail {
   static constexpr std::uint64_t kNoData = ~std::uint64_t{0};  // an access without its value
   // Port, guest-physical address, MSR, leaf, number, packed system register, CR's number.
   std::uint64_t value;
-  std::uint64_t data;  // the value read or written, 0 for what is no access
+  // The value read or written; of a page fault its error code, as the hardware has it; else 0.
+  std::uint64_t data;
   DetailKind kind;
   Access access;
   bool unsatisfied;  // an MMIO read that user space has yet to answer
@@ -234,7 +235,8 @@ enum class EventClass : std::uint8_t {
   kHalts = 4,       // halt polling
   kOthers = 8,      // everything else
   kRequests = 16,   // the host's block devices
-  kAll = 31,
+  kFaults = 32,     // why pages were not mapped
+  kAll = 63,
 };
 [[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
   return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));

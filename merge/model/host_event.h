@@ -31,7 +31,18 @@ enum class HostStep : std::uint8_t {
   kUnmap,          // begins to take memory from processes' page tables, and from KVM's
   kCollapse,       // is about to copy what it took into a huge page
   kCollapseEnd,
+  kPageAlloc,    // a page is allocated: address (the gfp flags), number (its order)
+  kFilePage,     // a page is added to a file's page cache
+  kMapping,      // an entry of KVM's page tables: address, number (its level), call (Mapping)
+  kMappedSo,     // a page fault finds that KVM's page tables allow the access
+  kAsyncFault,   // a worker is to bring the page of a vCPU's page fault: address
+  kAsyncDone,    // and has
+  kMadvise,      // madvise() is called: number (the advice)
+  kMadviseEnd,   // and returns
+  kDirtyPushed,  // a vCPU's write goes to its ring of dirty pages
 };
+// Bits of what an entry of KVM's page tables maps, before and after its change.
+enum Mapping : std::uint8_t { kWasThere = 1, kWasWritable = 2, kIsThere = 4, kIsWritable = 8 };
 struct HostEvent {
   static constexpr std::int32_t kAllOthers = -2, kNotKnown = -1;  // destinations of kIpi
   HostStep step;

@@ -49,7 +49,9 @@ enum class Decoder : std::uint8_t {
   kWakeup,  // bool: sched_waking
   kMigration,
   kTimer,  // HostStep
-  kHost,   // HostStep
+  kHost,   // HostStep, as kHostAt
+  kHostAt,
+  kMapChange,
   kIpiTo,
   kFunction,  // HostStep
   kFutexCall,
@@ -70,7 +72,8 @@ struct RecordedBy {
     kDisk = 8,  // --block
     kStalls = 16,
     kSyscalls = 32,
-    kAlways = 64
+    kAlways = 64,
+    kPages = 128  // --faults
   };
   // Architectures that have the event, as bits.
   enum Arch : std::uint8_t { kX86 = 1, kSvmOnly = 2, kArm = 4, kEveryArch = 7 };
@@ -141,10 +144,12 @@ constexpr std::string_view
     kNoNested = "exits of a guest's own guests are not marked",
     kNoWhy = "the timeline has no line that explains such an exit",
     kNoIoctl = "the time in QEMU ends at a later event, and holds some of the kernel's",
-    kNoCause = "trapline stalls calls more causes unknown";
+    kNoCause = "trapline stalls calls more causes unknown",
+    kNoFault = "the causes of more page faults are not known (--faults)";
 
-constexpr RecordedBy kScheduler{kSched | kStalls, kEveryArch, kNoCause},
-    kForStalls{kStalls, kEveryArch, kNoCause};
+constexpr RecordedBy kScheduler{kSched | kStalls | kPages, kEveryArch, kNoCause},
+    kForMemory{kStalls | kPages, kEveryArch, kNoCause}, kForFaults{kPages, kEveryArch, kNoFault},
+    kForFaultsX86{kPages, kX86, kNoFault};
 
 // Decoded events come first. kvm_emulate_insn, kvm_fpu, the MMU notifier's and Hyper-V's timers are
 // not recorded by --kvm: two events in each emulated exit would say nothing new.
@@ -181,9 +186,9 @@ constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_hvc_arm64", {kKvm, kArm, kNoDetail}, {kDetail, DetailKind::kHypercall}, {"r0"},
         "r0: {r0:x}"),
     Row("kvm:kvm_page_fault", {kKvm, kX86, kNoDetail}, {kDetail, DetailKind::kPageFault},
-        {"fault_address"}, "address {fault_address:x}"),
-    Row("kvm:kvm_guest_fault", {kKvm, kArm, kNoDetail}, {kDetail, DetailKind::kPageFault}, {"ipa"},
-        "ipa {ipa:x}"),
+        {"fault_address", "error_code"}, "address {fault_address:x}[ error_code {error_code:x}]"),
+    Row("kvm:kvm_guest_fault", {kKvm, kArm, kNoDetail}, {kDetail, DetailKind::kPageFault},
+        {"ipa", "hsr"}, "ipa {ipa:x}[, hsr {hsr:x}]"),
     Row("kvm:kvm_write_tsc_offset", {kKvm, kX86, kNoTsc}, kTscOffset,
         {"vcpu_id", "previous_tsc_offset", "next_tsc_offset"},
         "vcpu={vcpu_id} prev={previous_tsc_offset} next={next_tsc_offset}"),
@@ -230,12 +235,12 @@ constexpr KernelEvent kRows[] = {
     Row("sched:sched_waking", kScheduler, {kWakeup, true}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_migrate_task", kScheduler, {kMigration, 0, kHalts}, {"pid", "dest_cpu"}),
     // These tell who woke a vCPU: timers, devices, the disk.
-    Row("timer:hrtimer_expire_entry", kForStalls, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
-    Row("timer:hrtimer_expire_exit", kForStalls, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
+    Row("timer:hrtimer_expire_entry", kForMemory, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
+    Row("timer:hrtimer_expire_exit", kForMemory, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_entry", {}, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_exit", {}, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
-    Row("irq:irq_handler_entry", kForStalls, {kHost, kIrqBegin, kHalts}, {"irq"}),
-    Row("irq:irq_handler_exit", kForStalls, {kHost, kIrqEnd, kHalts}, {"irq"}),
+    Row("irq:irq_handler_entry", kForMemory, {kHost, kIrqBegin, kHalts}, {"irq"}),
+    Row("irq:irq_handler_exit", kForMemory, {kHost, kIrqEnd, kHalts}, {"irq"}),
     Row("irq:softirq_entry", {}, {kHost, kSoftirqBegin, kHalts}, {"vec"}),
     Row("irq:softirq_exit", {}, {kHost, kSoftirqEnd, kHalts}, {"vec"}),
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
@@ -246,28 +251,44 @@ constexpr KernelEvent kRows[] = {
         "{shorthand=dst|self|all|all-but-self}"),
     // These tell how a page was served: memory was reclaimed, unmapped or collapsed for it, or its
     // writes were logged.
-    Row("vmscan:mm_vmscan_direct_reclaim_begin", kForStalls, {kHost, kReclaimBegin, kHalts}),
-    Row("vmscan:mm_vmscan_direct_reclaim_end", kForStalls, {kHost, kReclaimEnd, kHalts}),
-    Row("vmscan:mm_vmscan_memcg_reclaim_begin", kForStalls, {kHost, kReclaimBegin, kHalts}),
-    Row("vmscan:mm_vmscan_memcg_reclaim_end", kForStalls, {kHost, kReclaimEnd, kHalts}),
+    Row("vmscan:mm_vmscan_direct_reclaim_begin", kForMemory, {kHost, kReclaimBegin, kHalts}),
+    Row("vmscan:mm_vmscan_direct_reclaim_end", kForMemory, {kHost, kReclaimEnd, kHalts}),
+    Row("vmscan:mm_vmscan_memcg_reclaim_begin", kForMemory, {kHost, kReclaimBegin, kHalts}),
+    Row("vmscan:mm_vmscan_memcg_reclaim_end", kForMemory, {kHost, kReclaimEnd, kHalts}),
     Row("vmscan:mm_vmscan_memcg_softlimit_reclaim_begin", {}, {kHost, kReclaimBegin, kHalts}),
     Row("vmscan:mm_vmscan_memcg_softlimit_reclaim_end", {}, {kHost, kReclaimEnd, kHalts}),
     Row("vmscan:mm_vmscan_node_reclaim_begin", {}, {kHost, kReclaimBegin, kHalts}),
     Row("vmscan:mm_vmscan_node_reclaim_end", {}, {kHost, kReclaimEnd, kHalts}),
-    Row("compaction:mm_compaction_begin", kForStalls, {kHost, kCompactionBegin, kHalts}),
-    Row("compaction:mm_compaction_end", kForStalls, {kHost, kCompactionEnd, kHalts}),
-    Row("kvmmmu:fast_page_fault", {kStalls, kX86, kNoCause}, {kFastFault, 0, kHalts},
-        {"old_spte", "new_spte"}),
-    Row("kvm:kvm_dirty_ring_exit", kForStalls, {kHost, kDirtyRingFull, kHalts}),
-    Row("kvm:kvm_unmap_hva_range", kForStalls, {kHost, kUnmap, kHalts}),
-    Row("huge_memory:mm_collapse_huge_page_isolate", kForStalls, {kHost, kCollapse, kHalts}),
-    Row("huge_memory:mm_collapse_huge_page", kForStalls, {kHost, kCollapseEnd, kHalts}),
+    Row("compaction:mm_compaction_begin", kForMemory, {kHost, kCompactionBegin, kHalts}),
+    Row("compaction:mm_compaction_end", kForMemory, {kHost, kCompactionEnd, kHalts}),
+    Row("kvmmmu:fast_page_fault", {kStalls | kPages, kX86, kNoCause}, {kFastFault, 0, kHalts},
+        {"old_spte", "new_spte", "error_code"}),
+    Row("kvm:kvm_dirty_ring_exit", kForMemory, {kHost, kDirtyRingFull, kHalts}),
+    Row("kvm:kvm_unmap_hva_range", kForMemory, {kHost, kUnmap, kHalts}),
+    Row("huge_memory:mm_collapse_huge_page_isolate", kForMemory, {kHost, kCollapse, kHalts}),
+    Row("huge_memory:mm_collapse_huge_page", kForMemory, {kHost, kCollapseEnd, kHalts}),
+    // These tell why a page was not mapped, and who took it away.
+    Row("kmem:mm_page_alloc", kForFaults, {kHostAt, kPageAlloc, EventClass::kFaults},
+        {"gfp_flags", "order"}),
+    Row("filemap:mm_filemap_add_to_page_cache", kForFaults,
+        {kHost, kFilePage, EventClass::kFaults}),
+    Row("kvmmmu:kvm_tdp_mmu_spte_changed", kForFaultsX86,
+        {kMapChange, kMapping, EventClass::kFaults}, {"gfn", "level", "old_spte", "new_spte"},
+        "gfn {gfn:x} level {level} old_spte {old_spte:x} new_spte {new_spte:x}"),
+    Row("kvm:kvm_try_async_get_page", kForFaultsX86, {kHostAt, kAsyncFault, EventClass::kFaults},
+        {"gva"}, "gva = {gva:x}"),
+    Row("kvm:kvm_async_pf_completed", kForFaultsX86, {kHostAt, kAsyncDone, EventClass::kFaults},
+        {"gva"}, "gva {gva:x}"),
+    Row("kvm:kvm_dirty_ring_push", kForFaults, {kHost, kDirtyPushed, EventClass::kFaults}),
+    Row("syscalls:sys_enter_madvise", kForFaults, {kHost, kMadvise, EventClass::kFaults},
+        {"behavior"}),
+    Row("syscalls:sys_exit_madvise", kForFaults, {kHost, kMadviseEnd, EventClass::kFaults}),
     // The way of a read or write from its bio to the disk and back.
-    Row("block:block_bio_queue", {kDisk}, {kBlock, kQueued, kRequests},
-        {"dev", "sector", "nr_sector", "rwbs"}),
+    Row("block:block_bio_queue", {kDisk | kPages, kEveryArch, kNoFault},
+        {kBlock, kQueued, kRequests | EventClass::kFaults}, {"dev", "sector", "nr_sector", "rwbs"}),
     Row("block:block_rq_issue", {kDisk}, {kBlock, kIssued, kRequests},
         {"dev", "sector", "nr_sector", "rwbs"}),
-    Row("block:block_rq_complete", {kDisk | kStalls, kEveryArch, kNoCause},
+    Row("block:block_rq_complete", {kDisk | kStalls | kPages, kEveryArch, kNoCause},
         {kBlock, kCompleted, kHalts | kRequests},
         {"dev", "sector", "nr_sector", "rwbs", "common_flags"}),
     Row("task:task_newtask", {kAlways}, kNewTask, {"pid", "clone_flags"}),
@@ -325,33 +346,30 @@ static_assert([] {
 
 // The events that code or sentences speak of. A name that has no row does not compile.
 consteval const KernelEvent& row(std::string_view full_name) { return *find(full_name); }
-inline constexpr const KernelEvent &funcgraph_entry = row("ftrace:funcgraph_entry"),
-                                   &funcgraph_exit = row("ftrace:funcgraph_exit"),
-                                   &hrtimer_expire_entry = row("timer:hrtimer_expire_entry"),
-                                   &hrtimer_expire_exit = row("timer:hrtimer_expire_exit"),
-                                   &irq_handler_entry = row("irq:irq_handler_entry"),
-                                   &irq_handler_exit = row("irq:irq_handler_exit"),
-                                   &kvm_apicv_accept_irq = row("kvm:kvm_apicv_accept_irq"),
-                                   &kvm_entry = row("kvm:kvm_entry"),
-                                   &kvm_exit = row("kvm:kvm_exit"), &kvm_fpu = row("kvm:kvm_fpu"),
-                                   &kvm_get_timer_map = row("kvm:kvm_get_timer_map"),
-                                   &kvm_mmio = row("kvm:kvm_mmio"), &kvm_msr = row("kvm:kvm_msr"),
-                                   &kvm_page_fault = row("kvm:kvm_page_fault"),
-                                   &kvm_pio = row("kvm:kvm_pio"),
-                                   &kvm_userspace_exit = row("kvm:kvm_userspace_exit"),
-                                   &kvm_vcpu_wakeup = row("kvm:kvm_vcpu_wakeup"),
-                                   &kvm_write_tsc_offset = row("kvm:kvm_write_tsc_offset"),
-                                   &print = row("ftrace:print"),
-                                   &sched_migrate_task = row("sched:sched_migrate_task"),
-                                   &sched_switch = row("sched:sched_switch"),
-                                   &sched_wakeup = row("sched:sched_wakeup"),
-                                   &sched_waking = row("sched:sched_waking"),
-                                   &softirq_entry = row("irq:softirq_entry"),
-                                   &softirq_exit = row("irq:softirq_exit"),
-                                   &sys_enter_futex = row("syscalls:sys_enter_futex"),
-                                   &sys_enter_ioctl = row("syscalls:sys_enter_ioctl"),
-                                   &sys_exit_futex = row("syscalls:sys_exit_futex"),
-                                   &task_newtask = row("task:task_newtask");
+inline constexpr const KernelEvent &
+    funcgraph_entry = row("ftrace:funcgraph_entry"),
+   &funcgraph_exit = row("ftrace:funcgraph_exit"),
+   &hrtimer_expire_entry = row("timer:hrtimer_expire_entry"),
+   &hrtimer_expire_exit = row("timer:hrtimer_expire_exit"),
+   &irq_handler_entry = row("irq:irq_handler_entry"),
+   &irq_handler_exit = row("irq:irq_handler_exit"),
+   &kvm_apicv_accept_irq = row("kvm:kvm_apicv_accept_irq"), &kvm_entry = row("kvm:kvm_entry"),
+   &kvm_exit = row("kvm:kvm_exit"), &kvm_fpu = row("kvm:kvm_fpu"),
+   &kvm_get_timer_map = row("kvm:kvm_get_timer_map"), &kvm_guest_fault = row("kvm:kvm_guest_fault"),
+   &kvm_mmio = row("kvm:kvm_mmio"), &kvm_msr = row("kvm:kvm_msr"),
+   &kvm_page_fault = row("kvm:kvm_page_fault"), &kvm_pio = row("kvm:kvm_pio"),
+   &kvm_tdp_mmu_spte_changed = row("kvmmmu:kvm_tdp_mmu_spte_changed"),
+   &kvm_userspace_exit = row("kvm:kvm_userspace_exit"),
+   &kvm_vcpu_wakeup = row("kvm:kvm_vcpu_wakeup"),
+   &kvm_write_tsc_offset = row("kvm:kvm_write_tsc_offset"),
+   &mm_filemap_add_to_page_cache = row("filemap:mm_filemap_add_to_page_cache"),
+   &mm_page_alloc = row("kmem:mm_page_alloc"), &print = row("ftrace:print"),
+   &sched_migrate_task = row("sched:sched_migrate_task"), &sched_switch = row("sched:sched_switch"),
+   &sched_wakeup = row("sched:sched_wakeup"), &sched_waking = row("sched:sched_waking"),
+   &softirq_entry = row("irq:softirq_entry"), &softirq_exit = row("irq:softirq_exit"),
+   &sys_enter_futex = row("syscalls:sys_enter_futex"),
+   &sys_enter_ioctl = row("syscalls:sys_enter_ioctl"),
+   &sys_exit_futex = row("syscalls:sys_exit_futex"), &task_newtask = row("task:task_newtask");
 
 }  // namespace events
 

@@ -50,6 +50,36 @@ std::string detail_text(const KvmDetail& detail) {
   }
 }
 
+std::string_view key_of(FaultCause cause) {
+  constexpr std::string_view kKeys[] = {
+      "not-known",   "first-touch", "was-there",       "copy",  "file",        "swap",      "disk",
+      "userfaultfd", "removed",     "write-protected", "again", "access-flag", "no-execute"};
+  return kKeys[static_cast<std::size_t>(cause)];
+}
+
+std::string how_text(const PageFault::Why& why) {
+  // asm-generic/mman-common.h
+  constexpr std::pair<std::int32_t, std::string_view> kAdvice[] = {
+      {4, "DONTNEED"},         {8, "FREE"},           {9, "REMOVE"},
+      {12, "MERGEABLE"},       {14, "HUGEPAGE"},      {20, "COLD"},
+      {21, "PAGEOUT"},         {22, "POPULATE_READ"}, {23, "POPULATE_WRITE"},
+      {24, "DONTNEED_LOCKED"}, {25, "COLLAPSE"}};
+  constexpr std::string_view kTexts[] = {"",
+                                         "",
+                                         "collapse of pages",
+                                         "reclaim",
+                                         "compaction",
+                                         "copy on write",
+                                         "memory slots",
+                                         "dirty ring",
+                                         "dirty bitmap"};
+  if (why.how != FaultHow::kMadvise) return std::string(kTexts[static_cast<std::size_t>(why.how)]);
+  const auto* const advice =
+      std::ranges::find(kAdvice, why.number, [](auto& of) { return of.first; });
+  return advice != std::end(kAdvice) ? fmt::format("madvise(MADV_{})", advice->second)
+                                     : fmt::format("madvise({})", why.number);
+}
+
 std::string_view nested_text(NestedLevel level) {
   constexpr std::string_view kTexts[] = {"guest", "guest enters nested guest", "nested guest",
                                          "nested guest, passed on"};
@@ -289,6 +319,26 @@ std::string Naming::text(ThreadId thread) const {
   const std::string text =
       name.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", name, tid);
   return vm(thread).empty() ? text : "QEMU thread " + text;
+}
+
+std::string Naming::text(const PageFault::Why& why) const {
+  constexpr std::string_view kTexts[] = {"not known",
+                                         "first touch",
+                                         "mapped for the first time",
+                                         "copy on write",
+                                         "read from a file",
+                                         "swapped in",
+                                         "read from a disk: file or swap",
+                                         "served",
+                                         "mapping removed",
+                                         "write protection",
+                                         "faulted again",
+                                         "access flag cleared",
+                                         "no right to execute"};
+  std::string text(kTexts[static_cast<std::size_t>(why.cause)]);
+  if (why.by != ThreadId{}) text += " by " + this->text(why.by);
+  const std::string how = how_text(why);
+  return how.empty() ? text : fmt::format("{}: {}", text, how);
 }
 
 std::string Naming::text(const Culprit& culprit, ThreadId root) const {

@@ -11,6 +11,7 @@
 
 #include "merge/analyze/culprit.h"
 #include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/page_faults.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/vmm/vmms.h"
 #include "merge/model/exit_span.h"
@@ -30,6 +31,9 @@ namespace trapline {
 // "sysreg S3_0_C12_C11_5 write", "cr0 write", "hypercall 0x5", "page-fault 0x1000"; "-" when there
 // is none.
 [[nodiscard]] std::string detail_text(const KvmDetail& detail);
+// "first-touch"; "madvise(MADV_DONTNEED)", "collapse", "dirty ring", empty where it is not known.
+[[nodiscard]] std::string_view key_of(FaultCause cause);
+[[nodiscard]] std::string how_text(const PageFault::Why& why);
 // "guest", "guest enters nested guest", "nested guest", "nested guest, passed on".
 [[nodiscard]] std::string_view nested_text(NestedLevel level);
 // A device's, a guest function's or an event's name; "-" of none.
@@ -115,6 +119,8 @@ struct Naming {
   [[nodiscard]] std::string vm(ThreadId thread) const;
   // "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "stress-ng (tid 412)".
   [[nodiscard]] std::string text(ThreadId thread) const;
+  // "first touch", "copy on write", "mapping removed by khugepaged (tid 31)", "not known".
+  [[nodiscard]] std::string text(const PageFault::Why& why) const;
   // Who runs the vCPU: "QEMU"; "the VMM" where its names, and what it wrote, are not QEMU's.
   [[nodiscard]] std::string_view vmm(ThreadId vcpu) const;
   // The name of a thread of the host, printable; empty where no source knows it.

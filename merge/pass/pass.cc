@@ -42,8 +42,9 @@ EventClass events_for(SpanClass selected, Role role) {
     events = events | EventClass::kInterrupts;
   if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
   if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
-                        SpanClass::kGuestIntervals | SpanClass::kStalls))
+                        SpanClass::kGuestIntervals | SpanClass::kStalls | SpanClass::kFaults))
     events = events | EventClass::kHalts;
+  if (has(selected, SpanClass::kStalls | SpanClass::kFaults)) events = events | EventClass::kFaults;
   return events;
 }
 
@@ -62,6 +63,8 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   options.declared = &input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;
+  options.records_file_pages = input.records_file_pages;
+  options.swaps = input.swaps;
   options.event_name = [&timeline](const Event& event) {
     return timeline.source_of(event).event_name(event);
   };

@@ -46,8 +46,8 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_tracefs(const Host& host);
 [[nodiscard]] std::vector<Finding> check_kvm(const Host& host);
 [[nodiscard]] std::vector<Finding> check_events(const Host& host);
-// Those of `record --stalls` beside KVM's.
-[[nodiscard]] std::vector<Finding> check_stall_events(const Host& host);
+// Those of `record --stalls` and `record --faults` beside KVM's.
+[[nodiscard]] std::vector<Finding> check_option_events(const Host& host);
 // Those of `record --kernel-functions`.
 [[nodiscard]] std::vector<Finding> check_kernel_functions(const Host& host);
 [[nodiscard]] std::vector<Finding> check_clocks(const Host& host);

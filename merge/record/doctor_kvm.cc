@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <tuple>
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
@@ -158,24 +159,31 @@ std::vector<Finding> check_events(const Host& host) {
   return findings;
 }
 
-std::vector<Finding> check_stall_events(const Host& host) {
+std::vector<Finding> check_option_events(const Host& host) {
   if (host.tracefs.empty() || !is_folder(host.tracefs + "/events")) return {};
   // Without its module, check_events() says so.
   const Processor processor = processor_of(host);
   const bool kvm = is_folder(host.tracefs + "/events/kvm");
-  std::string lacking;
-  for (const KernelEvent& event : events::all()) {
-    if ((event.recorded.options & RecordedBy::kStalls) == 0) continue;
-    if (!is_expected(event, processor) || (!kvm && event.system.starts_with("kvm"))) continue;
-    if (!has_event(host, event))
-      lacking += (lacking.empty() ? "" : ", ") + std::string(event.full_name);
+  std::vector<Finding> findings;
+  for (const auto& [option, name, cost] :
+       {std::tuple(RecordedBy::kStalls, "stalls", &events::sched_switch),
+        std::tuple(RecordedBy::kPages, "faults", &events::mm_page_alloc)}) {
+    std::string lacking;
+    for (const KernelEvent& event : events::all()) {
+      if ((event.recorded.options & option) == 0) continue;
+      if (!is_expected(event, processor) || (!kvm && event.system.starts_with("kvm"))) continue;
+      if (!has_event(host, event))
+        lacking += (lacking.empty() ? "" : ", ") + std::string(event.full_name);
+    }
+    if (lacking.empty())
+      findings.push_back(
+          {name, Level::kOk, fmt::format("the events of trapline record --{} are there", name)});
+    else
+      findings.push_back({name, Level::kLimited, "this kernel lacks " + lacking,
+                          std::string(cost->recorded.without), "",
+                          "another version or configuration of the kernel may have them"});
   }
-  if (lacking.empty()) {
-    return {{"stalls", Level::kOk, "the events of trapline record --stalls are there"}};
-  }
-  return {{"stalls", Level::kLimited, "this kernel lacks " + lacking,
-           std::string(events::sched_switch.recorded.without), "",
-           "another version or configuration of the kernel may have them"}};
+  return findings;
 }
 
 // Only an instance would tell whether it has the tracer; since 6.11 all have it.

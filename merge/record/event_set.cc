@@ -8,16 +8,21 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/memory_waits.h"
+#include "merge/analyze/page_faults.h"
 #include "merge/model/kernel_events.h"
 
 namespace trapline::record {
 namespace {
 
 // _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that
-// wake who waits for a page, and those that change a VM's memory.
-std::string ioctl_filter(bool stalls) {
+// wake who waits for a page, and those that change a VM's memory; page faults those, too, that read
+// a log of dirty pages.
+std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
-  if (!stalls) return filter;
+  if (!choice.stalls && !choice.faults) return filter;
+  if (choice.faults)
+    filter += fmt::format(" || cmd == {:#x} || cmd == {:#x}", PageFaults::kGetDirtyLog,
+                          PageFaults::kClearDirtyLog);
   for (const std::uint32_t command : PageServers::kAnswers)
     filter += fmt::format(" || cmd == {:#x}", command);
   for (const std::uint32_t command : MemoryUnmaps::kSetMemory)
@@ -109,6 +114,7 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   }
   (void)chooser.add(RecordedBy::kAlways, choice);
   if (choice.stalls) (void)chooser.add(RecordedBy::kStalls, choice);
+  if (choice.faults) (void)chooser.add(RecordedBy::kPages, choice);
   if (choice.sched) (void)chooser.add(RecordedBy::kSched, choice);
   if (choice.irq) (void)chooser.add(RecordedBy::kIrq, choice);
   if (choice.block && chooser.add(RecordedBy::kDisk, choice) == 0)
@@ -142,7 +148,7 @@ Result<void> enable_events(const Instance& instance, const std::vector<EventName
   const FtraceControl& control = instance.control();
   for (const EventName& event : events) {
     if (event.name == events::sys_enter_ioctl.name && !chose_ioctl(choice)) {
-      auto set = control.filter(event.system, event.name, ioctl_filter(choice.stalls));
+      auto set = control.filter(event.system, event.name, ioctl_filter(choice));
       if (!set) return set;
     }
     if (auto set = control.enable(event.system, event.name); !set) return set;

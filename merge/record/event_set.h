@@ -17,6 +17,7 @@ struct EventChoice {
   bool syscalls = false;
   bool block = false;
   bool stalls = false;                // what tells why a vCPU was stopped; `sched` as well
+  bool faults = false;                // what tells why a page was not mapped; `sched` as well
   std::vector<std::string> patterns;  // SYSTEM:NAME or SYSTEM, with * and ?
 };
 
@@ -31,7 +32,8 @@ struct EventChoice {
 [[nodiscard]] std::vector<EventName> enabled_events(std::string_view set_event);
 
 // Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN, with `stalls`
-// also the answers to page faults in user space, unless the user chose it or all system calls.
+// or `faults` also the answers to page faults in user space, unless the user chose it or all system
+// calls.
 [[nodiscard]] Result<void> enable_events(const Instance& instance,
                                          const std::vector<EventName>& events,
                                          const EventChoice& choice);

@@ -1,5 +1,7 @@
 #include "merge/record/session_writer.h"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -9,6 +11,25 @@
 #include "merge/source/trace_dat/tail.h"
 
 namespace trapline::record {
+namespace {
+
+// Of /proc/swaps, which begins with a line of titles.
+std::vector<std::string> swaps() {
+  std::vector<std::string> swaps;
+  const std::string text = read_text("/proc/swaps").value_or("");
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    const std::string path(line.substr(0, line.find_first_of(" \t")));
+    if (!path.starts_with('/')) continue;
+    struct stat status {};
+    const bool is_device = ::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode);
+    swaps.push_back(is_device ? fmt::format("{}:{}", major(status.st_rdev), minor(status.st_rdev))
+                              : "file");
+  }
+  return swaps;
+}
+
+}  // namespace
 
 SessionJson new_session(const std::string& version, const std::string& clock) {
   utsname name{};
@@ -17,6 +38,7 @@ SessionJson new_session(const std::string& version, const std::string& clock) {
   SessionJson session;
   session.host = {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN),
                   boot_id ? std::string(trimmed(*boot_id)) : std::string()};
+  session.swaps = swaps();
   session.trapline_version = version;
   session.clocks.emplace_back("trace.dat", clock);
   session.recorder_pid = ::getpid();

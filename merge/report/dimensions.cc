@@ -106,8 +106,8 @@ std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
   switch (dimension) {
     case Dimension::kReason:
       return packed(span.reason, span.source);
-    case Dimension::kDetail:
-      return span.detail.value;
+    case Dimension::kDetail:  // there are as many addresses as the guest has pages
+      return span.detail.kind == DetailKind::kPageFault ? 0 : span.detail.value;
     case Dimension::kDevice:
       return span.device;
     case Dimension::kVmmEvent:
@@ -193,8 +193,11 @@ std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
     switch (dimension) {
       case Dimension::kReason:
         return printable(reason_text(names.timeline.source(word & 0xff), unpack_reason(word)));
-      case Dimension::kDetail:
-        return detail_text(unpack_detail(word, key.words[at++]));
+      case Dimension::kDetail: {
+        const KvmDetail detail = unpack_detail(word, key.words[at++]);
+        return detail.kind == DetailKind::kPageFault ? std::string(ReportData::kFaultKey)
+                                                     : detail_text(detail);
+      }
       case Dimension::kDevice:
       case Dimension::kVmmEvent:
         return word == kSeveralDevices ? "[several]"

@@ -206,6 +206,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back("interrupts are followed in part: the recording has no " +
                     report.irq_events_missing);
   }
+  if (!report.faults_missing.empty()) notes.push_back(report.faults_missing);
   for (const VcpuRow& row : report.vcpus) {
     if (row.of_several)
       notes.push_back(fmt::format(

@@ -377,6 +377,13 @@ Question question_of(Part part, const ReportData& report) {
   const auto has = [&report](std::string_view dimension) {
     return report.by.find(dimension) != std::string::npos;
   };
+  const auto is_of_faults = [](const GroupRow& row) {
+    return row.key.find(ReportData::kFaultKey) != std::string::npos || row.key == "npf" ||
+           row.key == "EPT_VIOLATION" || row.largest.starts_with("page-fault");
+  };
+  if (part != Part::kHalted && !report.rows.empty() && is_of_faults(report.rows.front()) &&
+      !report.tables_asked.contains("--faults"))
+    return {"--faults", "why the pages were not mapped"};
   for (const TableKind& kind : table_kinds()) {
     const std::string_view answers = kind.answers(part);
     if (answers.empty()) continue;

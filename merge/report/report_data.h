@@ -67,7 +67,8 @@ enum class RowsOf : std::uint8_t {
 }
 
 struct ReportData {
-  static constexpr std::string_view kFoldedKey = "[other]", kHaltedKey = "[halted]";
+  static constexpr std::string_view kFoldedKey = "[other]", kHaltedKey = "[halted]",
+                                    kFaultKey = "page fault";
 
   std::vector<SourceRow> sources;
   std::uint64_t start_ns = 0, end_ns = 0;  // of the first and the last event looked at
@@ -148,7 +149,8 @@ struct ReportData {
   // With --irq: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did
   // not and would tell more. Either may be empty.
   std::string irq_events, irq_events_missing;
-  std::optional<WaitReport> waits;                  // with --waits
+  std::string faults_missing;       // with --faults, a note: the events that would tell more causes
+  std::optional<WaitReport> waits;  // with --waits
   std::optional<WaitCounters> wait_counters;        // where waits were followed
   std::set<std::string, std::less<>> tables_asked;  // by option
   std::vector<Table> tables;                        // those, and what comes with --by

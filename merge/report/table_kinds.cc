@@ -5,9 +5,9 @@
 namespace trapline {
 
 std::span<const TableKind> table_kinds() {
-  static const TableKind kAll[] = {kSlowExitTable, kIrqTable,     kHaltTables,
-                                   kPhaseTable,    kKernelTable,  kWaitTables,
-                                   kStealTable,    kHostCpuTable, kGuestFunctionTable};
+  static const TableKind kAll[] = {kSlowExitTable, kIrqTable,          kHaltTables, kPhaseTable,
+                                   kKernelTable,   kWaitTables,        kStealTable, kHostCpuTable,
+                                   kFaultTable,    kGuestFunctionTable};
   return kAll;
 }
 

@@ -56,7 +56,7 @@ struct TableKind {
 
 // Each is defined in the table's file.
 extern const TableKind kSlowExitTable, kIrqTable, kHaltTables, kPhaseTable, kKernelTable,
-    kWaitTables, kStealTable, kHostCpuTable, kGuestFunctionTable;
+    kWaitTables, kStealTable, kHostCpuTable, kFaultTable, kGuestFunctionTable;
 
 // In the order in which a report has them.
 [[nodiscard]] std::span<const TableKind> table_kinds();

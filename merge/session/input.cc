@@ -138,6 +138,15 @@ Capabilities read_session(const SessionJson& session, Input& input) {
   const auto enabled = [&session](const KernelEvent& event) {
     return std::ranges::find(session.events, event.full_name) != session.events.end();
   };
+  for (const std::string& device : session.swaps) {
+    constexpr unsigned kMinorBits = 20;  // linux/kdev_t.h
+    std::uint32_t major = 0, minor = 0;
+    std::string_view rest = device;
+    if (take_number(rest, major) && rest.starts_with(':') &&
+        take_number(rest = rest.substr(1), minor))
+      input.swaps.insert(major << kMinorBits | minor);
+  }
+  input.records_file_pages |= enabled(events::mm_filemap_add_to_page_cache);
   return {.kvm_userspace_exit = enabled(events::kvm_userspace_exit),
           .run_ioctl = enabled(events::sys_enter_ioctl)};
 }

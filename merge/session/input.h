@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,8 @@ struct Input {
   Capabilities capabilities;
   // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
+  bool records_file_pages = false;  // and that it holds them
+  std::set<std::uint32_t> swaps;    // the kernel's numbers of swap devices
   SymbolTable symbols;
   // And of how it was recorded: {"Host", "x86_64 6.1.0, 2 CPUs"}, {"Command", "…"}.
   std::vector<std::pair<std::string, std::string>> recorded;

@@ -177,6 +177,7 @@ struct Fields {
     visit("losses", session.losses);
     visit.told("changes", session.changes);
     visit("events", session.events);
+    visit.told("swaps", session.swaps);
     visit("vms", session.vms);
     visit("threads", session.threads);
     visit("cgroups", session.cgroups);

@@ -138,6 +138,7 @@ struct SessionJson {
   std::vector<CpuLoss> losses;
   std::vector<SessionChange> changes;
   std::vector<std::string> events;  // "SYSTEM:NAME"
+  std::vector<std::string> swaps;   // of a device "MAJOR:MINOR", else "file"
   std::vector<SessionVm> vms;
   std::vector<SessionThread> threads;
   std::vector<SessionCgroup> cgroups;

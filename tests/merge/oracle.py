@@ -109,6 +109,8 @@ def detail_key(detail):
     if detail is None:
         return "-"
     _, what, value, access, _ = detail
+    if what == "page-fault":
+        return "page fault"
     value = value if isinstance(value, str) else f"{value:#x}"
     return " ".join(part for part in (what, value, access) if part)
 

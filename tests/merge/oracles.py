@@ -16,12 +16,14 @@ import traceback
 
 import block_oracle
 import cyclictest_oracle
+import fault_oracle
 import guest_span_oracle
 import halt_oracle
 import host_cpu_oracle
 import kernel_oracle
 import oracle
 import phase_oracle
+import planted_faults
 import planted_oracle
 import planted_stalls
 import recording
@@ -45,11 +47,11 @@ PHASES = {"svm-mono": ("devices=Running on KVM", "boot=Booting from", "guest=hel
 BLOCKS = {"blk-threads": (380026880, 0), "blk-iothread": (380026880, 0), "kvm-threads": (0, 2000000),
           "kvm-iothread": (0, 2000000)}
 CHECKS = {"report": oracle.check, "wait": wait_oracle.check, "halt": halt_oracle.check, "host_cpu": host_cpu_oracle.check,
-          "kernel": kernel_oracle.check,
+          "kernel": kernel_oracle.check, "fault": fault_oracle.check,
           "stall": stall_oracle.check, "request": request_oracle.check, "phase": phase_oracle.check,
           "block": block_oracle.check, "vhost": vhost_oracle.check, "guest_span": guest_span_oracle.check,
           "cyclictest": cyclictest_oracle.check, "planted_causes": planted_oracle.check,
-          "planted_stalls": planted_stalls.check}
+          "planted_faults": planted_faults.check, "planted_stalls": planted_stalls.check}
 KINDS = ("reason", "detail", "device")
 
 
@@ -64,6 +66,7 @@ def of_data(name):
         yield path, "wait"
         yield path, "kernel"
         yield path, "host_cpu"
+        yield path, "fault"
     yield path, "stall"
     if name in HALTS:
         yield path, "halt"
@@ -87,7 +90,7 @@ def planted():
     """Guests that wait for what is planted beside them."""
     files = sorted({*PLANTED.glob("*.dat"), *PLANTED.glob("*/trace.dat")})
     names = {str(path.relative_to(PLANTED))[:-len(".dat")] for path in files}
-    gone = (planted_oracle.CHECKS.keys() - names) | (
+    gone = (planted_oracle.CHECKS.keys() - names) | (planted_faults.CHECKS.keys() - {name.removesuffix("/trace") for name in names}) | (
         planted_stalls.CHECKS.keys() - {"quiet"} - {name.removesuffix("/trace") for name in names})
     assert not gone, f"there are no recordings {gone}"
     for path in files:
@@ -97,11 +100,14 @@ def planted():
         yield path, "kernel"
         yield path, "stall"
         yield path, "host_cpu"
+        yield path, "fault"
         if name in planted_oracle.CHECKS:
             yield path, "planted_causes", name
         # A session's file alone: what the recorder's threads did among themselves is known to be theirs.
         if name in planted_oracle.CHECKS and name != "own/trace" or name == "quota-io/trace":
             yield path, "wait"
+        if name.removesuffix("/trace") in planted_faults.CHECKS:
+            yield PLANTED, "planted_faults", name.removesuffix("/trace")
         if name.removesuffix("/trace") in planted_stalls.CHECKS:
             yield PLANTED, "planted_stalls", name.removesuffix("/trace")
     yield PLANTED, "planted_stalls", "quiet"

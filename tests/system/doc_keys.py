@@ -15,7 +15,7 @@ ROOT, TRAPLINE = Path(sys.argv[1]), sys.argv[2]
 LINUX, DEMO, TCG = "tests/data/box/linux-irq.dat", "tests/data/box/demo-ioctl.dat", "tests/merge/tcg/both.trapline"
 SPANS = ["tests/merge/guest-clock/host.dat", "tests/merge/guest-clock/guest.dat", "tests/merge/guest-clock/sync.txt",
          "--guest-span", "sched_switch:next_pid..sched_switch:prev_pid"]
-ALL = ["--irq", "--halt", "--phases", "--waits", "--steal", "--kernel", "--guest", "--slower-than", "1ms", "--top", "2"]
+ALL = ["--irq", "--halt", "--phases", "--waits", "--steal", "--kernel", "--faults", "--guest", "--slower-than", "1ms", "--top", "2"]
 CASES = [
     ("report", ["report", LINUX, *ALL, "--format", "json"]),
     ("report", ["report", LINUX, "--by", "span", "--format", "json"]),
@@ -33,9 +33,9 @@ CASES = [
     ("top", ["top", LINUX, "--batch"]),
 ]
 ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG),
-        ("vhost", "tests/merge/requests/vhost-net.dat")]
+        ("vhost", "tests/merge/requests/vhost-net.dat"), ("faults", "tests/merge/planted/pages-copied")]
 # The report's tables, and what explain says of intervals, stand in the page as they are.
-DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff", "formats/report"],
+DOCUMENTS = {"report": ["formats/report", "formats/faults"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff", "formats/report"],
              "rows": ["formats/rows"],
              "stalls": ["formats/stalls", "formats/report"], "advise": ["advise", "formats/report"],
              "explain": ["explain", "formats/report"], "top": ["top", "formats/report"]}

@@ -59,7 +59,7 @@ export class Latency {
     }
     const row = this.chosenRow(choice);
     if (row && !row.combos) {
-      this.nothing(row, "Page faults are not kept by address: this row has its figures only. Choose page-fault among the details of an interval, or npf among the reasons, for all of them.");
+      this.nothing(row, "The exits of this row are not kept by their values: it has its figures only.");
       return;
     }
     const bins = filled(selection.histogram);

@@ -60,7 +60,7 @@ export class Worst {
     if (choice.latency && (exit.total_ns < low(choice.latency[0]) || exit.total_ns >= low(choice.latency[1]))) return false;
     return choice.rows.every((row) => {
       const keys = row.by.split(",").map((d) => this.value(exit, d)).join(" / ");
-      return keys === row.key || (row.by === "detail" && row.key === "page-fault" && keys.startsWith("page-fault")) || row.by.includes("qemu-event");
+      return keys === row.key || (row.by === "detail" && row.key === "page fault" && keys.startsWith("page-fault")) || row.by.includes("qemu-event");
     });
   }
 

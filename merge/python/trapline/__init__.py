@@ -91,10 +91,8 @@ def exits(recording, **options):
 
 
 def faults(recording, **options):
-    """Yields the exits of which KVM's event kvm_page_fault says that they are page faults, and not accesses to a device."""
-    for row in exits(recording, **options):
-        if row["detail"] and row["detail"].startswith("page-fault "):
-            yield row
+    """Yields the page faults of the guests' memory, with their causes."""
+    return rows(recording, "faults", **options)
 
 
 def calls(recording, **options):

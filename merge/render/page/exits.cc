@@ -21,10 +21,8 @@ const std::vector<Dimension>& Combos::dimensions() {
 Combos::Combos() : keys_(dimensions()), combos_(keys_.words(), kMost) {}
 
 std::uint32_t Combos::of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks) {
-  constexpr std::size_t kDetailValue = 1;
   GroupKey key = keys_.of(exit, stack, stacks);
   key.halted = exit.halt;
-  if (exit.detail.kind == DetailKind::kPageFault) key.words[kDetailValue] = 0;
   return combos_.place_of(key);
 }
 
@@ -126,9 +124,7 @@ Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTex
     GroupKey part;
     part.words[0] = key.words[word++];
     if (is_detail) part.words[1] = key.words[word++];
-    std::string text = ExitKeys(one).text(part, names);
-    if (is_detail && text.starts_with("page-fault")) text = "page-fault";
-    combo.push_back(texts[i].number(std::move(text)));
+    combo.push_back(texts[i].number(ExitKeys(one).text(part, names)));
   }
   combo.push_back(key.halted ? 1 : 0);
   return combo;
@@ -246,11 +242,7 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
 }  // namespace
 
 Tables::Own::Own(std::string_view name)
-    : text(name),
-      by(*parse_dimensions(name)),
-      keys(by),
-      details(keys.has(Dimension::kDetail)),
-      groups(keys.words()) {}
+    : text(name), by(*parse_dimensions(name)), keys(by), groups(keys.words()) {}
 
 Tables::Tables() {
   for (const std::string_view text : kTables) own_.emplace_back(text);
@@ -259,15 +251,10 @@ Tables::Tables() {
 void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
                  const GuestStacks& stacks) {
   const bool has_room = combo != Combos::kOther;
-  const bool has_address = exit.detail.kind == DetailKind::kPageFault;
-  if (combo >= has_address_.size()) has_address_.resize(combo + 1);
-  has_address_[combo] = has_address;
-  if (has_address || !has_room) {
-    for (Own& own : own_) {
-      if (own.details || !has_room) own.groups.add(own.keys.of(exit, stack, stacks), exit);
-    }
+  if (!has_room) {
+    for (Own& own : own_) own.groups.add(own.keys.of(exit, stack, stacks), exit);
+    return;
   }
-  if (!has_room) return;
   if (combo >= combos_.size()) combos_.resize(combo + 1);
   combos_[combo].add(exit);
 }
@@ -280,7 +267,6 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const N
   };
   for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
   for (std::size_t i = 0; i < combos_.size(); ++i) {
-    if (own.details && has_address_[i]) continue;
     const GroupKey& combo = combos.combos()[i].key;
     const GroupKey* halted = own.keys.halted_row(combo.halted);
     add(halted != nullptr ? *halted : part_of(combo, own.by, names.pipeline.stacks()), combos_[i]);

@@ -29,7 +29,6 @@ class Combos {
 
   // The dimensions of a combination, in the order of its key's words; a detail takes two.
   [[nodiscard]] static const std::vector<Dimension>& dimensions();
-  // Page faults are one value: there are as many addresses as the guest has pages.
   [[nodiscard]] std::uint32_t of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
   struct Combo {
     GroupKey key;
@@ -160,8 +159,8 @@ struct Exits;
 // The page's tables, with the figures that the report has by the same dimensions.
 //
 //   exit ──> row of its combination ─────────────────── sum ──> rows by reason, device, …
-//        └─> groups of the table: page faults by address,  ┘
-//            and exits of combinations that found no room
+//        └─> groups of the table: exits of combinations ┘
+//            that found no room
 //
 // A combination's row is counted once for all tables: they are its sums, made at the end.
 
@@ -186,15 +185,13 @@ class Tables {
     std::string text;
     std::vector<Dimension> by;
     ExitKeys keys;
-    bool details;  // combinations lack the addresses of page faults
     Groups groups;
   };
   [[nodiscard]] std::vector<GroupRow> rows(const Own& own, const Combos& combos,
                                            const Naming& names, bool durations) const;
 
   std::deque<Own> own_;
-  std::vector<GroupRow> combos_;   // by number
-  std::vector<bool> has_address_;  // of a combination: its exits are page faults
+  std::vector<GroupRow> combos_;  // by number
 };
 
 // What the page keeps of every exit: its combination of values is found once, for cells and tables.

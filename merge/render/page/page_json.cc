@@ -139,9 +139,6 @@ struct PageData::Writer {
                       "the page keeps.",
                       data.exits_.cells.folded()));
     }
-    sentences.push_back(
-        "Page faults are kept together in selections, not by address; the table by detail has the "
-        "addresses.");
     sentences.push_back(fmt::format(
         "What happened around an exit is kept for the {} longest and for the longest of each "
         "reason and device; the longest {} with up to {} events, the others with up to {}.",

@@ -140,10 +140,29 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
 [[gnu::noinline]] void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kReadOrExecute = 5, kWrite = 2, kAccessedAndDirty = 0x360;
   const std::uint64_t old = s.get(e, 0), now = s.get(e, 1);
-  if ((old & kReadOrExecute) == 0 || ((old ^ now) & ~kAccessedAndDirty) != kWrite ||
-      (now & kWrite) == 0)
-    return;
-  out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
+  if ((old & kReadOrExecute) == 0) return;
+  const bool is_write = (s.get(e, 2) & kWrite) != 0;  // PFERR_WRITE_MASK is the same bit
+  if (s.has(2) && old == now && (!is_write || (old & kWrite) != 0)) {
+    out = HostEvent{HostStep::kMappedSo, 0, 0, 0, 0};
+  } else if (((old ^ now) & ~kAccessedAndDirty) == kWrite && (now & kWrite) != 0) {
+    out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
+  }
+}
+// Of entries that map a page, not a table of others (Linux, arch/x86/kvm/mmu/spte.h).
+[[gnu::noinline]] void map_change(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr std::uint64_t kWritable = 2, kLarge = 1u << 7, kPresent = 1u << 11;
+  constexpr unsigned kPageBits = 12;
+  const std::uint64_t old = s.get(e, 2), now = s.get(e, 3);
+  const std::int32_t level = i32(s, e, 1);
+  const auto maps = [level](std::uint64_t entry) {
+    return (entry & kPresent) != 0 && (level == 1 || (entry & kLarge) != 0);
+  };
+  const bool splits = !maps(now) && (now & kPresent) != 0;  // what it maps goes on to be mapped
+  std::uint64_t change = 0;
+  if (maps(old)) change |= (old & kWritable) != 0 ? kWasThere | kWasWritable : kWasThere;
+  if (maps(now)) change |= (now & kWritable) != 0 ? kIsThere | kIsWritable : kIsThere;
+  if (change == 0 || splits) return;
+  out = HostEvent{HostStep::kMapping, level, 0, s.get(e, 0) << kPageBits, change};
 }
 // rwbs: "R", "WS", "FF", "RA" …: the kind after an F for a flush before it.
 [[gnu::noinline]] void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
@@ -244,6 +263,11 @@ void decode_fields(const Schema& s, const RecordedEvent& e, Payload& out) {
     case kHost:
       out = HostEvent{s.kind<HostStep>(), i32(s, e, 0), 0, 0, 0};
       return;
+    case kHostAt:
+      out = HostEvent{s.kind<HostStep>(), i32(s, e, 1), 0, s.get(e, 0), 0};
+      return;
+    case kMapChange:
+      return map_change(s, e, out);
     case kIpiTo:
       return kvm_apic_ipi(s, e, out);
     case kFunction:

@@ -110,9 +110,25 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
   return std::nullopt;
 }
 
+// "GFP_HIGHUSER_MOVABLE|__GFP_ZERO": the flags that a decoder asks for, as linux/gfp_types.h has
+// them.
+std::uint64_t gfp_bits(std::string_view names) {
+  std::uint64_t bits = 0;
+  for (const std::string_view name : split(names, '|')) {
+    if (name.ends_with("MOVABLE") || name.starts_with("GFP_TRANSHUGE")) bits |= 0x8;
+    if (name == "__GFP_ZERO") bits |= 0x100;
+    if (name == "__GFP_THISNODE") bits |= 0x200000;
+  }
+  return bits;
+}
+
 bool set_value(TextValues& values, std::string_view text, std::string_view field) {
   const auto value = value_of(text, field);
   if (!value) return false;
+  if (field == "gfp_flags" && value->find("GFP_") != value->npos) {
+    values.set(field, gfp_bits(*value));
+    return true;
+  }
   FormatScan scan(*value);
   const std::uint64_t number = is_bare_hex(field) ? scan.hex() : scan.decimal();
   if (!scan.ok()) return false;

@@ -1,7 +1,7 @@
 // Loaded into QEMU (LD_PRELOAD), for the tests of `trapline stalls`: the guest's memory from 16 to
 // 48 MiB is served by a thread of user space (userfaultfd), which answers each page fault after
-// 60 ms; from when to when goes to the file $PLANT_UFFD names, in nanoseconds of CLOCK_MONOTONIC,
-// once that file is there.
+// 60 ms, or $PLANT_UFFD_MS; from when to when goes to the file $PLANT_UFFD names, in nanoseconds
+// of CLOCK_MONOTONIC, once that file is there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -29,12 +29,14 @@ static char path[256];
 
 static void* serve(void* argument) {
   const int uffd = (int)(long)argument;
+  const char* ms = getenv("PLANT_UFFD_MS");
+  const long answer_us = 1000 * (ms != NULL ? atol(ms) : kAnswerMs);
   static char page[kPage] __attribute__((aligned(kPage)));
   struct uffd_msg fault;
   pthread_setname_np(pthread_self(), "plant-uffd");
   while (read(uffd, &fault, sizeof fault) == sizeof fault) {
     const uint64_t begin = now();
-    sleep_us(1000L * kAnswerMs);
+    sleep_us(answer_us);
     struct uffdio_copy copy = {fault.arg.pagefault.address & ~(uint64_t)(kPage - 1),
                                (uintptr_t)page, kPage, 0, 0};
     FILE* out = fopen(path, "r+");

@@ -16,7 +16,7 @@
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/events/qemu_monitor.h"
 #include "merge/record/event_set.h"
-#include "merge/record/snapshot/trigger.h"
+#include "merge/record/trigger.h"
 
 namespace trapline::record {
 

@@ -22,7 +22,7 @@
 #include "merge/record/recorder.h"
 #include "merge/record/running_qemu.h"
 #include "merge/record/session_writer.h"
-#include "merge/record/snapshot/snapshot.h"
+#include "merge/record/snapshot.h"
 #include "merge/record/sync_log.h"
 #include "merge/record/target.h"
 #include "merge/record/vm_names.h"
@@ -75,7 +75,7 @@ class RecordingRun {
 
   void say(const std::string& line) const { options_.say(line); }
 
-  static constexpr unsigned kSyncsASecond = 2;              // pages go to the disk
+  static constexpr unsigned kSyncsASecond = 2;            // pages go to the disk
   static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads, ns
 
   // The names of threads and virtual machines that were seen since a time.

@@ -1,5 +1,5 @@
-#include <sys/stat.h>
 #include <linux/capability.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern "C" {  // glibc 2.36's header has none
@@ -18,7 +18,7 @@ extern "C" {  // glibc 2.36's header has none
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kFollowTicks = 10;            // in a second, where others read the session
+constexpr unsigned kFollowTicks = 10;  // in a second, where others read the session
 
 }  // namespace
 

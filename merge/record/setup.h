@@ -12,7 +12,7 @@
 #include "merge/record/instance.h"
 #include "merge/record/recorder.h"
 #include "merge/record/session_writer.h"
-#include "merge/record/snapshot/trigger_matcher.h"
+#include "merge/record/trigger_matcher.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::record {

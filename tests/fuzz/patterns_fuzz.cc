@@ -9,7 +9,7 @@
 #include "merge/pass/selection.h"
 #include "merge/record/cgroups.h"
 #include "merge/record/qemu_command.h"
-#include "merge/record/snapshot/trigger.h"
+#include "merge/record/trigger.h"
 #include "merge/record/vm_names.h"
 #include "merge/report/groups.h"
 #include "merge/report/options.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "merge/record/snapshot/snapshot.h"
+#include "merge/record/snapshot.h"
 #include "merge/record/trace_dat_writer.h"
 #include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/tail.h"

@@ -1,6 +1,6 @@
 // The parts of --snapshot-on that no recording shows: what is joined, and a vCPU that crosses CPUs
 // while nothing is kept.
-#include "merge/record/snapshot/snapshot.h"
+#include "merge/record/snapshot.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // The expression of --snapshot-on.
-#include "merge/record/snapshot/trigger.h"
+#include "merge/record/trigger.h"
 
 #include <gmock/gmock.h>
 

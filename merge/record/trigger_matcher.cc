@@ -1,4 +1,4 @@
-#include "merge/record/snapshot/trigger_matcher.h"
+#include "merge/record/trigger_matcher.h"
 
 #include <algorithm>
 

@@ -12,8 +12,8 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/pipeline.h"
-#include "merge/record/snapshot/trigger.h"
 #include "merge/record/sync_log.h"
+#include "merge/record/trigger.h"
 #include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {

@@ -1,4 +1,4 @@
-#include "merge/record/snapshot/trigger.h"
+#include "merge/record/trigger.h"
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"

@@ -1,4 +1,4 @@
-#include "merge/record/snapshot/snapshot.h"
+#include "merge/record/snapshot.h"
 
 #include <algorithm>
 #include <cstring>

@@ -28,7 +28,7 @@
 
 #include "merge/record/page_ring.h"
 #include "merge/record/page_sink.h"
-#include "merge/record/snapshot/trigger_matcher.h"
+#include "merge/record/trigger_matcher.h"
 #include "merge/session/session_json.h"
 
 namespace trapline::record {

@@ -77,10 +77,9 @@ void add_top(CLI::App& app, int& status) {
   rest.flag("--batch", top.to_batch, "Print a line of JSON for each interval");
   rest.add("--prometheus", top.prometheus, "FILE",
            "Write the figures into this file, in Prometheus' text format, each interval");
-  rest.add("--listen", top.listen, "[ADDR:]PORT",
-           "Serve them at /metrics (without ADDR: to this machine)");
+  rest.add("--listen", top.listen, "ADDR:PORT", "Serve them at http://ADDR:PORT/metrics");
   rest.add("--interval", options->interval, "TIME", "How long an interval is (default: 1s)");
-  rest.add("--count", top.count, "", "End after N intervals of --batch, --prometheus or --listen");
+  rest.add("--count", top.count, "", "End after N intervals, without the screen");
   tables.add("--by", options->by, "LIST", kBy)->capture_default_str();
   tables.add("--sort", options->sort, "KEY", "By total, count, mean, max, p99 or key")
       ->capture_default_str();
@@ -88,8 +87,8 @@ void add_top(CLI::App& app, int& status) {
       ->capture_default_str();
   add_selection(*command, options->which, " (not waits and requests)");
   rest.flag("--no-sched", options->no_sched,
-            "Record no scheduler events: costs less, but preempted and blocked time "
-            "counts as kernel or user time");
+            "Record no scheduler events: preempted and blocked time counts as kernel or "
+            "user time");
   rest.add("--save-last", options->save, "TIME",
            "How much the key w saves, if --memory holds that much (default: 60s)");
   rest.size("--buffer-size", top.record.buffer_kb, kKib, 64, 4 << 20, "Buffer for each CPU");

@@ -57,11 +57,11 @@ Result<void> take_over(UniqueFd& signals) {
 
 // What goes on needs: the names of others' processes, and, where files are written, the rights of
 // their owner.
-Result<void> give_up_rights(Watch& watch, bool writes) {
+Result<void> give_up_rights(Watch& watch, bool saves, bool replaces_file) {
   if (!watch.live() || ::geteuid() != 0) return {};
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
-  if (writes && invoking_user()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
-  if (writes && !invoking_user()) kept.push_back(CAP_DAC_OVERRIDE);
+  if (saves && invoking_user()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
+  if ((saves && !invoking_user()) || replaces_file) kept.push_back(CAP_DAC_OVERRIDE);
   return keep_capabilities(kept);
 }
 
@@ -137,7 +137,7 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   watching = watch->get();
   for (const std::string& sentence : watching->engine().input().missing) options.say(sentence);
   if (auto taken = take_over(signals); !taken) return taken;
-  if (auto given_up = give_up_rights(*watching, !options.prometheus.empty()); !given_up)
+  if (auto given_up = give_up_rights(*watching, false, !options.prometheus.empty()); !given_up)
     return given_up;
   auto opened = Metrics::open(options);
   if (!opened) return tl::unexpected(std::move(opened).error());
@@ -170,7 +170,8 @@ class ScreenRun {
     if (!watch) return tl::unexpected(std::move(watch).error());
     watch_ = std::move(*watch);
     if (auto taken = take_over(signals_); !taken) return taken;
-    if (auto given_up = give_up_rights(*watch_, true); !given_up) return given_up;
+    if (auto given_up = give_up_rights(*watch_, true, !options_.prometheus.empty()); !given_up)
+      return given_up;
     view_.emplace(watch_->engine(), options_.batch);
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
     const std::vector<std::string>& missing = watch_->engine().input().missing;

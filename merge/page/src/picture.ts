@@ -125,6 +125,8 @@ export class FlamePicture {
       if (size < kLeast || depth > kDeepest) return;
       deepest = Math.max(deepest, depth);
       drawn.push(this.group(one, root, left, size, depth, keys));
+      // Beside the button, whose name is whole: this may be cut.
+      if (size > 26) drawn.push(s("text", { class: "frame-name", x: left + 4, y: depth * kRow + 14 }, clip(one.name, Math.floor((size - 8) / 6.6))));
       let next = left;
       for (const [key, inner] of [...one.children].sort((a, b) => b[1].total - a[1].total)) {
         const part = (inner.total / Math.max(1, one.total)) * size;
@@ -149,7 +151,6 @@ export class FlamePicture {
         if (key === "Escape" && this.zoom.length) { this.zoom = this.zoom.slice(0, -1); this.draw(this.zoom.join("\n")); }
       } },
       s("title", {}, `${label}\n${exact(one.total)}`),
-      s("rect", { x: left, y: depth * kRow, width: Math.max(1, size - 1), height: kRow - 2 }),
-      size > 26 && s("text", { x: left + 4, y: depth * kRow + 14 }, clip(one.name, Math.floor((size - 8) / 6.6))));
+      s("rect", { x: left, y: depth * kRow, width: Math.max(1, size - 1), height: kRow - 2 }));
   }
 }

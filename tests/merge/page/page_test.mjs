@@ -223,7 +223,7 @@ const cases = {
         assert.ok(await page.locator("#exit .near svg").first().isVisible());
         assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
         const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-        assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), [], theme);
+        assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`), [], theme);
       });
     }
   },

@@ -223,6 +223,25 @@ def check_scheduler():
                 fail(f"{path}:{number}: reads the scheduler: let Threads (merge/analyze/threads.h) do that")
 
 
+# Pages are read by PageReader, kept by PageRing, handed on by page_round(), and the recorder has one loop.
+ONCE = (
+    (r"(deque|vector|list)<(record::)?HeldPage>", {"merge/record/page_ring.h"}, "keeps pages: let PageRing do that"),
+    (r"\bsplice\(.*nullptr|SPLICE_F_", {"merge/record/page_reader.cc"}, "reads pages: let PageReader do that"),
+    (r"\.drained\(", {"merge/record/page_reader.cc", "merge/record/flight.cc"}, "is a round of pages: use page_round()"),
+    (r"\bpollfd>", {"merge/record/recording_run.cc", "merge/live/top.cc"}, "is a loop: that of RecordingRun takes more files"),
+)
+
+
+def check_recorder():
+    for path in sources():
+        if not str(path).startswith(("merge/record/", "merge/live/")):
+            continue
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            for pattern, places, text in ONCE:
+                if str(path) not in places and re.search(pattern, line.split("//")[0]):
+                    fail(f"{path}:{number}: {text}")
+
+
 def check_temporary_folders():
     for path in (ROOT / "tests").rglob("*.[ch]*"):
         # Fuzz targets are no GoogleTest programs and have a folder of their own kind.
@@ -244,6 +263,7 @@ def main():
     check_vmms()
     check_pipelines()
     check_scheduler()
+    check_recorder()
     check_temporary_folders()
     for text in failures:
         print(f"FAILED: {text}")

@@ -147,13 +147,12 @@ std::string Figures::text() const {
   }
   begin(out, "trapline_exit_duration_seconds", "histogram", "Times of VM exits.");
   for (const auto& [labels, durations] : durations_) {
-    const auto bucket = [&](std::string_view bound, std::uint64_t count) {
+    for (std::size_t i = 0; i <= kBounds.size(); ++i) {
+      const bool is_last = i == kBounds.size();
       out += fmt::format("trapline_exit_duration_seconds_bucket{{{},le=\"{}\"}} {}\n", labels,
-                         bound, count);
-    };
-    for (std::size_t i = 0; i < kBounds.size(); ++i)
-      bucket(seconds_text(kBounds[i]), durations.at_most[i]);
-    bucket("+Inf", durations.count);
+                         is_last ? "+Inf" : seconds_text(kBounds[i]),
+                         is_last ? durations.count : durations.at_most[i]);
+    }
     out += fmt::format(
         "trapline_exit_duration_seconds_sum{{{0}}} "
         "{1}\ntrapline_exit_duration_seconds_count{{{0}}} "

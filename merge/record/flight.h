@@ -25,6 +25,7 @@
 #include "merge/record/instance.h"
 #include "merge/record/page_reader.h"
 #include "merge/record/recorder.h"
+#include "merge/record/session_writer.h"
 #include "merge/record/snapshot.h"
 
 namespace trapline::record {

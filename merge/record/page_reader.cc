@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/descriptors.h"
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/uninterrupted.h"
 #include "merge/record/setup.h"
 #include "merge/source/trace_dat/tail.h"

@@ -89,8 +89,12 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
   const auto known = wanted.known.find(key);
   if (known != wanted.known.end()) return known->second;
   const std::string name = name_of(kind, key, exit, pipeline);
-  const bool fits = name == wanted.pattern || (kind == kReason ? is_reason(wanted.pattern, name)
-                                                               : matches(wanted.pattern, name));
+  // All of them are one row by detail.
+  const bool is_fault = kind == kDetail && exit.detail.kind == DetailKind::kPageFault &&
+                        wanted.pattern == "page fault";
+  const bool fits =
+      is_fault || name == wanted.pattern ||
+      (kind == kReason ? is_reason(wanted.pattern, name) : matches(wanted.pattern, name));
   wanted.found = wanted.found || fits;
   if (wanted.names.size() < kMostNames) wanted.names.insert(name);
   if (wanted.known.size() < kMostKnown) wanted.known.emplace(key, fits);

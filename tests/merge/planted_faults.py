@@ -2,6 +2,8 @@
 
 tests/data/record/pages made the recordings: the guest goes through its pages once, from 16 MiB on.
 """
+from pathlib import Path
+
 import fault_oracle
 
 FIRST, PAGE, PAGES, FOUND = 0x1000000, 4096, 300, 0.95
@@ -15,7 +17,7 @@ CHECKS = {
 
 
 def check(trapline, folder, name):
-    rows = fault_oracle.rows_of(trapline, folder / name)
+    rows = fault_oracle.rows_of(trapline, Path(folder) / name)
     expected, right, wrong = CHECKS[name], 0, 0
     for i in range(PAGES):
         of_page = [row for row in rows if row["address"] is not None and row["address"] // PAGE == FIRST // PAGE + i]

@@ -99,7 +99,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::open(const std::string& te
       flags, static_cast<std::uint16_t>(*port), nullptr, nullptr, Daemon::handle,
       server->daemon_.get(), MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
       kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      kRequestBytes, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+      kRequestBytes, MHD_OPTION_END);
   if (server->daemon_->http == nullptr)
     return fail("--listen {}: {}", printable(text),
                 errno == 0 ? "it cannot be listened to" : std::strerror(errno));

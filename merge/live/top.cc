@@ -62,6 +62,7 @@ Result<void> give_up_rights(Watch& watch, bool saves, bool replaces_file) {
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
   if (saves && invoking_user()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
   if ((saves && !invoking_user()) || replaces_file) kept.push_back(CAP_DAC_OVERRIDE);
+  if (replaces_file) kept.insert(kept.end(), {CAP_CHOWN, CAP_FOWNER});  // it keeps its owner
   return keep_capabilities(kept);
 }
 

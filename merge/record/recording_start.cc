@@ -138,7 +138,7 @@ Result<void> RecordingRun::give_up_rights() {
   if (::geteuid() != 0) return {};
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
   if (flight_) kept.push_back(CAP_SYSLOG);
-  if (target_.user) kept.push_back(CAP_KILL);
+  if (command_) kept.push_back(CAP_KILL);  // it may change its user
   const Folder& folder = flight_ ? flight_->folder() : writer_->folder();
   if (folder.identity()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
   // The folder that it is renamed in may be somebody else's, as what an earlier session holds.

@@ -220,6 +220,8 @@ assert status(headers={"X": "a" * 60_000})[0] == 431
 idle = [socket.create_connection(("127.0.0.1", 19464)) for _ in range(1000)]
 assert status()[0] == 200
 END
+  run "$trapline" top --batch --listen 127.0.0.1:19464
+  expect_equal "exit status of a port that is taken" 1 "$status"
   kill "$background"
   wait "$background" || true
   background=

@@ -43,7 +43,7 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
  private:
   LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
-  // What is not read yet waits in the kernel, or on disk.
+  // Pages beyond this wait in the kernel, or on disk.
   [[nodiscard]] std::size_t room(unsigned cpu) const override;
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;

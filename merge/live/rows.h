@@ -34,7 +34,7 @@ struct LiveRow {
 [[nodiscard]] std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& by,
                                            const Scope& scope, SortBy sort, const Engine& engine);
 
-// What the exits of a row's cell are in one of the dimensions of --by.
+// The text of a cell's key in one of the dimensions of --by.
 [[nodiscard]] std::string dimension_text(const GroupKey& cell, Dimension dimension,
                                          const Engine& engine);
 

@@ -55,8 +55,8 @@ Result<void> take_over(UniqueFd& signals) {
   return {};
 }
 
-// What goes on needs: the names of others' processes, and, where files are written, the rights of
-// their owner.
+// Keeps what top needs from here on: to see others' processes, and, where it writes files, the
+// rights of their owner.
 Result<void> give_up_rights(Watch& watch, bool saves, bool replaces_file) {
   if (!watch.live() || ::geteuid() != 0) return {};
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
@@ -79,7 +79,7 @@ std::string no_exit_sentence(const TopOptions& options) {
 // The figures for --prometheus and --listen.
 class Metrics {
  public:
-  // Nothing where neither is asked for.
+  // nullptr where neither is asked for.
   [[nodiscard]] static Result<std::unique_ptr<Metrics>> open(const TopOptions& options) {
     if (options.prometheus.empty() && options.listen.empty()) return nullptr;
     auto metrics = std::make_unique<Metrics>(options);

@@ -19,7 +19,7 @@ constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB of pages of 4 KiB: more t
 constexpr std::size_t kFinderBytes = 4u << 20;   // pages that wait for those of other CPUs
 constexpr std::uint64_t kHeadBytes = 16u << 20;  // of trace.dat: kernel symbols, event formats
 
-// What trace-cmd prints of a CPU's buffer: of the part that is kept.
+// The text that trace-cmd prints of a CPU's buffer, for the part that is kept.
 std::string stats_of(unsigned cpu, const RingPart& part) {
   return fmt::format(
       "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"

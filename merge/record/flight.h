@@ -48,7 +48,7 @@ class Flight final : public PageSink {
   void drained(unsigned cpu) override;
   [[nodiscard]] Result<void> end_round() override;
 
-  // What --snapshot-on has found; nothing where it waits for nothing.
+  // The hits that --snapshot-on has found; nullptr without that option.
   [[nodiscard]] const SnapshotFacts* found() const { return finder_ ? &finder_->facts() : nullptr; }
   // Looks at that: a new hit is to have a snapshot. When that is due, of CLOCK_MONOTONIC; 0: not.
   void look_for_hit();
@@ -60,9 +60,9 @@ class Flight final : public PageSink {
   [[nodiscard]] const Folder& folder() const { return store_.folder(); }
   // All pages that were made before this call, and a time up to which the ring has every event.
   [[nodiscard]] Result<std::uint64_t> read_all(PageReader& reader);
-  // Whether the last snapshot is long enough ago; an Error says when there will be one.
+  // An Error if the last snapshot is less than --spacing ago.
   [[nodiscard]] Result<void> check_spacing();
-  // What the ring has, up to `complete`.
+  // The time that the ring holds, up to `complete`.
   [[nodiscard]] FlightCut cut(std::uint64_t complete) const;
   // Writes it as a session, of which `session` and `cmdlines` tell, and gets what the kernel lost;
   // the path of its folder.
@@ -70,7 +70,7 @@ class Flight final : public PageSink {
                                           const std::vector<EventName>& events,
                                           const FlightCut& cut, SessionJson& session,
                                           const std::string& cmdlines);
-  // What of the recorder's settings and of this snapshot the user is to know.
+  // Tells the user what the recorder holds, where, and how to ask for it.
   void say_what_it_does() const;
 
  private:

@@ -56,8 +56,8 @@ void tell(const RecordOptions& options, const Instance& instance, const SessionJ
   if (dropped != 0) options.say(fmt::format("{} events had found no room in its buffers", dropped));
 }
 
-// Of all events: it may hold some that are off by now. A page that cannot be written is lost; the
-// rest then stays in the instance.
+// The file has the formats of all events: the instance may hold some that are off by now. A page
+// that cannot be written is lost; the rest then stays in the instance.
 Result<int> take(const RecordOptions& options, const Instance& instance, PageReader& reader,
                  const Target& target, const std::vector<EventName>& formats) {
   SessionJson session = new_session(options.trapline_version, instance.control().clock());

@@ -51,7 +51,7 @@ class OtherReaders {
   std::uint64_t events_ = 0;
 };
 
-// Of per_cpu/cpuN/stats.
+// Reads the losses that per_cpu/cpuN/stats tells of.
 [[nodiscard]] CpuLoss read_loss(unsigned cpu, const std::string& stats);
 
 inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer
@@ -76,7 +76,7 @@ class PageReader {
   [[nodiscard]] int fd(std::size_t cpu) const { return cpus_[cpu].source.get(); }  // to poll
   [[nodiscard]] std::uint64_t read() const { return read_; }                       // bytes
 
-  // Pages of every CPU, those still being filled too: one round. Whether every CPU was drained.
+  // Gives the sink one round of pages, those still being filled too. True if all CPUs are drained.
   [[nodiscard]] Result<bool> round(PageSink& sink);
   // Rounds until every CPU was drained, at most so many.
   [[nodiscard]] Result<bool> rounds(PageSink& sink, unsigned most);
@@ -84,13 +84,13 @@ class PageReader {
   // One page, full or still being filled, filled up with zeros; false: there is none.
   [[nodiscard]] Result<bool> read_page(unsigned cpu, std::span<std::byte> page);
 
-  // Moves the full pages of a CPU that are there into the files, some MiB at most; with `rest` also
-  // the one that is still being filled, unless more came meanwhile. Whether that was all.
+  // Moves a CPU's full pages into the files, some MiB at most; with `rest` also the page that is
+  // still being filled, unless more came meanwhile. Returns true if that was all.
   // Guarantees: the files hold whole pages in the kernel's order, each as the kernel gave it, with
   // its own mark where events were lost before. After an error nothing more is written.
   [[nodiscard]] Result<bool> splice(unsigned cpu, PageFiles& files, bool rest);
 
-  // What per_cpu/cpuN/stats and the other readers tell of each CPU.
+  // Returns each CPU's losses, by per_cpu/cpuN/stats, whose texts it adds, and by other readers.
   [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance,
                                             std::vector<std::string>& stats) const;
   // Before the instance is removed: the kernel removes none whose buffers are open, and pages that

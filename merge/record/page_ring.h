@@ -3,7 +3,7 @@
 //   page of a CPU ── add() ──> the CPU's queue ── take_front() ──> its owner writes or drops it
 //                                    └─ next(): the events and losses of all CPUs, each once
 //
-// Who owns a ring gives it its bound: what goes, and when, is take_front()'s caller's choice.
+// The ring has no bound of its own: its owner calls take_front() for the pages that are to go.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace trapline::record {
 
-// What PageRing::write() gave away of a CPU.
+// The events and losses of one CPU that PageRing::write() gave away.
 struct RingPart {
   std::uint64_t events = 0;
   std::uint64_t lost = 0;     // by the kernel, as far as it counted them
@@ -86,9 +86,9 @@ class PageRing {
     cpus_[current_].in_heap = false;
     return true;
   }
-  // What next() has moved to.
+  // The item that next() has moved to.
   [[nodiscard]] const Item& item() const { return cpus_[current_].next; }
-  // Whether next() would find something up to `to`, the CPU of item() left out.
+  // True if next() would find an item up to `to` on another CPU than that of item().
   template <typename Wants>
   [[nodiscard]] bool has_next(std::uint64_t to, const Wants& wants) {
     look_at_new(wants);

@@ -1,4 +1,4 @@
-// Where the pages of a recording go: into files, a ring, a watch for hits, a live view.
+// A PageSink takes the pages of a recording: files, a ring, a watch for hits, a live view.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ class PageSink {
  public:
   virtual ~PageSink() = default;
 
-  // A round: begin_round(), of each CPU at most room() pages, drained() for those that had no more,
-  // end_round(). What comes of a CPU after it was drained is of a later round.
+  // A round is begin_round(), at most room() pages of each CPU, drained() for each CPU that had no
+  // more, and end_round(). A page that comes after its CPU was drained belongs to a later round.
   [[nodiscard]] virtual std::size_t room(unsigned /*cpu*/) const { return 64; }
   virtual void begin_round() {}
   // Filled up with zeros, in the kernel's order.

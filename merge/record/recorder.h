@@ -1,4 +1,4 @@
-// What a recording is asked to be, and record(), which makes it: recording_run.h has its steps.
+// The options of a recording, and record(), which makes it: recording_run.h has its steps.
 //
 // Guarantees: memory does not grow with the recording; the instance is gone afterwards on every
 // path but SIGKILL (the next start removes it); nothing outside the instance and the session folder

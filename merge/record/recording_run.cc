@@ -41,7 +41,7 @@ bool RecordingRun::write_sync() {
   return true;
 }
 
-// What the pages have told of the recording.
+// Keeps what the pages have told: stamps of sync records, hits.
 void RecordingRun::note_pages() {
   if (!sink_)
     for (const SyncStamp& sync : stamps_.find(writer_->files())) sync_.stamp(sync);
@@ -119,7 +119,7 @@ void RecordingRun::cut_short(const Error& error) {
   }
 }
 
-// Whether another process has changed the instance since the last look.
+// True if another process has changed the instance since the last look.
 bool RecordingRun::look_at_instance() {
   const std::vector<std::string> sentences = others_->look();
   session_.changes = others_->changes();
@@ -140,7 +140,7 @@ bool RecordingRun::look_at_threads() {
   return names_.vms.update(names_.threads.threads()) || new_threads;
 }
 
-// What is known by now of the threads and clocks.
+// Fills in the threads, VMs, cgroups and sync records that are known by now.
 void RecordingRun::describe(SessionJson& session) const {
   session.threads.clear();
   for (const auto& [tid, thread] : names_.threads.threads())
@@ -336,7 +336,7 @@ void RecordingRun::stop_tracing() {
   if (flight_) return;
   (void)look_at_threads();
   take_last();
-  // What fails only now is cut off like what failed before.
+  // Data that cannot be synced now is cut off like data that failed before.
   disk_->ask({writer_->files().files(), writer_->files().sizes(), {}});
   disk_->stop();
   const bool is_there = check_presence(writer_->folder()).has_value();

@@ -132,8 +132,8 @@ Result<void> RecordingRun::open_reader() {
   return {};
 }
 
-// What goes on needs: of other users' processes their names and VMs, the kernel's symbols for a
-// snapshot's head, a signal for the command, and the rights of the session's owner.
+// Keeps what the run needs from here on: to see the names and VMs of other users' processes, the
+// kernel's symbols for a snapshot's head, to signal the command, the session owner's rights.
 Result<void> RecordingRun::give_up_rights() {
   if (::geteuid() != 0) return {};
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kPage = 4096, kLargePage = 512 * kPage;
 constexpr std::uint32_t kVmxEptViolation = 48, kSvmNpf = 0x400;
 
-// What the hardware says of a fault; a source's error codes are those of its event.
+// The access that the hardware says faulted, by its error code.
 struct ErrorCode {
   FaultAccess access = FaultAccess::kNotKnown;
   std::optional<bool> present;
@@ -81,7 +81,7 @@ PageFaults::Removed PageFaults::removed_by(ThreadId thread, const Thread* known)
   return removed;
 }
 
-// Of one VM alone the memory is known whose mapping a thread of no VM removed.
+// A removal by a thread of no VM counts while a single VM is known.
 const PageFaults::Removed* PageFaults::removed(ThreadId vm, std::uint64_t address) const {
   for (const ThreadId of : {vm, ThreadId{}}) {
     if (of == ThreadId{} && vms_.size() > 1) break;
@@ -156,16 +156,15 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
     if (thread.vcpu) thread.memory.on(host.step, event.at);
     return;
   }
-  // linux/gfp_types.h
-  constexpr std::uint64_t kMovable = 8, kZero = 0x100, kThisNode = 0x200000;
   if (deeds.begin == Timestamp()) deeds.begin = event.at;
   switch (host.step) {
     case kPageAlloc:
       knows_pages_ = true;
-      if ((host.address & kMovable) == 0) break;                       // the kernel's own
-      if ((host.address & kThisNode) != 0 && host.number == 0) break;  // a page moves to this node
+      if ((host.address & kGfpMovable) == 0) break;  // the kernel's own
+      if ((host.address & kGfpThisNode) != 0 && host.number == 0)
+        break;  // a page moves to this node
       deeds.allocates = true;
-      deeds.zeroes |= (host.address & kZero) != 0;
+      deeds.zeroes |= (host.address & kGfpZero) != 0;
       deeds.allocated_bytes = kPage << std::clamp(host.number, 0, 18);
       break;
     case kFilePage:
@@ -209,7 +208,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
   }
 }
 
-// What was mapped or taken away in it is not known.
+// A loss may hide what was mapped or taken away.
 void PageFaults::on_lost() {
   ++losses_;
   handed_.clear();

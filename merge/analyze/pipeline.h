@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -197,7 +199,8 @@ class Pipeline {
   void tell(const IrqSpan& interrupt, ThreadId process);
 
   PipelineOptions options_;
-  std::array<std::vector<SpanSink*>, kSpanClasses> sinks_of_;  // by the class that they select
+  // The sinks that select a class, by its bit.
+  std::array<std::vector<SpanSink*>, std::numeric_limits<std::uint32_t>::digits> sinks_of_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;

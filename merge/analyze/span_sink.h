@@ -44,7 +44,6 @@ enum class SpanClass : std::uint32_t {
   kHostRuns = 262144,    // Pipeline::host_runs()
   kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kWaits
 };
-inline constexpr std::size_t kSpanClasses = 20;
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }

@@ -6,6 +6,7 @@
 #include "backend_ftrace/clock.h"
 #include "merge/model/kernel_events.h"
 #include "merge/record/session_writer.h"
+#include "merge/record/setup.h"
 #include "merge/source/kernel_events/capability_looker.h"
 
 namespace trapline::live {
@@ -27,7 +28,7 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
   info.path = feed->name();
   info.kind = "live";
   info.clock = layout.clock;
-  info.cycles = layout.clock == "x86-tsc" || layout.clock == "counter";
+  info.cycles = record::counts_cycles(layout.clock);
   const Capabilities has = kernel_events::capabilities_by_format(formats);
   return std::unique_ptr<LiveSource>(
       new LiveSource(std::move(formats), std::move(info), has, std::move(feed), ring_bytes));

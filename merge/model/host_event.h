@@ -41,6 +41,8 @@ enum class HostStep : std::uint8_t {
   kMadviseEnd,   // and returns
   kDirtyPushed,  // a vCPU's write goes to its ring of dirty pages
 };
+// The gfp flags of a kPageAlloc that tell what a page is for: linux/gfp_types.h.
+enum GfpFlag : std::uint64_t { kGfpMovable = 0x8, kGfpZero = 0x100, kGfpThisNode = 0x200000 };
 // Bits of what an entry of KVM's page tables maps, before and after its change.
 enum Mapping : std::uint8_t { kWasThere = 1, kWasWritable = 2, kIsThere = 4, kIsWritable = 8 };
 struct HostEvent {

@@ -32,8 +32,7 @@ std::string describe(const Instance& instance, SessionJson& session) {
   (void)threads.update();
   VmNames names;
   (void)names.update(threads.threads());
-  for (const auto& [tid, thread] : threads.threads())
-    session.threads.push_back({tid, thread.pid, thread.name});
+  session.threads = threads.in_session();
   session.vms = names.vms(threads.threads());
   return threads.cmdlines();
 }

@@ -35,8 +35,7 @@ void RecordingRun::warn(const std::string& sentence) {
 bool RecordingRun::write_sync() {
   const int cpu = ::sched_getcpu();
   if (!sync_.write_series(marker_.get())) return false;
-  const bool cycles = options_.clock == "x86-tsc" || options_.clock == "counter";
-  if (cycles || sink_ != nullptr || sync_.brackets().empty()) return true;
+  if (counts_cycles(options_.clock) || sink_ != nullptr || sync_.brackets().empty()) return true;
   stamps_.expect(writer_->files(), sync_.brackets().back().series, cpu, ::sched_getcpu());
   return true;
 }
@@ -47,12 +46,7 @@ void RecordingRun::note_pages() {
     for (const SyncStamp& sync : stamps_.find(writer_->files())) sync_.stamp(sync);
   if (hits_) {
     for (const SyncStamp& sync : hits_->take_stamps()) sync_.stamp(sync);
-    auto whole_run = std::move(session_.snapshot->whole_run);
-    const std::uint64_t around_ns = session_.snapshot->around_ns;
     session_.snapshot = hits_->facts();
-    session_.snapshot->on = options_.snapshot->trigger.text;
-    session_.snapshot->around_ns = around_ns;
-    session_.snapshot->whole_run = std::move(whole_run);
   }
   const SnapshotFacts* facts = hits_ ? &hits_->facts() : flight_ ? flight_->found() : nullptr;
   if (facts != nullptr && !facts->cannot_hit.empty() && !std::exchange(warned_, true)) {
@@ -86,10 +80,8 @@ void RecordingRun::take_last() {
     do taken = reader_->splice(cpu, writer_->files(), true);
     while (taken && !*taken);
   }
-  if (hits_) {
-    if (auto finished = hits_->finish(); !finished && taken)
-      taken = tl::unexpected(std::move(finished).error());
-  }
+  if (auto finished = hits_ ? hits_->finish() : Result<void>{}; !finished && taken)
+    taken = tl::unexpected(std::move(finished).error());
   if (taken || broken_) return;
   broken_ = taken.error();
   session_.ended_by = broken_->message;
@@ -142,17 +134,14 @@ bool RecordingRun::look_at_threads() {
 
 // Fills in the threads, VMs, cgroups and sync records that are known by now.
 void RecordingRun::describe(SessionJson& session) const {
-  session.threads.clear();
-  for (const auto& [tid, thread] : names_.threads.threads())
-    session.threads.push_back({tid, thread.pid, thread.name});
+  session.threads = names_.threads.in_session();
   session.vms = names_.vms.vms(names_.threads.threads());
   session.cgroups = cgroups_.list();
   session.sync = sync_.brackets();
 }
 
-std::string RecordingRun::cmdlines() const {
-  const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
-  return own + names_.threads.cmdlines();
+std::string RecordingRun::cmdlines(const ThreadTable& threads) {
+  return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();  // of the sync records
 }
 
 // Brings what is written to the disk; with `texts` the small files as they are to be now, too.
@@ -161,7 +150,7 @@ void RecordingRun::sync(bool texts) {
   SyncJob job{writer_->files().files(), writer_->files().sizes(), {}};
   if (texts) {
     describe(session_);
-    job.texts = {{"raw/cmdlines", cmdlines()}, {"session.json", to_text(session_)}};
+    job.texts = {{"raw/cmdlines", cmdlines(names_.threads)}, {"session.json", to_text(session_)}};
   }
   disk_->ask(std::move(job));
 }
@@ -308,15 +297,12 @@ Result<std::string> RecordingRun::write_snapshot(SessionFlight asked) {
   });
   ThreadTable threads = names_.threads;
   if (older_) threads.add_missing(*older_);
-  for (const auto& [tid, thread] : threads.threads())
-    if (!names_.threads.threads().contains(tid))
-      session.threads.push_back({tid, thread.pid, thread.name});
+  session.threads = threads.in_session();
   if (const std::string warning = threads.warning(); !warning.empty()) {
     session.warnings.push_back(warning);
     say("warning: " + warning);
   }
-  const std::string own = fmt::format("{} trapline\n", ::getpid());
-  return flight_->write(*instance_, events_, cut, session, own + threads.cmdlines());
+  return flight_->write(*instance_, events_, cut, session, cmdlines(threads));
 }
 
 // The last sync records, the last pages, the counts.
@@ -362,8 +348,8 @@ void RecordingRun::stop_tracing() {
 Result<void> RecordingRun::close_session() {
   reader_->close();
   describe(session_);
-  auto sealed =
-      writer_->seal(session_, cmdlines(), cpu_stats(session_.losses, stats_), broken_.has_value());
+  auto sealed = writer_->seal(session_, cmdlines(names_.threads),
+                              cpu_stats(session_.losses, stats_), broken_.has_value());
   if (!session_.closed) return sealed;
   if (auto moved = writer_->make_way(); !moved)
     say(fmt::format("warning: {}; the recording is {}", moved.error().message,

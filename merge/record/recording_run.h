@@ -68,7 +68,7 @@ class RecordingRun {
   [[nodiscard]] bool look_at_threads();
   [[nodiscard]] bool look_at_instance();
   void describe(SessionJson& session) const;
-  [[nodiscard]] std::string cmdlines() const;
+  [[nodiscard]] static std::string cmdlines(const ThreadTable& threads);
   void warn(const std::string& sentence);
   Result<std::string> snapshot(const std::string& asked_by, const std::string& why);
   [[nodiscard]] Result<std::string> write_snapshot(SessionFlight asked);

@@ -23,8 +23,7 @@ constexpr unsigned kFollowTicks = 10;  // in a second, where others read the ses
 }  // namespace
 
 Result<void> RecordingRun::prepare() {
-  const bool counts_cycles = options_.clock == "x86-tsc" || options_.clock == "counter";
-  if (options_.flight && counts_cycles) {
+  if (options_.flight && counts_cycles(options_.clock)) {
     return fail(ErrorKind::kUsage, "--flight: --clock {} does not count nanoseconds",
                 options_.clock);
   }
@@ -128,6 +127,7 @@ Result<void> RecordingRun::open_reader() {
       std::move(*watch_), is_alive, [this](unsigned cpu, std::span<const std::byte> page) {
         return writer_->files().page(cpu, page);
       });
+  hits_->begin_with(*session_.snapshot);
   sink_ = &*hits_;
   return {};
 }

@@ -88,9 +88,9 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
 
 Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions& options,
                                   const std::vector<EventName>& events) {
-  for (const char* clock : {"x86-tsc", "counter"}) {
-    if (options.clock != clock) continue;
-    return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
+  if (counts_cycles(options.clock)) {
+    return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds",
+                options.clock);
   }
   auto texts = formats_of(instance, events);
   if (!texts) return tl::unexpected(std::move(texts).error());
@@ -99,6 +99,8 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
 }
 
 }  // namespace
+
+bool counts_cycles(std::string_view clock) { return clock == "x86-tsc" || clock == "counter"; }
 
 std::string uname_text() {
   utsname name{};

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend_ftrace/base/unique_fd.h"
@@ -56,6 +57,9 @@ struct ReadyInstance {
 
 // "Linux HOST 6.18.0 … x86_64" of this kernel, as trace.dat has it.
 [[nodiscard]] std::string uname_text();
+
+// True for a trace clock whose stamps are no nanoseconds.
+[[nodiscard]] bool counts_cycles(std::string_view clock);
 
 // Of the instance's buffers.
 [[nodiscard]] std::size_t page_size_of(const Instance& instance);

@@ -95,6 +95,8 @@ class Snapshot final : public PageSink {
   // After the last page, or after an error, so that what is in memory is written or counted.
   [[nodiscard]] Result<void> finish();
 
+  // The expression, and what else the session says of it: its facts begin with that.
+  void begin_with(const SessionSnapshot& told) { static_cast<SessionSnapshot&>(facts_) = told; }
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }
   [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }

@@ -155,6 +155,12 @@ std::optional<bool> is_alive(ThreadId thread) {
   return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
 
+std::vector<SessionThread> ThreadTable::in_session() const {
+  std::vector<SessionThread> list;
+  for (const auto& [tid, thread] : threads_) list.push_back({tid, thread.pid, thread.name});
+  return list;
+}
+
 std::string ThreadTable::cmdlines() const {
   std::string text;
   for (const auto& [tid, thread] : threads_) text += fmt::format("{} {}\n", tid, thread.name);

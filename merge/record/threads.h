@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "merge/model/event.h"
+#include "merge/session/session_json.h"
 
 namespace trapline::record {
 
@@ -35,6 +36,8 @@ class ThreadTable {
   bool update();
 
   [[nodiscard]] const std::map<pid_t, Thread>& threads() const { return threads_; }
+  // The same as a session has them.
+  [[nodiscard]] std::vector<SessionThread> in_session() const;
   // Threads of which the names alone are known: lines "TID NAME", of the kernel's saved_cmdlines.
   // It keeps few (128 mostly), so look often.
   void add_names(std::string_view saved_cmdlines);

@@ -115,9 +115,9 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
 std::uint64_t gfp_bits(std::string_view names) {
   std::uint64_t bits = 0;
   for (const std::string_view name : split(names, '|')) {
-    if (name.ends_with("MOVABLE") || name.starts_with("GFP_TRANSHUGE")) bits |= 0x8;
-    if (name == "__GFP_ZERO") bits |= 0x100;
-    if (name == "__GFP_THISNODE") bits |= 0x200000;
+    if (name.ends_with("MOVABLE") || name.starts_with("GFP_TRANSHUGE")) bits |= kGfpMovable;
+    if (name == "__GFP_ZERO") bits |= kGfpZero;
+    if (name == "__GFP_THISNODE") bits |= kGfpThisNode;
   }
   return bits;
 }

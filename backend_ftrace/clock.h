@@ -1,8 +1,8 @@
-// Clocks by name: those that user space can read, and ftrace's own.
+// The clocks that user space can read and those that only ftrace has, by name.
 //
-// mono, mono_raw, boot and tai are the same in ftrace and in clock_gettime (to 0.4 us on the
-// machine where it was measured); local, global, perf, uptime and counter cannot be read from user
-// space and need sync records (sync.h).
+// mono, mono_raw, boot and tai are the same in ftrace and in clock_gettime (to 0.4 us where we
+// measured it); local, global, perf, uptime and counter cannot be read from user space and need
+// sync records (sync.h).
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ enum class ClockId : std::uint8_t {
   kBoot,
   kTai,
   kReal,
-  kTsc,  // readable, in the order of the sync records
+  kTsc,  // last of the readable clocks; sync records have them in this order
   kLocal,
   kGlobal,
   kPerf,
   kUptime,
-  kCounter,  // ftrace only
+  kCounter,  // last of the clocks that only ftrace has
 };
 
 inline constexpr std::size_t kReadableClocks = 6;
@@ -36,7 +36,8 @@ inline constexpr std::array<std::string_view, 11> kClockNames{
   return kClockNames[static_cast<std::size_t>(clock)];
 }
 
-// By either name; also "monotonic", "boottime", "realtime", and trace-cmd's "tsc2nsec" is none.
+// Finds a clock by either of its names, "monotonic" and "mono" for example; also by "boottime" and
+// "realtime". Returns nullopt for any other name, trace-cmd's "tsc2nsec" included.
 [[nodiscard]] constexpr std::optional<ClockId> clock_from_name(std::string_view name) {
   if (name == "x86-tsc" || name == "x86_tsc") return ClockId::kTsc;
   if (name == "monotonic") return ClockId::kMono;
@@ -48,7 +49,8 @@ inline constexpr std::array<std::string_view, 11> kClockNames{
   return std::nullopt;
 }
 
-// The choice in the text of a trace_clock file: "local global [mono] boot" gives "mono".
+// Returns the selected clock in the text of a trace_clock file: "local global [mono] boot" gives
+// "mono".
 [[nodiscard]] constexpr std::optional<std::string_view> selected_clock(std::string_view list) {
   const auto open = list.find('[');
   const auto close = list.find(']', open == std::string_view::npos ? 0 : open);
@@ -60,7 +62,8 @@ inline constexpr std::array<std::string_view, 11> kClockNames{
   return static_cast<std::size_t>(clock) < kReadableClocks;
 }
 
-// Nanoseconds; ticks for the TSC; 0 for a clock that cannot be read here. Async-signal-safe.
+// Reads a clock in nanoseconds; the TSC in ticks. Returns 0 for a clock that this machine cannot
+// read. Async-signal-safe.
 [[nodiscard]] inline std::uint64_t read_clock(ClockId clock) {
   clockid_t id = CLOCK_MONOTONIC;
   switch (clock) {

@@ -1,5 +1,5 @@
-// How a kernel adjusts its clocks mono, boot, tai and real, as adjtimex(2) tells at one moment.
-// Sync records note it (docs/formats/sync.md).
+// How a kernel is adjusting its clocks mono, boot, tai and real at one moment, as adjtimex(2)
+// reports it. Sync records carry this (docs/formats/sync.md).
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ struct ClockAdjustment {
   std::int64_t status = 0;
   std::int64_t frequency = 0;  // 2^-16 ppm
   std::int64_t tick = 10'000;  // us for each hundredth of a second
-  std::int64_t offset = 0;     // ns that are still to be slewed away,
-  std::int64_t constant = 0;   // of which 1 in 2^(2 + constant) goes in a second
-  std::int64_t single = 0;     // us that adjtime(3) still has to slew away, at most 500 in a second
+  std::int64_t offset = 0;     // ns that the kernel still has to slew away
+  std::int64_t constant = 0;   // the kernel slews 1 in 2^(2 + constant) of `offset` per second
+  std::int64_t single = 0;     // us that adjtime(3) still has to slew away, at most 500 per second
 
-  // By how much the clocks run fast beside the hardware's counter.
+  // Returns how fast the clocks run compared to the hardware counter, in parts per million.
   [[nodiscard]] double ppm() const {
     const double slewed =
         std::ldexp(static_cast<double>(offset) / 1000,
@@ -32,14 +32,14 @@ struct ClockAdjustment {
   friend bool operator==(const ClockAdjustment&, const ClockAdjustment&) = default;
 };
 
-// "STATUS:FREQUENCY:TICK:OFFSET:CONSTANT:SINGLE"
+// Formats as "STATUS:FREQUENCY:TICK:OFFSET:CONSTANT:SINGLE".
 [[nodiscard]] inline std::string text_of(const ClockAdjustment& a) {
   std::string text = std::to_string(a.status);
   for (const std::int64_t value : {a.frequency, a.tick, a.offset, a.constant, a.single})
     text += ':' + std::to_string(value);
   return text;
 }
-// The same, read; nothing where the text is anything else.
+// Parses what text_of() formats. Returns nullopt for any other text.
 [[nodiscard]] inline std::optional<ClockAdjustment> parse_adjustment(std::string_view text) {
   std::int64_t values[6];
   for (std::int64_t& value : values) {
@@ -51,7 +51,7 @@ struct ClockAdjustment {
   return ClockAdjustment{values[0], values[1], values[2], values[3], values[4], values[5]};
 }
 
-// Nothing where the kernel does not say.
+// Asks the kernel. Returns nullopt when adjtimex(2) fails.
 [[nodiscard]] std::optional<ClockAdjustment> read_adjustment();
 
 }  // namespace trapline

@@ -16,11 +16,11 @@ struct Spec {
   bool space = false;
   int width = 0;
   int precision = -1;
-  int bytes = 4;  // of an integer
+  int bytes = 4;  // size of an integer argument
   char conversion = 0;
 };
 
-// Counts everything, keeps what fits.
+// Counts all characters and stores those that fit.
 class Sink {
  public:
   Sink(char* out, std::size_t size)
@@ -59,7 +59,8 @@ void put_padded(Sink& sink, const Spec& spec, const char* text, std::size_t size
   if (spec.left) sink.fill(' ', padding);
 }
 
-// The digits of `value`, ending at `end`; returns where they begin. None for 0.
+// Writes the digits of `value` so that they end at `end`. Returns where they begin; writes none for
+// 0.
 char* digits_of(std::uint64_t value, char conversion, char* end) {
   static constexpr char kPairs[] =
       "0001020304050607080910111213141516171819"
@@ -134,9 +135,9 @@ void put_string(Sink& sink, const Spec& spec, const char* text) {
   put_padded(sink, spec, text, size);
 }
 
-constexpr int kMaxField = 1 << 20;  // wider ones go to the C library
+constexpr int kMaxField = 1 << 20;  // the C library formats wider fields
 
-// A decimal number; false when it is too large for us.
+// Parses a decimal number. False when it exceeds kMaxField.
 bool number(const char*& at, int& value) {
   value = 0;
   for (; *at >= '0' && *at <= '9'; ++at) {
@@ -146,7 +147,7 @@ bool number(const char*& at, int& value) {
   return true;
 }
 
-// va_list in a struct, so that it can be passed by reference on every machine.
+// Wraps a va_list, which cannot be passed by reference on every machine.
 struct Arguments {
   va_list list;
 };
@@ -232,7 +233,7 @@ void put_unsigned(Sink& sink, const Spec& spec, Arguments& arguments) {
   put_integer(sink, spec, value, false, false);
 }
 
-// False for a conversion that is left to the C library.
+// Formats one conversion. False for a conversion that the C library must format.
 bool convert(Sink& sink, Spec& spec, Arguments& arguments) {
   switch (spec.conversion) {
     case 'd':

@@ -1,5 +1,5 @@
-// trapline/ftrace.h where there is no ftrace: the calls exist and do nothing. One message tells,
-// from whichever call to open comes first.
+// trapline/ftrace.h for systems without ftrace: the functions exist and do nothing. The first
+// attempt to open a marker prints one message.
 #include <atomic>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Waiting for a word of this process to change, and waking who waits. Async-signal-safe.
+// Waits for a word of this process to change, and wakes those who wait. Async-signal-safe.
 #pragma once
 
 #include <linux/futex.h>
@@ -12,7 +12,7 @@
 
 namespace trapline {
 
-// Returns when the word is not `value`, on a wake-up, after `patience`, or for no reason.
+// Returns when the word differs from `value`, on a wake-up, after `patience`, or spuriously.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, timespec patience) {
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value,
             &patience, nullptr, 0);

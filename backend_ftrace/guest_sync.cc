@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kCounterNames{"tsc", "cntvct", "time"};
 
-// Numbers separated by colons, exactly as many as there are places.
+// Parses exactly n numbers separated by colons.
 template <std::size_t n>
 bool numbers(std::string_view text, std::array<std::uint64_t, n>& values) {
   for (std::uint64_t& value : values) {
@@ -26,7 +26,7 @@ bool numbers(std::string_view text, std::array<std::uint64_t, n>& values) {
 
 bool fits(std::uint64_t value) { return value <= 0xffffffffU; }
 
-// "port=0x80:0x1234", "mmio=0x9000000:1"
+// Parses "port=0x80:0x1234" or "mmio=0x9000000:1".
 bool parse_write(bool mmio, std::string_view text, GuestSyncRecord& record) {
   std::array<std::uint64_t, 2> values{};
   if (!numbers(text, values) || !fits(values[0]) || !fits(values[1])) return false;

@@ -1,6 +1,6 @@
-// Guest sync records: readings of a guest's clocks, bracketed by something that the other side sees
-// too. Text and meaning: docs/formats/sync.md. Written by `trapline sync` in the guest and, for the
-// magic no-op, by the plugin, which puts its own stamp before each.
+// Guest sync records: readings of a guest's clocks, taken before and after an action that the host
+// sees too. docs/formats/sync.md has their text and meaning. `trapline sync` in the guest writes
+// them. The plugin writes them for a magic no-op and puts its own stamp before each.
 //
 //   record 0:  before(0)   action 0 (no-op, port or MMIO write, marker, PTP) lies between
 //   record 1:  before(1)  after(0)                     before(0) and after(0), and between the
@@ -18,15 +18,15 @@
 
 namespace trapline {
 
-// What a guest can read at one moment: a clock of its kernel, and its cycle counter (TSC, CNTVCT,
-// time). 0: not read.
+// The clocks that a guest can read at one moment: a clock of its kernel, and its cycle counter
+// (TSC, CNTVCT, time). 0: not read.
 struct GuestReading {
   std::uint64_t clock = 0;
   std::uint64_t counter = 0;
   friend bool operator==(const GuestReading&, const GuestReading&) = default;
 };
 
-// A write that the host sees as an exit; `value` identifies it.
+// A write to a port or MMIO address that the host sees as an exit; `value` identifies the write.
 struct GuestWrite {
   bool mmio = false;
   std::uint32_t where = 0;
@@ -34,7 +34,8 @@ struct GuestWrite {
   friend bool operator==(const GuestWrite&, const GuestWrite&) = default;
 };
 
-// PTP_SYS_OFFSET_PRECISE: one moment on the host's CLOCK_REALTIME and on two of the guest's clocks.
+// One moment on the host's CLOCK_REALTIME and on two of the guest's clocks, as
+// PTP_SYS_OFFSET_PRECISE returns it.
 struct PtpReading {
   std::uint64_t host_real = 0;
   std::uint64_t real = 0;
@@ -47,32 +48,34 @@ enum class GuestCounter : std::uint8_t { kTsc, kCntvct, kTime };
 struct GuestSyncRecord {
   std::uint32_t series = 0;
   std::uint32_t index = 0;
-  ClockId clock = ClockId::kMono;  // of the readings
+  ClockId clock = ClockId::kMono;  // the clock of the readings
   GuestCounter counter = GuestCounter::kTsc;
-  bool marker = false;  // this text is itself the action: a marker, whose stamp is in the bracket
+  bool marker = false;  // the record itself is the action: a marker, whose stamp is in the bracket
   std::optional<GuestWrite> write;
   std::optional<PtpReading> ptp;
   std::optional<GuestReading> before;
   std::optional<GuestReading> after;
-  std::optional<ClockAdjustment> adjustment = std::nullopt;  // of the guest's kernel
+  // how the guest's kernel adjusts its clock
+  std::optional<ClockAdjustment> adjustment = std::nullopt;
 };
 
 inline constexpr std::string_view kGuestSyncPrefix = "trapline: guest 1 ";
 
-// Without a newline.
+// Formats a record, without a newline.
 [[nodiscard]] std::string format_guest_sync(const GuestSyncRecord& record);
 
-// A record, and its stamp on the records' clock where the plugin gave it one.
+// A record, with its stamp on the records' clock if the plugin gave one.
 struct GuestSyncLine {
   std::optional<std::uint64_t> stamp;
   GuestSyncRecord record;
 };
 
-// Unknown words are skipped; nothing when the text is no record or a number in it is damaged.
+// Parses a record and skips unknown words. Returns nullopt when the text is no record or one of its
+// numbers is damaged.
 [[nodiscard]] std::optional<GuestSyncRecord> parse_guest_sync(std::string_view text);
 
-// What the six operands of the magic no-op say (docs/plugin.md); nothing when they are not those of
-// a record: whoever executes the instruction may put anything there.
+// Decodes the six operands of the magic no-op (docs/plugin.md). Returns nullopt when they are no
+// record: any program that executes the instruction chooses the operands.
 [[nodiscard]] std::optional<GuestSyncRecord> guest_sync_of(const std::uint64_t (&operands)[6],
                                                            GuestCounter counter);
 

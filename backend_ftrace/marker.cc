@@ -1,4 +1,4 @@
-// The marker writer (trapline/ftrace.h). No C++ library is needed at run time.
+// The marker writer (trapline/ftrace.h). It does not need the C++ runtime library.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,8 +14,8 @@
 #include "backend_ftrace/tracefs.h"
 #include "trapline/ftrace.h"
 
-// Events that were written are not counted: an atomic that every thread adds to costs more than
-// the whole bound on the overhead leaves.
+// Written events are not counted: an atomic counter that every thread increments would cost more
+// than the whole bound on the overhead leaves.
 struct trapline_ftrace {
   int fd = -1;
   std::atomic<std::uint64_t> cut{0};
@@ -45,7 +45,7 @@ trapline_ftrace* make(int fd) {
   marker->last_errno.store(cause, std::memory_order_relaxed);
 }
 
-// One write; a short count means that the kernel cut the text, and writing the rest would make a
+// Writes once. A short count means that the kernel cut the text; writing the rest would make a
 // second event.
 ssize_t write_once(trapline_ftrace* marker, const char* text, std::size_t size, bool is_cut) {
   const int saved = errno;

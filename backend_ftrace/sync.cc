@@ -8,7 +8,7 @@
 namespace trapline {
 namespace {
 
-// Digits by hand: this runs inside the bracket, whose width is the error bound.
+// Writes the digits by hand: this runs inside the bracket, whose width is the error bound.
 char* put(char* to, std::uint64_t value) {
   char digits[20];
   int count = 0;
@@ -78,9 +78,11 @@ std::optional<ClockAdjustment> read_adjustment() {
 }
 
 std::size_t format_sync(const SyncRecord& record, char (&text)[kMaxSyncText]) {
-  // 17 + two numbers + two titles + 12 readings of at most 9 + 1 + 1 + 20 bytes each.
+  // 17 bytes of prefix, two numbers, two titles, and 12 readings of at most 9 + 1 + 1 + 20 bytes
+  // each.
   static_assert(kSyncPrefix.size() + 20 + 1 + 10 + 7 + 7 + 12 * 31 <= kMaxSyncText);
-  // The first record has no readings after it, but an adjustment: 4 and six numbers of 21 bytes.
+  // In place of readings after it, the first record has an adjustment: 4 bytes and six numbers of
+  // 21.
   static_assert(4 + 6 * 21 <= 7 + 6 * 31);
   char* to = put(text, kSyncPrefix);
   to = put(to, record.series);
@@ -93,8 +95,8 @@ std::size_t format_sync(const SyncRecord& record, char (&text)[kMaxSyncText]) {
 }
 
 SyncSeries::SyncSeries(unsigned tries) : tries_(tries == 0 ? kSyncTries : tries) {
-  // Unique enough in one recording: two writers would have to start in the same nanosecond with
-  // process ids that differ by a multiple of 4096.
+  // Unique enough within one recording: two writers would collide only if they started in the same
+  // nanosecond with process ids that differ by a multiple of 4096.
   record_.series =
       read_clock(ClockId::kMono) * 4096 + static_cast<std::uint64_t>(::getpid()) % 4096;
   record_.adjustment = read_adjustment();

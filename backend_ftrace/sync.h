@@ -6,7 +6,7 @@
 //   ...
 //   marker n:             after(n-1)        ends the series
 //
-// Nothing here allocates; the marker writer, the recorder and the plugin share it.
+// This file allocates nothing; the marker writer, the recorder and the plugin share it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace trapline {
 
-// One reading of all readable clocks, indexed by ClockId; 0 = not read.
+// One reading of all readable clocks, indexed by ClockId, in ns (ticks for the TSC); 0: not read.
 struct ClockReadings {
   std::array<std::uint64_t, kReadableClocks> values{};
   [[nodiscard]] std::uint64_t at(ClockId clock) const {
@@ -31,29 +31,31 @@ struct ClockReadings {
 [[nodiscard]] ClockReadings read_clocks();
 
 struct SyncRecord {
-  std::uint64_t series = 0;             // tells one series from another in the same recording
-  std::uint32_t index = 0;              // of the marker in its series
+  std::uint64_t series = 0;             // distinguishes the series of one recording
+  std::uint32_t index = 0;              // position of the marker in its series
   std::optional<ClockReadings> before;  // taken just before this marker was written
   std::optional<ClockReadings> after;   // taken just after marker index - 1 was written
-  std::optional<ClockAdjustment> adjustment = std::nullopt;  // in a series' first record
+  std::optional<ClockAdjustment> adjustment = std::nullopt;  // set in the first record of a series
 };
 
 inline constexpr std::string_view kSyncPrefix = "trapline: sync 1 ";
 inline constexpr std::size_t kMaxSyncText = 512;
 inline constexpr unsigned kSyncTries = 16;
 
-// The record's text without a newline; its length.
+// Writes the record's text without a newline. Returns its length in bytes.
 std::size_t format_sync(const SyncRecord& record, char (&text)[kMaxSyncText]);
 
-// Reads a record's text; unknown clocks are skipped. Nothing when it is none or is damaged.
+// Parses a record's text and skips unknown clocks. Returns nullopt when the text is no record or is
+// damaged.
 [[nodiscard]] std::optional<SyncRecord> parse_sync(std::string_view text);
 
-// Makes the texts of one series:
+// Produces the texts of one series:
 //   while (size = series.next(text)) { write(text, size); series.written(); }
 class SyncSeries {
  public:
   explicit SyncSeries(unsigned tries = kSyncTries);
-  [[nodiscard]] std::size_t next(char (&text)[kMaxSyncText]);  // 0: the series is complete
+  // returns 0 when the series is complete
+  [[nodiscard]] std::size_t next(char (&text)[kMaxSyncText]);
   void written();
 
  private:
@@ -61,7 +63,8 @@ class SyncSeries {
   unsigned tries_;
 };
 
-// A moment whose stamp, on the recording's clock, lies between two readings of every other clock.
+// A moment with a stamp on the recording's clock and, for every other clock, a reading before and
+// one after it.
 struct SyncPoint {
   std::uint64_t stamp = 0;
   ClockReadings before;
@@ -72,21 +75,21 @@ struct SyncPoint {
   }
 };
 
-// Puts brackets together from the records of one recording, in the order of their stamps.
+// Pairs the records of one recording, which come in the order of their stamps, into brackets.
 class SyncCollector {
  public:
-  // The bracket that this record closes: each one, so that the caller chooses; the narrowest of a
-  // series is the best. A lost marker costs the brackets on both of its sides only.
+  // Returns the bracket that this record closes. The caller chooses among the brackets of a series;
+  // the narrowest is the best. A lost marker costs only the brackets on both of its sides.
   [[nodiscard]] std::optional<SyncPoint> add(const SyncRecord& record, std::uint64_t stamp);
 
  private:
   SyncRecord open_;
-  std::optional<ClockAdjustment> adjustment_;  // of the open record's series
+  std::optional<ClockAdjustment> adjustment_;  // from the series of the open record
   std::uint64_t open_stamp_ = 0;
   bool is_open_ = false;
 };
 
-// Whether `a` is the narrower bracket, on CLOCK_MONOTONIC.
+// Returns whether bracket `a` is narrower than `b` on CLOCK_MONOTONIC.
 [[nodiscard]] inline bool narrower(const SyncPoint& a, const SyncPoint& b) {
   return a.width(ClockId::kMono) < b.width(ClockId::kMono);
 }

@@ -1,4 +1,4 @@
-// The reading half of sync.h, apart from the writing half: only this one needs the C++ library.
+// The reading half of sync.h. It is a file of its own because only it needs the C++ library.
 #include "backend_ftrace/sync.h"
 #include "backend_ftrace/sync_words.h"
 

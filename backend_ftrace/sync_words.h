@@ -1,6 +1,6 @@
-// What sync records and guest sync records have in common (docs/formats/sync.md):
+// The syntax that sync records and guest sync records share (docs/formats/sync.md):
 //   PREFIX SERIES INDEX [WORD…] [before KEY=VALUE…] [after KEY=VALUE…]
-// Only for their readers.
+// Only the readers include this file.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,17 @@ inline std::string_view next_word(std::string_view& text, char separator = ' ') 
   return word;
 }
 
-// The whole word is a decimal number that T holds.
+// Parses a word that is a decimal number as a whole. False when it is not, or when T cannot hold
+// it.
 template <typename T>
 bool number(std::string_view word, T& value) {
   return take_number(word, value) && word.empty();
 }
 
-// Fills the record's series, index, before and after. take(part, key, value) gets what stands
-// between: the reading it belongs to, nullptr ahead of both, and an empty value where there is no
-// '='. False when take() is, or when the text is no such record.
+// Parses a record into series, index, before and after. Calls take(part, key, value) for each word
+// between: `part` is the reading that the word belongs to, nullptr for words before the readings;
+// `value` is empty for a word without '='. False when take() returns false or the text is no such
+// record.
 template <typename Record, typename Take>
 bool walk(std::string_view text, std::string_view prefix, Record& record, Take take) {
   if (!text.starts_with(prefix)) return false;

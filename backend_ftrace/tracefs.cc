@@ -15,11 +15,11 @@ bool has_marker(const char* root) {
   char file[kMaxPath + 16];
   std::snprintf(file, sizeof file, "%s/trace_marker", root);
   struct stat status {};
-  // Without permission to look inside, the place itself is good: opening gives the true reason.
+  // A file that we may not look at counts as found: opening it reports the true reason.
   return ::stat(file, &status) == 0 || errno == EACCES;
 }
 
-// The mount table writes blanks in paths as \040.
+// Decodes the octal escapes that the mount table uses in paths, \040 for a blank.
 void unescape(char* text) {
   char* to = text;
   for (const char* from = text; *from != '\0';) {

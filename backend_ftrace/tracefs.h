@@ -1,4 +1,4 @@
-// Where tracefs is. No allocation and no C++ library, so that C programs link it.
+// Finds and opens tracefs. Doesn't allocate or use the C++ runtime, so C programs can link it.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@ namespace trapline::tracefs {
 inline constexpr std::size_t kMaxPath = 512;
 
 // Finds a mounted tracefs: `preferred`, else the first tracefs in the mount table that has a
-// trace_marker, else debugfs with tracing/ in it. False: none is mounted.
+// trace_marker, else tracing/ in debugfs. False when none is mounted.
 [[nodiscard]] bool find(char (&path)[kMaxPath], const char* preferred = "/sys/kernel/tracing",
                         const char* mount_table = "/proc/mounts");
 
-// Opens FILE of an instance (nullptr or "": the top level) below `root` (nullptr: found). On
-// failure -1, and the cause and the fix in `error`.
+// Opens `file` of an instance (nullptr or "": the top level) below `root` (nullptr: find tracefs).
+// On failure returns -1 and writes the cause and the fix to `error`.
 [[nodiscard]] int open_file(const char* root, const char* instance, const char* file, int flags,
                             char* error, std::size_t error_size);
 

@@ -1,11 +1,11 @@
-// Signals are for the threads of the program that wait for them.
 #pragma once
 
 #include <signal.h>
 
 namespace trapline {
 
-// A thread that is started while one of these lives gets no signal.
+// Blocks all signals in this thread while it lives, so that threads started meanwhile get none; the
+// program handles signals in the threads that wait for them.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -1,4 +1,4 @@
-// Integers in binary data, in the byte order that the data states.
+// Reads integers from binary data in the byte order of the data.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ template <std::unsigned_integral T>
   return value;
 }
 
-// The integer at `from`; the caller has checked that sizeof(T) bytes are there.
+// Returns the integer at `from`; the caller has checked that sizeof(T) bytes are there.
 template <std::unsigned_integral T>
 [[nodiscard]] inline T load(const std::byte* from, std::endian order = std::endian::little) {
   T value;
@@ -35,8 +35,8 @@ void append(std::string& bytes, T number, std::endian order = std::endian::nativ
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// Reads forward through bytes that nobody vouches for: every read is checked, and after the first
-// one that does not fit, all fail.
+// Reads forward through untrusted bytes. Every read is checked; after the first one that exceeds
+// the data, all fail.
 class ByteCursor {
  public:
   explicit ByteCursor(std::span<const std::byte> bytes, std::endian order = std::endian::little)
@@ -48,7 +48,7 @@ class ByteCursor {
     if (!bytes) return std::nullopt;
     return load<T>(bytes->data(), order_);
   }
-  // The text up to the next zero byte, which is consumed.
+  // Returns the text up to the next zero byte and consumes both.
   [[nodiscard]] std::optional<std::string_view> c_string() {
     const void* end = rest_.empty() ? nullptr : std::memchr(rest_.data(), 0, rest_.size());
     if (end == nullptr) return fail<std::string_view>();

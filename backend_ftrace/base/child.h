@@ -1,4 +1,5 @@
-// A child process that runs a function of ours: what crashes in it, or changes in it, stays in it.
+// A child process that runs a function of this program, to confine crashes and changed state to the
+// child.
 #pragma once
 
 #include <signal.h>
@@ -12,11 +13,12 @@
 
 namespace trapline {
 
-// Guarantees: no child outlives its object but one that was let go; none is left as a zombie.
+// Guarantees: no child outlives its object, except after let_go(); none is left as a zombie.
 class Child {
  public:
-  // `work` gets the writing end of a pipe and returns the child's exit status; it never returns to
-  // the caller's code. Only async-signal-safe work where this process has several threads.
+  // Forks and runs `work` in the child with the writing end of a pipe; its result is the child's
+  // exit status. The child never returns to the caller's code. If this process has several threads,
+  // `work` must be async-signal-safe.
   [[nodiscard]] static Result<Child> start(const std::function<int(UniqueFd& output)>& work);
 
   Child(Child&& other) noexcept
@@ -25,19 +27,20 @@ class Child {
         status_(std::exchange(other.status_, std::nullopt)),
         released_(other.released_) {}
   Child& operator=(Child&&) = delete;
-  ~Child();  // kills it
+  ~Child();  // kills the child
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // What it writes; close it where nobody reads it.
+  // Returns the reading end of the child's output. Close it if nobody reads it.
   [[nodiscard]] UniqueFd& output() { return output_; }
   void send(int signal) const {
     if (!status_) (void)::kill(pid_, signal);
   }
-  // Its exit status as a shell gives it (128 + signal): once it has ended; or waits until it has.
-  // -1: it has ended and its status is not known, as where SIGCHLD is ignored.
+  // Return the exit status as a shell gives it (128 + signal). reap() returns nullopt while the
+  // child runs; wait() waits for its end. -1: the child has ended with a status that is not known,
+  // for example because SIGCHLD is ignored.
   [[nodiscard]] std::optional<int> reap() { return status_ ? status_ : reap_now(false); }
   int wait() { return status_ ? *status_ : reap_now(true).value_or(-1); }
-  // From here on it may outlive this object.
+  // Lets the child outlive this object from now on.
   void let_go() { released_ = true; }
 
  private:

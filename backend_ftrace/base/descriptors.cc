@@ -35,7 +35,7 @@ void close_all_from(int first) {
 #if defined(SYS_close_range)
   if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) return;
 #endif
-  rlimit files{};  // Linux before 5.9
+  rlimit files{};  // for Linux before 5.9, which has no close_range(2)
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   const auto end = static_cast<int>(std::min<rlim_t>(files.rlim_cur, 65536));
   for (int fd = first; fd < end; ++fd) ::close(fd);

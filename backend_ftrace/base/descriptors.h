@@ -1,4 +1,4 @@
-// How many files this process may hold open, and what a child does with those it inherits.
+// The limit on open files of this process, and the descriptors that a child inherits.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 namespace trapline {
 
 // Raises the soft limit (RLIMIT_NOFILE) to at least `wanted`, as far as the hard limit or, for
-// root, the kernel allows. Programs take the soft limit for what they may use, so a child gives it
-// back before it executes one.
+// root, the kernel allows. Programs size their own use by the soft limit, so a child calls
+// restore_open_files() before it executes one.
 void allow_open_files(std::size_t wanted);
-// The limits as they were before allow_open_files().
+// Restores the limits that allow_open_files() raised.
 void restore_open_files();
 
-// Closes this descriptor and all above.
+// Closes descriptor `first` and all above.
 void close_all_from(int first);
 
 }  // namespace trapline

@@ -10,7 +10,7 @@
 namespace trapline {
 namespace {
 
-// Longer ones before those that they end with.
+// A unit comes before the units that are its suffix: "ms" before "s".
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kUnits{{{"ns", 1},
                                                                             {"us", 1'000},
                                                                             {"\u00b5s", 1'000},
@@ -46,8 +46,8 @@ bool is_number(std::string_view text) {
 }
 
 struct Product {
-  std::optional<std::uint64_t> ns;  // nothing: too long
-  bool exact = true;                // false: finer than a nanosecond
+  std::optional<std::uint64_t> ns;  // nullopt: the duration exceeds 64 bits
+  bool exact = true;                // false: the duration has digits below a nanosecond
 };
 
 Product times(std::string_view number, std::uint64_t unit) {
@@ -59,7 +59,7 @@ Product times(std::string_view number, std::uint64_t unit) {
     if (whole > kMost / unit) return {};
   }
   Product product{whole * unit, true};
-  std::uint64_t place = unit;  // what a digit is worth, in units of 1 / scale ns
+  std::uint64_t place = unit;  // value of the current digit, in units of 1 / scale ns
   std::uint64_t rest = 0;
   for (++i; i < number.size(); ++i) {
     const auto digit = static_cast<std::uint64_t>(number[i] - '0');

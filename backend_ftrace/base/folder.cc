@@ -22,9 +22,9 @@ namespace trapline {
 namespace {
 
 constexpr int kFolder = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr unsigned kMostDepth = 64;  // of a tree that is removed
+constexpr unsigned kMostDepth = 64;  // of a tree to remove
 
-// Component by component, for kernels without openat2 and sandboxes that refuse it.
+// Opens a name component by component, for kernels without openat2 and sandboxes that refuse it.
 int walk_beneath(int folder, std::string_view name, int flags, mode_t mode) {
   UniqueFd at;
   for (std::size_t slash; (slash = name.find('/')) != std::string_view::npos;
@@ -53,8 +53,8 @@ int open_beneath(int folder, const std::string& name, int flags, mode_t mode = 0
   return walk_beneath(folder, name, flags, mode);
 }
 
-// With a user's rights a path leads where he could go himself; only through magic links (/proc) it
-// would lead where root stands.
+// Opens a path with a user's rights, so that it leads only where the user could go himself. Magic
+// links (/proc) are not followed: they would lead where root stands.
 int open_as_user(const std::string& path, int flags) {
   open_how how{};
   how.flags = static_cast<__u64>(flags | O_CLOEXEC);
@@ -79,9 +79,10 @@ bool is_closed(const struct stat& folder) {
   return folder.st_uid == 0 && ((folder.st_mode & 022) == 0 || (folder.st_mode & S_ISVTX) != 0);
 }
 
-enum class Way : bool { kAny, kRootsOnly };  // kRootsOnly: only folders that root alone writes into
+// kRootsOnly: only through folders that root alone can write to.
+enum class Way : bool { kAny, kRootsOnly };
 
-// A path with root's rights: a link is followed only where nobody but root can have put it.
+// Opens a path with root's rights. A link is followed only if root alone can have made it.
 int open_as_root(const std::string& path, int flags, Way way = Way::kAny) {
   const auto start = [](std::string_view from) {
     return UniqueFd(::open(from.starts_with('/') ? "/" : ".", kFolder));
@@ -122,7 +123,8 @@ std::string text_of(int cause) {
   return std::strerror(cause);
 }
 
-// Empties a folder, and those in it. A name that others move meanwhile is not looked for.
+// Empties a folder and the folders in it. A name that another process moves meanwhile is not
+// searched for.
 int empty_folder(int folder, unsigned depth) {
   if (depth > kMostDepth) return ELOOP;
   const int listed = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,7 +145,7 @@ int empty_folder(int folder, unsigned depth) {
 
 }  // namespace
 
-// The folder of a name's last part: the Folder's own, or one below it.
+// The folder that holds the last part of a name: the Folder itself, or one below it.
 struct Folder::Place {
   UniqueFd below;
   int folder = -1;
@@ -228,7 +230,7 @@ Result<Folder> Folder::open_or_make(const std::string& path) {
   }
   if (!at) return there;
   auto made = at->first.make_folder(at->second, 0777);
-  if (!made) made = open(path);  // another process made it
+  if (!made) made = open(path);  // another process made it meanwhile
   return made ? std::move(made) : std::move(there);
 }
 
@@ -247,7 +249,7 @@ Result<Folder> Folder::make_folder(const std::string& name, mode_t mode) const {
     return failure(name, as ? errno : EPERM);
   }
   auto made = open_folder(name);
-  // Another one, which was put in its place; or a file system where all belongs to somebody.
+  // Another process replaced our folder by its own, or the file system gives all files to one user.
   if (made && made->status().st_uid != acting_uid()) {
     return fail("{}: a new folder there belongs to user {}; choose another one", path_of(name),
                 made->status().st_uid);
@@ -287,7 +289,7 @@ Result<UniqueFd> Folder::open_file(const std::string& name, int flags) const {
   if (!fd) return failure(name, cause);
   if (::fstat(fd.get(), &status) != 0) return failure(name, errno);
   if (!S_ISREG(status.st_mode)) return fail("{}: not a file", path_of(name));
-  // A file that somebody else put there, or a second name of one that is somewhere else.
+  // Another user made the file, or the file is a second name (hard link) of one elsewhere.
   if ((flags & O_ACCMODE) != O_RDONLY && acting_uid() == 0 &&
       (status.st_nlink > 1 || status.st_uid != 0)) {
     return fail("{}: is not a file that root made", path_of(name));
@@ -303,7 +305,7 @@ Result<void> Folder::replace(const std::string& name, std::string_view text, mod
   const std::string fresh = place->last + ".new";
   UniqueFd fd;
   for (unsigned tries = 0; as && !fd && tries < 8; ++tries) {
-    if (tries > 0) ::unlinkat(place->folder, fresh.c_str(), 0);  // of a writer that was killed
+    if (tries > 0) ::unlinkat(place->folder, fresh.c_str(), 0);  // left by a writer that was killed
     fd.reset(open_beneath(place->folder, fresh, O_RDWR | O_CREAT | O_EXCL, mode));
     if (!fd && errno != EEXIST) break;
   }
@@ -499,7 +501,7 @@ Result<Folder> Folder::again() const {
 std::optional<std::vector<std::string>> names_of(UniqueFd folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(folder.get()), &::closedir);
   if (!listing) return std::nullopt;
-  (void)folder.release();  // closed with the listing
+  (void)folder.release();  // closed together with the listing
   ::rewinddir(listing.get());
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(listing.get())) {

@@ -1,10 +1,11 @@
-// A folder by its descriptor: files are made, replaced and removed in it, and nowhere else.
+// A folder that is held by its descriptor: files are made, replaced and removed in this folder and
+// nowhere else.
 //
 // Guarantees, whoever else can write into the folder or into those above it:
 // - names are resolved beneath the descriptor and through no symbolic link (openat2 with
 //   RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, before Linux 5.6 a walk with O_NOFOLLOW);
-// - files are made with O_EXCL, and replaced by a rename of a finished one;
-// - a file that is opened is a regular one: a FIFO or a device is refused, without a wait;
+// - files are made with O_EXCL, and replaced by renaming a finished file over them;
+// - only regular files are opened: a FIFO or a device is an error, and opening one does not block;
 // - every operation has the rights of the folder's identity (identity.h), where it has one.
 // Names are relative ("session.json", "raw/cpu0"), without "..".
 #pragma once
@@ -24,83 +25,90 @@
 
 namespace trapline {
 
-enum class Durable : bool { kNo, kYes };  // kYes: on the disk before it is renamed
+enum class Durable : bool { kNo, kYes };  // kYes: the file is on the disk before it is renamed
 
 class Folder {
  public:
-  static constexpr unsigned kMostLinks = 40;  // on the way to a file; as the kernel
+  // Limit of links on the way to a file, the same as the kernel's.
+  static constexpr unsigned kMostLinks = 40;
 
-  // A folder that is there. Root follows a link on the way only where none but root can have put
-  // it: in a folder of root's, made by root.
+  // Opens an existing folder. As root, follows a link on the way only if root alone can have made
+  // it: a link of root's in a folder of root's.
   [[nodiscard]] static Result<Folder> open(const std::string& path,
                                            std::optional<Identity> who = std::nullopt);
-  // To read what the user named: links on the way are followed as ever, links in it are not.
+  // Opens a folder that the user named, to read from it. Follows links on the way to it, but none
+  // below it.
   [[nodiscard]] static Result<Folder> open_to_read(const std::string& path);
-  // The folder that holds the path's last part, and that part; "." for a path that ends in ".."
+  // Returns the folder that holds the path's last part, and that part; "." for a path that ends in
+  // "..".
   [[nodiscard]] static Result<std::pair<Folder, std::string>> open_parent(
       const std::string& path, std::optional<Identity> who = std::nullopt);
-  // A folder that is there, or a new one (0777 less the umask), as all missing ones above it.
+  // Opens a folder, or makes it (mode 0777 less the umask) with all missing folders above it.
   [[nodiscard]] static Result<Folder> open_or_make(const std::string& path);
 
-  // Below it; the same identity. kUsage: it is a link.
+  // Opens a folder below this one, with the same identity. kUsage: the name is a link.
   [[nodiscard]] Result<Folder> open_folder(const std::string& name) const;
-  // A new one, of the identity's user.
+  // Makes a folder, owned by the identity's user.
   [[nodiscard]] Result<Folder> make_folder(const std::string& name, mode_t mode = 0700) const;
 
-  // A file that is not there yet, for reading and writing.
+  // Makes a file for reading and writing; an error if the name exists.
   [[nodiscard]] Result<UniqueFd> create(const std::string& name, mode_t mode = 0600) const;
-  // A file that grows: a new one (0666 less the umask), or one that is there.
+  // Opens a file for appending; makes it (0666 less the umask) if it does not exist.
   [[nodiscard]] Result<UniqueFd> open_to_append(const std::string& name) const;
-  // A regular file that is there.
+  // Opens an existing regular file.
   [[nodiscard]] Result<UniqueFd> open_file(const std::string& name, int flags) const;
-  // A character device or a FIFO, to write; waits for a FIFO's reader.
+  // Opens a character device or a FIFO for writing; waits for a FIFO's reader.
   [[nodiscard]] Result<UniqueFd> open_device(const std::string& name) const;
-  // Replaces the file as a whole: a reader, or a kill, finds the old one or the new one.
+  // Replaces the whole file at once: a reader, or a process that is killed meanwhile, leaves and
+  // finds either the old file or the new one.
   [[nodiscard]] Result<void> replace(const std::string& name, std::string_view text,
                                      mode_t mode = 0600, Durable durable = Durable::kNo) const;
   [[nodiscard]] Result<std::string> read(const std::string& name) const;
 
   [[nodiscard]] Result<void> rename(const std::string& from, const std::string& to) const;
-  // Both are there, and change places; where the file system cannot, there is none for an instant.
+  // Swaps two existing names. On a file system that cannot do this atomically, one of them is
+  // missing for an instant.
   [[nodiscard]] Result<void> exchange(const std::string& one, const std::string& other) const;
-  // Into another folder, where nothing of that name may be.
+  // Moves a name into another folder; an error if it exists there.
   [[nodiscard]] Result<void> move_to(const Folder& other, const std::string& name) const;
-  // A file, or an empty folder; no error where there is none.
+  // Removes a file or an empty folder; no error if it does not exist.
   [[nodiscard]] Result<void> remove(const std::string& name) const;
-  // With all that is in it.
+  // Removes a folder and everything in it.
   [[nodiscard]] Result<void> remove_tree(const std::string& name) const;
-  [[nodiscard]] Result<void> clear() const;  // all that is in this one
-  // What was made, renamed and removed in it is on the disk.
+  [[nodiscard]] Result<void> clear() const;  // removes everything in this folder
+  // Returns when everything made, renamed and removed in this folder is on the disk.
   [[nodiscard]] Result<void> sync() const;
 
-  // A link is itself, not what it leads to.
+  // Returns the status of a name; of a link itself, not of its target.
   [[nodiscard]] std::optional<struct stat> look_at(const std::string& name) const;
   [[nodiscard]] bool has(const std::string& name) const { return look_at(name).has_value(); }
   [[nodiscard]] bool has_file(const std::string& name) const;
   [[nodiscard]] bool has_folder(const std::string& name) const;
-  // Whether there is anything of that name: an error where that cannot be known, as on a failing
-  // disk, for whoever would write over or leave out what he does not see.
+  // Returns whether the name exists. An Error when that cannot be known, as on a failing disk, so
+  // that no caller overwrites or leaves out a file that it could not see.
   [[nodiscard]] Result<bool> finds(const std::string& name) const;
-  // Where a link leads that only its own user, or root, can have put there; for a user any link.
+  // Returns a link's target if only the link's own user, or root, can have put it there; for other
+  // users than root any link's target.
   [[nodiscard]] std::optional<std::string> followed(const std::string& name) const;
   [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   [[nodiscard]] struct stat status() const;
-  // /dev/fd, /proc/PID/fd: a link in it is a descriptor, wherever it leads.
+  // Returns whether this is a folder like /dev/fd or /proc/PID/fd, where a link stands for a
+  // descriptor, whatever it points to.
   [[nodiscard]] bool holds_descriptors() const;
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // As it was opened: for messages, and for readers.
+  // The path as it was opened, for messages and readers.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string path_of(const std::string& name) const;
-  // path() is the folder's path now, if somebody else has renamed it.
+  // Sets path() to the folder's current path, in case another process has renamed the folder.
   void follow_rename();
   [[nodiscard]] const std::optional<Identity>& identity() const { return who_; }
-  // The same folder for somebody else: what is made from now on is his.
+  // Makes later operations act, and make files, as this user.
   void set_identity(std::optional<Identity> who) { who_ = std::move(who); }
-  [[nodiscard]] Result<Folder> again() const;       // a second descriptor
-  [[nodiscard]] Result<UniqueFd> readable() const;  // to lock it
+  [[nodiscard]] Result<Folder> again() const;       // a second descriptor of the same folder
+  [[nodiscard]] Result<UniqueFd> readable() const;  // a descriptor that can be locked
   [[nodiscard]] Result<void> set_mode(mode_t mode) const;
-  // This very folder, to another user; as root, whatever its identity.
+  // Changes the owner of this folder, with root's rights whatever the folder's identity is.
   [[nodiscard]] Result<void> give_to(const Identity& who) const;
 
  private:
@@ -115,18 +123,18 @@ class Folder {
   std::optional<Identity> who_;
 };
 
-// The names in a folder, from the first on, without dots; nothing, with errno, where it cannot be
-// listed.
+// Returns all names in a folder except . and .., from the first; nullopt, with errno, when it
+// cannot be listed.
 [[nodiscard]] std::optional<std::vector<std::string>> names_of(UniqueFd folder);
-// Whether the file is one of /proc.
+// Returns whether the file is in /proc.
 [[nodiscard]] bool is_of_proc(int fd);
 
-// Opens what root's command line names, with root's rights; a link is followed only where none but
-// root can have put it (ELOOP elsewhere).
+// Opens what root's command line names, with root's rights. Follows a link only if root alone can
+// have made it, else fails with ELOOP.
 [[nodiscard]] UniqueFd open_named_as_root(const std::string& path, int flags);
 
-// A file that the user named, to read: with his rights, or, where they do not suffice, with root's,
-// if its folder and all above it are root's alone.
+// Opens a file that the user named for reading: with the user's rights or, if they do not suffice,
+// with root's. The latter only if root alone can write to the file's folder and all folders above.
 [[nodiscard]] Result<UniqueFd> open_named_file(const std::string& path,
                                                const std::optional<Identity>& who);
 

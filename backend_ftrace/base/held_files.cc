@@ -19,7 +19,7 @@ constexpr int kToRead = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 constexpr unsigned kDeepest = 4;
 constexpr std::size_t kMostHeld = 60'000;
 
-// By the absolute path, without dots.
+// The held descriptors by absolute path, without dots.
 std::map<std::string, UniqueFd>& held_by_path() {
   static std::map<std::string, UniqueFd> held;
   return held;
@@ -32,8 +32,8 @@ std::string key_of(const std::string& path) {
   return key;
 }
 
-// Whether a file can be opened to read now. No FIFO is opened to find out: closing it would end its
-// writer.
+// Returns whether a file could be opened for reading now. Does not open a FIFO to find out: closing
+// it again would end the FIFO's writer.
 bool is_readable(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return errno != EACCES && errno != EPERM;
@@ -64,7 +64,7 @@ void hold_file(const std::string& path, const std::optional<Identity>& who) {
     is_open_later = is_readable(path);
     std::error_code error;
     if (!is_open_later || !std::filesystem::is_directory(path, error)) return;
-    // A folder is readable where each of its files is.
+    // A folder counts as readable if each of its files is.
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path, error)) {
       if (entry.is_symlink(error)) continue;
       is_open_later &= is_readable(entry.path());

@@ -17,7 +17,7 @@
 namespace trapline {
 namespace {
 
-// Of this thread only: glibc's setgroups() is for all of them.
+// Sets the groups of this thread only; glibc's setgroups() sets those of all threads.
 bool set_groups(const std::vector<gid_t>& groups) {
 #ifdef SYS_setgroups32
   constexpr long kCall = SYS_setgroups32;
@@ -27,16 +27,17 @@ bool set_groups(const std::vector<gid_t>& groups) {
   return ::syscall(kCall, groups.size(), groups.data()) == 0;
 }
 
-constexpr auto kAsk = static_cast<uid_t>(-1);  // no such user: nothing changes
+// With this invalid id setfsuid() and setfsgid() only return the present one.
+constexpr auto kAsk = static_cast<uid_t>(-1);
 
 uid_t kernels_uid() { return static_cast<uid_t>(::setfsuid(kAsk)); }
 gid_t kernels_gid() { return static_cast<gid_t>(::setfsgid(kAsk)); }
 
-// Nothing else changes a thread's file-system user, so nobody has to ask the kernel: QEMU's
-// -sandbox elevateprivileges=deny kills the process for setfsuid.
-thread_local std::optional<uid_t> acting;  // none: the process's own
+// The file-system user that ActAs set for this thread. Nothing else changes it, so acting_uid()
+// need not ask the kernel: QEMU's -sandbox elevateprivileges=deny kills the process for setfsuid.
+thread_local std::optional<uid_t> acting;  // nullopt: the process's own user
 
-// As capget(2) and capset(2) have them: two halves.
+// The two halves of a capability set in capget(2) and capset(2).
 using Capabilities = std::array<__user_cap_data_struct, 2>;
 
 bool get_capabilities(Capabilities& now) {
@@ -73,7 +74,7 @@ void ActAs::leave() {
   changed_ = false;
   ::setfsuid(uid_);
   ::setfsgid(gid_);
-  // Root with somebody else's rights, or the other way round, must not go on.
+  // A thread that has root's rights with another user's groups, or the reverse, must not go on.
   if (!set_groups(groups_) || kernels_uid() != uid_ || kernels_gid() != gid_) std::terminate();
   acting = before_;
 }
@@ -98,7 +99,8 @@ Result<void> keep_capabilities(const std::vector<int>& kept) {
     if (std::ranges::find(kept, capability) == kept.end())
       (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
-  (void)set_capabilities(wanted);  // a sandbox may forbid it, and have left no more than these
+  // A sandbox may forbid capset, and may have left only these anyway.
+  (void)set_capabilities(wanted);
   if (!get_capabilities(left)) return fail("capget: {}", std::strerror(errno));
   for (std::size_t half = 0; half < wanted.size(); ++half)
     if ((left[half].effective & ~wanted[half].effective) != 0)
@@ -110,7 +112,8 @@ Result<void> give_up_root(const std::optional<Identity>& who) {
   const auto failed = [](const char* what) {
     return fail("root's rights cannot be given up: {}: {}", what, std::strerror(errno));
   };
-  // Before the uid, which takes the right to do this. Without it PR_SET_NO_NEW_PRIVS holds.
+  // Dropped before the uid, since dropping them needs root. If it fails, PR_SET_NO_NEW_PRIVS still
+  // holds.
   for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
     (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -122,7 +125,8 @@ Result<void> give_up_root(const std::optional<Identity>& who) {
   Capabilities left{};
   if (!set_capabilities(left)) return failed("capset");
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("PR_SET_NO_NEW_PRIVS");
-#if !defined(__SANITIZE_ADDRESS__)  // whose leak checker is a process of its own
+// The leak checker is a process of its own and must trace this one.
+#if !defined(__SANITIZE_ADDRESS__)
   (void)::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
   errno = EPERM;

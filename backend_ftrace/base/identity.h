@@ -1,8 +1,9 @@
 // The user whose rights the kernel checks file operations by.
 //
-// Root that works in a folder of somebody else acts as him: a link, a name or a file that he, or a
-// process of his, puts in its way leads nowhere that he could not go himself. What is made belongs
-// to him from the start, also where the file system gives root no rights (root_squash).
+// When root works in another user's folder, it acts as that user: a link, a name or a file that the
+// user, or one of his processes, puts in its way leads nowhere that the user could not go himself.
+// New files belong to the user from the start, also where the file system gives root no rights
+// (root_squash).
 #pragma once
 
 #include <sys/types.h>
@@ -18,45 +19,46 @@ namespace trapline {
 struct Identity {
   uid_t uid = 0;
   gid_t gid = 0;
-  std::vector<gid_t> groups;  // besides gid
+  std::vector<gid_t> groups;  // supplementary groups, without gid
 };
 
-// While it lives, this thread's file operations are that user's (setfsuid, setfsgid, setgroups of
-// the thread alone; signals, ptrace and other threads see root as before). Without an identity, or
-// where this process is not root, it changes nothing. Nested ones of one user cost a system call.
-// No child may be started meanwhile: it would keep the identity.
+// Gives this thread's file operations the user's rights while the object lives (setfsuid, setfsgid
+// and setgroups of this thread alone; signals, ptrace and other threads see root as before). Does
+// nothing without an identity or if this process is not root. A nested object for the same user
+// costs one system call. Start no child meanwhile: it would keep the identity.
 class ActAs {
  public:
   explicit ActAs(const std::optional<Identity>& who);
   ~ActAs();
   ActAs(const ActAs&) = delete;
   ActAs& operator=(const ActAs&) = delete;
-  // False where the identity could not be taken (no CAP_SETUID, a user namespace without it): the
-  // caller must not go on.
+  // False when the kernel does not allow the identity (no CAP_SETUID, a user namespace without this
+  // user): the caller must not go on.
   explicit operator bool() const { return possible_; }
 
  private:
   void leave();
 
   bool changed_ = false, possible_ = true;
-  uid_t uid_ = 0;  // as it was before
+  uid_t uid_ = 0;  // the thread's user before
   std::optional<uid_t> before_;
   gid_t gid_ = 0;
   std::vector<gid_t> groups_;
 };
 
-// Gives up root's rights for good, in a process of one thread. Its uid, gid and groups become
-// those of `who` (without one it stays root), it keeps no capability and gets none by executing a
-// program, and no other process of that user may look into it.
-// An Error where the kernel leaves it a right: the caller must not go on.
+// Gives up root's rights for good, in a process of one thread. The process takes the uid, gid and
+// groups of `who` (without `who` it stays root), keeps no capability, gains none by executing a
+// program, and other processes of that user cannot trace it. Returns an Error if the process still
+// has a right of root's; the caller must not go on.
 [[nodiscard]] Result<void> give_up_root(const std::optional<Identity>& who);
-// Gives up all capabilities but these (CAP_KILL, …), for good: of this thread, and of threads and
-// programs that it starts. An Error where the kernel leaves it another one.
+// Gives up all capabilities but `kept` (CAP_KILL, …) for good, for this thread and the threads and
+// programs that it starts. Returns an Error if another capability remains.
 [[nodiscard]] Result<void> keep_capabilities(const std::vector<int>& kept);
-// Runs `work` with the rights that file operations of this thread will have after that.
+// Runs `work` with the file rights that this thread will have after give_up_root(who).
 void with_later_rights(const std::optional<Identity>& who, const std::function<void()>& work);
 
-// The user whose rights count now, in this thread. No call that a sandbox forbids.
+// Returns the user whose rights this thread's file operations have. Makes no system call that a
+// sandbox forbids.
 [[nodiscard]] uid_t acting_uid();
 
 }  // namespace trapline

@@ -20,7 +20,7 @@ std::bitset<NSIG>& ignored() {
 void fill_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest closed number is this one: those below are open.
+    // open() returns the lowest closed number, which is `fd`: all below are open.
     (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -1,4 +1,4 @@
-// JSON from outside, before a parser sees it.
+// Checks untrusted JSON before a parser reads it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace trapline {
 inline constexpr std::size_t kDeepestJson = 64;
 inline constexpr std::size_t kMostJsonValues = std::size_t{1} << 20;
 
-// Whether the text nests no deeper and holds no more values than that: a parser needs some hundred
-// bytes for each. Says nothing of whether it is JSON.
+// Returns whether the text stays below the limits above on nesting and on the number of values; a
+// parser needs some hundred bytes for each. Doesn't check that the text is JSON.
 [[nodiscard]] bool is_bounded_json(std::string_view text);
 
 }  // namespace trapline

@@ -9,7 +9,7 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kTruncate = 1U << 14;  // Linux 6.2
+constexpr std::uint64_t kTruncate = 1U << 14;  // since Linux 6.2
 constexpr std::uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr std::uint64_t kWrite =
     LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -18,7 +18,7 @@ constexpr std::uint64_t kWrite =
     LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER | kTruncate;
 constexpr std::uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
                                    LANDLOCK_ACCESS_FS_READ_FILE | kTruncate;
-// Linux 6.7: struct landlock_ruleset_attr has a second member.
+// struct landlock_ruleset_attr has its second member since Linux 6.7; older headers lack it.
 struct Ruleset {
   std::uint64_t files, ports;
 };

@@ -1,4 +1,4 @@
-// Landlock: what of the file system this process, and what it starts, may still reach.
+// Landlock limits which files this process, and the programs that it starts, can reach.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@ namespace trapline {
 
 // A kernel without Landlock (before Linux 5.13, or not enabled) restricts nothing.
 //
-// Guarantees, once enforce() is called: files are written, made and removed beneath what
-// allow_writing() named, programs executed beneath allow_executing(), no TCP port is reached; and,
-// with Reading::kNamed, files are read beneath these and allow_reading(). Open descriptors stay.
+// Guarantees after enforce(): files are written, made and removed only beneath the paths given to
+// allow_writing(), programs are executed only beneath those given to allow_executing(), and no TCP
+// port is reached. With Reading::kNamed, files are read only beneath these paths and those given to
+// allow_reading(). Open descriptors keep working.
 class Landlock {
  public:
   enum class Reading : bool { kAnywhere, kNamed };
   explicit Landlock(Reading reading);
-  // A path that cannot be opened allows nothing.
+  // Allows nothing if the path cannot be opened.
   void allow_reading(const std::string& path);
-  void allow_executing(const std::string& path);  // and reading
-  void allow_writing(const std::string& path);    // and reading
-  // The file or folder behind a descriptor, to read and, with `to_write`, to write.
+  void allow_executing(const std::string& path);  // allows reading too
+  void allow_writing(const std::string& path);    // allows reading too
+  // Allows reading and, with `to_write`, writing the file or folder behind a descriptor.
   void allow_descriptor(int fd, bool to_write);
-  // After give_up_root().
+  // Call it after give_up_root().
   void enforce();
 
  private:

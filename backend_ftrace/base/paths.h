@@ -1,4 +1,4 @@
-// What a path names. A path that cannot be looked at names nothing.
+// Tests on paths. A path whose status cannot be read counts as nonexistent.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ namespace trapline {
   return status && S_ISREG(status->st_mode);
 }
 
-// Without links and dots; what cannot be looked at stays as it is.
+// Resolves links and dots; returns the path unchanged if it cannot be resolved.
 [[nodiscard]] inline std::string real_path(const std::string& path) {
   std::error_code error;
   const auto real = std::filesystem::canonical(path, error);

@@ -20,7 +20,7 @@ std::string json_string(std::string_view text) {
 
 std::string csv_cell(std::string_view text) {
   std::string cell = "\"";
-  // A dash alone is the figure that a recording cannot tell.
+  // A dash alone stands for an unknown figure and is no formula.
   if (!text.empty() && text != "-" && std::string_view("=+-@").find(text[0]) != std::string::npos) {
     cell += '\'';
   }

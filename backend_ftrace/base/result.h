@@ -1,5 +1,5 @@
-// What can fail returns Result<T>. An Error is a sentence for the user: what failed, on what, and,
-// after "; ", what to do next. Its kind decides the exit status.
+// A function that can fail returns Result<T>. An Error is a sentence for the user: what failed, on
+// what, and, after "; ", what to do next. The Error's kind decides the exit status.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,12 +10,13 @@
 
 namespace trapline {
 
-// The exit status of every command.
+// The error kinds, with the exit status that a command ends with.
 enum class ErrorKind : int {
   kRuntime = 1,  // a file cannot be opened, a system call failed
   kUsage = 2,    // the command line is wrong
   kDamaged = 3,  // the input is damaged or incomplete
-  // A program that the user named, with a shell's statuses; kinds of kRuntime.
+  // Failures to start a program that the user named, with a shell's statuses; otherwise like
+  // kRuntime.
   kCannotExecute = 126,
   kNoSuchProgram = 127,
 };
@@ -39,7 +40,7 @@ template <typename... Args>
   return fail(ErrorKind::kRuntime, format, std::forward<Args>(args)...);
 }
 
-// Moves what a call gave to its place; the error where it gave none.
+// Moves the value of `given` to `place`, or returns the error of `given`.
 template <typename Place, typename T>
 [[nodiscard]] Result<void> assign(Place& place, Result<T> given) {
   if (!given) return tl::unexpected(std::move(given).error());

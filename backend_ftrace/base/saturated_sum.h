@@ -1,5 +1,5 @@
-// Sums of counts that a file gives, which are any numbers: a sum that has no room is the largest
-// there is, never a small one that looks right.
+// Adds counts that come from a file and may have any value. A sum that overflows is the largest
+// number of its type, never a small one that looks right.
 #pragma once
 
 #include <cstdint>

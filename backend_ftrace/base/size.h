@@ -1,8 +1,10 @@
-// One rule for every size that a user gives: a number and a unit, as messages print them.
+// Parses sizes that a user gives, all by one rule: a number and a unit, the same that messages
+// print.
 //
 //   size = digits ( "K" | "M" | "G" )
 //
-// The units are powers of 1,024. A number without one is refused: 64 could be KiB as well as MiB.
+// The units are powers of 1,024. A number without a unit is an error: 64 could be KiB as well as
+// MiB.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +17,9 @@ namespace trapline {
 
 inline constexpr std::uint64_t kKib = 1024, kMib = 1024 * kKib;
 
-// Bytes. Errors (kUsage) begin with `option` and say what would be right.
+// Returns bytes. Errors (kUsage) begin with `option` and say what is accepted.
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view option, std::string_view text);
-// "8M", "65K": the largest unit of which it is a whole number, K at least.
+// Formats a size as "8M" or "65K": with the largest unit that divides it, at least K.
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 
 }  // namespace trapline

@@ -12,8 +12,8 @@
 namespace trapline {
 namespace {
 
-// Length of the valid UTF-8 sequence that begins `text`, 0 if there is none (overlong forms,
-// surrogates and values above 0x10ffff are not valid).
+// Returns the length in bytes of the valid UTF-8 sequence at the beginning of `text`; 0 if there is
+// none (overlong forms, surrogates and values above 0x10ffff are invalid).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto follows = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xc0) == 0x80; };
@@ -86,7 +86,7 @@ std::optional<std::uint64_t> parse_time(std::string_view text, std::uint64_t def
   const std::string_view fraction = text.substr(dot + 1);
   if (fraction.empty()) return std::nullopt;
   std::uint64_t place = unit;
-  std::uint64_t lower = 0;  // what integer division cut off is below one nanosecond: dropped
+  std::uint64_t lower = 0;  // digits that the integer division drops are below one nanosecond
   for (const char c : fraction) {
     if (c < '0' || c > '9') return std::nullopt;
     place /= 10;
@@ -98,7 +98,8 @@ std::optional<std::uint64_t> parse_time(std::string_view text, std::uint64_t def
 bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0;
   std::size_t n = 0;
-  std::size_t star = std::string_view::npos;  // the last *, and where its run ends so far
+  // The last *, and the end of the run that it matches so far.
+  std::size_t star = std::string_view::npos;
   std::size_t resume = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -136,8 +137,8 @@ std::string_view nearest(std::string_view wanted, std::span<const std::string_vi
 
 namespace {
 
-// The code point of a mark that turns the direction of text around it (U+061c, U+200e, U+200f,
-// U+202a to U+202e, U+2066 to U+2069), 0 for other characters.
+// Returns the code point of a character that changes the direction of text (U+061c, U+200e, U+200f,
+// U+202a to U+202e, U+2066 to U+2069); 0 for other characters.
 unsigned direction_mark(std::string_view character) {
   if (character == "\xd8\x9c") return 0x61c;
   if (character.size() != 3 || character[0] != '\xe2') return 0;
@@ -152,7 +153,7 @@ unsigned direction_mark(std::string_view character) {
 }  // namespace
 
 std::string printable(std::string_view text) {
-  // Nearly every text is plain ASCII as a whole.
+  // Nearly every text is plain ASCII throughout.
   const auto plain =
       std::find_if_not(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
   std::string out(text.begin(), plain);
@@ -160,7 +161,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const auto c = static_cast<unsigned char>(text[0]);
     const std::size_t length = utf8_length(text);
-    // U+0080 to U+009f are control characters too; some terminals act on them.
+    // U+0080 to U+009f are control characters too, and some terminals act on them.
     const bool c1_control = length == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (const unsigned mark = direction_mark(text.substr(0, length)); mark != 0) {
       out += fmt::format("\\u{:04x}", mark);

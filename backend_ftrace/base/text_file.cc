@@ -17,8 +17,9 @@
 namespace trapline {
 namespace {
 
-// What is replaced keeps its mode and, where it may, its group. Somebody else's file stays, unless
-// the folder is his, too: he could replace it himself, and root's new one is his then.
+// Gives the new file the mode of the file that it replaces and, if allowed, the group. Another
+// user's file is not replaced, unless the folder belongs to that user too: he could replace the
+// file himself, so root gives him the new one.
 Result<void> take_rights(int fd, const struct stat& from, const Folder& folder,
                          const std::string& path) {
   struct stat fresh {};
@@ -35,13 +36,14 @@ Result<void> take_rights(int fd, const struct stat& from, const Folder& folder,
   return fail("{}: {}", path, std::strerror(errno));
 }
 
-// By way of a file of another name, which none but this process has: another one's stays. It is
-// short, for the user's own may be as long as names can be.
+// Writes a temporary file beside the target, then renames it. The temporary name contains the
+// process id, so that no other process uses it. It is short, since the target's name may already
+// have the greatest allowed length.
 Result<void> replace_in(const Folder& folder, const std::string& name,
                         const std::optional<struct stat>& there, std::string_view text) {
   const std::string path = folder.path_of(name);
   const std::string beside = fmt::format(".trapline.{}.new", ::getpid());
-  const auto left = folder.look_at(beside);  // by a process of the same number that was killed
+  const auto left = folder.look_at(beside);  // left by a killed process that had the same id
   const bool is_own =
       left && (left->st_uid == acting_uid() || left->st_uid == folder.status().st_uid);
   if (is_own && S_ISREG(left->st_mode)) (void)folder.remove(beside);
@@ -57,7 +59,7 @@ Result<void> replace_in(const Folder& folder, const std::string& name,
   return written;
 }
 
-// Why root does not follow a link that is root's.
+// Explains why root does not follow a link that root made.
 std::string_view who_else_writes_in(const Folder& folder) {
   const struct stat status = folder.status();
   if (status.st_uid != 0) return " in a folder that is not root's";
@@ -68,7 +70,8 @@ std::string_view who_else_writes_in(const Folder& folder) {
 }  // namespace
 
 Result<std::string> read_text(const std::string& path, std::size_t most, TextFrom from) {
-  // Without O_NONBLOCK opening a FIFO waits for a writer; a terminal must not become ours.
+  // Without O_NONBLOCK, opening a FIFO waits for a writer. O_NOCTTY: a terminal must not become the
+  // controlling terminal.
   const int wait = from == TextFrom::kFile ? O_NONBLOCK : 0;
   const UniqueFd fd = open_to_read(path, O_NOCTTY | wait);
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
@@ -82,7 +85,7 @@ Result<std::string> read_text(const std::string& path, std::size_t most, TextFro
 Result<std::string> read_all(int fd, const std::string& path, std::size_t most) {
   std::string text;
   for (;;) {
-    // Files of /proc and tracefs do not tell their size.
+    // Files of /proc and tracefs report no size.
     const std::size_t before = text.size();
     text.resize(before + std::clamp<std::size_t>(before, 4096, 1u << 20));
     const ssize_t size = ::read(fd, text.data() + before, text.size() - before);
@@ -110,7 +113,7 @@ Result<void> write_text(const std::string& path, std::string_view text, bool app
   return {};
 }
 
-// A file system has a largest file, too.
+// EFBIG also comes from a file system's own largest file size.
 std::string why_not_written(int cause) {
   rlimit limit{};
   if (cause != EFBIG || ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {

@@ -1,4 +1,4 @@
-// Small files, whole: control files of tracefs, /proc, the parts of a session.
+// Reads and writes small files as a whole: control files of tracefs, /proc, the parts of a session.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +13,35 @@ namespace trapline {
 inline constexpr std::size_t kMostText = 64u << 20;
 inline constexpr std::size_t kMostJson = 16u << 20;
 
-// Of a recording's files only regular ones are taken, and nothing waits: they may be somebody
-// else's. What the user names may be a pipe.
+// kFile accepts only regular files and never blocks: files of a recording may come from somebody
+// else. kAnything also accepts a pipe that the user names.
 enum class TextFrom : std::uint8_t { kFile, kAnything };
 
-// The one way in which a file is read whole. Errors: not there, not a regular file (a FIFO, a
-// device), longer than `most` (kDamaged).
+// Reads a whole file. Errors: the file does not exist, is not regular (a FIFO, a device), or is
+// longer than `most` bytes (kDamaged).
 [[nodiscard]] Result<std::string> read_text(const std::string& path, std::size_t most = kMostText,
                                             TextFrom from = TextFrom::kFile);
 
-// What is left of an open file.
+// Reads the rest of an open file. Errors as for read_text().
 [[nodiscard]] Result<std::string> read_all(int fd, const std::string& path,
                                            std::size_t most = kMostText);
 
-// One write(2), as control files want it.
+// Writes `text` with a single write(2), as control files require.
 [[nodiscard]] Result<void> write_text(const std::string& path, std::string_view text,
                                       bool append = false);
 
-// Replaces the file that the user named as a whole: a reader, or a kill, finds the old one or the
-// new one. Mode and group stay, and so does a link, if only its user or root can have put it there.
-// Errors: what is there is no file (kUsage), is somebody else's in a folder that is not his (in his
-// own it stays his), or a link that others can change.
+// Replaces a whole file that the user named: a reader, or a kill in between, finds either the old
+// file or the new one. The file keeps its mode and group. A link is followed, and stays, if only
+// its user or root can have put it there. Errors: the path is not a file (kUsage), the file belongs
+// to another user and its folder does not (in a folder of that user's the file stays his), or a
+// link is one that others can change.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view text);
 
-// Why a write failed, by its errno; with what to do where it is this process's limit of file sizes.
+// Explains the errno of a failed write. If this process's limit of file sizes caused the failure,
+// the text says how to raise the limit.
 [[nodiscard]] std::string why_not_written(int cause);
 
-// Writes all of it at the descriptor's position.
+// Writes all bytes at the descriptor's current position.
 [[nodiscard]] Result<void> write_all(int fd, std::string_view bytes, const std::string& path);
 
 }  // namespace trapline

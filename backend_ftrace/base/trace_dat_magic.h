@@ -4,7 +4,7 @@
 
 namespace trapline {
 
-// What a trace.dat begins with, and in a perf.data the formats of its tracepoints.
+// The first bytes of a trace.dat, and of the tracepoint formats in a perf.data.
 inline constexpr std::string_view kTraceDatMagic = "\x17\x08\x44tracing";
 
 }  // namespace trapline

@@ -1,11 +1,11 @@
-// A system call that a signal interrupts is made again.
 #pragma once
 
 #include <cerrno>
 
 namespace trapline {
 
-// `call`: makes it and gives what it returned, negative where it failed.
+// Repeats a system call while a signal interrupts it. `call` makes the call and returns its result,
+// negative on failure.
 template <typename Call>
 auto uninterrupted(Call&& call) {
   auto result = call();

@@ -1,4 +1,3 @@
-// Owns a file descriptor: closed once, moved, never copied.
 #pragma once
 
 #include <unistd.h>
@@ -10,6 +9,7 @@ namespace trapline {
 class UniqueFd {
  public:
   UniqueFd() = default;
+  // Owns a file descriptor: closes it once, can be moved, never copied.
   explicit UniqueFd(int fd) : fd_(fd) {}
   UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {

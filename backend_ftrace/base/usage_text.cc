@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-// What is wrong; CLI11's own text where it is none of those that our programs can cause.
+// Says what is wrong. Returns CLI11's own text for faults that our programs cannot cause.
 std::string fault(std::string_view first, std::string_view said) {
   const auto before = [&](std::string_view middle) { return said.substr(0, said.find(middle)); };
   if (said.starts_with("A subcommand is required")) {

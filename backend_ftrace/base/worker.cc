@@ -17,7 +17,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 
-#if !defined(TRAPLINE_LIBEXECDIR)  // not by our CMake files
+#if !defined(TRAPLINE_LIBEXECDIR)  // set by our CMake files; not by other builds
 #define TRAPLINE_LIBEXECDIR "/usr/libexec"
 #endif
 
@@ -33,7 +33,7 @@ std::string& reason_against() {
   return reason;
 }
 
-// The file that this code was loaded from: the program, or the plugin in QEMU.
+// Returns the file that this code was loaded from: the program, or the plugin in QEMU.
 std::string own_file() {
   const auto maps = read_text("/proc/self/maps");
   if (!maps) return {};
@@ -66,12 +66,12 @@ class SpawnSettings {
     posix_spawn_file_actions_destroy(&actions_);
     posix_spawnattr_destroy(&attributes_);
   }
-  // The socket is its standard input; the rest the worker closes itself. Signals as they are at
-  // first: QEMU blocks some in its threads.
+  // Makes the socket the worker's standard input; the worker closes all other descriptors itself.
+  // Resets the signals, since QEMU blocks some in its threads.
   void give(int socket) {
     posix_spawn_file_actions_adddup2(&actions_, socket, 0);
     posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they report there
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers report on stderr
     posix_spawn_file_actions_adddup2(&actions_, 1, 2);
 #endif
     sigset_t all, none;
@@ -98,7 +98,8 @@ class SpawnSettings {
   posix_spawnattr_t attributes_{};
 };
 
-// Nothing but where its libraries are; sanitizers and coverage take their options from there too.
+// Returns the environment of the worker: only the library path, and the options of sanitizers and
+// coverage.
 std::vector<std::string> worker_environment() {
   std::vector<std::string> environment;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -151,9 +152,9 @@ WorkerLimits WorkerLimits::for_file(std::uint64_t size) {
 void Worker::forbid(std::string reason) { reason_against() = std::move(reason); }
 const std::string& Worker::forbidden() { return reason_against(); }
 
-// Beside this code, or where an installation has it, wherever that was moved to: bin/trapline or
-// lib/…/trapline/libtrapline_plugin.so, and libexec/trapline/trapline-worker. No other folder is
-// looked into: it may be somebody else's.
+// Looks beside this code's own file, then in the installation that the file belongs to, wherever
+// the installation was moved: bin/trapline or lib/…/trapline/libtrapline_plugin.so with
+// libexec/trapline/trapline-worker. Looks in no other folder, since it may be somebody else's.
 std::string Worker::program() {
   if (const char* named = ::secure_getenv("TRAPLINE_WORKER"); named != nullptr && *named != '\0')
     return named;
@@ -180,7 +181,7 @@ Result<Worker> Worker::start(std::string_view task, std::string subject,
     return fail("socketpair: {}", std::strerror(errno));
   UniqueFd own(ends[0]);
   UniqueFd its(ends[1]);
-  // dup2 of 0 to 0 would keep close-on-exec.
+  // dup2 of 0 to 0 would leave close-on-exec set.
   if (its.get() == 0) its.reset(::fcntl(0, F_DUPFD_CLOEXEC, 3));
   const std::string path = program();
   SpawnSettings settings;
@@ -230,7 +231,8 @@ void Worker::end() {
   pid_ = -1;
 }
 
-// The socket ended: the worker did, or closed it and is ended now.
+// Returns the Error after the socket has ended: the worker has ended, or it closed the socket and
+// is killed here.
 tl::unexpected<Error> Worker::lost() {
   if (pid_ < 0) return failed_on(subject_, "has ended");
   int status = 0;
@@ -240,7 +242,8 @@ tl::unexpected<Error> Worker::lost() {
   }
   bool known = ended == pid_;
   if (ended == 0) {
-    // One that stays; or, on a busy machine, one that is still about to end: no signal changes how.
+    // The worker still runs or, on a busy machine, is about to end; the signal does not change the
+    // exit status of a process that is already ending.
     (void)::kill(pid_, SIGKILL);
     while ((ended = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {
     }
@@ -263,8 +266,10 @@ std::chrono::nanoseconds Worker::busy() const {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// The worker's processor time counts: on a busy host a sound one may wait long for a processor.
-// One that only waits has ten times as long, in slices: a caller that was stopped has not waited.
+// Waits until the socket is ready for `events`. The limit counts the worker's processor time, since
+// on a busy host a sound worker may wait long for a processor. A worker that uses none has ten
+// times as long; the wait is in slices, so that time in which the caller was stopped does not
+// count.
 Result<void> Worker::wait_for(short events, Patience& patience) {
   constexpr milliseconds kSlice{50};
   constexpr int kMostWaiting = 10;
@@ -323,7 +328,7 @@ Result<void> Worker::send(MessageKind kind, std::span<const std::byte> payload, 
   return {};
 }
 
-// Into inbox_, until it holds `size` bytes. As much as is there is taken at once.
+// Reads until inbox_ holds at least `size` bytes, and takes all that is available.
 Result<void> Worker::fill(std::size_t size) {
   constexpr std::size_t kAtOnce = 8 * 1024;
   Patience patience{busy(), {}};

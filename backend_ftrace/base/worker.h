@@ -1,13 +1,15 @@
-// A process of its own in which libraries parse bytes that anybody may have written.
+// Runs libraries that parse untrusted bytes in a process of their own.
 //
-// The program is trapline-worker (merge/worker). It is executed, not forked off: the caller may
-// have threads (QEMU), and nothing of its memory or descriptors is in the worker. Before it reads
-// the first byte the worker confines itself: a seccomp filter that leaves it its memory and its
-// socket, limits on memory and processor time. It ends with its caller.
+// The program is trapline-worker (merge/worker). It is executed, not only forked: the caller may
+// have threads (QEMU), and the worker must not inherit the caller's memory or descriptors. Before
+// reading the first byte the worker confines itself with a seccomp filter, which allows only memory
+// and its socket, and with limits on memory and processor time. The worker ends when its caller
+// ends.
 //
-// Guarantees: a call returns when the worker has used its time, or ten times as much has passed.
-// The Error of a worker that crashed, hangs, was refused or answers nonsense is kDamaged and names
-// the file. The caller checks the answers as it would check the file.
+// Guarantees: a call returns at the latest when the worker has used its processor time, or ten
+// times as much has passed on the clock. If the worker crashes, hangs, is killed for a forbidden
+// call or answers nonsense, the Error is kDamaged and names the file. The caller must check the
+// answers as it would check the file.
 #pragma once
 
 #include <sys/types.h>
@@ -25,13 +27,14 @@
 
 namespace trapline {
 
-// Processor time of the worker, for one answer and for its life.
+// Limits of the worker: processor time for one answer and for its whole life, and memory.
 struct WorkerLimits {
-  std::uint64_t memory = 0;  // of the address space
+  std::uint64_t memory = 0;  // address space in bytes
   std::chrono::milliseconds answer{};
   std::chrono::seconds life{};
 
-  // For a file of `size` bytes: 3 s and 192 MiB, and in proportion for large ones.
+  // Returns the limits for a file of `size` bytes: 3 s and 192 MiB, and more in proportion for
+  // large files.
   [[nodiscard]] static WorkerLimits for_file(std::uint64_t size);
 };
 
@@ -42,25 +45,26 @@ class Worker {
     std::vector<std::byte> payload;
   };
 
-  // `subject` is the file that the work is for, as the user named it. kRuntime where no worker can
-  // be started.
+  // Starts a worker. `subject` is the file that the work is for, as the user named it. kRuntime if
+  // no worker can be started.
   [[nodiscard]] static Result<Worker> start(std::string_view task, std::string subject,
                                             const WorkerLimits& limits);
-  // From here on start() fails for this reason: where a child must not be tried.
+  // Makes every later start() fail with this reason, for callers that must not have a child.
   static void forbid(std::string reason);
   [[nodiscard]] static const std::string& forbidden();
-  // The program that start() executes: TRAPLINE_WORKER, else found from where this code is.
+  // The program that start() executes: TRAPLINE_WORKER, else found relative to this code's own
+  // file.
   [[nodiscard]] static std::string program();
 
   Worker(Worker&& other) noexcept;
   Worker& operator=(Worker&& other) noexcept;
-  ~Worker();  // kills it
+  ~Worker();  // kills the worker
 
   [[nodiscard]] Result<void> send(MessageKind kind, std::span<const std::byte> payload,
                                   int descriptor = -1);
-  // The next answer; kRefused is the Error that it states.
+  // Waits for the next answer. A kRefused answer becomes the Error that it contains.
   [[nodiscard]] Result<Message> receive();
-  // An answer of this kind to this request.
+  // Sends a request and waits for an answer of kind `answer`.
   [[nodiscard]] Result<Message> ask(MessageKind request, std::span<const std::byte> payload,
                                     MessageKind answer, int descriptor = -1) {
     if (auto sent = send(request, payload, descriptor); !sent)
@@ -69,11 +73,12 @@ class Worker {
     if (message && message->kind != answer) return impossible("its kind");
     return message;
   }
-  // The Error of an answer that cannot be; the worker is ended.
+  // Ends the worker and returns the Error for an answer that cannot be right; `answer` says what in
+  // it.
   [[nodiscard]] tl::unexpected<Error> impossible(std::string_view answer);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // Whether the last failure was that the time was over.
+  // Returns whether the last failure was a timeout.
   [[nodiscard]] bool timed_out() const { return timed_out_; }
 
  private:
@@ -93,7 +98,7 @@ class Worker {
   UniqueFd socket_;
   std::string subject_;
   WorkerLimits limits_;
-  std::vector<std::byte> inbox_;  // received, not given out yet
+  std::vector<std::byte> inbox_;  // bytes received and not yet returned
   bool timed_out_ = false;
 };
 

@@ -51,7 +51,7 @@ enum class MessageKind : std::uint32_t {
   kRefused,
 };
 
-// Bits of kStatus: what holds the worker, and whether root started it.
+// Bits of kStatus: the confinement that works, and whether root started the worker.
 enum class WorkerStatus : std::uint32_t { kFiltered = 1, kLimited = 2, kRoots = 4 };
 
 struct MessageHead {
@@ -60,10 +60,10 @@ struct MessageHead {
 };
 static_assert(sizeof(MessageHead) == 8);
 inline constexpr std::uint32_t kLargestMessage = 16u << 20;
-// Answers that come in pieces: a piece is sent when it has grown to this.
+// Answers that come in pieces are sent whenever a piece has reached this size, in bytes.
 inline constexpr std::size_t kMessagePiece = 256u << 10;
 
-// The worker's exit status where memory came to its end.
+// The worker's exit status when it runs out of memory.
 inline constexpr int kNoMemoryStatus = 77;
 
 class MessageWriter {
@@ -86,7 +86,7 @@ class MessageWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads a payload from its front; after the first value that does not fit all fail.
+// Reads a payload from its front. After the first value that exceeds the payload, all reads fail.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> payload)

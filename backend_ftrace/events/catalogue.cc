@@ -1,5 +1,5 @@
-// The events of this program and their state. Everything here is cold: the hot path is the test of
-// a state word in the generated header.
+// The events of this program and their state. All code here is cold: the hot path is the test of a
+// state word in the generated header.
 #include <pthread.h>
 
 #include <cstdio>
@@ -100,12 +100,13 @@ void find_nearest(const char* wanted, char* nearest, std::size_t size) {
   }
 }
 
-// The outcome of a list: only the first thing that went wrong is told.
+// The result of applying a list; keeps only the first failure.
 struct Outcome {
   char* error;
   std::size_t size;
   bool failed = false;
-  trapline_event_group* only = nullptr;  // a group that registers late
+  // Set when a group registers late: apply to this group only.
+  trapline_event_group* only = nullptr;
 };
 
 void complain(const char* what, const char* name, const char* hint, void* context) {
@@ -149,7 +150,8 @@ void trapline_events_register(trapline_event_group* group) {
     group->next = nullptr;
     *end = group;
     for (std::size_t i = 0; i < group->count; ++i) group->events[i].id = next_id++;
-    // What matches nothing here may match in a group that registers later, so nothing is said yet.
+    // A pattern that matches nothing now may match in a group that registers later, so no failure
+    // is reported yet.
     if (const char* patterns = ::secure_getenv("TRAPLINE_EVENTS")) {
       Outcome outcome{nullptr, 0, false, group};
       trapline::visit_pattern_list(patterns, applying(outcome));

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Nothing where there is no such text.
+// Returns "" if the object has no such text.
 std::string text_of(const Json& object, const char* key) {
   if (!object.is_object()) return {};
   const auto found = object.find(key);
@@ -47,7 +47,7 @@ class Monitor : public EventControl {
     const bool plain = action == "on" || action == "off" || action == "flush";
     return "trace-file " + (plain ? action : "set " + action);
   }
-  // Lines of the answer that are no event's go into `text`.
+  // Appends the lines of the answer that describe no event to `text`.
   Result<void> command(const std::string& line, std::vector<EventState>* states,
                        std::string* text = nullptr) {
     if (line.find('\n') != std::string::npos) return fail("a name cannot hold a line end");
@@ -75,7 +75,7 @@ class Qmp : public EventControl {
     if (!answer) return tl::unexpected(answer.error());
     std::vector<EventState> states;
     for (const Json& event : *answer) {
-      // "unavailable": compiled out.
+      // QEMU also has "unavailable": compiled out.
       states.push_back({text_of(event, "name"), text_of(event, "state") == "enabled"});
     }
     if (states.empty()) return unknown(pattern);
@@ -83,7 +83,7 @@ class Qmp : public EventControl {
   }
 
   Result<void> set(const std::string& pattern, bool on) override {
-    // QEMU's own error for a name that it does not know lacks the nearest.
+    // QEMU's own error for an unknown name does not suggest the nearest one.
     if (auto known = qemu_->execute("trace-event-get-state", {{"name", pattern}});
         !known || known->empty()) {
       return unknown(pattern);

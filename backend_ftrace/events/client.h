@@ -1,4 +1,4 @@
-// The other end of a program's event control: its monitor socket, or a QEMU's QMP socket.
+// Controls the events of another program through its monitor socket or a QEMU's QMP socket.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,12 @@ struct EventState {
 class EventControl {
  public:
   virtual ~EventControl() = default;
-  // Errors carry the program's own words; a name that matches nothing is an error with the nearest.
+  // Lists the events that match. Errors quote the program; a name that matches nothing is an error
+  // with the nearest name.
   [[nodiscard]] virtual Result<std::vector<EventState>> list(const std::string& pattern) = 0;
   [[nodiscard]] virtual Result<void> set(const std::string& pattern, bool on) = 0;
-  // "on", "off", "flush", "status", "layout=qemu", "layout=rfc", or the path of a new file; what
-  // the program says to it.
+  // `action` is "on", "off", "flush", "status", "layout=qemu", "layout=rfc", or the path of a new
+  // file. Returns the program's answer.
   [[nodiscard]] virtual Result<std::string> trace_file(const std::string& action) = 0;
 };
 

@@ -1,9 +1,9 @@
-// Reports the parts of TRAPLINE_EVENTS that cannot be applied, on standard error, once per process.
+// Reports on standard error, once per process, the parts of TRAPLINE_EVENTS that cannot be applied.
 //
 // Groups register in constructors, one after the other, and none of them knows that it is the last:
-// a pattern that matches nothing now may match in the next group. So when something is amiss after
-// a registration, a thread looks again a tenth of a second later, or the end of the program does if
-// that comes first. A program whose TRAPLINE_EVENTS is right never gets the thread.
+// a pattern that matches nothing now may match in the next group. So when a registration leaves
+// patterns that match nothing, a thread checks again a tenth of a second later, or at the end of
+// the program if that comes first. A program whose TRAPLINE_EVENTS is right never gets this thread.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ constexpr long kSettle = 100'000'000;  // ns
 
 std::atomic<bool> scheduled{false};
 std::atomic<bool> told{false};
-std::atomic<std::uint32_t> ending{0};  // futex
-char* list = nullptr;                  // a copy: the program may change its environment
+std::atomic<std::uint32_t> ending{0};  // futex: the program is ending
+char* list = nullptr;                  // a copy, because the program may change its environment
 pthread_t thread;
 bool has_thread = false;
 pid_t owner = 0;
@@ -58,7 +58,8 @@ bool is_amiss(const char* patterns) {
 
 // --- telling ------------------------------------------------------------------------------------
 
-// A stdio stream would be the program's: one write per line, as for every message of the library.
+// Writes each line with one write, as all messages of the library do, and without stdio: its
+// streams belong to the program.
 void say(const char* text, int size, std::size_t room) {
   if (size < 0) return;
   const std::size_t length =
@@ -109,9 +110,9 @@ void* tell_later(void*) {
   return nullptr;
 }
 
-// The program ends, or the object with this code is unloaded.
+// Runs when the program ends or when the object that contains this code is unloaded.
 void finish() {
-  if (::getpid() != owner) return;  // a child of fork has no thread, and its parent tells
+  if (::getpid() != owner) return;  // a child of fork has no thread, and its parent reports
   ending.store(1);
   futex_wake_all(ending);
   if (has_thread) ::pthread_join(thread, nullptr);

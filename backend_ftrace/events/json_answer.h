@@ -1,4 +1,4 @@
-// JSON as monitors exchange it, a line each.
+// JSON as monitors exchange it, one value per line.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,11 +8,11 @@
 
 namespace trapline {
 
-// Nothing where it is no JSON, or nests too deep.
+// Returns null if the line is not JSON or nests too deep.
 [[nodiscard]] inline nlohmann::json parsed_answer(const std::string& line) {
   return is_bounded_json(line) ? nlohmann::json::parse(line, nullptr, false) : nlohmann::json();
 }
-// In ASCII; bytes that are no UTF-8 are replaced.
+// Formats JSON in ASCII; replaces bytes that are not UTF-8.
 [[nodiscard]] inline std::string one_line(const nlohmann::json& json) {
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }

@@ -54,7 +54,7 @@ Result<void> LineSocket::send(std::string text, int file) {
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return fail("{}: {}", path_, std::strerror(errno));
     rest.remove_prefix(static_cast<std::size_t>(sent));
-    file = -1;  // it went with the first bytes
+    file = -1;  // the descriptor went with the first bytes
   }
   return {};
 }

@@ -1,4 +1,3 @@
-// Lines over a Unix socket.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +12,12 @@ namespace trapline {
 class LineSocket {
  public:
   [[nodiscard]] static Result<LineSocket> connect(const std::string& path);
-  // `file`: a copy of this descriptor goes with the line; -1: none.
+  // Sends a line. `file`: sends a copy of this descriptor with it; -1: none.
   [[nodiscard]] Result<void> send(std::string text, int file = -1);
-  // An Error where none comes within ten seconds.
+  // Waits for a line; an Error if none comes within ten seconds.
   [[nodiscard]] Result<std::string> receive();
   [[nodiscard]] const std::string& path() const { return path_; }
-  // The process that listens; 0: not known.
+  // Returns the listening process; 0: not known.
   [[nodiscard]] pid_t peer() const;
 
  private:
@@ -26,7 +25,7 @@ class LineSocket {
   std::string path_;
   UniqueFd fd_;
   std::string buffer_;
-  std::size_t line_ = 0;  // where in it the next line begins
+  std::size_t line_ = 0;  // offset of the next line in buffer_
 };
 
 }  // namespace trapline

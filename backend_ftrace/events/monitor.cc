@@ -26,7 +26,7 @@ int listener = -1;
 int stop_pipe[2] = {-1, -1};
 pthread_t thread;
 std::atomic<bool> running{false};
-int socket_folder = AT_FDCWD;  // that holds it
+int socket_folder = AT_FDCWD;  // the folder that holds the socket
 char socket_name[sizeof(sockaddr_un::sun_path)];
 
 void send_all(int fd, const char* text, std::size_t size) {
@@ -42,7 +42,7 @@ void send_all(int fd, const char* text, std::size_t size) {
 
 void answer(int fd, const char* text) { send_all(fd, text, std::strlen(text)); }
 
-// Collects lines, so that a list of thousands is a few writes.
+// Collects lines, so that thousands of them take few writes.
 struct Lines {
   int fd;
   std::size_t size = 0;
@@ -166,14 +166,15 @@ void* run(void*) {
     if (ready[0].revents == 0) continue;
     const int client = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (client < 0) continue;
-    const timeval patience{5, 0};  // the catalogue is locked while it is sent
+    const timeval patience{5, 0};  // s, because the catalogue is locked while the answer is sent
     ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     serve(client);
     ::close(client);
   }
 }
 
-// Where root's socket is, the folder's descriptor says: of its path others could lead it astray.
+// Makes the socket's address. For root the address goes through the folder's descriptor, since
+// others could redirect a path.
 bool address_of(const trapline::OutputPlace& place, sockaddr_un& address) {
   address.sun_family = AF_UNIX;
   char* const path = address.sun_path;
@@ -184,12 +185,13 @@ bool address_of(const trapline::OutputPlace& place, sockaddr_un& address) {
   return size > 0 && static_cast<std::size_t>(size) < kSize;
 }
 
-// A socket file that nobody listens on any more is removed; any other file is left alone.
+// Removes a socket file on which nobody listens; leaves any other file alone.
 bool clear_stale(const trapline::OutputPlace& place, const sockaddr_un& address) {
   struct stat status {};
   if (::fstatat(place.at(), place.name, &status, AT_SYMLINK_NOFOLLOW) != 0) return true;
   if (!S_ISSOCK(status.st_mode)) return false;
-  // Who listens may be too busy, or somebody else: only a refusal says that nobody does.
+  // Only a refused connection proves that nobody listens: a listener may be busy or belong to
+  // another user.
   const trapline::UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool is_stale =
       ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
@@ -251,7 +253,7 @@ int trapline_monitor_start(const char* path, char* error, std::size_t error_size
     return give_up(path, "there is a file, or a program listens already", error, error_size);
   }
   listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  // Only the same user may switch events: the file that bind() makes has the socket's own mode.
+  // Only the same user may switch events: bind() gives the file the socket's own mode.
   if (listener < 0 || ::fchmod(listener, 0600) != 0 ||
       ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(listener, 4) != 0 || ::pipe2(stop_pipe, O_CLOEXEC) != 0) {

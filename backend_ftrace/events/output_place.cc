@@ -13,13 +13,14 @@ namespace trapline {
 namespace {
 
 constexpr int kFolder = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr unsigned kMostLinks = 40;  // as the kernel
+constexpr unsigned kMostLinks = 40;  // the kernel's limit
 
 bool is_roots_alone(const struct stat& folder) {
   return folder.st_uid == 0 && ((folder.st_mode & 022) == 0 || (folder.st_mode & S_ISVTX) != 0);
 }
 
-// The size of the link's text; -1, with errno, for what is no link or may be somebody else's.
+// Reads a link's target and returns its size; -1, with errno, if the name is no link or the link
+// may be another user's.
 ssize_t read_roots_link(int folder, const char* name, char* target, std::size_t size) {
   struct stat above {
   }, link{};
@@ -30,7 +31,7 @@ ssize_t read_roots_link(int folder, const char* name, char* target, std::size_t 
   return ::readlinkat(fd.get(), "", target, size);
 }
 
-// `path` has room for PATH_MAX bytes, and is used up on the way.
+// Opens the folder `path`, which has room for PATH_MAX bytes and is overwritten.
 int walk_as_root(char* path) {
   char target[PATH_MAX];
   UniqueFd at(::open(*path == '/' ? "/" : ".", kFolder));
@@ -95,7 +96,7 @@ int open_output(const char* path, int flags, const char** reason) {
   }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return *reason = std::strerror(errno), -1;
-  // A file that somebody else put there, or a second name of one that is somewhere else.
+  // Another user made the file, or the file is a second name (hard link) of one elsewhere.
   if (!is_new && ::geteuid() == 0 && !S_ISCHR(status.st_mode) &&
       (status.st_uid != 0 || status.st_nlink > 1)) {
     return *reason = "not a file that root made", -1;

@@ -1,5 +1,5 @@
-// What the event library makes by name. Where the process is root, no link of a folder leads there
-// that somebody else can have put in the way: the rules of base/folder.h, without the C++ library.
+// Opens what the event library writes by name. As root, follows no link in a folder that another
+// user can have made: the rules of base/folder.h, without the C++ library.
 #pragma once
 
 #include <fcntl.h>
@@ -8,20 +8,21 @@
 
 namespace trapline {
 
-// The folder that holds a path's last part, and that part. Of a user's path the whole is the name:
-// with his rights it leads where he could go himself.
+// A path's last part and the folder that holds it. For users other than root, `name` is the whole
+// path: with the user's rights it leads only where the user could go.
 struct OutputPlace {
   UniqueFd folder;
   const char* name = "";
   [[nodiscard]] int at() const { return folder ? folder.get() : AT_FDCWD; }
 };
 
-// `place` points into `path`. False, with errno: ELOOP where a link is not followed.
+// Finds the place of a path; `place` points into `path`. False, with errno; ELOOP for a link that
+// must not be followed.
 [[nodiscard]] bool find_output_place(const char* path, OutputPlace& place);
 
-// A file that is there or a new one, or a device. Never waits for a FIFO's reader; a link is not
-// followed. Root's only where none but root can have made the file. `flags`: O_WRONLY and O_APPEND;
-// O_NONBLOCK stays set. -1: `*reason` says why, in static memory or strerror's.
+// Opens a file, a device, or makes a new file. Never waits for a FIFO's reader and follows no link.
+// As root, opens only files that root alone can have made. `flags`: O_WRONLY and O_APPEND;
+// O_NONBLOCK stays set. On failure returns -1 and sets `*reason` to static or strerror's memory.
 [[nodiscard]] int open_output(const char* path, int flags, const char** reason);
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-// Where events go, apart from the simple backend: the default marker, the log, syslog.
+// The outputs other than the simple backend: the default marker, the log, syslog.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -44,7 +44,7 @@ void open_marker() {
   default_marker.store(marker, std::memory_order_release);
 }
 
-// Only a program that has switched an event on learns that there is no marker, and once.
+// Reports a missing marker once, and only in a program that has switched an event on.
 [[gnu::cold, gnu::noinline]] void tell_once_slow() {
   if (told.exchange(true)) return;
   const int saved = errno;
@@ -61,7 +61,8 @@ bool is_descriptor(const char* path) {
   return path[8 + std::strspn(path + 8, "0123456789")] == '\0';
 }
 
-// A link is followed only to a descriptor: another may have been laid by somebody else.
+// Opens the log. Follows a link only to a descriptor, since another user may have made any other
+// link.
 int open_log_path(const char* path, const char** reason) {
   if (is_descriptor(path)) {
     const int fd = ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -73,7 +74,7 @@ int open_log_path(const char* path, const char** reason) {
   if (fd < 0) return -1;
   const bool is_known = ::fstat(fd, &status) == 0;
   const bool is_stream = S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode);
-  // A terminal or a reader that is slow is waited for, as ever.
+  // A slow terminal or pipe makes the writer wait, as usual.
   if (is_known && (S_ISREG(status.st_mode) || is_stream) && ::fcntl(fd, F_SETFL, O_APPEND) == 0) {
     return fd;
   }
@@ -96,7 +97,7 @@ void open_log() {
 
 std::atomic<bool> layout_rfc{false};
 
-// TRAPLINE_TRACE_FILE, else trace-PID where the environment switched events on, as QEMU does.
+// Opens TRAPLINE_TRACE_FILE, else trace-PID if the environment switched events on, as QEMU does.
 void open_simple(bool switched_on) {
   if (const char* layout = ::secure_getenv("TRAPLINE_TRACE_LAYOUT");
       layout != nullptr && *layout != '\0' && !trapline::set_trace_layout(layout)) {
@@ -121,7 +122,7 @@ void prepare_outputs(std::uint32_t backends, bool switched_on) {
   static std::atomic<std::uint32_t> prepared{0};
   static std::atomic<bool> simple_on{false};
   std::uint32_t fresh = backends & ~prepared.fetch_or(backends);
-  // The first group with the simple backend may have no event on, a later one some.
+  // The first group with the simple backend may have no event on, and a later group may.
   if ((backends & TRAPLINE_BACKEND_SIMPLE) != 0 && switched_on && !simple_on.exchange(true)) {
     fresh |= TRAPLINE_BACKEND_SIMPLE;
   }
@@ -162,7 +163,7 @@ int trapline_ftrace_set_default(const trapline_ftrace_options* options, char* er
                                 std::size_t error_size) {
   trapline_ftrace* marker = trapline_ftrace_open(options, error, error_size);
   if (marker == nullptr) return -1;
-  // The one before stays open: another thread may be writing into it.
+  // The previous marker stays open: another thread may be writing into it.
   default_marker.store(marker, std::memory_order_release);
   return 0;
 }
@@ -203,7 +204,7 @@ void trapline_log_event(const char* format, ...) {
   if (wanted > 0) {
     at += static_cast<std::size_t>(wanted);
     if (at > sizeof text - 1) at = sizeof text - 1;
-    text[at++] = '\n';  // in the place of the NUL
+    text[at++] = '\n';  // replaces the NUL
     if (::write(log_fd.load(std::memory_order_relaxed), text, at) < 0) errno = 0;
   }
   errno = saved;

@@ -34,7 +34,7 @@ class QmpSocket final : public QemuMonitor {
   LineSocket socket_;
 };
 
-// The monitor for people. It echoes what it is sent, with the prompt before it:
+// The human monitor. It echoes each command after its prompt:
 //
 //   (qemu) …info trace-events x*
 //   x_read : state 0                   what the command prints
@@ -50,7 +50,8 @@ class HumanSocket final : public QemuMonitor {
     return ask(command, -1);
   }
 
-  // It does not tell the number that the descriptor has in QEMU: that is looked for there.
+  // The human monitor does not report the number that the descriptor has in QEMU, so we look for it
+  // among QEMU's descriptors.
   Result<File> add_file(int file) override {
     struct stat mine {};
     if (::fstat(file, &mine) != 0) return fail("{}: {}", name(), std::strerror(errno));
@@ -85,7 +86,7 @@ class HumanSocket final : public QemuMonitor {
 
  private:
   static constexpr std::size_t kMostLines = 1u << 16;
-  static constexpr std::chrono::seconds kPatience{10};  // with a whole answer
+  static constexpr std::chrono::seconds kPatience{10};  // for a whole answer
 
   Result<std::vector<std::string>> ask(const std::string& command, int file) {
     const std::uint64_t mark = 0x700000 + ++asked_;
@@ -99,7 +100,7 @@ class HumanSocket final : public QemuMonitor {
       auto line = socket_.receive();
       if (!line) return tl::unexpected(std::move(line).error());
       const std::string text(trimmed(*line));
-      if (text == end && lines.size() >= 2) {  // the echoes of both
+      if (text == end && lines.size() >= 2) {  // the echoes of both commands
         lines.pop_back();
         lines.erase(lines.begin());
         std::erase(lines, std::string());
@@ -126,7 +127,7 @@ Result<Json> QemuMonitor::execute(const std::string& command, const Json& argume
     const Json answer = parsed_answer(*line);
     if (!answer.is_object()) return fail("{}: the answer is not a JSON object", name());
     if (answer.contains("return")) return answer["return"];
-    // Else an event of the machine: the answer is still to come.
+    // Otherwise it is an event of the machine, and the answer is still to come.
     if (!answer.contains("error")) continue;
     const Json& error = answer["error"];
     const Json words = error.is_object() ? error.value("desc", Json()) : Json();

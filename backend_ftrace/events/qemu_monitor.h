@@ -1,5 +1,6 @@
-// A QEMU's monitor, in QMP: over its socket, or through another program that holds that. Or the
-// human monitor's socket, which has what does not need QMP.
+// A connection to QEMU's monitor. It speaks QMP, directly through QEMU's socket or through another
+// program that holds the socket; or it uses the human monitor's socket for everything that does not
+// need QMP.
 #pragma once
 
 #include <sys/types.h>
@@ -18,14 +19,14 @@ class QemuMonitor {
  public:
   virtual ~QemuMonitor() = default;
 
-  // A command with its arguments, an object; what it returns. Errors carry QEMU's words. `file`: a
-  // descriptor of ours of which QEMU gets a copy; -1: none.
+  // Executes a QMP command with `arguments`, an object, and returns its result. Errors quote QEMU.
+  // `file`: QEMU gets a copy of this descriptor; -1: none.
   [[nodiscard]] Result<nlohmann::json> execute(const std::string& command,
                                                const nlohmann::json& arguments, int file = -1);
-  // A command of the human monitor; what that prints, each line trimmed.
+  // Executes a command of the human monitor. Returns the lines that it prints, trimmed.
   [[nodiscard]] virtual Result<std::vector<std::string>> human(const std::string& command);
 
-  // A copy of the descriptor in QEMU, and the number that it has there.
+  // A copy of a descriptor in QEMU: its fd set, and the number that it has in QEMU.
   struct File {
     std::int64_t set = 0, fd = 0;
   };
@@ -35,13 +36,13 @@ class QemuMonitor {
   [[nodiscard]] virtual const std::string& name() const = 0;  // for messages
 
  protected:
-  // Sends a line; then the next line that comes back, which may be an event of the machine.
+  // Sends a line. receive() returns the next line from QEMU, which may be an event of the machine.
   [[nodiscard]] virtual Result<void> send(const std::string& line, int file) = 0;
   [[nodiscard]] virtual Result<std::string> receive() = 0;
 };
 
-// Through a socket of -qmp, or of -monitor: then execute() is an Error. `peer`: the process that
-// listens there, 0 where that is not known.
+// Connects to a socket of -qmp, or of -monitor; with the latter execute() returns an Error. `peer`
+// gets the process that listens there, 0 if that is not known.
 [[nodiscard]] Result<std::unique_ptr<QemuMonitor>> connect_qemu(const std::string& path,
                                                                 pid_t* peer = nullptr);
 

@@ -17,7 +17,7 @@ namespace trapline::simpletrace {
 inline constexpr std::uint64_t kHeaderId = ~std::uint64_t{0};
 inline constexpr std::uint64_t kHeaderMagic = 0xf2b177cb0aa429b4;
 inline constexpr std::uint64_t kDroppedId = ~std::uint64_t{0} - 1;
-inline constexpr std::uint64_t kVersion = 4;  // what is written
+inline constexpr std::uint64_t kVersion = 4;  // the version that this writer produces
 inline constexpr std::uint64_t kOldestVersion = 2;
 
 inline constexpr std::uint64_t kRecordMapping = 0;
@@ -29,8 +29,8 @@ struct Header {
   std::uint64_t version = kVersion;
 };
 
-// From version 3 on; version 2 has the same with a 32-bit length and pid as well. `length` counts
-// from here, without the type before it.
+// The header from version 3 on; version 2 has the same fields, with a 32-bit length and pid.
+// `length` counts from here, without the type before the header.
 struct RecordHeader {
   std::uint64_t id = 0;
   std::uint64_t timestamp = 0;  // CLOCK_MONOTONIC, ns
@@ -62,6 +62,6 @@ static_assert(sizeof(RfcHeader) == 32 && std::is_trivially_copyable_v<RfcHeader>
 static_assert(sizeof(RfcEvent) == 32 && std::is_trivially_copyable_v<RfcEvent>);
 
 inline constexpr std::size_t kMaxString = 512;      // longer ones are cut, as QEMU does
-inline constexpr std::size_t kMaxRecord = 1 << 16;  // no record that makes sense is longer
+inline constexpr std::size_t kMaxRecord = 1 << 16;  // no valid record is longer
 
 }  // namespace trapline::simpletrace

@@ -35,7 +35,7 @@ std::uint64_t load(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// The layout, and whether the byte order is the other one.
+// Returns the layout, and whether the byte order differs from this machine's.
 std::optional<std::pair<Layout, bool>> layout_of(std::string_view first) {
   if (first.size() < 16) return std::nullopt;
   for (const bool swap : {false, true}) {
@@ -103,7 +103,7 @@ Result<void> Reader::read_header() {
     }
     file_pid_ = static_cast<std::uint32_t>(u64(8));
   }
-  // QEMU numbered all declared events; the RFC writer numbers those that are compiled.
+  // QEMU numbers all declared events; the RFC writer numbers only compiled ones.
   for (const Event& event : declarations_->events) {
     if (layout_ == Layout::kQemu || !event.disable) by_number_.push_back(&event);
   }
@@ -118,7 +118,7 @@ bool Reader::fill(std::size_t bytes) {
   end_ -= begin_;
   begin_ = 0;
   while (end_ < bytes) {
-    // Another reader may share the descriptor; a pipe has no offset.
+    // Another reader may share the descriptor, hence pread; a pipe has no offset and needs read.
     ssize_t got = ::pread(fd_.get(), buffer_.get() + end_, kBuffer - end_,
                           static_cast<off_t>(offset_ + end_ - begin_));
     if (got < 0 && errno == ESPIPE) got = ::read(fd_.get(), buffer_.get() + end_, kBuffer - end_);
@@ -222,7 +222,8 @@ void Reader::identify(Record& record) const {
   }
 }
 
-// The arguments from `at` to `end` (from begin_), which they must fill.
+// Decodes the arguments from `at` to `end` (offsets from begin_). They must fill this range
+// exactly.
 bool Reader::decode(Record& record, std::size_t at, std::size_t end) const {
   if (record.event == nullptr) return false;
   for (const Argument& argument : record.event->arguments) {
@@ -258,7 +259,8 @@ Result<bool> Reader::next_rfc(Record& record) {
   record.dropped = record.id == kDroppedId;
   if (!record.dropped) identify(record);
   bool fits = record.event != nullptr && record.event->arguments.size() == count;
-  std::vector<std::pair<std::size_t, std::size_t>> places;  // buffers move while they are filled
+  // Offsets, since the buffer may move while it is filled.
+  std::vector<std::pair<std::size_t, std::size_t>> places;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (!fill(at + 8)) return cut();
     const std::uint64_t size = u64(at);
@@ -294,7 +296,7 @@ Result<bool> Reader::next_rfc(Record& record) {
 
 namespace {
 
-// Python's repr of a bytes object.
+// Appends a text as Python's repr of a bytes object.
 void append_bytes(std::string_view text, std::string& out) {
   const bool single = text.find('\'') != std::string_view::npos;
   const char quote = single && text.find('"') == std::string_view::npos ? '"' : '\'';
@@ -331,9 +333,10 @@ std::string line_of(const Record& record, std::optional<std::uint64_t> previous)
   if (record.event == nullptr || record.values.size() != record.event->arguments.size()) {
     return line + " (not declared as recorded)";
   }
-  if (record.values.empty()) return line + " ";  // as simpletrace.py of QEMU 10 ends it
+  // With a blank at the end, like simpletrace.py of QEMU 10.
+  if (record.values.empty()) return line + " ";
   for (std::size_t i = 0; i < record.values.size(); ++i) {
-    // A declaration's name may be as long as its file, and every record would repeat it.
+    // An argument's declared name may be as long as its file, and every record would repeat it.
     const std::string_view argument = record.event->arguments[i].name;
     line += fmt::format(" {}=", printable(argument.substr(0, kMaxName)));
     const Value& value = record.values[i];

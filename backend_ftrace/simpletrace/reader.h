@@ -29,38 +29,39 @@ struct Record {
   std::uint64_t count = 0;
   std::uint64_t id = 0;
   std::uint64_t timestamp = 0;  // CLOCK_MONOTONIC, ns
-  std::uint32_t pid = 0;        // 0: version 2 does not say
-  std::string_view name;        // empty: neither the file nor the declarations know the id
+  std::uint32_t pid = 0;        // 0: not recorded, as in version 2
+  std::string_view name;        // empty: neither the file nor the declarations name the id
   const tracetool::Event* event = nullptr;  // nullptr: not declared
   std::vector<tracetool::Value> values;     // text points into the reader until the next next()
 };
 
 class Reader {
  public:
-  // `declarations` must outlive the reader; it is what gives the arguments their types. Errors say
-  // `name`, or where it is empty the path.
+  // Opens a file. `declarations` give the arguments their types and must outlive the reader. Errors
+  // name `name`, or the path if `name` is empty.
   [[nodiscard]] static Result<Reader> open(const std::string& path,
                                            const tracetool::EventFile& declarations,
                                            const std::string& name = {});
-  // Whether the first 16 bytes are those of a simpletrace file.
+  // Returns whether the first 16 bytes are those of a simpletrace file.
   [[nodiscard]] static bool recognises(std::string_view first_bytes);
 
-  // False at the end; an error for damage that cannot be stepped over.
+  // Reads the next record. False at the end; an error for damage that the reader cannot skip.
   [[nodiscard]] Result<bool> next(Record& record);
 
   [[nodiscard]] Layout layout() const { return layout_; }
   [[nodiscard]] std::uint64_t version() const { return version_; }
-  [[nodiscard]] std::uint64_t undecoded() const { return undecoded_; }  // events without values
+  // Events yielded without values.
+  [[nodiscard]] std::uint64_t undecoded() const { return undecoded_; }
   [[nodiscard]] std::uint64_t cut_bytes() const {
     return cut_bytes_;
-  }  // after the last whole record
+  }  // bytes after the last whole record
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
  private:
   Reader(std::string path, UniqueFd fd, const tracetool::EventFile& declarations);
 
   [[nodiscard]] Result<void> read_header();
-  [[nodiscard]] bool fill(std::size_t bytes);  // so many bytes are at hand
+  [[nodiscard]] bool fill(std::size_t bytes);  // makes `bytes` bytes available
   void take(std::size_t bytes);
   [[nodiscard]] std::uint64_t u64(std::size_t at) const;
   [[nodiscard]] std::uint32_t u32(std::size_t at) const;
@@ -76,23 +77,23 @@ class Reader {
   std::string path_;
   UniqueFd fd_;
   std::unordered_map<std::string_view, const tracetool::Event*> by_name_;
-  std::vector<const tracetool::Event*> by_number_;  // where the file maps no names
+  std::vector<const tracetool::Event*> by_number_;  // used when the file maps no names
   std::unordered_map<std::uint64_t, std::string> names_;
   Layout layout_ = Layout::kQemu;
   std::uint64_t version_ = 0;
   std::uint32_t file_pid_ = 0;
   bool swap_ = false;
-  std::unique_ptr<char[]> buffer_;  // not cleared: most files are shorter
+  std::unique_ptr<char[]> buffer_;  // uninitialised, since most files are shorter
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::uint64_t offset_ = 0;  // in the file, of begin_
+  std::uint64_t offset_ = 0;  // offset of begin_ in the file
   std::uint64_t undecoded_ = 0;
   std::uint64_t cut_bytes_ = 0;
   const tracetool::EventFile* declarations_;
 };
 
-// One line as QEMU's simpletrace.py prints it: "NAME DELTA_US pid=N arg=0x… string=b'…'".
-// `previous` is the time of the record before, if any.
+// Formats a record as QEMU's simpletrace.py prints it: "NAME DELTA_US pid=N arg=0x… string=b'…'".
+// `previous` is the time of the record before in ns, if there is one.
 [[nodiscard]] std::string line_of(const Record& record, std::optional<std::uint64_t> previous);
 
 }  // namespace trapline::simpletrace

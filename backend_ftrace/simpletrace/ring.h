@@ -7,9 +7,9 @@
 //   ........|rec|rec|...|rec|....|.......     producers move head by compare-and-swap, fill the
 //            consumer reads                   record and publish it by its first word
 //
-// A record's first word is its position and size, mixed with a random key: what stands there from
-// the lap before, or as the content of an older record, does not match. So the consumer writes
-// nothing but `tail`, and the producer's cache lines are not taken away dirty.
+// A record's first word is its position and size, mixed with a random key, so that neither the word
+// left from the previous lap nor the content of an older record can match. The consumer therefore
+// writes nothing but `tail` and takes no cache line away that a producer has modified.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class Ring {
     std::uint64_t position = 0;
   };
 
-  // `size` is a power of two.
+  // Uses `size` bytes at `memory`, a power of two, as the ring.
   void attach(void* memory, std::size_t size, std::uint64_t key) {
     data_ = static_cast<unsigned char*>(memory);
     size_ = size;
@@ -33,7 +33,7 @@ class Ring {
   }
   [[nodiscard]] bool attached() const { return data_ != nullptr; }
 
-  // Room for `bytes` of payload, a multiple of 8 below kMaxBytes.
+  // Reserves room for `bytes` of payload, a multiple of 8 below kMaxBytes.
   [[nodiscard]] Slot reserve(std::size_t bytes) {
     const std::size_t wanted = bytes + kWord;
     std::uint64_t head = head_.load(std::memory_order_relaxed);
@@ -56,7 +56,7 @@ class Ring {
     word(slot.position)
         .store(mark(slot.position, (bytes + kWord) / kWord), std::memory_order_release);
   }
-  // Whether the consumer should be called: a quarter is in use.
+  // Returns whether a quarter of the ring is in use, so that the consumer should be woken.
   [[nodiscard]] bool is_filling() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     return head - known_tail_.load(std::memory_order_relaxed) > size_ / 4 &&
@@ -94,7 +94,8 @@ class Ring {
   static constexpr std::size_t kWord = 8;
   static constexpr unsigned kSizeBits = 16;
   static constexpr std::uint64_t kPadding = (1u << kSizeBits) - 1;
-  static constexpr std::size_t kAhead = 512;  // the line that will be written some events later
+  // Prefetches the cache line that a record some events later will use.
+  static constexpr std::size_t kAhead = 512;
 
  public:
   static constexpr std::size_t kMaxBytes = (kPadding - 2) * kWord;
@@ -119,8 +120,8 @@ class Ring {
   unsigned char* data_ = nullptr;
   std::size_t size_ = 0;
   std::uint64_t key_ = 0;
-  // Each side works on what it last saw of the other's counter, or the two lines would travel
-  // between the CPUs with every record.
+  // Each side works with its last copy of the other's counter. Otherwise the two cache lines would
+  // travel between the CPUs with every record.
   alignas(64) std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> known_tail_{0};
   std::atomic<std::uint64_t> dropped_{0};

@@ -14,9 +14,9 @@
 namespace trapline::simpletrace {
 namespace {
 
-unsigned char
-    buffer[1 << 16];  // not a member: a static object with -1 in it would hold it in .data
-std::uint32_t ends[sizeof buffer / sizeof(RecordHeader)];  // of the entries in it
+// Not a member of TraceFile: a static object that contains a -1 is in .data with all its bytes.
+unsigned char buffer[1 << 16];
+std::uint32_t ends[sizeof buffer / sizeof(RecordHeader)];  // where the entries in `buffer` end
 
 }  // namespace
 
@@ -39,8 +39,8 @@ bool TraceFile::open(int fd, bool rfc, pid_t process) {
   size_ = 0;
   buffered_ = 0;
   has_entries_.store(false, std::memory_order_relaxed);
-  // Only now: it may be the file that was written until now. A device cannot be cut, and need not
-  // be.
+  // Truncates only now, since it may be the file that was written until now. A device cannot be
+  // truncated and need not be.
   if (::ftruncate(fd, 0) != 0) errno = 0;
   if (rfc) {
     const RfcHeader header{kRfcHeaderMagic, static_cast<std::uint64_t>(process), kRfcVersion,
@@ -82,10 +82,10 @@ bool TraceFile::switch_to(int fd, bool rfc) {
   return false;
 }
 
-// A write failed after so many bytes of the buffer: the entries that end after them are not in the
+// Handles a failed write after `written` bytes of the buffer: entries that end later are not in the
 // file.
 void TraceFile::fail_buffered(std::size_t written) {
-  const int cause = errno;  // switch_to() tells it
+  const int cause = errno;  // errno for switch_to()
   failed_ = true;
   std::uint64_t lost = 0;
   for (std::size_t i = buffered_; i > 0 && ends[i - 1] > written; --i) ++lost;
@@ -126,7 +126,7 @@ void TraceFile::put_mapping(const trapline_event& event) {
 [[gnu::cold, gnu::noinline]] void TraceFile::put_mappings() {
   struct Pass {
     TraceFile& file;
-    std::uint32_t next;  // the id after the highest
+    std::uint32_t next;  // the highest id plus 1
   } pass{*this, mapped_};
   trapline_events_each(
       "*",
@@ -169,7 +169,7 @@ void TraceFile::write_entry(const unsigned char* payload) {
   Entry entry;
   std::memcpy(&entry, payload, sizeof entry);
   has_entries_.store(true, std::memory_order_relaxed);
-  // Events of a library that was loaded after the file was opened.
+  // The event belongs to a library that was loaded after the file was opened.
   if (!rfc_ && entry.id >= mapped_) [[unlikely]]
     put_mappings();
   const unsigned char* const begin = payload + sizeof entry;

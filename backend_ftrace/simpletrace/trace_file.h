@@ -1,5 +1,5 @@
-// The file of the simple backend, in simpletrace's format or that of the RFC: entries as they lie
-// in a ring become records. Used by the writer thread alone, but for dropped().
+// The file of the simple backend, in simpletrace's format or the RFC's: turns entries of a ring
+// into records. Only the writer thread uses it, except for dropped().
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,8 @@
 
 namespace trapline::simpletrace {
 
-// What a record holds in the ring; the arguments follow as in the file, strings padded to 8 bytes.
+// A record as the ring holds it. The arguments follow as in the file, but with strings padded to 8
+// bytes.
 struct Entry {
   std::uint64_t id;
   std::uint64_t timestamp;
@@ -20,37 +21,36 @@ struct Entry {
   std::uint32_t strings;  // bit i: argument i is a string
 };
 
-// Strings in a ring are padded to 8 bytes; in the file they are not.
 constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_t{7}; }
 
-// A descriptor for writing, as open_output() gives it (events/output_place.h). A pipe is refused,
-// since it cannot be written at its beginning.
+// Opens a path for writing like open_output() (events/output_place.h). Refuses a pipe, because the
+// beginning of the file must be written again.
 [[nodiscard]] int open_trace_path(const char* path, const char** reason);
 
-// One per program: its buffer is.
+// A process has one: the buffer is static.
 class TraceFile {
  public:
-  // Takes the descriptor and writes the header and the names of all events; false, with errno, when
-  // that fails. The file is closed by close() only.
+  // Takes the descriptor and writes the header and the names of all events. False, with errno, when
+  // that fails. Only close() closes the file.
   bool open(int fd, bool rfc, pid_t process);
   void close();
-  // Goes on in another file, whose descriptor it takes. When that one cannot be written, it is
+  // Continues in another file, whose descriptor it takes. If the new file cannot be written, it is
   // closed, the present file stays as it is, and the result is false, with errno.
   bool switch_to(int fd, bool rfc);
 
-  // An Entry and its arguments. After a failed write (a full disk) entries are counted as dropped,
-  // those that it had not yet written as well.
+  // Writes an Entry with its arguments. After a failed write (a full disk) it counts entries as
+  // dropped, including those that were buffered.
   void put_entry(const unsigned char* payload);
-  // Says in the file, too, that so many events found no place in the rings.
+  // Counts events that found no room in the rings, and writes a record that says so.
   void put_dropped(std::uint64_t count);
-  // Writes out what is buffered.
+  // Writes the buffer to the file.
   void drain();
 
-  // Whether the file has more than its header and the names.
+  // Returns whether the file has more than its header and the names.
   [[nodiscard]] bool has_entries() const { return has_entries_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_rfc() const { return rfc_; }
 
-  // Since the program began; any thread may ask.
+  // Returns the count of dropped events since the program began. Any thread may call it.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
@@ -66,11 +66,11 @@ class TraceFile {
   bool rfc_ = false;
   bool failed_ = false;
   pid_t process_ = 0;
-  std::uint32_t mapped_ = 0;  // ids below have their mapping record
+  std::uint32_t mapped_ = 0;  // ids below this have a mapping record in the file
   std::atomic<bool> has_entries_{false};
   std::atomic<std::uint64_t> dropped_{0};
-  std::size_t size_ = 0;      // of what is buffered
-  std::size_t buffered_ = 0;  // entries that end in it
+  std::size_t size_ = 0;      // bytes in the buffer
+  std::size_t buffered_ = 0;  // entries that end in the buffer
 };
 
 }  // namespace trapline::simpletrace

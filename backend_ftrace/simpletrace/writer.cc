@@ -1,8 +1,9 @@
-// The simple backend: producers put records into rings, one thread writes the file.
+// The simple backend: producers put records into rings and one thread writes the file.
 //
-// Each thread uses one of 16 rings, so that up to 16 threads never contend; more share, which is
-// slower but correct. The rings are one mapping made when the file is opened and kept until the
-// program ends: a producer may hold a pointer into it at any moment.
+// Each thread uses one of 16 rings, so that up to 16 threads never contend; further threads share
+// rings, which is slower but correct. The rings are one mapping, made when the file is opened and
+// kept until the program ends, because a producer may hold a pointer into the mapping at any
+// moment.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -34,28 +35,27 @@ constexpr std::size_t kDefaultRing = 1 << 20;
 
 Ring rings[kRings];
 std::atomic<std::uint32_t> next_ring{0};
-// Initial-exec: found by one instruction, where the library is linked or loaded at start.
+// Initial-exec: one instruction finds the variable if the library is linked or loaded at start.
 [[gnu::tls_model("initial-exec")]] thread_local Ring* own_ring = nullptr;
 
 std::atomic<bool> enabled{false};
 std::atomic<bool> alive{false};
-std::atomic<std::uint32_t> wake{0};       // futex: there is something to do
-std::atomic<std::uint32_t> requested{0};  // flushes
-std::atomic<std::uint32_t> completed{0};  // futex: flushes done
+std::atomic<std::uint32_t> wake{0};       // futex: the writer thread has work
+std::atomic<std::uint32_t> requested{0};  // number of flushes
+std::atomic<std::uint32_t> completed{0};  // futex: number of flushes done
 std::atomic<bool> stopping{false};
 pthread_t writer;
 pid_t owner = 0;
 
-TraceFile file;  // the writer thread's own
+TraceFile file;  // only the writer thread uses it
 
-// --- the open file; under `opening`, but for what the writer thread does in switch_file()
-// ---------
+// --- the open file: guarded by `opening`, except in the writer thread's switch_file() ----------
 
 pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 char open_path[PATH_MAX];
-bool is_unnamed = false;  // trace-PID, which nobody asked for by name
+bool is_unnamed = false;  // the file is trace-PID, a name that nobody chose
 
-// A file to go on in, handed to the writer thread.
+// Progress of handing the writer thread another file to continue in.
 enum class Handover : std::uint8_t { kNone, kWanted, kBusy };
 std::atomic<Handover> handover{Handover::kNone};
 int next_fd = -1;
@@ -78,7 +78,7 @@ std::uint64_t timestamp_of(const unsigned char* payload) {
   return timestamp;
 }
 
-// Writes what was published before `limit` (a time), oldest first over all rings.
+// Writes the records whose time is before `limit`, the oldest of all rings first.
 bool drain_rings(std::uint64_t limit) {
   bool any = false;
   const unsigned char* heads[kRings];
@@ -115,13 +115,13 @@ void switch_file() {
 }
 
 void* run(void*) {
-  constexpr std::uint64_t kSettle = 50'000;  // ns for slower threads to publish older events
+  constexpr std::uint64_t kSettle = 50'000;  // ns in which slower threads publish older events
   long patience = 20'000'000;
   for (;;) {
     const std::uint32_t flush = requested.load(std::memory_order_acquire);
     const bool stop = stopping.load(std::memory_order_acquire);
     const bool flushing = flush != completed.load(std::memory_order_relaxed) || stop;
-    const std::uint64_t now = read_clock(ClockId::kMono);  // later events are in no order yet
+    const std::uint64_t now = read_clock(ClockId::kMono);  // events after this are not in order yet
     wake.store(0, std::memory_order_relaxed);
     bool full = false;
     for (const Ring& ring : rings) full = full || ring.used() > ring.size() / 2;
@@ -138,7 +138,8 @@ void* run(void*) {
   }
 }
 
-// Async-signal-safe. Waits at most `seconds` for the writer thread; a stall of both is one slice.
+// Waits at most `seconds` for the writer thread to flush. If the whole process was stopped
+// meanwhile, that counts as one slice of the wait. Async-signal-safe.
 void request_flush(int seconds) {
   constexpr std::uint64_t kSlice = 50'000'000;
   const std::uint32_t wanted = requested.fetch_add(1, std::memory_order_acq_rel) + 1;
@@ -174,7 +175,7 @@ void watch_signals() {
     struct sigaction current {};
     if (::sigaction(number, nullptr, &current) != 0 || current.sa_handler != SIG_DFL ||
         (current.sa_flags & SA_SIGINFO) != 0) {
-      continue;  // the program has its own handler, or ignores it
+      continue;  // the program handles or ignores the signal itself
     }
     struct sigaction ours {};
     ours.sa_sigaction = on_fatal;
@@ -184,7 +185,7 @@ void watch_signals() {
   }
 }
 
-// The child has no writer thread; its events are not traced.
+// Stops tracing in a child of fork, which has no writer thread.
 void in_child() {
   enabled.store(false, std::memory_order_relaxed);
   alive.store(false, std::memory_order_relaxed);
@@ -243,7 +244,7 @@ void end_entry(Ring& ring, const Ring::Slot& slot, std::size_t bytes) {
   }
 }
 
-// Opens the file and starts the writer thread; nullptr, or what failed.
+// Opens the file and starts the writer thread. Returns nullptr, or what failed.
 const char* start(int fd, const trapline_simple_options& options) {
   owner = ::getpid();
   const bool written = file.open(fd, options.rfc, owner);
@@ -259,8 +260,8 @@ const char* start(int fd, const trapline_simple_options& options) {
   return nullptr;
 }
 
-// Lets the writer thread go on in another file, after everything before; nullptr, or what failed. A
-// file that got its name by itself and no event is removed.
+// Lets the writer thread write everything so far and continue in another file. Returns nullptr, or
+// what failed. Removes the old file if it had the default name and no event.
 const char* hand_over(int fd, bool rfc) {
   next_fd = fd;
   next_rfc = rfc;
@@ -333,7 +334,8 @@ int trapline_simple_switch(const trapline_simple_options* options, char* error, 
 }
 
 void trapline_simple_close(void) {
-  if (!alive.load() || ::getpid() != owner) return;  // a child of fork may find the lock taken
+  // In a child of fork the lock may be taken for ever.
+  if (!alive.load() || ::getpid() != owner) return;
   pthread_mutex_lock(&opening);
   enabled.store(false);
   if (alive.exchange(false) && ::getpid() == owner) {

@@ -141,8 +141,8 @@ class Splitter {
     return std::nullopt;
   }
 
-  // What the conversion expects, when the argument is something else. Signedness is left alone, as
-  // compilers do: printing an unsigned with %d is common.
+  // Returns the type that the conversion expects if the argument has another. Signedness is not
+  // compared, as in compilers: printing an unsigned with %d is common.
   static std::string_view disagreement(const Piece& piece, const Argument& argument) {
     const bool integer = argument.kind <= TypeKind::kUnsigned;
     if (piece.conversion == 's') {
@@ -166,7 +166,7 @@ class Splitter {
   std::vector<Piece>& pieces_;
   std::size_t at_ = 0;
   std::size_t start_ = 0;
-  std::size_t next_ = 0;  // argument
+  std::size_t next_ = 0;  // next argument
 };
 
 }  // namespace

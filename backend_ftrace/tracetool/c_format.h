@@ -1,5 +1,5 @@
-// The formats of trace events: a C expression of string literals and PRI macros, and the printf
-// conversions inside.
+// The formats of trace events: C expressions of string literals and PRI macros with printf
+// conversions.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace trapline::tracetool {
 
-// What the PRI macro stands for on LP64 Linux ("PRIx64" -> "lx"); empty when it is none of them.
+// Returns what a PRI macro expands to on LP64 Linux ("PRIx64" -> "lx"); empty for other names.
 [[nodiscard]] std::string_view pri_macro(std::string_view name);
 
-// A format's text with escapes and macros resolved, and where its parts came from.
+// The text of a format with escapes and macros resolved, and where in the file each part came from.
 struct FormatText {
   struct Run {
     std::uint32_t position;  // in text
     std::uint32_t offset;    // in the file
   };
   std::string text;
-  std::vector<Run> runs;  // in order; bytes of a run follow each other in the file
+  std::vector<Run> runs;  // in order; the bytes of a run are contiguous in the file
 
   void append(std::string_view part, std::size_t offset) {
     runs.push_back({static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(offset)});
     text += part;
   }
-  // Where byte `position` came from; there must be one.
+  // Returns the offset in the file of byte `position`. There must be at least one run.
   [[nodiscard]] std::size_t origin(std::size_t position) const {
     std::size_t run = runs.size() - 1;
     while (run > 0 && runs[run].position > position) --run;
@@ -41,15 +41,16 @@ struct FormatError {
   std::string message;
 };
 
-// Splits the text into pieces and gives each conversion its argument.
+// Splits the text into pieces and assigns an argument to each conversion. Returns the error, if
+// any.
 [[nodiscard]] std::optional<FormatError> split_format(std::string_view text,
                                                       const std::vector<Argument>& arguments,
                                                       std::vector<Piece>& pieces);
 
-// For an event that has arguments and no format: "a=%d b=%s", each by its type.
+// Makes the format of an event that has arguments but no format: "a=%d b=%s", each by its type.
 [[nodiscard]] std::string default_format(const std::vector<Argument>& arguments);
 
-// The pieces of a format that is taken as it is, for the implicit "cpu=%p ".
+// Puts the implicit "cpu=%p " before the pieces of a format.
 void prepend_cpu(Format& format);
 
 }  // namespace trapline::tracetool

@@ -1,4 +1,4 @@
-// The C types that a trace event's arguments may have: those that QEMU allows.
+// The C types that QEMU allows for the arguments of a trace event.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ struct Integer {
   std::uint8_t bytes;
 };
 
-// A type's words without const, in any order that C takes; nothing when they are no integer.
+// Parses the words of a type, without const and in any order that C allows. Returns nullopt when
+// they are not an integer type.
 [[nodiscard]] std::optional<Integer> integer_type(const std::vector<std::string_view>& words);
 
-// Whether the word may stand in a type at all.
+// Returns whether QEMU allows the word in a type at all.
 [[nodiscard]] bool allowed_word(std::string_view word);
 
-// The host's type of a tcg value that is known only at execution ("TCGv_i32" -> "uint32_t"); empty
-// for any other word.
+// Returns the host's type for a tcg value that is known only at execution ("TCGv_i32" ->
+// "uint32_t"); empty for any other word.
 [[nodiscard]] std::string_view tcg_host_type(std::string_view word);
 
 }  // namespace trapline::tracetool

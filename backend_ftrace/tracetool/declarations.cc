@@ -9,22 +9,23 @@
 namespace trapline::tracetool {
 namespace {
 
-// Declarations of one hash that find() parses: more than two of one name are in error.
+// Limit of declarations with one hash that find() parses; more than two with the same name are an
+// error.
 constexpr std::size_t kMostTried = 16;
 static_assert(kMostText <= UINT32_MAX, "an offset in a file has 32 bits");
 
-// FNV-1a; `hash` is that of the text before.
+// FNV-1a; `hash` is the hash of the text before, so that a caller can hash in pieces.
 std::uint32_t hash_of(std::string_view text, std::uint32_t hash = 2166136261u) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return hash;
 }
 
-// Steps from one declaration to the next as the parser does, but reads no more than their names.
+// Steps from declaration to declaration as the parser does, but reads only the names.
 class DeclarationScan : TextCursor {
  public:
   explicit DeclarationScan(std::string_view text) : TextCursor(text) {}
 
-  // on_name(hash, offset) of each event.
+  // Calls on_name(hash, offset) for each event.
   template <typename OnName>
   void run(OnName on_name) {
     while (at_ < text_.size()) {
@@ -51,7 +52,7 @@ class DeclarationScan : TextCursor {
     std::uint32_t hash;
     bool is_tcg;
   };
-  // Nothing where no name with a parenthesis follows.
+  // Reads an event's name. Returns nullopt if no name with a parenthesis follows.
   std::optional<Name> head() {
     for (bool is_tcg = false;;) {
       const std::string_view name = word();
@@ -65,7 +66,7 @@ class DeclarationScan : TextCursor {
     }
   }
 
-  // To the end of a list, or to where it is in error.
+  // Skips to the end of the argument list, or to the error in it.
   void skip_arguments() {
     const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
     if (const auto end = line.find(')'); end != std::string_view::npos) {
@@ -76,7 +77,8 @@ class DeclarationScan : TextCursor {
     if (peek() == ')') ++at_;
   }
 
-  // To the end of its last line: strings and PRI macros, at a line's begin or after a backslash.
+  // Skips the strings and PRI macros of the format, also those at the beginning of a line or after
+  // a backslash.
   void skip_format() {
     for (resume();; resume()) {
       at_ = std::min(text_.find('\n', at_), text_.size());

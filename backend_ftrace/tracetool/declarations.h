@@ -1,9 +1,9 @@
-// The declarations of a trace-events file that are parsed when they are asked for: QEMU declares
-// 7,000 events, and who reads a recording asks for some ten.
+// The declarations of a trace-events file, each parsed on first use: QEMU declares 7,000 events,
+// and reading a recording needs some ten.
 //
-// Guarantees: of a file without errors, and without 16 names of one hash, find() gives the first
-// event of that name that parse_trace_events() would; nothing changes after construction, so
-// threads may share one.
+// Guarantees: find() returns the first event of a name that parse_trace_events() would return, if
+// the file has no errors and no 16 names with the same hash. Nothing changes after construction, so
+// threads may share an object.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +24,26 @@ class Declarations {
   Declarations() = default;
   // Finds where each declaration begins.
   explicit Declarations(std::string text);
-  // Of a file; an Error only when it cannot be read.
+  // Reads a file. Returns an Error only when it cannot be read.
   [[nodiscard]] static Result<Declarations> read(const std::string& path);
 
-  // Events that are declared, with or without an error; a tcg event is two.
+  // Returns how many events are declared, including those with errors; a tcg event counts as two.
   [[nodiscard]] std::size_t size() const { return places_.size(); }
-  // False where none of that name is declared.
+  // False when no event has that name.
   [[nodiscard]] bool may_declare(std::string_view name) const { return !places_of(name).empty(); }
-  // Its `line` counts from the declaration's own first line.
+  // Parses the declaration of an event. `line` of the result counts from the declaration's own
+  // first line. Returns nullopt if the name is not declared or its declaration has an error.
   [[nodiscard]] std::optional<Event> find(std::string_view name) const;
 
  private:
   struct Place {
-    std::uint32_t hash, offset;  // of the event's name, of its declaration in the text
+    std::uint32_t hash, offset;  // hash of the event's name; offset of its declaration in the text
     friend auto operator<=>(const Place&, const Place&) = default;
   };
-  // Of the events of that name, and of others with its hash.
+  // Returns the places of all events whose names have the same hash.
   [[nodiscard]] std::span<const Place> places_of(std::string_view name) const;
   std::string text_;
-  std::vector<Place> places_;  // sorted: of one name, in the order of the file
+  std::vector<Place> places_;  // sorted by hash, then by position in the file
 };
 
 }  // namespace trapline::tracetool

@@ -45,7 +45,7 @@ bool is_compiled(const Event& event, const Options& options) {
 
 std::string c_name(const Argument& argument) {
   static const std::unordered_set<std::string_view> kTaken{
-      // Keywords of C++20 and C23 that are names in C11.
+      // Keywords of C++20 and C23 that are valid names in C11.
       "alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "bool", "catch", "char8_t",
       "char16_t", "char32_t", "class", "compl", "concept", "consteval", "constexpr", "constinit",
       "const_cast", "co_await", "co_return", "co_yield", "decltype", "delete", "dynamic_cast",
@@ -97,8 +97,8 @@ bool has_own_state(const Options& options) {
 
 namespace {
 
-// The arguments as the format wants them: casts only where the type's spelling and the conversion's
-// differ although their sizes agree.
+// Returns the arguments as the format expects them, with a cast only where the argument's type and
+// the conversion's differ in spelling but agree in size.
 std::string printf_arguments(const Event& event) {
   std::vector<std::string> values;
   for (const Argument& argument : event.arguments) values.push_back(c_name(argument));

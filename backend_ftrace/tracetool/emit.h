@@ -1,12 +1,12 @@
-// Generated code. For a group of events:
+// Writes the generated code. For a group of events:
 //
 //   trace-GROUP.h        trace_NAME(): tests the state word, calls the out-of-line part
 //   trace-GROUP.c        state words, registration, and for each event the calls of its backends
 //   trace-ust-GROUP.h/.c LTTng-UST's tracepoint provider
 //   GROUP.stp, GROUP-log.stp  SystemTap: probes with named arguments, and probes that print
 //
-// The C code is in the common subset of C11 and C++20; every function has C linkage. What QEMU's
-// build asks for instead is in emit_qemu.h.
+// The C code is in the common subset of C11 and C++20; every function has C linkage. emit_qemu.h
+// has the files that QEMU's own build uses instead.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ enum class Backend : std::uint8_t { kNop, kLog, kSimple, kFtrace, kSyslog, kUst,
 struct Options {
   std::string group;  // "root" for the top folder; '/' and '-' become '_'
   std::vector<Backend> backends;
-  std::string provider = "trapline";  // of UST and dtrace
-  std::string binary;                 // in the tapset
-  std::string probe_prefix;           // of the tapset: "qemu.system.x86_64"
-  bool for_qemu = false;              // code for QEMU's tree, which links no library of ours
+  std::string provider = "trapline";  // provider name for UST and dtrace
+  std::string binary;                 // the program that the tapset probes
+  std::string probe_prefix;           // prefix of the tapset's probes: "qemu.system.x86_64"
+  bool for_qemu = false;              // generate for QEMU's tree, which links no library of ours
   [[nodiscard]] bool has(Backend backend) const;
 };
 
@@ -40,13 +40,13 @@ struct Declared {
   const std::string* file;
 };
 
-// One file's text, built line by line; it knows its own line numbers for #line.
+// Builds one file's text line by line and counts its lines for #line.
 class Output {
  public:
   explicit Output(std::string path) : path_(std::move(path)) {}
   void line(std::string_view text);
   void blank() { line(""); }
-  // What follows comes from a trace-events file, until end_origin().
+  // Marks the following lines, until end_origin(), as coming from a trace-events file.
   void origin(const std::string& file, std::uint32_t number);
   void end_origin();
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -58,20 +58,21 @@ class Output {
   std::size_t lines_ = 0;
 };
 
-// Whether the event is compiled at all.
+// Returns whether any code is generated for the event.
 [[nodiscard]] bool is_compiled(const Event& event, const Options& options);
 
-// The argument's name in generated C and C++: keywords and common macros get a '_'.
+// Returns the argument's name in generated C and C++: keywords and common macros get a '_' at the
+// end.
 [[nodiscard]] std::string c_name(const Argument& argument);
 [[nodiscard]] std::string parameter_list(const Event& event);  // "int a, const char *b" or "void"
 [[nodiscard]] std::string name_list(const Event& event);       // "a, b" or ""
 [[nodiscard]] std::string upper(std::string_view name);
 
-// Whether any backend is switched by the event's own state, not only by UST's and dtrace's
-// switches.
+// Returns whether the event's own state word switches any backend; UST and dtrace have switches of
+// their own.
 [[nodiscard]] bool has_own_state(const Options& options);
 
-// FUNCTION("NAME " FORMAT END, values); as a line of the trace-events file.
+// Emits FUNCTION("NAME " FORMAT END, values); with a #line for the trace-events file.
 void emit_printing(std::string_view function, const Declared& declared, std::string_view end,
                    Output& out);
 

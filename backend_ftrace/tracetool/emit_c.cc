@@ -1,4 +1,4 @@
-// trace-GROUP.h and trace-GROUP.c: everything but LTTng's and SystemTap's own files.
+// Generates trace-GROUP.h and trace-GROUP.c: everything except the files for LTTng and SystemTap.
 #include <fmt/format.h>
 
 #include "backend_ftrace/tracetool/emit.h"

@@ -1,5 +1,5 @@
-// What the build of QEMU's own tree asks its generator for: one file at a time, named by a format.
-// The files declare what QEMU's sources and its trace/control.h use (TraceEvent, _TRACE_NAME_EVENT,
+// The formats that the build of QEMU's own tree requests from its generator, one file per call. The
+// files declare what QEMU's sources and its trace/control.h use (TraceEvent, _TRACE_NAME_EVENT,
 // _TRACE_NAME_DSTATE, TRACE_NAME_ENABLED, TRACE_NAME_BACKEND_DSTATE), one line per event. The
 // inline trace_NAME() only tests whether a backend wants the event; what the backends write is in
 // one function per event, trapline_emit_NAME(), in the C file of the group. Rust calls the same
@@ -14,11 +14,11 @@
 namespace trapline::tracetool {
 
 struct QemuFormat {
-  std::string_view name;         // as in --format
+  std::string_view name;         // name for --format
   std::string_view description;  // for --help
   void (*emit)(const Options& options, std::span<const Declared> events, Output& out);
-  bool wants_binary = false;        // --binary
-  bool wants_probe_prefix = false;  // --probe-prefix
+  bool wants_binary = false;        // needs --binary
+  bool wants_probe_prefix = false;  // needs --probe-prefix
 };
 
 [[nodiscard]] std::span<const QemuFormat> qemu_formats();

@@ -1,4 +1,4 @@
-// QEMU's formats h and c: declarations, registration, and what the backends write.
+// Generates QEMU's formats h and c: declarations, registration, and what the backends write.
 #include <fmt/format.h>
 
 #include "backend_ftrace/tracetool/emit_qemu.h"
@@ -11,7 +11,7 @@ constexpr std::string_view kQemuNotice =
 
 bool is_enabled(const Event& event) { return !event.disable; }
 
-// The condition under which any backend wants the event; "false" when none could.
+// Returns the condition under which a backend wants the event; "false" if none can.
 std::string wanted(const Options& options, const Event& event) {
   std::string condition;
   const auto add = [&](const std::string& term) {
@@ -35,7 +35,7 @@ void emit_call(const Options& options, const Event& event, Output& out) {
                          event.name));
   }
   if (options.has(Backend::kDtrace) && is_enabled(event)) {
-    // Not every dtrace(1) makes this one.
+    // Some versions of dtrace(1) do not define this macro.
     out.line(
         fmt::format("#ifndef QEMU_{0}_ENABLED\n#define QEMU_{0}_ENABLED() true\n#endif", name));
   }
@@ -53,8 +53,8 @@ void emit_call(const Options& options, const Event& event, Output& out) {
   out.line("    }\n}");
 }
 
-// QEMU formats a marker's line itself from 10.2 on, and puts the time of -msg timestamp=on before
-// a line of its log itself; before, the generated code had to.
+// From 10.2 on, QEMU itself formats a marker's line and puts the time for -msg timestamp=on before
+// a line of its log. For older versions the generated code does both.
 void emit_outputs(const Options& options, Output& out) {
   out.line("#define TRAPLINE_AS(type, value) ((type)(value))");
   out.line("#define TRAPLINE_SYSLOG(...) syslog(LOG_INFO, __VA_ARGS__)");
@@ -104,7 +104,7 @@ void emit_includes(const Options& options, Output& out) {
   if (options.has(Backend::kSyslog)) out.line("#include <syslog.h>");
   out.line(fmt::format("#include \"trace-{}.h\"", options.group));
   if (options.has(Backend::kUst)) {
-    // Its header declares the tracepoints once more.
+    // The header declares the tracepoints once more.
     out.line("#pragma GCC diagnostic ignored \"-Wredundant-decls\"");
     out.line(fmt::format("#include \"trace-ust-{}.h\"", options.group));
   }
@@ -129,7 +129,7 @@ void emit_registration(const Options& options, std::span<const Declared> events,
                   options.group));
 }
 
-// A record of QEMU's simple backend: 8 bytes a value, 4 bytes of length before a string.
+// Emits a record of QEMU's simple backend: 8 bytes per value, 4 bytes of length before a string.
 void emit_record(const Event& event, Output& out) {
   out.line("        {\n            TraceBufferRecord trapline_record;");
   std::size_t fixed = 0;
@@ -196,7 +196,8 @@ void emit_qemu_header(const Options& options, std::span<const Declared> events, 
                        upper(options.group)));
   out.line("#include \"trace/control.h\"");
   if (options.has(Backend::kDtrace)) {
-    // LTTng's headers want sys/sdt.h with its variadic macros, whoever includes it first.
+    // LTTng's headers need sys/sdt.h with its variadic macros, whichever file includes sys/sdt.h
+    // first.
     out.line("#ifndef SDT_USE_VARIADIC\n#define SDT_USE_VARIADIC 1\n#endif");
     out.line(fmt::format("#include \"trace-dtrace-{}.h\"\n#undef SDT_USE_VARIADIC", options.group));
   }

@@ -1,4 +1,4 @@
-// QEMU's format rs. QEMU's Rust code includes the file into a module of its own.
+// Generates QEMU's format rs, a file that QEMU's Rust code includes into a module.
 #include <fmt/format.h>
 
 #include "backend_ftrace/tracetool/emit_qemu.h"
@@ -6,7 +6,8 @@
 namespace trapline::tracetool {
 namespace {
 
-// Of an integer or char: by name where the size is the machine's, else by size.
+// Returns the Rust type of an integer or char: by name if its size depends on the machine, else by
+// size.
 std::string rust_integer(std::string_view type, const Argument& argument) {
   if (type == "bool") return "bool";
   if (type == "char") return "std::os::raw::c_char";
@@ -15,7 +16,8 @@ std::string rust_integer(std::string_view type, const Argument& argument) {
   return fmt::format("{}{}", argument.kind == TypeKind::kSigned ? 'i' : 'u', argument.bytes * 8);
 }
 
-// What a pointer points to. Arguments keep no size of it, so it is read from the type's words.
+// Returns the type that a pointer points to. Argument has no size for it, so it is read from the
+// type's words.
 std::string rust_pointee(std::string_view type) {
   if (type == "void") return "()";
   if (type == "unsigned char") return "u8";
@@ -48,7 +50,8 @@ std::string rust_type(const Argument& argument) {
 
 bool is_c_string(const Argument& argument) { return argument.type == "const char *"; }
 
-// The leading _ keeps Rust's keywords away, and warnings about those that nothing reads.
+// Each name gets a leading _, which prevents clashes with Rust's keywords and warnings about unused
+// parameters.
 std::string rust_parameters(const Event& event, bool for_c) {
   std::string list;
   for (const Argument& argument : event.arguments) {
@@ -68,7 +71,7 @@ std::string rust_values(const Event& event) {
   return list;
 }
 
-// LTTng's state is C's business: with ust the C function is always asked.
+// Only C knows whether LTTng has enabled an event, so with ust Rust always calls the C function.
 std::string wanted_in_rust(const Options& options, const Event& event) {
   if (event.disable) return "false";
   if (options.has(Backend::kUst)) return "true";

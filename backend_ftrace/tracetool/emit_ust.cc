@@ -1,4 +1,4 @@
-// LTTng-UST 2.13: the tracepoint provider of a group.
+// Generates the LTTng-UST 2.13 tracepoint provider of a group.
 #include <fmt/format.h>
 
 #include "backend_ftrace/tracetool/emit.h"
@@ -61,7 +61,7 @@ void emit_ust_source(const Options& options, Output& out) {
     out.line("#include \"qemu/osdep.h\"");
     out.line("#pragma GCC diagnostic ignored \"-Wredundant-decls\"");
   }
-  // LTTng's macros use GNU extensions and convert freely; what they expand to is not ours.
+  // LTTng's macros expand to code that uses GNU extensions and converts implicitly.
   for (const std::string_view warning :
        {"-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wunused-parameter"}) {
     out.line(fmt::format("#pragma GCC diagnostic ignored \"{}\"", warning));

@@ -1,4 +1,4 @@
-// Reading trace-events files from disk, and what concerns several of them.
+// Reads trace-events files from disk and compares several of them.
 #include <fmt/format.h>
 
 #include <unordered_map>

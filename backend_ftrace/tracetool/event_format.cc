@@ -72,8 +72,8 @@ bool EventFormat::match(std::string_view text, Values& values) const {
   for (std::size_t i = 0; i < kinds_.size(); ++i) values[i] = Value{};
   const char* at = text.data();
   const char* const end = at + text.size();
-  // A segment is what stands between two strings: a step's literal and number each, then the
-  // literal before the next string. It begins after the string's own conversion.
+  // A segment is the part of the format between two strings: pairs of a literal and a number, then
+  // the literal before the next string. It begins after the conversion of the string before it.
   std::size_t first = 0;
   for (std::size_t k = 0;; ++k) {
     const bool last_segment = k == strings_.size();
@@ -85,12 +85,12 @@ bool EventFormat::match(std::string_view text, Values& values) const {
     } else {
       const Step& string = steps_[strings_[k - 1]];
       const char* const begin = at;
-      // The first literal of the segment says where it can begin.
+      // The segment can begin only where its first literal is found.
       const std::string_view anchor = steps_[first].literal;
       const bool only_literal = last_segment && last - first == 1;
       const char* found = nullptr;
       const char* stop = begin;
-      if (only_literal) {  // the last string takes everything up to the closing literal
+      if (only_literal) {  // the last string takes everything before the closing literal
         if (static_cast<std::size_t>(end - begin) < anchor.size()) return false;
         stop = end - anchor.size();
         found = fit(first, last, stop, end, values);
@@ -116,7 +116,8 @@ bool EventFormat::match(std::string_view text, Values& values) const {
   }
 }
 
-// Steps [first, last): literals and numbers; a string's literal only. Where they end, or nullptr.
+// Matches the steps [first, last): literals and numbers, but only the literal of a string's step.
+// Returns where they end, or nullptr.
 const char* EventFormat::fit(std::size_t first, std::size_t last, const char* at, const char* end,
                              Values& values) const {
   for (std::size_t i = first; i < last; ++i) {
@@ -142,7 +143,7 @@ const char* EventFormat::number(const Step& step, const char* at, const char* en
   value.kind = step.kind;
   const char* stop = nullptr;
   if (step.conversion == 'c') {
-    // printf writes a NUL byte for character 0, at which a marker's text ends or is empty.
+    // printf writes a NUL byte for the character 0, and a marker's text ends there.
     if (rest == 0) return nullptr;
     value.bits = fit_to(static_cast<unsigned char>(*at), step.bytes, step.kind);
     stop = at + 1;
@@ -169,7 +170,7 @@ const char* EventFormat::number(const Step& step, const char* at, const char* en
 }
 
 void EventFormat::take_string(const Step& step, std::string_view text, Values& values) const {
-  if (step.width > 0 && text.size() == static_cast<std::size_t>(step.width)) {  // padded, perhaps
+  if (step.width > 0 && text.size() == static_cast<std::size_t>(step.width)) {  // possibly padded
     if (step.left) {
       while (text.ends_with(' ')) text.remove_suffix(1);
     } else {

@@ -1,15 +1,17 @@
-// Reads back what an event's format printed: the text of a marker, "NAME ARGS", as typed values.
+// Parses what an event's format printed, the text "NAME ARGS" of a marker, into typed values.
 //
 // Guarantees: no allocation while matching; time linear in the text for each %s in the format,
 // whatever the text holds; a match covers the whole text (one newline at its end is dropped).
 //
 // How an ambiguous text is read:
-// - a number is read greedily, but one that is followed by the next conversion without text in
-//   between ("%02x%02x") has exactly the digits of its width;
-// - a string ends where the rest up to the next string first fits; the last string ends where the
-//   rest fits the end of the text. Strings may be empty and hold blanks and quotes;
-// - a value is cut and extended to the argument's type: -1 printed by %x as ffffffff is -1 again.
-// What a format does not print (the width of %*d) is kAbsent. A NULL string reads "(null)".
+// - a number takes as many digits as there are; with no text before the next conversion
+//   ("%02x%02x") it takes exactly the digits of its width;
+// - a string ends at the first place where the format's part up to the next string fits; the last
+//   string ends where the rest of the format fits the end of the text. Strings may be empty and
+//   hold blanks and quotes;
+// - a value is truncated or sign-extended to the argument's type: -1 printed by %x as ffffffff is
+//   -1 again. An argument that the format does not print (the width of %*d) is kAbsent. A NULL
+//   string reads "(null)".
 #pragma once
 
 #include <array>
@@ -28,8 +30,8 @@ namespace trapline::tracetool {
 
 enum class ValueKind : std::uint8_t { kAbsent, kSigned, kUnsigned, kPointer, kString };
 
-// One argument. Integers and pointers are in `bits`, sign-extended where signed; text points into
-// the line that was matched.
+// The value of one argument. Integers and pointers are in `bits`, sign-extended if signed; `text`
+// points into the line that was matched.
 struct Value {
   ValueKind kind = ValueKind::kAbsent;
   std::uint64_t bits = 0;
@@ -40,13 +42,13 @@ struct Value {
 
 using Values = std::array<Value, kMaxArguments>;
 
-// The compiled form of one event's format.
+// One event's format, compiled for matching.
 class EventFormat {
  public:
   explicit EventFormat(const Event& event);
 
-  // Matches the text after "NAME ". On success values[i] is argument i; false leaves them
-  // unspecified.
+  // Matches the text after "NAME ". If it returns true, values[i] is argument i; if false, the
+  // values are unspecified.
   [[nodiscard]] bool match(std::string_view arguments, Values& values) const;
 
   [[nodiscard]] std::size_t argument_count() const { return kinds_.size(); }
@@ -78,31 +80,31 @@ struct ParsedMarker {
   const Event* event = nullptr;  // never null in a result
   bool matched = false;          // false: the event is known but the text does not fit its format
   std::string_view arguments;    // the text after the name
-  std::uint8_t count = 0;        // of values that are filled in
+  std::uint8_t count = 0;        // how many of `values` are set
   Values values;
 };
 
-// Finds the event of a marker text by its name and reads its arguments. Events are parsed and
-// compiled when first seen, so one MarkerParser belongs to one thread.
+// Finds the event that a marker text names and parses its arguments. It parses and compiles an
+// event on first use, so one MarkerParser belongs to one thread.
 class MarkerParser {
  public:
-  // Borrows them; nullptr: none are declared.
+  // Borrows the declarations; nullptr: there are none.
   explicit MarkerParser(const Declarations* declared) : declared_(declared) {}
 
-  // Nothing when the text does not begin with the name of an event.
+  // False when the text does not begin with the name of a declared event.
   [[nodiscard]] bool parse(std::string_view text, ParsedMarker& out);
 
  private:
   struct Entry {
     std::string name;
-    std::optional<Event> event;  // none: its declaration is in error
+    std::optional<Event> event;  // nullopt: the declaration has an error
     std::optional<EventFormat> format;
   };
-  // nullptr where none of this name is declared without an error.
+  // Returns nullptr when no declaration without an error has this name.
   [[nodiscard]] const Entry* find(std::string_view name);
 
   const Declarations* declared_;
-  std::unordered_map<std::string_view, std::unique_ptr<Entry>> seen_;  // by their own names
+  std::unordered_map<std::string_view, std::unique_ptr<Entry>> seen_;  // keys point to Entry::name
 };
 
 }  // namespace trapline::tracetool

@@ -38,7 +38,7 @@ void append_padded(std::string_view text, int width, bool left, std::string& out
   if (left) out.append(padding, ' ');
 }
 
-// The format is put together from parts that were checked one by one.
+// The format is assembled from pieces that were checked one by one.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 void append_integer(const Piece& piece, std::uint64_t bits, int width, int precision,
@@ -84,7 +84,8 @@ void append_text(const Event& event, std::span<const Value> values, std::string&
     const int precision = star(piece.precision_argument, piece.precision, values);
     const bool left = piece.left || width < -1;
     const int field = width < -1 ? -width : width;
-    if (value.kind == ValueKind::kString) {  // %p of a string too: its address is not recorded
+    // Also for %p of a string, whose address is not recorded.
+    if (value.kind == ValueKind::kString) {
       std::string_view text = value.text;
       if (precision >= 0) text = text.substr(0, static_cast<std::size_t>(precision));
       append_padded(text, field, left, out);

@@ -1,5 +1,5 @@
-// trapline-tracetool: generates the code of a group of events from its trace-events files; with
-// --format as the generator of QEMU's own tree does, one file per call.
+// trapline-tracetool: generates the code of a group of events from its trace-events files. With
+// --format it does so like the generator of QEMU's own tree, one file per call.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,18 +29,19 @@ struct Command {
   std::string directory = ".";
   std::string merged;  // path of the trace-events-all to write
   std::vector<std::string> files;
-  // As QEMU's build calls it: a format, and the last of several `files` is the output.
+  // Set as QEMU's build calls the program: a format, and the output as the last of several `files`.
   std::string format;
   bool list_backends = false;
   bool list_formats = false;
   bool check_backends = false;
-  // Of the program, as QEMU calls it: "system", "x86_64". They make a tapset's probes.
+  // Type and name of the program to trace, as QEMU passes them: "system", "x86_64". The probes of a
+  // tapset are named after them.
   std::string target_type, target_name;
 };
 
 constexpr std::string_view kBackendNames = "nop, dtrace, ftrace, log, simple, syslog, ust";
 
-// Unchanged files keep their time, so that nothing is compiled again.
+// Leaves an unchanged file and its modification time alone, so that nothing is compiled again.
 Result<void> write_file(const std::string& path, const std::string& text) {
   std::ifstream old(path, std::ios::binary);
   if (old && std::string(std::istreambuf_iterator<char>(old), {}) == text) return {};
@@ -51,7 +52,7 @@ Result<void> write_file(const std::string& path, const std::string& text) {
   return {};
 }
 
-// trace-events-all: the files one after the other, each under its own name.
+// Writes trace-events-all: the files one after the other, each under its own name.
 Result<void> write_merged(const Command& command) {
   std::string text;
   for (const std::string& path : command.files) {
@@ -108,12 +109,13 @@ std::string format_names() {
   return names;
 }
 
-// A single file, or - as the last: to the standard output, as QEMU's generator once wrote.
+// Returns where to write. A single file, or - as the last, means standard output, as in older
+// versions of QEMU's generator.
 std::string output_of(const Command& command) {
   return command.files.size() == 1 ? "-" : command.files.back();
 }
 
-// Always writes: QEMU's build compares times.
+// Writes the file even if it is unchanged: QEMU's build compares modification times.
 Result<void> generate_format(const Command& command, std::span<const Declared> events) {
   Output out(output_of(command));
   find_format(command.format)->emit(command.options, events, out);
@@ -216,7 +218,8 @@ Result<void> run(Command& command) {
   return command.format.empty() ? generate(command, events) : generate_format(command, events);
 }
 
-// What asks and writes nothing; the exit status, or nothing when there is code to generate.
+// Handles options that only print. Returns the exit status, or nullopt if there is code to
+// generate.
 std::optional<int> answer(const Command& command) {
   if (command.list_backends) fmt::print("{}\n", kBackendNames);
   if (command.list_formats) fmt::print("{}\n", format_names());
@@ -235,7 +238,7 @@ void add_options(CLI::App& app, Command& command) {
   app.add_option("--backends,--backend", command.backends,
                  fmt::format("Comma-separated: {}", kBackendNames))
       ->delimiter(',')
-      ->allow_extra_args(false);  // what follows is a file
+      ->allow_extra_args(false);  // the next word is a file
   app.add_option("--output-dir,-o", command.directory, "Where the generated files go");
   app.add_option("--events-all", command.merged, "Also write the merged trace-events file here");
   app.add_option("--provider", options.provider, "Provider name of UST and SDT probes");

@@ -14,7 +14,8 @@
 namespace trapline::tracetool {
 namespace {
 
-// Three addresses (probe, base, semaphore), then provider, name and arguments, each ended by NUL.
+// Reads three addresses (probe, base, semaphore), then provider, name and arguments, each ended by
+// NUL.
 bool read_note(std::string_view bytes, SdtProbe& probe) {
   std::uint64_t words[3];
   if (bytes.size() < sizeof words) return false;
@@ -39,7 +40,7 @@ void read_section(Elf_Data* data, std::vector<SdtProbe>& probes) {
   while ((at = gelf_getnote(data, at, &header, &name, &content)) > 0) {
     const auto* bytes = static_cast<const char*>(data->d_buf);
     constexpr GElf_Word kStapSdt = 3;
-    // Its name has a zero byte at its end, which is counted.
+    // The name's size includes the zero byte at its end.
     constexpr std::string_view kName("stapsdt\0", 8);
     if (header.n_type != kStapSdt || std::string_view(bytes + name, header.n_namesz) != kName)
       continue;

@@ -1,4 +1,4 @@
-// The SDT probes of an ELF file: the notes that sys/sdt.h leaves in .note.stapsdt.
+// Reads the SDT probes of an ELF file from the notes that sys/sdt.h leaves in .note.stapsdt.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SdtProbe {
   std::uint64_t semaphore = 0;  // 0: none
 };
 
-// Errors: no ELF file, or one for a machine with other than 64-bit addresses.
+// Errors: the file is not ELF, or not for a machine with 64-bit addresses.
 [[nodiscard]] Result<std::vector<SdtProbe>> read_sdt_probes(const std::string& path);
 
 }  // namespace trapline::tracetool

@@ -1,5 +1,5 @@
 // trapline-stap: lists the probes of a program that was built with the dtrace backend, and prints
-// chosen ones with their formats through SystemTap.
+// selected ones with their formats through SystemTap.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ struct Command {
   bool dry_run = false;
 };
 
-// As a shell finds it.
+// Finds a program as a shell does.
 Result<std::string> find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -85,7 +85,7 @@ Result<void> run(const Command& command) {
   if (!names) return tl::unexpected(names.error());
   auto path = find_program(command.binary);
   std::string tapset = command.tapset;
-  if (tapset.empty()) {  // where packages put it, beside the program
+  if (tapset.empty()) {  // packages install it beside the program
     tapset = (fs::weakly_canonical(*path).parent_path() / "../share/systemtap/tapset")
                  .lexically_normal()
                  .string();
@@ -99,7 +99,7 @@ Result<void> run(const Command& command) {
   for (const std::string& name : *names) {
     script += fmt::format("probe {}.log.{} {{}}\n", prefix, name);
   }
-  // 8 MiB of buffer: events come in bursts that the default of 1 MiB loses.
+  // 8 MiB of buffer: bursts of events overflow the default of 1 MiB.
   std::vector<std::string> words{"stap", "-s", "8", "-I", tapset, "-e", script};
   if (!command.pid.empty()) words.insert(words.end(), {"-x", command.pid});
   if (command.dry_run) {

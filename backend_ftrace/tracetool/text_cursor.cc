@@ -18,7 +18,7 @@ TextCursor::Place TextCursor::place_of(std::size_t offset) {
   }
   std::uint32_t line = line_;
   std::size_t start = line_start_;
-  if (offset < line_start_) {  // an earlier place of the same declaration
+  if (offset < line_start_) {  // an earlier offset in the same declaration
     const std::string_view before = text_.substr(0, offset);
     line = 1 + static_cast<std::uint32_t>(std::count(before.begin(), before.end(), '\n'));
     start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
@@ -49,7 +49,7 @@ void TextCursor::skip_to_continuation() {
   while (peek() == '\n') {
     const std::size_t next = text_.find_first_not_of(" \t\r\n", at_);
     if (next == std::string_view::npos) return;
-    if (text_[next] != '"' && text_[next] != 'P') return;  // the next declaration, most often
+    if (text_[next] != '"' && text_[next] != 'P') return;  // usually the next declaration
     std::size_t end = next;
     while (end < text_.size() && is_word(text_[end])) ++end;
     const bool macro = !pri_macro(text_.substr(next, end - next)).empty() &&

@@ -1,6 +1,6 @@
-// Where the parser of trace-events files is in its text, and the lexical rules: a backslash at a
-// line's end joins it with the next, a string or PRI macro at a line's begin goes on with the
-// format.
+// The position of the trace-events parser in its text, and the lexical rules: a backslash at the
+// end of a line joins it with the next one; a string or PRI macro at the beginning of a line
+// continues the format.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class TextCursor {
   struct Place {
     std::uint32_t line, column;  // from 1
   };
-  // Cheap for places that are not before the last one asked for.
+  // Fast for offsets that are not before the last one requested.
   [[nodiscard]] Place place_of(std::size_t offset);
 
  protected:
@@ -37,11 +37,12 @@ class TextCursor {
     while (at_ < text_.size() && is_word(text_[at_])) ++at_;
     return text_.substr(begin, at_ - begin);
   }
-  // What stands here, for a message.
+  // Returns the text at the cursor, for a message.
   [[nodiscard]] std::string here() const;
-  // Steps over line ends while the next line goes on with the format.
+  // Skips line ends as long as the next line continues the format.
   void skip_to_continuation();
-  // After an error: lines that only continue the bad declaration are not worth further messages.
+  // Skips lines after an error that only continue the bad declaration, so that they cause no
+  // further messages.
   void resume();
 
   std::string_view text_;

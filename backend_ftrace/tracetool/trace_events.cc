@@ -13,8 +13,8 @@
 namespace trapline::tracetool {
 namespace {
 
-// Reads one file, one declaration after the other. An error skips to the next line that begins a
-// declaration.
+// Parses one file, declaration by declaration. After an error it skips to the next line that begins
+// a declaration.
 class Parser : TextCursor {
  public:
   Parser(std::string_view text, EventFile& out) : TextCursor(text), out_(out) {}
@@ -32,7 +32,7 @@ class Parser : TextCursor {
     }
   }
 
-  // Only what begins here.
+  // Parses only the declaration at the cursor.
   void run_once() {
     skip_blanks();
     (void)declaration();
@@ -42,7 +42,7 @@ class Parser : TextCursor {
   struct Draft {
     Event event;
     bool tcg = false;
-    std::vector<bool> late;  // per argument: known only at execution
+    std::vector<bool> late;  // per argument: its value is known only at execution
     std::array<Format, 2> formats;
     int format_count = 0;
   };
@@ -218,7 +218,7 @@ class Parser : TextCursor {
     return true;
   }
 
-  // String literals and PRI macros up to something else; none at all is a format too.
+  // Parses string literals and PRI macros up to anything else; an empty format is valid too.
   bool expression(Draft& draft, int index) {
     Format& format = draft.formats[static_cast<std::size_t>(index)];
     FormatText& resolved = texts_[static_cast<std::size_t>(index)];
@@ -333,7 +333,7 @@ class Parser : TextCursor {
       resolved.append(text, at_);
       event.format.source = '"' + text + '"';
     }
-    if (event.format.source.empty()) {  // no format at all: the name alone is printed
+    if (event.format.source.empty()) {  // no format: only the name is printed
       event.format.pieces.emplace_back();
     } else if (auto error = split_format(resolved.text, event.arguments, event.format.pieces)) {
       const std::size_t place =
@@ -350,7 +350,7 @@ class Parser : TextCursor {
   }
 
   EventFile& out_;
-  std::array<FormatText, 2> texts_;  // kept from event to event for their memory, like words_
+  std::array<FormatText, 2> texts_;  // kept across events to reuse their memory, like words_
   std::vector<std::string_view> words_;
 };
 

@@ -1,9 +1,9 @@
-// QEMU `trace-events` files: what a folder of QEMU declares, and the merged `trace-events-all` that
-// a QEMU package installs.
+// Parses QEMU's `trace-events` files: one per folder of QEMU's sources, and the merged
+// `trace-events-all` that a QEMU package installs.
 //
 //   [disable] [vcpu] [tcg] NAME(TYPE ARG, TYPE ARG, ...) "format" PRIx64 " more"
 //
-// A declaration may go on over several lines: after a backslash, inside the argument list, and
+// A declaration may continue over several lines: after a backslash, inside the argument list, and
 // where the next line begins with a string or a PRI macro. A tcg event has two formats, separated
 // by a comma: the first for translation, the second for execution.
 //
@@ -21,18 +21,18 @@
 
 namespace trapline::tracetool {
 
-// LTTng-UST's and QEMU's limit; the implicit CPU of a vcpu event counts.
+// LTTng-UST's and QEMU's limit; includes the implicit CPU of a vcpu event.
 inline constexpr std::size_t kMaxArguments = 10;
-// Where the distributions install the declarations of all of QEMU.s events.
+// Where distributions install the declarations of all of QEMU's events.
 inline constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
 
 enum class TypeKind : std::uint8_t { kSigned, kUnsigned, kPointer, kString };
 
 struct Argument {
-  std::string type;  // as C writes it, white space normalised: "const char *", "unsigned int"
+  std::string type;  // as C writes it, with normalised white space: "const char *", "unsigned int"
   std::string name;
   TypeKind kind = TypeKind::kSigned;
-  std::uint8_t bytes = 4;  // of an integer; 8 for pointers and strings
+  std::uint8_t bytes = 4;  // size of an integer; 8 for pointers and strings
   bool implicit = false;   // the CPU of a vcpu event
 };
 
@@ -50,21 +50,21 @@ struct Piece {
   int width = -1;               // -1: none
   int precision = -1;           // -1: none
   int argument = -1;            // index into the event's arguments
-  int width_argument = -1;      // of %*: the argument that is the width, which is not printed
-  int precision_argument = -1;  // of %.*
+  int width_argument = -1;      // the argument that is the width of %*; it is not printed itself
+  int precision_argument = -1;  // the argument that is the precision of %.*
 };
 
 struct Format {
-  std::string source;         // a C expression on one line: "\"pc=0x%\" PRIx64", or empty: none
+  std::string source;         // a C expression on one line: "\"pc=0x%\" PRIx64"; empty: no format
   std::vector<Piece> pieces;  // at least one
 };
 
 struct Event {
   std::string name;
-  bool disable = false;          // compiled to nothing
+  bool disable = false;          // no code is generated
   bool vcpu = false;             // arguments[0] is the CPU; the format begins with "cpu=%p "
   bool tcg_translation = false;  // NAME_trans: only the arguments known at translation
-  bool tcg_execution = false;    // NAME_exec
+  bool tcg_execution = false;    // NAME_exec: the arguments at execution
   std::vector<Argument> arguments;
   Format format;
   std::uint32_t line = 0;
@@ -74,32 +74,34 @@ struct Diagnostic {
   std::string file;
   std::uint32_t line = 0;
   std::uint32_t column = 0;  // 1-based, in bytes
-  std::string message;       // what is wrong and what was expected
+  std::string message;       // says what is wrong and what was expected
 
-  // "hw/char/trace-events:12:8: error: …", as compilers write it.
+  // Formats the diagnostic as compilers do: "hw/char/trace-events:12:8: error: …".
   [[nodiscard]] std::string text() const;
 };
 
-// The events of one file in file order, a tcg event as its two, and what is wrong with the rest.
-// Whoever generates code refuses a file with errors; whoever reads a recording goes on without the
-// declarations that have some.
+// The events of one file in file order, with two for each tcg event, and the errors in other
+// declarations. A code generator refuses a file with errors; a reader of recordings does without
+// the declarations that have errors.
 struct EventFile {
   std::string name;
   std::vector<Event> events;
   std::vector<Diagnostic> errors;
 };
 
-// `name` is only for messages. Never fails: what it cannot read becomes a Diagnostic.
+// Parses a file's text; `name` is only for messages. Never fails: everything that it cannot parse
+// becomes a Diagnostic.
 [[nodiscard]] EventFile parse_trace_events(std::string_view text, std::string_view name);
 
-// The event of the declaration that the text begins with, of tcg both; none where it is in error.
+// Parses the declaration at the beginning of the text. Returns its event, both events of a tcg
+// declaration, or none if it has an error.
 [[nodiscard]] std::vector<Event> parse_declaration(std::string_view text);
 
-// The text of a file, and what it declares; an Error only when it cannot be read.
+// Reads a trace-events file. Returns an Error only when it cannot be read.
 [[nodiscard]] Result<std::string> read_trace_events_text(const std::string& path);
 [[nodiscard]] Result<EventFile> read_trace_events(const std::string& path);
 
-// Names that are declared twice, in one file or in several.
+// Returns a diagnostic for each name that is declared twice, in one file or in several.
 [[nodiscard]] std::vector<Diagnostic> find_duplicates(std::span<const EventFile> files);
 
 }  // namespace trapline::tracetool

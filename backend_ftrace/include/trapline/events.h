@@ -1,8 +1,8 @@
-/* What the code that trapline-tracetool generates uses: the catalogue of events with their on/off
- * state, and the backends' outputs.
+/* The library behind the code that trapline-tracetool generates: the catalogue of events with their
+ * on/off state, and the backends' outputs.
  *
- * An event is off until it is switched on: in code, from an events file, from the environment, or
- * through the monitor socket. A disabled event costs one relaxed load and a branch.
+ * An event is off until something switches it on: code, an events file, the environment or the
+ * monitor socket. A disabled event costs one relaxed load and a branch.
  *
  * Environment, read when the program starts:
  *   TRAPLINE_EVENTS           patterns separated by commas; '-' in front switches off; file=PATH
@@ -35,7 +35,8 @@ struct trapline_event {
   const char* name;
   const char* types; /* one letter per argument: i integer or pointer, s string */
   uint32_t* state;   /* 0 or 1; the word that the event's call tests */
-  uint32_t id;       /* in the order of registration, for the simple backend */
+  /* Position in the order of registration; identifies the event in a simple-backend file. */
+  uint32_t id;
 };
 
 struct trapline_event_group {
@@ -43,7 +44,7 @@ struct trapline_event_group {
   struct trapline_event* events;
   size_t count;
   uint32_t backends;                 /* TRAPLINE_BACKEND_* that the group was generated for */
-  struct trapline_event_group* next; /* the library's */
+  struct trapline_event_group* next; /* used by the library to link the registered groups */
 };
 
 #define TRAPLINE_BACKEND_LOG 1u
@@ -51,38 +52,43 @@ struct trapline_event_group {
 #define TRAPLINE_BACKEND_FTRACE 4u
 #define TRAPLINE_BACKEND_SYSLOG 8u
 
-/* Called by a constructor in the generated source; opens what the group's backends need. */
+/* Registers a group and opens the outputs that its backends need. A constructor in the generated
+ * source calls it. */
 TRAPLINE_API void trapline_events_register(struct trapline_event_group* group);
 TRAPLINE_API void trapline_events_unregister(struct trapline_event_group* group);
 
-/* Switches every event that matches `pattern` (* and ?) on or off; how many matched. */
+/* Switches every event that matches `pattern` (* and ?) on or off. Returns how many matched. */
 TRAPLINE_API size_t trapline_events_set(const char* pattern, bool on);
 
-/* A list as in TRAPLINE_EVENTS. 0, or -1 when something matched nothing or a file could not be
- * read: the rest is applied all the same, and `error` names the first and what is nearest to it. */
+/* Applies a list in the form of TRAPLINE_EVENTS. Returns 0, or -1 when a pattern matches nothing or
+ * a file cannot be read. The rest of the list is applied even then; `error` names the first failure
+ * and the nearest event name. */
 TRAPLINE_API int trapline_events_apply(const char* patterns, char* error, size_t error_size);
 
-/* An events file: one pattern per line, '-' in front switches off, # comments. As above. */
+/* Applies an events file: one pattern per line, '-' in front switches off, # begins a comment.
+ * Returns as trapline_events_apply() does. */
 TRAPLINE_API int trapline_events_load(const char* path, char* error, size_t error_size);
 
-/* NULL when there is none of that name. */
+/* Returns NULL when no event has that name. */
 TRAPLINE_API const struct trapline_event* trapline_events_find(const char* name);
 
-/* Calls `each` for every event that matches, groups in order of registration. */
+/* Calls `each` for every event that matches, group by group in the order of registration. */
 TRAPLINE_API void trapline_events_each(const char* pattern,
                                        void (*each)(const struct trapline_event*, void*),
                                        void* context);
 
-/* The nearest name, for messages; "" when none is near. */
+/* Writes the registered name nearest to `wanted` into `nearest`, for error messages; "" when no
+ * name is near. */
 TRAPLINE_API void trapline_events_nearest(const char* wanted, char* nearest, size_t size);
 
-/* Listens on a Unix socket for `info trace-events [PATTERN]`, `trace-event PATTERN on|off` and
- * `trace-file [on|off|flush|set [PATH]|layout qemu|rfc]`. Every answer ends with a line "ok" or
- * "error: …". One monitor; -1 with the reason on failure. */
+/* Starts the monitor: a thread that listens on the Unix socket `path` for `info trace-events
+ * [PATTERN]`, `trace-event PATTERN on|off` and `trace-file [on|off|flush|set [PATH]|layout
+ * qemu|rfc]`. Every answer ends with a line "ok" or "error: …". A process has one monitor at most.
+ * Returns 0, or -1 with the reason in `error`. */
 TRAPLINE_API int trapline_monitor_start(const char* path, char* error, size_t error_size);
 TRAPLINE_API void trapline_monitor_stop(void);
 
-/* Carries out one line as the monitor does; the answer is written to `out`. */
+/* Executes one line as the monitor does and writes the answer to the descriptor `out`. */
 TRAPLINE_API void trapline_monitor_command(const char* line, int out);
 
 static inline bool trapline_state_is_on(const uint32_t* state) {
@@ -93,20 +99,23 @@ static inline bool trapline_state_is_on(const uint32_t* state) {
 #endif
 }
 
-/* Guards work that is done only for tracing: trace_event_get_state_backends(TRACE_SERIAL_WRITE). */
+/* Tests whether an event is compiled in and on. Use it to guard work that is done only for tracing:
+ * trace_event_get_state_backends(TRACE_SERIAL_WRITE). */
 #define trace_event_get_state_backends(id) ((id##_ENABLED) && id##_BACKEND_DSTATE())
 #define trace_event_get_state(id) trace_event_get_state_backends(id)
 
 /* --- outputs ------------------------------------------------------------------------------ */
 
-/* The marker that generated code writes into. Opened when the first group with the ftrace backend
- * registers; opened again, into `options`, by this call. -1 with the reason on failure. */
+/* Opens the marker that generated code writes into, again and as `options` say. Without this call
+ * it is opened when the first group with the ftrace backend registers. Returns 0, or -1 with the
+ * reason in `error`. */
 TRAPLINE_API int trapline_ftrace_set_default(const struct trapline_ftrace_options* options,
                                              char* error, size_t error_size);
 TRAPLINE_API trapline_ftrace* trapline_ftrace_default(void);
 TRAPLINE_API void trapline_ftrace_event(const char* format, ...) TRAPLINE_PRINTF(1, 2);
 
-/* One line, one write. `fd` < 0: standard error. */
+/* Sets where the log backend writes; `fd` < 0 means standard error. Each event is one line and one
+ * write(2). */
 TRAPLINE_API void trapline_log_set(int fd, bool with_thread_and_time);
 TRAPLINE_API void trapline_log_event(const char* format, ...) TRAPLINE_PRINTF(1, 2);
 
@@ -116,27 +125,33 @@ TRAPLINE_API void trapline_syslog_event(const char* format, ...) TRAPLINE_PRINTF
 
 struct trapline_simple_options {
   const char* path;      /* NULL: trace-PID in the working directory */
-  bool rfc;              /* the layout of the 2011 design instead of QEMU's version 4 */
-  bool flush_on_signals; /* on fatal signals that the program does not handle itself */
-  size_t ring_bytes;     /* of each of 16 rings; a power of two; 0: 1 MiB */
+  bool rfc;              /* the layout of the 2011 design (RFC) instead of QEMU's version 4 */
+  bool flush_on_signals; /* also on fatal signals that the program does not handle */
+  /* Size of each of the 16 rings, in bytes: a power of two from 128 KiB; 0: 1 MiB. */
+  size_t ring_bytes;
 };
 
+/* Opens the trace file and starts the thread that writes it. Returns 0, or -1 with the reason in
+ * `error`, also when another named trace file is open. */
 TRAPLINE_API int trapline_simple_open(const struct trapline_simple_options* options, char* error,
                                       size_t error_size);
-/* The same while a file is open: from here on events go into the new one, without a loss; when that
- * cannot be opened, the present one stays. flush_on_signals and ring_bytes count for the first file
- * only. */
+/* Opens another file while one is open. Later events go into the new file and none is lost in
+ * between. If the new file cannot be opened, the present one stays open. flush_on_signals and
+ * ring_bytes take effect with the first file only. */
 TRAPLINE_API int trapline_simple_switch(const struct trapline_simple_options* options, char* error,
                                         size_t error_size);
-TRAPLINE_API void trapline_simple_close(void); /* flushes */
-TRAPLINE_API void trapline_simple_flush(void); /* returns when everything before is in the file */
+TRAPLINE_API void trapline_simple_close(void); /* writes out all events first */
+/* Returns when all earlier events are in the file, or after 10 s. */
+TRAPLINE_API void trapline_simple_flush(void);
 TRAPLINE_API void trapline_simple_enable(bool on);
 TRAPLINE_API bool trapline_simple_is_open(void);
+/* Returns how many events were dropped since the program began, because a ring was full or a write
+ * failed. */
 TRAPLINE_API uint64_t trapline_simple_dropped(void);
 
 struct trapline_simple_argument {
-  const char* text; /* of a string; NULL: `value` is the argument */
-  uint64_t value;   /* of a string: its length */
+  const char* text; /* of a string; NULL: the argument is the integer in `value` */
+  uint64_t value;   /* of a string: its length in bytes */
 };
 TRAPLINE_API void trapline_simple_integers(uint32_t id, const uint64_t* values, uint32_t count);
 TRAPLINE_API void trapline_simple_mixed(uint32_t id,

@@ -1,4 +1,5 @@
-// C++ face of trapline/ftrace.h: the same guarantees, an owning type. Header only.
+// C++ interface to trapline/ftrace.h: the same guarantees in a type that owns the marker. Header
+// only.
 #pragma once
 
 #include <optional>
@@ -12,15 +13,15 @@ namespace trapline {
 
 struct MarkerOptions {
   std::string instance = {};  // empty: the top-level buffer
-  std::string tracefs = {};   // empty: found by itself
+  std::string tracefs = {};   // empty: search for tracefs
 };
 
-// Owns an open trace_marker. A default-constructed Marker does nothing.
+// Owns an open trace_marker. A default-constructed Marker writes nothing.
 class Marker {
  public:
   Marker() = default;
 
-  // Nothing on failure, with the cause and the fix in *error.
+  // Returns nullopt on failure, with the cause and the fix in *error.
   [[nodiscard]] static std::optional<Marker> open(const MarkerOptions& options,
                                                   std::string* error = nullptr) {
     const trapline_ftrace_options plain{
@@ -46,7 +47,7 @@ class Marker {
   Marker& operator=(const Marker&) = delete;
   ~Marker() { trapline_ftrace_close(marker_); }
 
-  // The bytes that the kernel took; -1 when it refused.
+  // Writes one event. Returns how many bytes the kernel took; -1 when it rejected the event.
   ssize_t write(std::string_view text) const {
     return trapline_ftrace_write(marker_, text.data(), text.size());
   }

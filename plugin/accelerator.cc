@@ -9,7 +9,7 @@
 namespace trapline {
 namespace {
 
-// "a:b" adds a and b.
+// Adds both a and b of "a:b".
 void add_all(std::vector<std::string>& to, std::string_view list) {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(':'), list.size());
@@ -18,7 +18,7 @@ void add_all(std::vector<std::string>& to, std::string_view list) {
   }
 }
 
-// The value of accel= in "q35,accel=kvm:tcg,smm=off"; with `bare`, what has no key as well.
+// Adds the value of accel= in "q35,accel=kvm:tcg,smm=off"; with `bare`, also a word without a key.
 void add_value(std::vector<std::string>& to, std::string_view properties, bool bare) {
   constexpr std::string_view kKey = "accel=";
   for (bool first = true; !properties.empty(); first = false) {

@@ -1,4 +1,4 @@
-// Whether QEMU runs the guest in a way that plugins see: only TCG, QEMU's own translator, is.
+// Finds out whether plugins see the guest's instructions: only with TCG, QEMU's own translator.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace trapline {
 
-// The accelerators that a QEMU command line asks for, the first one that works is taken; empty:
-// none is named, which means TCG.
+// Returns the accelerators that a QEMU command line names, of which QEMU takes the first that
+// works. Empty: the command line names none, which means TCG.
 [[nodiscard]] std::vector<std::string> accelerators_of(std::span<const std::string> arguments);
 
-// This process has KVM's device or a virtual machine of KVM open, or will have: it is the first
-// that the command line names, and /dev/kvm can be opened.
+// Returns whether this process uses KVM: it has KVM's device or a virtual machine open, or the
+// first accelerator on the command line is KVM and /dev/kvm can be opened.
 [[nodiscard]] bool runs_under_kvm();
 
-// /proc/self/cmdline.
+// Returns this process's command line, from /proc/self/cmdline.
 [[nodiscard]] std::vector<std::string> command_line();
 
 }  // namespace trapline

@@ -1,5 +1,6 @@
-// Calls as texts in trace_marker, one write each (docs/formats/ftrace-calls.md). A marker that the
-// kernel does not take is counted, told once, and said in an L record when markers are taken again.
+// Writes calls as texts into trace_marker, one write(2) each (docs/formats/ftrace-calls.md).
+// Markers that the kernel rejects are counted, reported once, and named in an L record as soon as
+// the kernel accepts markers again.
 #pragma once
 
 #include <atomic>
@@ -13,25 +14,25 @@
 
 namespace trapline {
 
-// What all vCPUs share.
+// The marker state that all vCPUs share.
 class CallMarkers {
  public:
   struct Run {
-    std::string id;  // the same as in sync.txt of the directory
+    std::string id;  // the same id as in the directory's sync.txt
     std::string_view arch;
     std::string_view contexts;
     std::string_view output;
-    bool names_tasks = false;  // a call says its task, unless there is one per vCPU
+    bool names_tasks = false;  // a call names its task; false when each vCPU has one task
   };
   CallMarkers(Marker marker, SymbolTable symbols, Run run)
       : marker_(std::move(marker)), symbols_(std::move(symbols)), run_(std::move(run)) {}
 
-  void begin();                  // the run's record and a series of sync records
-  void add_vcpu(unsigned vcpu);  // from its thread
+  void begin();                  // writes the run's record and a series of sync records
+  void add_vcpu(unsigned vcpu);  // call it from the vCPU's thread
   void add_task(std::uint32_t task, std::string_view name);
-  void end();  // the same again, with the counts
+  void end();  // writes them again, with the counts
 
-  // True when the kernel took it.
+  // Returns whether the kernel took the marker.
   bool write(std::string_view text);
   [[nodiscard]] std::string_view name_of(std::uint64_t function) const;
   [[nodiscard]] bool names_tasks() const { return run_.names_tasks; }
@@ -54,7 +55,7 @@ class CallMarkers {
   std::atomic<bool> told_ = false;
 };
 
-// One vCPU's way to them; for its thread only.
+// Writes the markers of one vCPU; only that vCPU's thread uses it.
 class VcpuMarkers final : public CallText {
  public:
   VcpuMarkers(CallMarkers& all, unsigned vcpu) : all_(all), vcpu_(vcpu) {}
@@ -63,13 +64,13 @@ class VcpuMarkers final : public CallText {
     unsaid_ += count;
     all_.count(0, count);
   }
-  // Says what was lost since the last marker, if that can be said.
+  // Writes an L record for the markers lost since the last one. False if the kernel rejects it too.
   bool say_losses();
 
  private:
   CallMarkers& all_;
   unsigned vcpu_;
-  std::uint64_t unsaid_ = 0;  // lost, and no L record yet
+  std::uint64_t unsaid_ = 0;  // lost markers that no L record has reported
 };
 
 }  // namespace trapline

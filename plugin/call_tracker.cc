@@ -33,9 +33,9 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
 void CallTracker::set_recording(bool on) {
   if (!on && recording()) {
     pool_.for_each([this](Stack& stack) {
-      // Stacks that wander from vCPU to vCPU: only the one that this vCPU is on. Another may be
-      // giving an idle one's buffer back; what is open there is closed by its return, or at the
-      // end.
+      // If stacks move between vCPUs, close only the one that this vCPU is on: another vCPU may be
+      // giving back the buffer of an idle stack. Entries that are open there are closed by their
+      // return, or at the end.
       if (stack.task == nullptr || (pool_.shared() && &stack != stack_)) return;
       for (auto open = stack.task->chain.rbegin(); open != stack.task->chain.rend(); ++open)
         silence(*open->stack, open->base);
@@ -45,7 +45,7 @@ void CallTracker::set_recording(bool on) {
   gate_.fetch_and(~std::uint32_t{kSlow});
   if (!on || calls_missing_ || options_.filtered || options_.text != nullptr ||
       options_.min_duration != 0 || options_.max_depth != ~std::uint64_t{0} ||
-      !clock_.uses_counter() || requested_.load() != 0)  // one that came meanwhile
+      !clock_.uses_counter() || requested_.load() != 0)  // a request that came during this function
     gate_.fetch_or(kSlow);
 }
 
@@ -56,7 +56,7 @@ void CallTracker::stop_recording() {
 
 void CallTracker::start_recording_in(std::uint64_t function) {
   if (recording() && requested_.load() == 0) return;
-  take_request();  // a stop closes what is open
+  take_request();  // if it is a stop, it closes the open entries
   set_recording(true);
   Frame& top = *stack_->top;
   if (stack_->empty() || top.function != function || (top.flags & Frame::kSilent) == 0 ||
@@ -64,7 +64,8 @@ void CallTracker::start_recording_in(std::uint64_t function) {
     return;
   auto& chain = stack_->task->chain;
   if (chain.empty() || chain.back().stack != stack_) return;
-  // Closed long ago, when the guest went to another stack: it is this entry's now.
+  // The entry was closed in the records when the guest went to another stack; now it belongs to
+  // this chain entry.
   chain.back().base = std::min(chain.back().base, stack_->depth() - 1);
   top.flags &= ~std::uint32_t{Frame::kSilent};
   write_entry(*stack_->task, clock_.now(), top);
@@ -98,8 +99,9 @@ void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t funct
   if (options_.records) task.buffer.add(RecordType::kExit, time, task.depth, function);
 }
 
-// The stacks have all frames that they may have. Where returns do not tell their slot, they are
-// counted until the call's own is due.
+// Counts a call that has no frame, because all stacks together have the allowed number of frames.
+// If returns do not tell their slot, the stack must count such calls, so that their returns end no
+// other frame.
 void CallTracker::leave_call_out(Stack& stack, std::uint64_t function, std::uint32_t flags) {
   if (!options_.sites_know_slots && (flags & Frame::kTail) == 0) {
     ++stack.missing;
@@ -108,7 +110,7 @@ void CallTracker::leave_call_out(Stack& stack, std::uint64_t function, std::uint
   if (!recording() || (flags & (Frame::kSilent | Frame::kTail)) != 0 || stack.task == &nothing_ ||
       !filter_.recorded(function))
     return;
-  stack.task->left_out += 2;  // its entry and its exit
+  stack.task->left_out += 2;  // the entry and the exit
   if (options_.text != nullptr) options_.text->leave_out(2);
 }
 
@@ -138,7 +140,8 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
   }
 }
 
-// Writes the entries that waited to see whether they last: the outermost first.
+// Writes the pending entries, which waited to see whether they last min_duration, the outermost
+// first.
 void CallTracker::emit_pending(Task& task) {
   for (std::size_t i = 0; i < task.chain.size(); ++i) {
     Stack& stack = *task.chain[i].stack;
@@ -183,7 +186,7 @@ void CallTracker::return_from(Frame* frame) {
   }
 }
 
-// The fast path, but for a buffer that is full.
+// Does the rest of the fast path after making room in a full buffer.
 void CallTracker::push_with_room(const Site& site, std::uint64_t function, std::uint64_t slot) {
   stack_->task->buffer.make_room();
   push(stack_, stack_->top, site.ret, function, slot);
@@ -194,7 +197,8 @@ void CallTracker::pop_with_room() {
   pop_call(stack_, stack_->top);
 }
 
-// The fast path popped a tail frame: its callers return with it, at the same time.
+// Ends the callers of a tail frame that the fast path popped: they return together with it, at the
+// same time.
 void CallTracker::pop_callers_of_tail(std::uint64_t time) {
   Task& task = *stack_->task;
   for (bool tail = true; tail; --stack_->top) {
@@ -206,9 +210,9 @@ void CallTracker::pop_callers_of_tail(std::uint64_t time) {
   }
 }
 
-// Frames whose place on the stack is below `slot` are gone. A frame whose place is not known goes
-// with one further out that is gone. So does a handler whose return was not seen, where it ran on
-// this very stack.
+// Ends the frames whose slot is below `slot`. A frame without a known slot ends with a frame
+// further out that ends. A handler whose return was not seen ends too, if it ran on this very
+// stack.
 void CallTracker::unwind_below(std::uint64_t slot) {
   Frame* dead = nullptr;
   std::ptrdiff_t leaves = 0;
@@ -237,15 +241,15 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
     const std::uint64_t stack_pointer = guest_.stack_pointer();
     if (site.level != level() || !same_stack(stack_pointer))
       resolve(site.level, stack_pointer, Via::kCall);
-    // Above frames whose place may not be known there is no end of looking.
+    // Where frames without a slot may be missing, the search would have no end.
     if (stack_->missing == 0) unwind_below(stack_pointer);
     set_resync(stack_->missing != 0);
   }
   push_slow(site.ret, function, slot, 0);
 }
 
-// A return to a caller from before the event: the handler does not come back (a kernel that ends a
-// user program this way). Slot and target must both be right. `slot` 0: not known.
+// Handles a return to a caller from before the event, where the handler does not come back (a
+// kernel ends a user program this way). Both slot and target must match; `slot` 0: not known.
 bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
   if (target == 0) return false;
   Frame* frame = stack_->innermost_event();
@@ -272,7 +276,7 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
   if ((called_from_here || (stack_->top->flags & Frame::kEvent) != 0) && leave_event(slot, target))
     return;
   if (!called_from_here) {
-    // Nothing was called from here: a jump that is spelled as a return (retpolines).
+    // No frame here can return: this is a jump written as a return, as in retpolines.
     if (target != 0 && !calls_missing_ && (!options_.know_starts || filter_.is_start(target))) {
       tail_call(target, stack_->top->slot);
       arrived_ = target;
@@ -316,7 +320,7 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
     return push_slow(0, address, options_.sites_know_slots ? stack_pointer : 0, 0);
   }
   ++counters_.tail_calls;
-  if (top->tails >= kMaxTails) {  // a state machine of jumps: its past states are closed
+  if (top->tails >= kMaxTails) {  // a state machine of tail calls: close its past states
     while ((stack_->top->flags & Frame::kTail) != 0) pop_slow();
     top = stack_->top;
   }
@@ -327,14 +331,15 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
 
 void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   arrived_ = 0;
-  // Its handler, unless that is not followed (code=) and the program is here again.
+  // The handler of a system call, unless the handler is not followed (code=) and the program is
+  // running again.
   if (std::exchange(event_pending_, false) && rank(level) < rank(caller_level_)) {
     event_pending_ = true;
     event(level, address);
     arrived_ = 0;
     return;
   }
-  // A loop back to a function's own first instruction.
+  // A jump back to the first instruction of the same function, as in a loop.
   if (level == this->level() && stack_->top->function == address && !stack_->empty() && !resync())
     return;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
@@ -353,10 +358,10 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (stack_->top->function != address) tail_call(address, stack_pointer);
 }
 
-// The stack pointer is where a function's return address lies when it starts. Below the innermost
-// frame's: something else than a call began the function there, as a kernel begins a program's
-// signal handler. At that frame's: the program goes on where it was interrupted, at the first
-// instruction, or the function was reached by a jump; then the answer is no.
+// Handles a function start at a stack pointer where its return address should be. Below the
+// innermost frame's slot, something other than a call began the function, as a kernel begins a
+// program's signal handler: true. At that slot, either the program resumed at the function's first
+// instruction (true if it is the same function), or a jump reached the function (false).
 bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer) {
   Frame* dead = stack_->top + 1;
   while ((dead[-1].flags & Frame::kEvent) == 0 && dead[-1].slot < stack_pointer) --dead;
@@ -371,8 +376,8 @@ bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_
   return true;
 }
 
-// A function starts where the processor has pushed what it interrupted: a handler, or a label on
-// the handler's way back to it.
+// Returns whether the processor has pushed what it interrupted at this function start: a handler
+// begins, or a label on the handler's way back.
 bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
   const int from = guest_.interrupted_level_at(stack_pointer);
   if (from < 0) return false;
@@ -399,17 +404,18 @@ void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uin
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
   const bool raised = this->level() != kNoLevel &&
-                      (level == this->level() ? left_ : !leaves_privilege(level));  // from outside
+                      // From another level.
+                      (level == this->level() ? left_ : !leaves_privilege(level));
   const bool system_call = event_pending_;
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
-  // On the same level the handler nests, whatever stack it got.
+  // On the same level the handler nests in the current stack, whichever stack pointer it has.
   if (level != this->level() || left_ || stack_ == &nowhere_)
     resolve(level, stack_pointer, Via::kEvent);
   left_ = false;
   if (raised) {
-    // The handler may begin on the stack pointer of what it interrupted: then only handlers are
-    // there, each over when the next one begins.
+    // The handler may begin on the stack pointer of the interrupted code. Then only handlers are on
+    // that stack, and each ends when the next one begins.
     const bool borrowed = std::all_of(stack_->floor(), stack_->top + 1, [](const Frame& frame) {
       return (frame.flags & Frame::kEvent) != 0;
     });

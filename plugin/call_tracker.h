@@ -1,8 +1,8 @@
 // Follows the calls of one vCPU and writes their entries and exits.
 //
-// Each guest stack has a Stack (found by privilege level, address space and stack pointer), each
-// task (see TaskChooser) the chain of the stacks whose frames are open in its records, innermost
-// last. Going to another stack:
+// Each guest stack has a Stack (found by privilege level, address space and stack pointer). Each
+// task (see TaskChooser) has a chain of the stacks whose frames are open in its records, innermost
+// last. When the guest goes to another stack:
 //   by a call or an event    the new stack nests: an interrupt stack, a system call
 //   by a return              the guest switched threads: what was open is closed in the records
 //                            ("silent" from then on), so that every task stays balanced and every
@@ -25,7 +25,8 @@ class CallTracker {
   CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks, const FunctionFilter& filter,
               StackPool& pool, const TrackerOptions& options);
 
-  // A call pushed its return address at `slot` (x86), or is about to jump (slot 0).
+  // Records a call that pushed its return address at `slot` (x86), or that is about to jump (slot
+  // 0).
   void call(const Site& site, std::uint64_t function, std::uint64_t slot) {
     arrived_ = function;
     ++counters_.calls;
@@ -39,7 +40,8 @@ class CallTracker {
     push(stack, top, site.ret, function, slot);
   }
 
-  // x86: a return reads its target at `slot`. `value`: the target, 0 when not known.
+  // x86: records a return that reads its target at `slot`. `target` returns the target, 0 if not
+  // known.
   template <typename ReadTarget>
   void return_at(unsigned level, std::uint64_t slot, ReadTarget target) {
     ++counters_.returns;
@@ -51,8 +53,8 @@ class CallTracker {
     pop_call(stack_, top);
   }
 
-  // Link-register architectures: a return to where the innermost frame came from. `target` reads
-  // the register that is jumped to.
+  // Architectures with a link register: records a return to the caller of the innermost frame.
+  // `target` reads the register with the address.
   template <typename ReadTarget>
   void return_plain(unsigned level, ReadTarget target) {
     ++counters_.returns;
@@ -64,14 +66,15 @@ class CallTracker {
     pop_call(stack_, top);
   }
 
-  // The link register was stored at `slot`.
+  // Records that the link register was stored at `slot`.
   void return_address_saved(std::uint64_t slot) {
     Frame* top = stack_->top;
     if (top->slot == 0) top->slot = slot;
   }
   void stack_pointer_set() { set_resync(true); }
 
-  // A function's first instruction is about to run; called when starts are known.
+  // Tells that a function's first instruction is about to run. Called only if function starts are
+  // known.
   void function_start(unsigned level, std::uint64_t address) {
     if (arrived_ == address) [[likely]] {
       arrived_ = 0;
@@ -80,13 +83,13 @@ class CallTracker {
     arrived_without_call(level, address);
   }
 
-  // mode=frame-pointer: the innermost frame lies at `frame` (its saved frame pointer); frames below
-  // it are over. True when it was known.
+  // mode=frame-pointer: tells that the innermost frame is at `frame` (the address of its saved
+  // frame pointer), so that frames below have ended. Returns whether the frame is known.
   [[nodiscard]] bool frame_known(unsigned level, std::uint64_t frame);
-  // A frame inside of the last one that was asked for.
+  // Records the entry of a frame inside the one that frame_known() was called for last.
   void frame_entered(std::uint64_t frame, std::uint64_t ret, std::uint64_t function);
 
-  // The hardware entered a handler; registers are those of its first instruction.
+  // Records that the hardware entered a handler; the registers are those of its first instruction.
   void event(unsigned level, std::uint64_t handler);
   void system_call(unsigned level) {
     event_pending_ = true;
@@ -95,37 +98,40 @@ class CallTracker {
   void system_return();
   void interrupt_return(unsigned level);
 
-  // Some calls will not be seen from now on: returns are held to what they return from, and what
-  // fits no call is none. From any thread.
+  // Tells that some calls will not be seen from now on. From then on a return must match its frame,
+  // and a return that matches none does not count as a call. Any thread may call it.
   void miss_calls() {
     calls_missing_.store(true);
     gate_.fetch_or(kSlow);
   }
 
-  // In a process that was just forked: its records are another task's, and begin with the next
-  // call; what is open stays the parent's.
+  // Starts afresh in a process that was just forked: its records belong to another task and begin
+  // with the next call. Open entries stay the parent's.
   void begin_anew();
 
-  // At the end or when recording stops: closes what is open in the records.
+  // Closes all open entries in the records, at the end or when recording stops.
   void close_all();
   void set_recording(bool on);
-  // At the first instruction of the function that start= or stop= names, after what was requested
-  // before. The call of the one that starts it counts.
+  // Starts or stops at the first instruction of the function that start= or stop= names, after an
+  // earlier request. The call of the function that starts recording is included.
   void start_recording_in(std::uint64_t function);
   void stop_recording();
-  // From another vCPU's thread: takes effect at this one's next call or return.
+  // Starts or stops recording from another vCPU's thread. It takes effect at this vCPU's next call
+  // or return.
   void request_recording(bool on) {
     requested_.store(on ? 1 : 2);
-    gate_.fetch_or(kSlow);  // after the request: set_recording() looks in the other order
+    // After the request, since set_recording() reads them in the opposite order.
+    gate_.fetch_or(kSlow);
   }
-  // It does, or will once it sees what was requested.
+  // Returns whether it records, or will once it sees the last request.
   [[nodiscard]] bool will_record() const {
     const int requested = requested_.load();
     return requested != 0 ? requested == 1 : recording();
   }
 
   [[nodiscard]] const TrackerCounters& counters() const { return counters_; }
-  // Before the first call. One that does not use the counter keeps all off the fast path.
+  // Sets the clock, before the first call. With a clock that does not use the counter, nothing
+  // takes the fast path.
   void use_clock(const RecordClock& clock) {
     clock_ = clock;
     set_recording(recording());
@@ -141,7 +147,7 @@ class CallTracker {
 
  private:
   enum class Via { kCall, kReturn, kEvent };
-  // Where the records of stacks without a task go.
+  // Counts the records of stacks without a task as left out.
   class LeftOut final : public RecordSink {
    public:
     LeftOut(TaskChooser& tasks, unsigned vcpu) : tasks_(tasks), vcpu_(vcpu) {}
@@ -156,8 +162,8 @@ class CallTracker {
     unsigned vcpu_;
   };
 
-  // The level that the guest is on, and what keeps it off the fast path: one comparison with a
-  // site's level tells both.
+  // The guest's level, and flags that keep calls off the fast path. Both are in one word, so that
+  // one comparison with a site's level tests them.
   enum Gate : std::uint32_t {
     kLevel = 0xff,     // kNoLevel until the first call
     kResync = 1 << 8,  // the stack pointer may be on another stack
@@ -196,7 +202,7 @@ class CallTracker {
       pop_callers_of_tail(time);
   }
 
-  // Out of line, so that the fast path needs no stack.
+  // Not inlined, so that the fast path needs no stack frame.
   template <typename ReadTarget>
   [[gnu::noinline]] void slow_return_at(unsigned level, std::uint64_t slot, ReadTarget target) {
     slow_return(level, slot, target());
@@ -219,9 +225,10 @@ class CallTracker {
   [[nodiscard]] Stack* stack_without_task();
   void push_slow(std::uint64_t ret, std::uint64_t function, std::uint64_t slot,
                  std::uint32_t flags);
-  void pop_slow();                 // the top frame only
-  void pop_through(Frame* frame);  // down to and with this one
-  void return_from(Frame* frame);  // pop_through, and the callers that it is the tail of
+  void pop_slow();                 // ends the top frame only
+  void pop_through(Frame* frame);  // ends this frame and all above it
+  // pop_through(), then also ends the callers that it is a tail call of.
+  void return_from(Frame* frame);
   void emit_pending(Task& task);
   void unwind_below(std::uint64_t slot);
   bool entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer);
@@ -236,7 +243,7 @@ class CallTracker {
   void write_entry(Task& task, std::uint64_t time, Frame& frame);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
   [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;
-  // Real mode (level 4 of x86) may do all that ring 0 may.
+  // Removes the mode from the level: real mode (level 4 of x86) has the privileges of ring 0.
   [[nodiscard]] static unsigned rank(unsigned level) { return level & 3; }
   [[nodiscard]] bool leaves_privilege(unsigned level) const {
     return options_.higher_level_is_user ? rank(level) > rank(this->level())
@@ -246,10 +253,12 @@ class CallTracker {
   Stack* stack_ = nullptr;
   std::uint64_t arrived_ = 0;
   std::atomic<std::uint32_t> gate_ = kNoLevel;
-  bool event_pending_ = false;  // a system call, made on caller_level_
+  // A system call was made on caller_level_, and its handler has not begun.
+  bool event_pending_ = false;
   std::uint32_t caller_level_ = 0;
-  bool left_ = false;  // for a less privileged level; level() stays until a function there is seen
-  std::atomic<bool> recording_ = true;  // other vCPUs' threads look
+  // The guest left for a less privileged level; level() changes only when a function there is seen.
+  bool left_ = false;
+  std::atomic<bool> recording_ = true;  // other vCPUs' threads read it
   std::atomic<int> requested_ = 0;
   std::atomic<bool> calls_missing_ = false;  // other vCPUs' threads set it
   bool told_of_missing_ = false;
@@ -261,8 +270,8 @@ class CallTracker {
   const FunctionFilter& filter_;
   TrackerOptions options_;
   StackPool& pool_;
-  Stack nowhere_;  // until the first call
-  Stack others_;   // stands for each stack that has no task
+  Stack nowhere_;  // the current stack until the first call
+  Stack others_;   // the current stack when the real one has no task
   LeftOut left_out_;
   Task nothing_;
 };

@@ -1,4 +1,4 @@
-// Which stack the vCPU is on, and what that opens and closes in the tasks' records.
+// Finds the stack that the vCPU is on, and opens and closes entries of the tasks when it changes.
 #include "plugin/call_tracker.h"
 
 namespace trapline {
@@ -12,7 +12,8 @@ bool CallTracker::same_stack(std::uint64_t stack_pointer) const {
   return within_reach(place, stack_pointer);
 }
 
-// Nothing of such a stack is recorded, its calls are counted as lost. Each begins anew.
+// Returns a stack that stands in for one without a task. Nothing of it is recorded, its calls count
+// as lost, and it is empty each time.
 Stack* CallTracker::stack_without_task() {
   close_chain(nothing_, 0);
   others_.top = others_.floor();
@@ -35,7 +36,7 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
     if (!leaves_privilege(level))
       via = Via::kEvent;
     else
-      via = stack_->empty() ? Via::kReturn : Via::kCall;  // a kernel that called user mode
+      via = stack_->empty() ? Via::kReturn : Via::kCall;  // a kernel called user mode
   }
   set_level(level);
   if (stack != stack_) switch_to(stack, via);
@@ -44,7 +45,7 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
 void CallTracker::switch_to(Stack* stack, Via via) {
   ++counters_.stack_switches;
   if (stack != &others_)
-    tasks_.entered(vcpu_, *stack->task);  // first: an idle task's buffer may be given back
+    tasks_.entered(vcpu_, *stack->task);  // first, since it may give back an idle task's buffer
   auto& chain = stack->task->chain;
   std::size_t known = chain.size();
   while (known > 0 && chain[known - 1].stack != stack) --known;
@@ -68,7 +69,7 @@ void CallTracker::close_chain(Task& task, std::size_t size) {
   }
 }
 
-// The top frame is about to end: what the chain has above it ends first.
+// Prepares the end of the top frame: entries above it in the chain end first.
 void CallTracker::uncover() {
   auto& chain = stack_->task->chain;
   std::size_t keep = chain.size();
@@ -78,13 +79,13 @@ void CallTracker::uncover() {
   if (keep > 0) {
     close_chain(*stack_->task, keep);
   } else if (!chain.empty() && chain.back().stack == stack_) {
-    // Closed long ago: what comes in its place belongs to the present entry.
+    // Its entry was closed in the records before: later ones belong to the current chain entry.
     chain.back().base = stack_->depth() - 1;
     stack_->top[-1].flags |= Frame::kCovered;
   }
 }
 
-// Closes what is open in the records; the frames stay, for their returns will come.
+// Closes the open entries in the records. The frames stay, because their returns will come.
 void CallTracker::silence(Stack& stack, std::size_t base) {
   const std::uint64_t time = clock_.now();
   if (stack.task->left_out != 0) tell_left_out(*stack.task);
@@ -101,13 +102,13 @@ void CallTracker::silence(Stack& stack, std::size_t base) {
   }
 }
 
-// The hardware gave the handler a stack afresh: what is at and below the stack pointer there is
-// over, or all that is there.
+// Ends frames after the hardware gave a handler a fresh stack: those at and below the stack pointer
+// or, with `whole_stack`, all.
 void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
   Frame* alive = stack_->top;
   while (alive != stack_->floor() && (whole_stack || alive->slot <= stack_pointer)) --alive;
   if (alive == stack_->top) return;
-  // Their exits must come before what nests in them goes on.
+  // The exits must come before later entries nest in the remaining frames.
   auto& chain = stack_->task->chain;
   std::size_t first = 0;
   while (first < chain.size() && chain[first].stack != stack_) ++first;
@@ -138,7 +139,8 @@ void CallTracker::close_all() {
   pool_.for_each([this](Stack& stack) {
     if (stack.task == nullptr) return;
     close_chain(*stack.task, 0);
-    stack.task->buffer.release();  // a thousand stacks' last records do not need a thousand buffers
+    // So that a thousand stacks' last records need no thousand buffers.
+    stack.task->buffer.release();
   });
 }
 

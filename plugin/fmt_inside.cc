@@ -1,5 +1,5 @@
-// libfmt's compiled part. Debian has it as a shared library only, which would bring libstdc++ into
-// QEMU's process (see the link options).
+// Compiles libfmt's code into the plugin. Debian has it only as a shared library, which would bring
+// libstdc++ into QEMU's process (see the link options).
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

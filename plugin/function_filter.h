@@ -1,5 +1,5 @@
-// Which functions are recorded and where functions start, made small from the symbols: the names
-// themselves are kept only when records are written as text.
+// Tells which functions are recorded and where functions start. It is compact: names are kept only
+// if records are written as text.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,16 @@ namespace trapline {
 
 class SymbolFilter final : public FunctionFilter {
  public:
-  // `table` holds all functions at their run-time addresses; those in `return_thunks` do not count.
-  // An error when a pattern matches none, or when patterns are given without symbols.
+  // Makes a filter. `table` holds all functions at their run-time addresses; functions in
+  // `return_thunks` do not count. An error if a pattern matches no function, or if there are
+  // patterns but no symbols.
   [[nodiscard]] static Result<SymbolFilter> make(const PluginOptions& options,
                                                  const SymbolTable& table,
                                                  std::span<const std::string_view> return_thunks);
   [[nodiscard]] bool recorded(std::uint64_t function) const override;
   [[nodiscard]] bool is_start(std::uint64_t address) const override;
-  // The start of the function that may hold the address; the address itself when none is known.
+  // Returns the start of the function that may contain the address; the address itself if none is
+  // known.
   [[nodiscard]] std::uint64_t start_of(std::uint64_t address) const;
   [[nodiscard]] bool filters() const { return filters_; }
   [[nodiscard]] bool knows_starts() const { return !starts_.empty(); }
@@ -31,16 +33,16 @@ class SymbolFilter final : public FunctionFilter {
   [[nodiscard]] std::size_t index_of(std::uint64_t address) const;
 
   std::vector<std::uint64_t> starts_;
-  // By start: a jump there stays in the function that it is a part of.
+  // Per start: it begins a part that the compiler split off. A jump there stays in its function.
   std::vector<bool> parts_;
-  std::vector<bool> selected_;  // by start
+  std::vector<bool> selected_;  // per start: the function is recorded
   std::vector<AddressRange> include_;
   std::vector<AddressRange> exclude_;
   bool filters_ = false;
-  bool default_ = true;  // for what has no symbol
+  bool default_ = true;  // for addresses without a symbol
 };
 
-// The address of a function or number; what start= and stop= take.
+// Returns the address of a function name or number, the values of start= and stop=.
 [[nodiscard]] Result<std::uint64_t> address_of(const std::string& text, const SymbolTable& table);
 
 }  // namespace trapline

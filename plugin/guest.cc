@@ -26,7 +26,8 @@ qemu::RegisterHandle* Registers::handle(std::string_view names) const {
   return nullptr;
 }
 
-// The return value changed its meaning with API 6; the bytes that arrived have not.
+// Reads a register. The meaning of the return value changed with API 6, so only the bytes in the
+// buffer count.
 bool Registers::read(qemu::RegisterHandle* handle, std::uint64_t& value) {
   if (handle == nullptr) return false;
   api_.byte_array_set_size(buffer_, 0);

@@ -1,4 +1,3 @@
-// The registers of the guest, by role.
 #pragma once
 
 #include <array>
@@ -14,15 +13,15 @@
 
 namespace trapline {
 
-// What QEMU calls the registers, and their values. One per thread of use: reading goes through a
-// buffer.
+// Reads the guest's registers by QEMU's names. Each thread needs an object of its own, since values
+// are read through a buffer.
 class Registers {
  public:
   explicit Registers(const qemu::Api& api) : api_(api), buffer_(api.byte_array_new()) {}
-  // In vCPU context, once: the list of registers.
+  // Lists the registers; call it once, in a vCPU's context.
   void find_all();
   void share(const Registers& other) { handles_ = other.handles_; }
-  // The first of the names, separated by blanks, that there is; else null.
+  // Returns the first register that exists of the names, which blanks separate; null if none does.
   [[nodiscard]] qemu::RegisterHandle* handle(std::string_view names) const;
   [[nodiscard]] bool read(qemu::RegisterHandle* handle, std::uint64_t& value);
   [[nodiscard]] std::uint64_t value(qemu::RegisterHandle* handle) {
@@ -38,7 +37,7 @@ class Registers {
   std::unordered_map<std::string, qemu::RegisterHandle*> handles_;
 };
 
-// The registers that matter, by role.
+// Reads the registers that the plugin needs, by their role.
 class Guest final : public GuestState, private ArchState {
  public:
   Guest(const Architecture& arch, const qemu::Api& api) : arch_(arch), registers_(api) {}
@@ -56,7 +55,8 @@ class Guest final : public GuestState, private ArchState {
   [[nodiscard]] std::uint64_t general(unsigned index);
   [[nodiscard]] std::uint64_t link() { return registers_.value(link_); }
   [[nodiscard]] unsigned level() { return arch_.level(*this); }
-  // Whether a block here is where the hardware enters a handler, where that has an address.
+  // Returns whether the hardware enters a handler at this block, for architectures whose handlers
+  // have known addresses.
   [[nodiscard]] bool is_vector(std::uint64_t address) {
     return arch_.is_vector != nullptr && arch_.is_vector(*this, address);
   }

@@ -19,16 +19,16 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kMostSegments = 1024;
 
 struct Segment {
-  std::uint64_t offset = 0;  // in the file
+  std::uint64_t offset = 0;  // offset in the file
   std::uint64_t size = 0;
   std::uint64_t address = 0;
 };
 struct Layout {
   std::uint64_t entry = 0;
-  std::vector<Segment> segments;  // that are loaded
+  std::vector<Segment> segments;  // the segments that are loaded
 };
 
-// Of anything but a 64-bit little-endian ELF file: no segments.
+// Returns no segments for anything but a 64-bit little-endian ELF file.
 Layout layout_of(const std::string& path) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 4;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -49,7 +49,7 @@ Layout layout_of(const std::string& path) {
   return layout;
 }
 
-// The file's address of one of its bytes.
+// Returns the address of a byte of the file.
 std::optional<std::uint64_t> address_of(const Layout& layout, std::uint64_t offset) {
   for (const Segment& segment : layout.segments) {
     const std::uint64_t begin = segment.offset & ~(kPage - 1);
@@ -59,7 +59,7 @@ std::optional<std::uint64_t> address_of(const Layout& layout, std::uint64_t offs
   return std::nullopt;
 }
 
-// The lines of one file that follow each other: one mapping of it.
+// Consecutive lines of one file in the maps: one mapping.
 struct Mapping {
   std::string path;
   std::uint64_t start = 0;
@@ -79,10 +79,10 @@ std::vector<Mapping> mappings_of(std::string_view maps) {
   return mappings;
 }
 
-// The ELF files that the host does not execute: what is added to their addresses on the host.
+// An ELF file that the host does not execute, with the offset to its addresses on the host.
 struct Loaded {
   SymbolFileSpec file;
-  std::uint64_t entry = 0;  // on the host
+  std::uint64_t entry = 0;  // address on the host
 };
 std::vector<Loaded> loaded_files(std::string_view maps) {
   std::vector<Loaded> loaded;

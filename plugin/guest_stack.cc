@@ -17,7 +17,7 @@ std::uint64_t Stack::place() const {
 }
 
 Frame* Stack::innermost_event() const {
-  Frame* frame = top;  // the floor is flagged as one
+  Frame* frame = top;  // the floor has this flag, so the loop ends
   while ((frame->flags & Frame::kEvent) == 0) --frame;
   return frame;
 }
@@ -26,7 +26,7 @@ void Stack::resize(std::size_t count) {
   const auto open = frames.empty() ? 0 : top - floor();
   frames.resize(count);
   frames[0].slot = ~std::uint64_t{0};
-  frames[0].flags = Frame::kEvent | Frame::kSilent;  // off the fast path
+  frames[0].flags = Frame::kEvent | Frame::kSilent;  // the floor's flags keep it off the fast path
   top = floor() + open;
   limit = floor() + frames.size();
 }
@@ -37,7 +37,7 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
   if (shared_) lock.lock();
   left.owner = Stack::kNobody;
   auto& stacks = stacks_[key];
-  // The nearest: in a handler two vCPUs have both let go of stacks that lie side by side.
+  // Takes the nearest stack: two vCPUs in a handler may both have let go of adjacent stacks.
   Stack* nearest = nullptr;
   std::uint64_t least = 0;
   for (auto& stack : stacks) {
@@ -75,8 +75,8 @@ bool StackPool::grow(Stack& stack) {
   return true;
 }
 
-// Half of those that are in no task's chain and have nothing open. Shared stacks stay: each has a
-// task of its own, whose chain another vCPU may be changing.
+// Drops half of the stacks that have nothing open and are in no task's chain. Shared stacks stay:
+// each has its own task, whose chain another vCPU may be changing.
 void StackPool::drop_oldest() {
   if (shared_) return;
   std::uint64_t border = tick_ - kMaxStacks / 2;

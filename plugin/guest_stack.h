@@ -1,8 +1,8 @@
-// The guest's stacks, the frames that lie on them and the tasks that they are recorded as.
+// The guest's stacks, the frames on them, and the tasks that they are recorded as.
 //
-// A frame knows its return address, where on the stack it is (`slot`: where the return address
-// lies) and its function; a return takes the frame at its slot, frames below it (longjmp,
-// exceptions) are closed first. Kinds of frames:
+// A frame has its return address, its function and its place on the stack (`slot`: the address of
+// the return address). A return ends the frame at its slot; frames below that slot (after longjmp
+// or an exception) are closed first. Kinds of frames:
 //   call    pushed by a call instruction
 //   tail    reached by a jump; shares its caller's return, and goes with it
 //   event   interrupt, exception or system call; ends with the return from interrupt
@@ -20,11 +20,12 @@
 
 namespace trapline {
 
-// Kernel stacks, in the upper half: 16 KiB, aligned. Others: this far is the same one.
+// Kernel stacks, in the upper half of the address space, are aligned blocks of this size: 16 KiB.
+// On other stacks, stack pointers within this distance are on the same stack.
 constexpr std::uint64_t kStackBlockBits = 14;
 constexpr std::uint64_t kStackReach = 1U << 20;
-// A function that calls saves its return address: more frames in a row without a slot are no
-// program's, and nobody looks beyond them.
+// A function that calls saves its return address, so no program has more frames in a row without a
+// slot than this; searches end there.
 constexpr std::ptrdiff_t kMostLeaves = 64;
 
 [[nodiscard]] constexpr bool is_kernel(std::uint64_t address) { return address >> 63 != 0; }
@@ -42,11 +43,11 @@ struct Task {
   Task(std::uint32_t tid, RecordSink& sink, std::size_t capacity = RecordBuffer::kLarge)
       : buffer(tid, sink, capacity) {}
   RecordBuffer buffer;
-  std::uint64_t depth = 0;     // open in the records
-  std::uint64_t left_out = 0;  // records of calls that had no room, not told yet
-  // The stacks whose frames are open in the records, innermost last. One may be there twice: what a
-  // kernel called before it went to user mode, and what it does in a system call from there. An
-  // entry's frames are those above `base`.
+  std::uint64_t depth = 0;     // entries open in the records
+  std::uint64_t left_out = 0;  // records of calls that had no room, not reported yet
+  // The stacks whose frames are open in the records, innermost last. A stack can occur twice: with
+  // what the kernel called before it went to user mode, and with what it calls in a system call
+  // from there. An entry's frames are those above `base`.
   struct Open {
     struct Stack* stack;
     std::size_t base;
@@ -60,11 +61,11 @@ struct Frame {
   std::uint64_t function = 0;
   std::uint64_t ret = 0;
   union {
-    std::uint64_t word = 0;  // of its entry's record, once that is written
-    std::uint64_t entered;   // while it is pending
+    std::uint64_t word = 0;  // of the entry's record, once it is written
+    std::uint64_t entered;   // while the frame is kPending: when it was entered, in ns
   };
   std::uint32_t flags = 0;
-  std::uint32_t tails = 0;  // consecutive tail frames up to this one
+  std::uint32_t tails = 0;  // number of consecutive tail frames up to and with this one
 };
 
 struct StackKey {
@@ -75,31 +76,34 @@ struct StackKey {
 };
 
 struct Stack {
-  Frame* top = nullptr;  // the innermost frame; frames[0] is a floor that no slot reaches
+  // The innermost frame; frames[0] is a floor, whose slot no stack pointer reaches.
+  Frame* top = nullptr;
   Frame* limit = nullptr;
   std::vector<Frame> frames;
   Task* task = nullptr;
   StackKey key;
-  std::uint64_t hint = 0;     // a stack pointer that was on this stack
-  std::uint64_t used = 0;     // for the least recently used
-  std::uint64_t missing = 0;  // frames above the top that had no room; where slots are not known
-  unsigned owner = kNobody;   // the vCPU that is on it: nobody else reads or writes it meanwhile
+  std::uint64_t hint = 0;  // a stack pointer that was on this stack
+  std::uint64_t used = 0;  // time of last use, to find the least recently used stack
+  // Frames above the top that had no room; counted only where slots are not known.
+  std::uint64_t missing = 0;
+  // The vCPU on this stack; only its thread reads or writes the stack meanwhile.
+  unsigned owner = kNobody;
   static constexpr unsigned kNobody = ~0U;
 
   [[nodiscard]] Frame* floor() { return frames.data(); }
   [[nodiscard]] const Frame* floor() const { return frames.data(); }
   [[nodiscard]] bool empty() const { return top == frames.data(); }
   [[nodiscard]] std::size_t depth() const { return static_cast<std::size_t>(top - frames.data()); }
-  // The innermost slot that is known, else where the stack pointer was.
+  // Returns the innermost known slot, else the last stack pointer.
   [[nodiscard]] std::uint64_t place() const;
-  // The innermost handler that is open; the floor when none is.
+  // Returns the innermost open handler; the floor if there is none.
   [[nodiscard]] Frame* innermost_event() const;
-  // Room for so many frames, the floor among them.
+  // Makes room for `count` frames, the floor included.
   void resize(std::size_t count);
 };
 
-// The frames that all stacks together have: a guest recurses as deep, on as many stacks, as it
-// likes. Those that each stack begins with are not counted.
+// Limits the frames of all stacks together: a guest recurses as deep, on as many stacks, as it
+// likes. The frames that each stack starts with do not count.
 class FrameBudget {
  public:
   static constexpr std::size_t kMost = 400'000;  // 19 MB
@@ -114,20 +118,20 @@ class FrameBudget {
   std::atomic<std::size_t> used_ = 0;
 };
 
-// The stacks that are known: one pool per vCPU or, when stacks have tasks of their own and wander
-// from vCPU to vCPU, one for all.
+// All known stacks. Each vCPU has a pool of its own; if stacks have tasks of their own and move
+// between vCPUs, all vCPUs share one pool.
 class StackPool {
  public:
-  // Without a budget, of several pools, it has one of its own.
+  // Several pools can share a budget; without one, the pool has its own.
   explicit StackPool(bool shared, FrameBudget* budget = nullptr)
       : shared_(shared), budget_(budget != nullptr ? *budget : own_budget_) {}
-  // The stack that the stack pointer is on; a new one (without task) when there is none. From now
-  // on it is the vCPU's, and `left`, where the vCPU was, is nobody's. What another vCPU is on is
-  // not looked at: two that start with the same stack pointer do not share a stack. nullptr: there
-  // are kMostShared, and this is none of them.
+  // Returns the stack that the stack pointer is on, or makes a new one (without a task). The vCPU
+  // now owns the stack, and the stack `left` that it was on has no owner. Stacks that another vCPU
+  // owns are not considered, so two vCPUs that start with the same stack pointer do not share a
+  // stack. Returns nullptr if the stack is new and kMostShared exist already.
   [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
                             Stack& left);
-  // Room for more frames; false where all stacks together have as many as they may.
+  // Makes room for more frames; false when all stacks together have reached the limit.
   [[nodiscard]] bool grow(Stack& stack);
   [[nodiscard]] bool shared() const { return shared_; }
   template <typename Visit>
@@ -138,7 +142,7 @@ class StackPool {
   }
 
   static constexpr std::size_t kMaxStacks = 768;
-  static constexpr std::size_t kMostShared = 8192;  // each has a task, and a file
+  static constexpr std::size_t kMostShared = 8192;  // each stack has a task and a file
 
  private:
   struct Hash {

@@ -1,4 +1,4 @@
-// Translation: which instructions get which callback, and the callbacks themselves (hot).
+// Translation: chooses the callbacks of each instruction. Also contains the callbacks (hot).
 #include <cstdio>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace trapline {
 namespace {
 
-// Callbacks get a level or a Site as their data.
+// The data of a callback is a level or a Site.
 void* level_data(unsigned level) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(level));
 }
@@ -16,14 +16,14 @@ unsigned level_of(void* data) {
 }
 const Site& site_of(void* data) { return *static_cast<const Site*>(data); }
 
-// --- x86: the stack shows what happens -----------------------------------------------------------
+// --- x86: the stack shows calls and returns -----------------------------------------------------
 
 void pushed(unsigned index, std::uint32_t, std::uint64_t slot, void* data) {
   const Site& site = site_of(data);
   trackers[index]->call(site, site.function, slot);
 }
 
-// The target is what the instruction reads; then it pushes.
+// The instruction reads its target first; then it pushes.
 void read_target_then_pushed(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
   Vcpu& vcpu = session->vcpu(index);
   if (!session->api.is_store(info)) {
@@ -67,7 +67,7 @@ void popped(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) 
 
 void popped_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
   Vcpu& vcpu = session->vcpu(index);
-  if (slot - vcpu.far_slot - 1 < 8) {  // the segment, after the address
+  if (slot - vcpu.far_slot - 1 < 8) {  // the segment, which follows the address
     vcpu.far_slot = 0;
     return;
   }
@@ -115,10 +115,9 @@ void saved_link(unsigned index, std::uint32_t, std::uint64_t slot, void*) {
 
 void set_stack_pointer(unsigned index, void*) { trackers[index]->stack_pointer_set(); }
 
-// --- all
-// -------------------------------------------------------------------------------------------
+// --- all architectures --------------------------------------------------------------------------
 
-// An address and a level in one pointer: addresses are sign-extended far above bit 59.
+// Packs an address and a level into one pointer; addresses are sign-extended from far below bit 60.
 void* start_data(std::uint64_t address, unsigned level) {
   return reinterpret_cast<void*>(address << 4 | level);
 }
@@ -164,8 +163,9 @@ void stop_here(unsigned index, void*) {
 
 // --- the magic no-op -----------------------------------------------------------------------------
 
-// Nothing between the stamp and the return but six register reads: the time until the guest reads
-// its clock again is part of the bracket. The text is made when the series is complete.
+// Stamps the magic no-op. Between the stamp and the return are only six register reads, because the
+// time until the guest reads its clock again is part of the bracket. The text is made when the
+// series is complete.
 void synchronized(unsigned index, void*) {
   Vcpu& vcpu = session->vcpu(index);
   StampedSync sync{vcpu.tracker->clock().now(), {}};
@@ -179,16 +179,15 @@ void synchronized(unsigned index, void*) {
   if ((sync.operands[0] & kBefore) == 0 || vcpu.syncs.size() >= kMostPending) write_syncs(vcpu);
 }
 
-// --- mode=frame-pointer
-// ----------------------------------------------------------------------------
+// --- mode=frame-pointer -------------------------------------------------------------------------
 
-// The saved frame pointer and return address of the frame at `frame`.
+// Reads the saved frame pointer and the return address of the frame at `frame`.
 bool read_frame(Vcpu& vcpu, std::uint64_t frame, std::uint64_t (&saved)[2]) {
   const std::uint64_t at = frame + static_cast<std::uint64_t>(session->arch->saved_pair);
   return frame != 0 && frame % 8 == 0 && vcpu.guest.read_memory(at, saved, sizeof saved);
 }
 
-// A guest's memory can hold a chain of any length.
+// Limit for a chain of frames, which can have any length in a guest's memory.
 constexpr std::size_t kMostFrames = 1024;
 
 void tell_of_deep_stack_slow() {
@@ -199,9 +198,9 @@ void tell_of_deep_stack_slow() {
                kMostFrames);
 }
 
-// A block begins. When the frame pointer is another than at the last block, a function was entered
-// (its first block is the last one) or left; further frames that were never seen are found through
-// the saved frame pointers.
+// Called when a block begins. If the frame pointer has changed since the last block, a function was
+// entered (the last block is its first) or left. The saved frame pointers lead to further frames
+// that were never seen.
 void block_begins(unsigned index, void* data) {
   const Site& site = site_of(data);
   Vcpu& vcpu = session->vcpu(index);
@@ -218,7 +217,7 @@ void block_begins(unsigned index, void* data) {
   do {
     missing.push_back({at, saved[1], function});
     function = session->filter->start_of(saved[1]);
-    if (saved[0] <= at) break;  // frames lie further up the older they are
+    if (saved[0] <= at) break;  // older frames are at higher addresses
     at = saved[0];
     if (missing.size() == kMostFrames) tell_of_deep_stack_slow();
   } while (missing.size() < kMostFrames && read_frame(vcpu, at, saved) &&
@@ -235,7 +234,7 @@ bool is_call(Flow flow) {
 void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
                     const Site& site) {
   Site* const kept = is_call(what.flow) ? const_cast<Site*>(session->keep(site)) : nullptr;
-  if (is_call(what.flow) && kept == nullptr) return;  // too many
+  if (is_call(what.flow) && kept == nullptr) return;  // too many sites
   switch (what.flow) {
     case Flow::kCall:
       api.register_memory(insn, pushed, qemu::kReadRegisters, qemu::kWrite, kept);
@@ -252,8 +251,8 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
     case Flow::kCallFar:
       api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, kept);
       break;
-    // They only read; but QEMU 9.0 takes callbacks for reads to be for writes, and never calls
-    // them.
+    // These instructions only read. But QEMU 9.0 takes callbacks for reads to be for writes and
+    // never calls them.
     case Flow::kReturn:
       api.register_memory(insn, popped, qemu::kReadRegisters, qemu::kReadWrite,
                           level_data(site.level));
@@ -270,7 +269,7 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
 void instrument_linking(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
                         const Site& site) {
   Site* const kept = is_call(what.flow) ? const_cast<Site*>(session->keep(site)) : nullptr;
-  if (is_call(what.flow) && kept == nullptr) return;  // too many
+  if (is_call(what.flow) && kept == nullptr) return;  // too many sites
   switch (what.flow) {
     case Flow::kCall:
       api.register_instruction(insn, linked, qemu::kReadRegisters, kept);
@@ -296,10 +295,10 @@ void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction
                 const Site& site) {
   const bool calls = session->options.mode == Detection::kInstructions;
   if (!calls) {
-    // the frame pointer tells
+    // the frame pointer shows calls and returns
   } else if (session->arch->link.empty()) {
     instrument_x86(api, insn, what, site);
-    if (what.flow == Flow::kSystemCall && !session->user_mode)  // no kernel of the guest's
+    if (what.flow == Flow::kSystemCall && !session->user_mode)  // user mode has no guest kernel
       api.register_instruction(insn, system_call, qemu::kNoRegisters, level_data(site.level));
   } else {
     instrument_linking(api, insn, what, site);
@@ -344,7 +343,7 @@ void translated(qemu::Block* block) {
   std::scoped_lock lock(s.translation);
   s.guest_ran.store(true, std::memory_order_relaxed);
   if (!s.translation_guest) return;
-  // Blocks are translated for one privilege level: it is part of their identity.
+  // QEMU translates a block for one privilege level, which is part of the block's identity.
   const unsigned level = s.translation_guest->level();
   const bool followed = s.follows(api.block_address(block));
   if (followed) instrument_block(block, api.block_address(block), level);
@@ -359,7 +358,7 @@ void translated(qemu::Block* block) {
     if (what.flow == Flow::kSync)
       api.register_instruction(insn, synchronized, qemu::kReadRegisters, nullptr);
     if (!followed) continue;
-    // The return from code that is not followed would not be seen.
+    // A return from code that is not followed would not be seen.
     if (what.flow == Flow::kCall && !s.follows(what.target)) continue;
     if (what.flow == Flow::kNearCall)
       what.flow = s.tracker_options.know_starts && s.filter->is_start(what.target) ? Flow::kCall

@@ -204,7 +204,8 @@ Result<PluginOptions> parse_plugin_options(std::span<const char* const> argument
     if (!found->set(options, value))
       return fail(ErrorKind::kUsage, "{}={}: expected {}={}", key, value, key, found->values);
   }
-  // A marker's time is when it is written, and how long a call lasts is known at its end only.
+  // A marker has the time at which it is written, and the length of a call is known only at its
+  // end.
   if (options.to_ftrace && options.min_duration != 0)
     return fail(ErrorKind::kUsage,
                 "min-duration= needs output=uftrace: a marker has the time at which it is written; "

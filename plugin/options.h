@@ -1,4 +1,4 @@
-// The plugin's options, as QEMU passes them: key=value, one each.
+// The plugin's options, which QEMU passes as key=value, one argument each.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +23,31 @@ struct PluginOptions {
   Detection mode = Detection::kInstructions;
   bool to_directory = true;
   bool to_ftrace = false;
-  std::string tracefs;  // empty: where it is mounted
+  std::string tracefs;  // empty: search for it
   std::string instance;
   std::vector<SymbolFileSpec> symbols;
   std::vector<std::string> include;  // name patterns, or ranges 0xSTART-0xEND
   std::vector<std::string> exclude;
-  std::vector<AddressRange> code;  // follow what runs here only; empty: all
-  bool code_of_symbols = false;    // and what the symbol files' code is
+  std::vector<AddressRange> code;  // follow only code in these ranges; empty: all code
+  bool code_of_symbols = false;    // follow the code of the symbol files too
   std::uint64_t min_duration = 0;  // ns
   std::uint64_t max_depth = ~std::uint64_t{0};
-  std::string start;  // a function's name or an address
+  std::string start;  // name of a function, or an address
   std::string stop;
-  std::uint64_t limit = 0;   // bytes, 0: none
-  std::uint64_t buffer = 0;  // bytes of a task's, 0: as fits contexts=
+  std::uint64_t limit = 0;   // bytes; 0: no limit
+  std::uint64_t buffer = 0;  // bytes per task; 0: chosen to suit contexts=
   bool help = false;
 };
 
 [[nodiscard]] Result<PluginOptions> parse_plugin_options(std::span<const char* const> arguments);
 
-// One line per option.
+// Returns help with one line per option.
 [[nodiscard]] std::string plugin_help();
 
-// A decimal or hexadecimal number, followed by K, M or G where given.
+// Parses a decimal or hexadecimal number with an optional K, M or G.
 [[nodiscard]] bool parse_size(std::string_view text, std::uint64_t& size);
 
-// 0xSTART-0xEND (the end is not part of it).
+// Parses 0xSTART-0xEND; the end is not part of the range.
 [[nodiscard]] bool parse_range(std::string_view text, AddressRange& range);
 
 }  // namespace trapline

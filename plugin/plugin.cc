@@ -1,5 +1,5 @@
-// What QEMU loads: the two exported names, and the wrappers that hide how the callbacks changed
-// with API version 7.
+// The two names that QEMU looks up, and the wrappers that hide how the callbacks changed with API
+// version 7.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 
 #define TRAPLINE_EXPORT extern "C" __attribute__((visibility("default")))
 
-// QEMU reads it before it calls install(), so it is set when the library is loaded.
+// QEMU reads this before it calls install(), so it is set when the library is loaded.
 TRAPLINE_EXPORT int qemu_plugin_version;
 int qemu_plugin_version = trapline::qemu::detect_version();
 
@@ -27,7 +27,7 @@ namespace {
 
 using qemu::PluginId;
 
-// API 2 to 6: the plugin's id comes first. API 7: the user's pointer comes last.
+// Callbacks of API 2 to 6 get the plugin's id first; those of API 7 get the user's pointer last.
 namespace old_api {
 void started(PluginId, unsigned vcpu) { vcpu_started(vcpu); }
 void idle(PluginId, unsigned vcpu) { vcpu_idle(vcpu); }
@@ -60,7 +60,7 @@ void called(unsigned vcpu, std::int64_t number, std::uint64_t, std::uint64_t, st
 void exiting(void*) { ended(); }
 }  // namespace new_api
 
-// register(id, callback) or register(id, callback, data).
+// Calls register(id, callback) or register(id, callback, data).
 template <typename Old, typename New>
 void subscribe(void* function, PluginId id, Old old_callback, New new_callback) {
   if (session->api.version >= 7)
@@ -123,13 +123,14 @@ UftraceInfo describe(const Session& s) {
 
 constexpr std::string_view kContexts[] = {"vcpu", "privilege", "stack"};
 
-// The guest's functions: the facts that the callbacks need, and those that are written.
+// The guest's functions: the facts that the callbacks need, and the names to write.
 struct LoadedSymbols {
   SymbolTable table;
   SymbolFiles written;
 };
 
-// Where QEMU's sandbox denies the worker that reads ELF files, those are left for afterwards.
+// Returns whether the file is skipped: QEMU's sandbox denies the worker that reads ELF files, so
+// their symbols must be added after the run.
 bool is_left_for_afterwards(const SymbolFileSpec& spec, const std::string& out) {
   if (Worker::forbidden().empty() || !is_elf_file(spec.path)) return false;
   std::fprintf(stderr,
@@ -190,7 +191,8 @@ Result<void> choose_functions(Session& s, const SymbolTable& table) {
   return {};
 }
 
-// The options', else the one that the program which started QEMU hands over in its environment.
+// Opens the marker of the options, else the one that the program which started QEMU passed in the
+// environment.
 Result<Marker> open_marker(const PluginOptions& options) {
   std::string error;
   std::optional<Marker> marker;
@@ -206,7 +208,8 @@ Result<Marker> open_marker(const PluginOptions& options) {
   return std::move(*marker);
 }
 
-// The program's own symbols, where it was loaded to; symbols= may name more. In its first thread.
+// Adds the program's own symbols, at the addresses where it was loaded; symbols= may name more.
+// Runs in the program's first thread.
 Result<void> find_program(Session& s) {
   const auto maps = read_text("/proc/self/maps");
   Guest guest(*s.arch, s.api);
@@ -221,8 +224,8 @@ Result<void> find_program(Session& s) {
   return {};
 }
 
-// Everything that can be refused comes before the directory, and so before an earlier recording in
-// it is touched.
+// Opens the outputs. All checks come before the directory is made, so that a failure leaves an
+// earlier recording in it alone.
 Result<void> open_outputs(Session& s) {
   auto symbols = load_symbols(s);
   if (!symbols) return tl::unexpected(std::move(symbols).error());
@@ -276,7 +279,7 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   if (frames && s.api.read_memory == nullptr)
     return fail(ErrorKind::kUsage,
                 "mode=frame-pointer needs QEMU 9.2 or newer (reading guest memory)");
-  // qemu-user loads its program later.
+  // qemu-user loads its program later
   return s.user_mode ? Result<void>() : begin_recording(s);
 }
 
@@ -329,13 +332,13 @@ Result<void> begin_recording(Session& s) {
   }
   s.clock.start(s.options.clock);
   if (auto opened = open_outputs(s); !opened) return opened;
-  ::malloc_trim(0);  // the symbols' text is gone: give its memory back
+  ::malloc_trim(0);  // returns the freed memory of the symbols' text
   s.tracker_options.sites_know_slots = s.arch->link.empty();
   s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
   s.tracker_options.handler_reach = s.arch->handler_reach;
   s.tracker_options.know_starts =
       s.filter->knows_starts() && s.options.mode != Detection::kFramePointer;
-  // A program sees no interrupts, and its system calls return where they were made.
+  // A program sees no interrupts, and its system calls return to where they were made.
   s.tracker_options.told_of_events = s.user_mode || s.api.register_discontinuity != nullptr;
   s.tracker_options.filtered = s.filter->filters();
   s.tracker_options.min_duration = s.options.min_duration;
@@ -348,7 +351,7 @@ Result<void> begin_recording(Session& s) {
   return {};
 }
 
-// The program is over, or was killed: what it has mapped is still there.
+// Names the functions when the program has ended or was killed; its files are still mapped.
 void name_functions(Session& s) {
   if (!s.options.to_directory || s.recording->is_child()) return;
   const auto maps = read_text("/proc/self/maps");

@@ -18,8 +18,8 @@ bool find(T& function, const char* name) {
   return function != nullptr;
 }
 
-// "QEMU emulator version 11.1.3…" in the read-only data of the program that has the plugin
-// functions. /proc/self/exe is no help: QEMU may have been started through a dynamic loader.
+// Finds "QEMU emulator version 11.1.3…" in the read-only data of the program that has the plugin
+// functions. /proc/self/exe does not help: a dynamic loader may have started QEMU.
 bool version_string(const void* function, int& major, int& minor) {
   Dl_info info{};
   if (::dladdr(function, &info) == 0 || info.dli_fbase == nullptr) return false;

@@ -1,7 +1,7 @@
 // The part of QEMU's plugin interface that Trapline uses, in our own declarations (API versions 2
-// to 7, QEMU 9.0 to 11.x). No symbol of QEMU is needed at link time: load() finds them, and
-// optional ones stay null. Callbacks changed with version 7 (the user's pointer instead of the
-// plugin id), so both forms are declared.
+// to 7, QEMU 9.0 to 11.x). No symbol of QEMU is needed at link time: load() finds the functions and
+// leaves optional ones null. The arguments of callbacks changed with version 7 (the user's pointer
+// instead of the plugin id), so both forms are declared.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ enum CallbackFlags : int { kNoRegisters = 0, kReadRegisters = 1 };
 enum MemoryAccess : int { kRead = 1, kWrite = 2, kReadWrite = 3 };
 enum Discontinuity : int { kInterrupt = 1, kException = 2, kHostCall = 4 };
 
-// glib's arrays, as far as their layout is public.
+// The public part of glib's array types.
 struct ByteArray {
   std::uint8_t* data;
   unsigned length;
@@ -41,7 +41,7 @@ struct Array {
   char* data;
   unsigned length;
 };
-// 24 bytes up to API 5, 32 from then on: step by g_array_get_element_size.
+// 24 bytes up to API 5, 32 from API 6 on: step by g_array_get_element_size().
 struct RegisterDescriptor {
   RegisterHandle* handle;
   const char* name;
@@ -68,14 +68,15 @@ using MemoryCallback = void (*)(unsigned vcpu, std::uint32_t info, std::uint64_t
 struct Api {
   int version = 0;
 
-  // What differs between the versions is untyped here and called through plugin.cc's wrappers.
+  // Functions whose types differ between versions are untyped here; plugin.cc has wrappers that
+  // call them.
   void* register_vcpu_init = nullptr;
   void* register_vcpu_exit = nullptr;
   void* register_vcpu_idle = nullptr;
   void* register_translation = nullptr;
   void* register_flush = nullptr;
   void* register_atexit = nullptr;
-  void* register_discontinuity = nullptr;  // 10.2 and newer
+  void* register_discontinuity = nullptr;  // since QEMU 10.2
   void* register_syscall = nullptr;
   void* instruction_data = nullptr;
 
@@ -89,24 +90,25 @@ struct Api {
   std::size_t (*instruction_size)(const Instruction*) = nullptr;
   std::uint64_t (*instruction_address)(const Instruction*) = nullptr;
   bool (*is_store)(std::uint32_t) = nullptr;
-  MemoryValue (*memory_value)(std::uint32_t) = nullptr;  // 9.2
+  MemoryValue (*memory_value)(std::uint32_t) = nullptr;  // since QEMU 9.2
   Array* (*registers)() = nullptr;
-  int (*read_register)(RegisterHandle*, ByteArray*) = nullptr;  // bool from API 6: never look at it
-  bool (*read_memory)(std::uint64_t, ByteArray*, std::size_t) = nullptr;  // 9.2
+  // Returns bool from API 6 on: ignore the result.
+  int (*read_register)(RegisterHandle*, ByteArray*) = nullptr;
+  bool (*read_memory)(std::uint64_t, ByteArray*, std::size_t) = nullptr;  // since QEMU 9.2
 
   ByteArray* (*byte_array_new)() = nullptr;
   ByteArray* (*byte_array_set_size)(ByteArray*, unsigned) = nullptr;
   unsigned (*array_element_size)(Array*) = nullptr;
   char* (*array_free)(Array*, int) = nullptr;
 
-  // Null when all of it was found, else the name of what is missing.
+  // Finds all functions. Returns null on success, else the name of a required one that is missing.
   const char* load();
-  // Up to 16 bytes of the instruction.
+  // Copies up to 16 bytes of the instruction. Returns how many.
   std::size_t read_instruction(const Instruction* instruction, std::uint8_t (&bytes)[16]) const;
 };
 
-// Which API version this QEMU speaks, from the functions it has and, where those do not tell, from
-// its version string. 0 when we are not inside QEMU.
+// Returns QEMU's API version, from the functions that exist and, if they do not decide it, from
+// QEMU's version string. 0 outside QEMU.
 [[nodiscard]] int detect_version();
 
 }  // namespace trapline::qemu

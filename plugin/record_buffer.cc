@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-// What a row of records stands for: LOST records tell of those that are gone already.
+// What a series of records contains; LOST records count records that are gone already.
 struct Content {
   std::uint64_t records = 0;
   std::uint64_t gone = 0;
@@ -22,8 +22,8 @@ Content content_of(std::span<const Record> records) {
 }  // namespace
 
 std::vector<Record> thinned_out(std::span<const Record> records) {
-  std::vector<Record> exits;   // of functions entered before this buffer
-  std::vector<Record> opened;  // entries whose exit has not come yet
+  std::vector<Record> exits;   // exits of functions entered before this buffer
+  std::vector<Record> opened;  // entries without their exits so far
   std::uint64_t lost = 0;
   std::uint64_t lost_time = records.empty() ? 0 : records.front().time();
   for (const Record& record : records) {
@@ -75,12 +75,13 @@ void RecordBuffer::flush() {
   next_ = records_.get();
 }
 
-// After a failed write: room for what comes until the next try.
+// Makes room after a failed write, for the records until the next attempt.
 void RecordBuffer::thin_out() {
   const Content before = content_of({records_.get(), pending()});
   const std::vector<Record> kept = thinned_out({records_.get(), pending()});
   if (kept.size() > capacity_ / 2) {
-    // Deeper than half a buffer: no balance to be had. The reader sees a LOST record.
+    // The open entries need more than half the buffer, so the file cannot stay balanced. The reader
+    // sees a LOST record.
     lost_ += before.records;
     records_[0] = Record(RecordType::kLost, last_time_, 0, before.records + before.gone);
     next_ = records_.get() + 1;
@@ -113,7 +114,7 @@ void RecordBuffer::release() {
 void RecordBuffer::stop() {
   flush();
   stopped_ = true;
-  flush();  // what could not be written is lost
+  flush();  // drops what could not be written
 }
 
 }  // namespace trapline

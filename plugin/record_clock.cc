@@ -26,7 +26,7 @@ std::uint64_t read_kernel(clockid_t id) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-// The kernel watches the counter and leaves it when it is not steady.
+// Returns whether the counter is steady: the kernel watches it and stops using it if it is not.
 bool counter_is_steady() {
   if (!host_counter::kExists) return false;
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -36,7 +36,7 @@ bool counter_is_steady() {
          (host_counter::is_invariant() && source == "kvm-clock");
 }
 
-// A clock reading and the ticks in the middle of it: the narrowest of some tries.
+// Reads a clock and, in the middle of the reading, the ticks: the narrowest of several attempts.
 void read_both(clockid_t id, std::uint64_t& ticks, std::uint64_t& ns) {
   std::uint64_t best = ~std::uint64_t{0};
   for (int i = 0; i < 5; ++i) {
@@ -77,13 +77,14 @@ void RecordClock::adjust() {
   if (!fast_ || choice_ == ClockChoice::kTsc) return;
   std::uint64_t ticks = 0, ns = 0;
   read_both(id_of(choice_), ticks, ns);
-  constexpr std::uint64_t kMinimum = 50'000'000;  // ns since the last time
+  constexpr std::uint64_t kMinimum = 50'000'000;  // ns since the last adjustment
   if (ticks <= base_ticks_ || ns < base_ns_ + kMinimum || ns <= first_ns_) return;
   const std::uint64_t ours =
       base_ns_ +
       static_cast<std::uint64_t>(static_cast<Uint128>(ticks - base_ticks_) * slope_ >> 32);
-  // The slope over everything so far, then bent to be right again after as long as since the last
-  // time; by a thousandth at most, so that a clock that is set does not bend time.
+  // The new slope is the average since the start, corrected so that line and clock meet after as
+  // long as since the last adjustment. The correction is at most a thousandth, so that a clock that
+  // is set does not distort the times.
   const auto whole = static_cast<std::uint64_t>((static_cast<Uint128>(ns - first_ns_) << 32) /
                                                 (ticks - first_ticks_));
   const auto error = static_cast<std::int64_t>(ns - ours);

@@ -1,7 +1,7 @@
-// The time that records carry. Where the processor's counter is steady it is read directly (the
-// TSC: 11 ns instead of 20) and turned into the chosen clock's nanoseconds by a line that is fitted
-// again and again: adjust() compares it with the clock and bends the slope so that the two meet.
-// Times never go back, because the line is bent, not moved.
+// The clock of the records. If the processor's counter is steady, it is read directly (the TSC: 11
+// ns instead of 20) and converted to the chosen clock's nanoseconds by a line. adjust() compares
+// the line with the clock and changes its slope so that the two meet. Times never go back, because
+// only the slope changes: the line does not jump.
 #pragma once
 
 #include <atomic>
@@ -18,20 +18,22 @@ enum class ClockChoice : std::uint8_t { kMono, kBoot, kReal, kTsc };
 
 class RecordClock {
  public:
-  // Measures the counter against the clock for some milliseconds. kTsc: where there is a TSC.
+  // Measures the counter against the clock for some milliseconds. kTsc needs a processor with a
+  // TSC.
   void start(ClockChoice choice);
 
   [[nodiscard]] std::uint64_t now() const { return fast_ ? counter_now() : slow_now(); }
-  // Hot: where uses_counter().
+  // Hot. Call it only if uses_counter().
   [[nodiscard]] std::uint64_t counter_now() const {
     const std::uint64_t ticks = host_counter::read() - base_ticks_;
     return base_ns_ + static_cast<std::uint64_t>(static_cast<Uint128>(ticks) * slope_ >> 32);
   }
-  // For the clock's own vCPU only, now and then (each buffer flush): costs two clock readings.
+  // Corrects the slope. Only the clock's own vCPU calls it, at each buffer flush; it costs two
+  // clock readings.
   void adjust();
 
   [[nodiscard]] bool uses_counter() const { return fast_; }
-  // The chosen clock, from the kernel.
+  // Reads the chosen clock from the kernel.
   [[nodiscard]] std::uint64_t read_clock() const;
 
  private:

@@ -43,7 +43,7 @@ std::size_t Recording::append(std::uint32_t tid, std::span<const Record> records
   return done;
 }
 
-// The first records are on the disk: from now on this is the recording.
+// Moves the recording to its place, now that the first records are on the disk.
 void Recording::commit() {
   if (!directory_->beside() || not_replaced_) return;
   auto done = directory_->commit();
@@ -77,7 +77,7 @@ std::size_t Recording::write_to_file(std::uint32_t tid, std::span<const Record> 
                  "counted\n",
                  directory_->path().c_str(), tid, std::strerror(last_error_));
   }
-  // No torn record: the next write would be out of step.
+  // Removes an incomplete record, which would misalign all later ones.
   struct stat status {};
   if (done % sizeof(Record) != 0 && ::fstat(fd, &status) == 0) {
     const off_t whole = status.st_size - status.st_size % static_cast<off_t>(sizeof(Record));
@@ -100,7 +100,7 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
     name += " " + arch_.level_name(static_cast<unsigned>(stack.level));
   } else if (options_.contexts == Contexts::kStack) {
     tid = next_stack_++;
-    // uftrace shows 15 characters.
+    // uftrace shows only 15 characters.
     name = stack.block != 0 ? fmt::format("k-{:x}", stack_pointer >> 14 << 14 & 0xffffffffffff)
                             : fmt::format("u-{:x}", stack.space >> 12);
   } else if (process_ != 0) {
@@ -120,7 +120,7 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
   return tasks_.back().get();
 }
 
-// Keeps the number of buffers and open files bounded when every guest stack has a task.
+// Limits the number of buffers and open files when every guest stack has a task.
 void Recording::entered(unsigned vcpu, Task& task) {
   if (options_.contexts != Contexts::kStack) return;
   std::scoped_lock lock(mutex_);
@@ -212,10 +212,10 @@ void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
 
 void Recording::before_fork() {
   std::scoped_lock lock(mutex_);
-  if (directory_) commit();  // its place changes no more
+  if (directory_) commit();  // the child must find the directory in its final place
 }
 
-// What the tasks have not written yet, the parent will.
+// Forgets the records that the tasks have not written yet: the parent will write them.
 void Recording::forked() {
   const std::uint32_t parent = std::exchange(process_, static_cast<std::uint32_t>(::getpid()));
   is_child_ = true;

@@ -1,4 +1,4 @@
-// Whether QEMU's own sandbox lets this process have children: it kills QEMU for an attempt.
+// Finds out whether QEMU's own sandbox allows child processes: it kills QEMU for an attempt.
 #pragma once
 
 #include <span>
@@ -6,11 +6,12 @@
 
 namespace trapline {
 
-// Whether a QEMU command line asks for -sandbox …,spawn=deny, as libvirt's do; a file of options
-// (-readconfig) may.
+// Returns whether a QEMU command line has -sandbox …,spawn=deny, as libvirt's do, or a file of
+// options (-readconfig), which may contain it.
 [[nodiscard]] bool denies_children(std::span<const std::string> arguments);
 
-// The same of this process. Without a filter, or with another's (a container's), it may have them.
+// Returns the same for this process. False without a seccomp filter, or with one that is not QEMU's
+// (a container's).
 [[nodiscard]] bool children_are_denied();
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-// What happens to a vCPU outside its instructions: start, idling, interrupts, the end.
+// Handles what happens to a vCPU outside its instructions: start, idling, interrupts, the end.
 #include "plugin/session.h"
 
 #include <unistd.h>
@@ -44,7 +44,7 @@ void SitePool::clear() {
   grow();
 }
 
-// With `translation` held.
+// Needs `translation` to be locked.
 const Site* Session::keep(const Site& site) {
   const Site* kept = sites.keep(site);
   if (kept != nullptr) return kept;
@@ -70,7 +70,7 @@ void flushed() {
 void vcpu_started(unsigned index) {
   Session& s = *session;
   if (index >= Session::kMaxVcpus || s.vcpus[index].load() != nullptr) return;
-  if (!s.recording) {  // qemu-user has loaded its program now, and runs none of it yet
+  if (!s.recording) {  // qemu-user has loaded its program now and not yet run it
     if (auto begun = begin_recording(s); !begun) {
       std::fprintf(stderr, "trapline plugin: %s\n", begun.error().message.c_str());
       ::_exit(1);
@@ -120,7 +120,7 @@ void add(TrackerCounters& total, const TrackerCounters& c) {
   total.stack_switches += c.stack_switches;
 }
 
-// Its number may be another thread's next.
+// Removes a vCPU; the next thread may get its number.
 void forget(Session& s, Vcpu* vcpu) {
   add(s.ended_counters, vcpu->tracker->counters());
   s.vcpus[vcpu->index].store(nullptr);
@@ -141,7 +141,8 @@ void vcpu_ended(unsigned index) {
   forget(s, vcpu);
 }
 
-// If the call succeeds, nothing of this process runs any more that could write what is held.
+// Flushes before execve: if the call succeeds, nothing in this process can write the buffered
+// records.
 void system_called(unsigned index, std::int64_t number) {
   Session& s = *session;
   const auto& calls = s.arch->exec_calls;
@@ -156,7 +157,7 @@ void before_fork() {
   if (session->recording) session->recording->before_fork();
 }
 
-// Of the threads only the one that forked is there.
+// Runs in the new process after a fork, which has only the thread that forked.
 void forked() {
   Session& s = *session;
   s.translation.unlock();
@@ -170,7 +171,7 @@ void forked() {
   }
 }
 
-// A guest that waits leaves what it did so far in the files.
+// Flushes when the guest idles, so that the files contain what it did so far.
 void vcpu_idle(unsigned index) {
   Session& s = *session;
   if (index >= Session::kMaxVcpus || s.vcpus[index].load() == nullptr || s.ended) return;
@@ -192,7 +193,8 @@ void write_syncs(Vcpu& vcpu) {
 void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to) {
   Session& s = *session;
   if (type == qemu::kHostCall || s.ended) return;
-  // x86 also tells of what never reaches a handler (the end of a halt) or comes a second time.
+  // x86 also reports events that never reach a handler (the end of a halt) or that were reported
+  // before.
   if (from == to || !s.follows(to)) return;
   Vcpu& vcpu = s.vcpu(index);
   vcpu.target = 0;

@@ -1,5 +1,5 @@
-// One loaded plugin: everything that its callbacks share. Made by install(), never destroyed
-// (QEMU's threads may still run when the process ends).
+// One loaded plugin: everything that its callbacks share. install() makes it, and it is never
+// destroyed, because QEMU's threads may still run when the process ends.
 #pragma once
 
 #include <pthread.h>
@@ -23,24 +23,25 @@
 
 namespace trapline {
 
-// Hot state of one vCPU; on cache lines of its own.
+// Hot state of one vCPU, on cache lines of its own.
 struct alignas(64) Vcpu {
   Vcpu(unsigned number, const Architecture& arch, const qemu::Api& api)
       : index(number), guest(arch, api) {}
   unsigned index;
   CallTracker* tracker = nullptr;
-  std::uint64_t target = 0;       // of the indirect call that is under way
-  std::uint64_t far_slot = 0;     // the first word that a far call or return touched
-  const Site* delayed = nullptr;  // API below 4: a call whose target shows at the next block
+  std::uint64_t target = 0;    // of the indirect call in progress
+  std::uint64_t far_slot = 0;  // the first word that a far call or return accessed
+  // API below 4: a call whose target is known only at the next block.
+  const Site* delayed = nullptr;
   std::uint64_t delayed_slot = 0;
   std::uint64_t last_flush = 0;
-  pthread_t thread{};  // that runs it
+  pthread_t thread{};  // the thread that runs the vCPU
   bool used = false;
   Guest guest;
   std::unique_ptr<StackPool> own_stacks;
   std::unique_ptr<CallTracker> tracker_storage;
   std::unique_ptr<VcpuMarkers> markers;
-  // mode=frame-pointer
+  // For mode=frame-pointer:
   std::uint64_t frame_pointer = 0;
   unsigned frame_level = ~0U;
   std::uint64_t last_block = 0;
@@ -48,18 +49,18 @@ struct alignas(64) Vcpu {
     std::uint64_t frame, ret, function;
   };
   std::vector<MissingFrame> missing_frames;  // innermost first
-  std::vector<StampedSync> syncs;            // of a series that is under way
+  std::vector<StampedSync> syncs;            // of the series in progress
 };
 
-// Call sites, each kept once however often its block is translated. Addresses stay valid. Open
-// addressing over indices: a boot has some ten thousands, and memory counts. A guest that makes
-// code as it goes has any number.
+// The call sites. Each is stored once, however often its block is translated, at an address that
+// stays valid. The index is open-addressed and stores 32-bit indices to save memory: a boot has
+// some ten thousand sites, and a guest that generates code any number.
 class SitePool {
  public:
   static constexpr std::size_t kMost = 1U << 18;  // 8 MB
-  // nullptr: there are kMost.
+  // Returns nullptr if there are kMost sites already.
   const Site* keep(const Site& site);
-  // QEMU has dropped all code that refers to them.
+  // Drops all sites, after QEMU has dropped all code that refers to them.
   void clear();
 
  private:
@@ -70,7 +71,7 @@ class SitePool {
   void grow();
 
   std::deque<Site> sites_;
-  std::vector<std::uint32_t> table_;  // index + 1; 0: free
+  std::vector<std::uint32_t> table_;  // index + 1; 0: free slot
 };
 
 struct Session {
@@ -78,7 +79,7 @@ struct Session {
   PluginOptions options;
   const Architecture* arch = nullptr;
   TrackerOptions tracker_options;
-  bool user_mode = false;  // qemu-user: the guest is a program, its vCPUs are threads
+  bool user_mode = false;  // qemu-user: the guest is a program and its vCPUs are threads
   GuestProgram program;
   std::optional<SymbolFilter> filter;
   std::unique_ptr<CallMarkers> markers;  // output=ftrace
@@ -90,7 +91,7 @@ struct Session {
   std::uint64_t stop_address = 0;
   bool has_start = false;
   bool has_stop = false;
-  // code=: what lies elsewhere runs as without the plugin.
+  // With code=, returns whether the address is followed; code elsewhere runs as without the plugin.
   [[nodiscard]] bool follows(std::uint64_t address) const {
     if (options.code.empty()) [[likely]]
       return true;
@@ -99,12 +100,12 @@ struct Session {
     return false;
   }
 
-  std::mutex translation;  // guards sites, translation_guest, and vCPUs that end
+  std::mutex translation;  // guards sites, translation_guest, and the vCPUs that end
   SitePool sites;
   std::uint64_t sites_left_out = 0;
   const Site* keep(const Site& site);
   std::unique_ptr<Guest> translation_guest;
-  std::atomic<bool> guest_ran = false;  // some of its code was translated
+  std::atomic<bool> guest_ran = false;  // some of the guest's code was translated
   bool told_of_kvm = false;
   std::atomic<bool> told_of_deep_stack = false;
   std::atomic<bool> ended = false;
@@ -118,24 +119,24 @@ struct Session {
 };
 
 extern Session* session;
-// Hot: of each vCPU that runs, by its number.
+// Hot: the tracker of each running vCPU, by its number.
 extern std::array<CallTracker*, Session::kMaxVcpus> trackers;
 
 void vcpu_started(unsigned index);
-// qemu-user alone: a thread of the program ends; it makes a system call.
+// qemu-user only: a thread of the program ends, or makes a system call.
 void vcpu_ended(unsigned index);
 void system_called(unsigned index, std::int64_t number);
-// fork(), in the process that calls it and in the new one.
+// Called at fork(), in the calling process and in the new one.
 void before_fork();
 void forked();
-// Opens what is recorded into, before the guest runs; where that is refused, why.
+// Opens the outputs before the guest runs; the Error says why one cannot be opened.
 [[nodiscard]] Result<void> begin_recording(Session& s);
 // qemu-user: writes the names of the functions in all files that the program has mapped.
 void name_functions(Session& s);
 void vcpu_idle(unsigned index);
 void write_syncs(Vcpu& vcpu);
 void translated(qemu::Block* block);
-void flushed();  // all translated code is gone; no vCPU runs
+void flushed();  // QEMU dropped all translated code; no vCPU runs
 void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to);
 void ended();
 

@@ -1,5 +1,5 @@
-// What a CallTracker is given by its host, QEMU or a test: the guest's registers, tasks, the
-// functions that count, options, and the call instructions; and the counters that it gives back.
+// Everything that a CallTracker uses from its host, which is QEMU or a test: registers, tasks, the
+// filter, options and call instructions; and the counters that it returns.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace trapline {
 
-// The guest's registers; cold code only.
+// The guest's registers. Only cold code reads them.
 class GuestState {
  public:
   virtual ~GuestState() = default;
   virtual std::uint64_t stack_pointer() = 0;
   virtual std::uint64_t address_space() = 0;  // CR3, TTBR0, satp
-  // x86: the level that what the processor pushes there came from; -1: no such frame.
+  // x86: returns the level that was interrupted, from the frame that the processor pushes for a
+  // handler, if that frame is at the stack pointer; -1: no such frame.
   virtual int interrupted_level_at(std::uint64_t stack_pointer) = 0;
 };
 
@@ -22,23 +23,24 @@ class TaskChooser {
  public:
   virtual ~TaskChooser() = default;
   virtual Task* task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) = 0;
-  // The vCPU writes to this task from now on.
+  // Tells that the vCPU writes to this task from now on.
   virtual void entered(unsigned /*vcpu*/, Task& /*task*/) {}
-  // So many records of a vCPU are of stacks that have no task, since there are too many.
+  // Reports a number of records of stacks that have no task, because there are too many stacks.
   virtual void left_out(unsigned /*vcpu*/, std::uint64_t /*records*/) {}
 };
 
-// Where calls are written as text as well (output=ftrace).
+// Writes calls as text too, for output=ftrace.
 class CallText {
  public:
   virtual ~CallText() = default;
   virtual void write(bool entry, std::uint32_t task, std::uint64_t depth,
                      std::uint64_t function) = 0;
-  // So many are not written: what they are of had no room.
+  // Counts calls that are not written because they had no room.
   virtual void leave_out(std::uint64_t /*count*/) {}
 };
 
-// What the functions are; empty tables mean: everything is recorded, no starts are known.
+// Which functions are recorded and where they start. Empty tables mean that everything is recorded
+// and no starts are known.
 class FunctionFilter {
  public:
   virtual ~FunctionFilter() = default;
@@ -48,19 +50,20 @@ class FunctionFilter {
 
 struct TrackerOptions {
   bool sites_know_slots = true;      // x86: calls and returns come with their slot
-  bool higher_level_is_user = true;  // x86: ring 3; elsewhere level 0 is the least privileged
-  bool know_starts = false;          // symbols are given
-  bool told_of_events = false;       // by QEMU; else x86's are seen where their handlers start
+  bool higher_level_is_user = true;  // x86: ring 3 is user mode; on others level 0 is
+  bool know_starts = false;          // there are symbols
+  // QEMU reports events; otherwise x86's are recognised where their handlers start.
+  bool told_of_events = false;
   std::uint64_t handler_reach = 16;  // Architecture::handler_reach
-  bool filtered = false;             // include, exclude
+  bool filtered = false;             // include= or exclude= is set
   std::uint64_t min_duration = 0;    // ns
   std::uint64_t max_depth = ~std::uint64_t{0};
   CallText* text = nullptr;
-  bool records = true;  // false: text only
+  bool records = true;  // false: only text is written
 };
 
 struct TrackerCounters {
-  std::uint64_t calls = 0;  // counted when they leave the fast path too
+  std::uint64_t calls = 0;  // counts calls outside the fast path too
   std::uint64_t returns = 0;
   std::uint64_t unmatched_returns = 0;
   std::uint64_t unwound = 0;
@@ -69,13 +72,13 @@ struct TrackerCounters {
   std::uint64_t stack_switches = 0;
 };
 
-// A call instruction, known at translation.
+// A call instruction, as known at translation.
 struct Site {
   std::uint64_t ret = 0;
-  std::uint64_t function = 0;  // 0: not known before it runs
+  std::uint64_t function = 0;  // 0: known only when the call runs
   std::int32_t offset = 0;
   std::uint8_t level = 0;
-  std::uint8_t reg = 0;  // of an indirect call
+  std::uint8_t reg = 0;  // register of an indirect call
 };
 static_assert(sizeof(Site) == 24);  // there are tens of thousands
 

@@ -1,4 +1,4 @@
-// A64, with the pointer-authenticated forms.
+// A64, with the pointer-authentication instructions.
 #include "backend_ftrace/base/result.h"
 #include "plugin/arch/architecture.h"
 
@@ -13,7 +13,8 @@ unsigned bits(std::uint32_t word, unsigned from, unsigned count) {
   return word >> from & ((1U << count) - 1);
 }
 
-// BR, BLR, RET, ERET and their authenticated forms: 1101011 opc[24:21] 11111 op3[15:10] Rn op4.
+// Decodes BR, BLR, RET, ERET and their authenticated forms: 1101011 opc[24:21] 11111 op3[15:10] Rn
+// op4.
 Instruction branch_register(std::uint32_t word) {
   Instruction out;
   out.reg = static_cast<std::uint8_t>(bits(word, 5, 5));
@@ -34,17 +35,19 @@ Instruction branch_register(std::uint32_t word) {
   return out;
 }
 
-// Stores of x30 relative to sp: STP with either register x30, STR x30.
+// Returns whether the instruction stores x30 relative to sp: STP with x30 as either register, STR
+// x30.
 bool saves_link(std::uint32_t word) {
   if (bits(word, 5, 5) != kStack) return false;
   const bool pair = (word & 0xfe400000U) == 0xa8000000U && bits(word, 23, 2) != 0;  // STP, 64-bit
   if (pair) return bits(word, 0, 5) == kLink || bits(word, 10, 5) == kLink;
   const bool single = (word & 0xffc00000U) == 0xf9000000U ||  // STR x, [sp, #imm]
-                      (word & 0xffe00000U) == 0xf8000000U;    // STR x, [sp, #imm]! and friends
+                      (word & 0xffe00000U) == 0xf8000000U;    // STR x, [sp, #imm]! and other modes
   return single && bits(word, 0, 5) == kLink;
 }
 
-// ADD/SUB (immediate or extended register) with sp as the result, from another register.
+// Returns whether the instruction is ADD/SUB (immediate or extended register) from another register
+// into sp.
 bool sets_stack_pointer(std::uint32_t word) {
   if (bits(word, 0, 5) != kStack) return false;
   const bool immediate = (word & 0xbf800000U) == 0x91000000U;
@@ -54,7 +57,7 @@ bool sets_stack_pointer(std::uint32_t word) {
 
 Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (bytes.size() != 4) return {};
-  std::uint32_t word = 0;  // little-endian, on every host
+  std::uint32_t word = 0;  // little-endian, whatever the host's byte order
   for (std::size_t i = 4; i-- > 0;) word = word << 8 | bytes[i];
   Instruction out;
   if (word == kSyncNoop) {
@@ -80,8 +83,8 @@ enum State : std::size_t { kCpsr, kScrEl3, kFirstVector };
 constexpr std::string_view kState[] = {"cpsr", "SCR_EL3", "VBAR_EL1 VBAR", "VBAR_EL2", "VBAR_EL3"};
 constexpr unsigned kSecure = 4, kRealm = 8;
 
-// SCR_EL3 tells the world of the levels below EL3: NS (bit 0) is 0 in the secure one, NSE (bit 62)
-// is 1 in a realm. A processor without EL3 has no such register.
+// Returns the level. SCR_EL3 gives the world of the levels below EL3: NS (bit 0) is 0 in the secure
+// world, NSE (bit 62) is 1 in a realm. A processor without EL3 does not have this register.
 unsigned level(ArchState& state) {
   const auto level = static_cast<unsigned>(state.value(kCpsr) >> 2 & 3);
   const auto control = state.state(kScrEl3);
@@ -118,7 +121,7 @@ extern constexpr Architecture kAarch64{
     .stack_pointer = "sp",
     .frame_pointer = "x29",
     .address_space = "TTBR0_EL1",
-    .address_space_mask = (std::uint64_t{1} << 48) - 1,  // not the ASID
+    .address_space_mask = (std::uint64_t{1} << 48) - 1,  // without the ASID
     .link = "x30",
     .general = kGeneral,
     .state = kState,

@@ -2,7 +2,7 @@
 
 namespace trapline {
 
-// One line for each: a constant in the file that is called so.
+// The constants of all architectures, each defined in the file of the same name.
 extern const Architecture kX86_64, kI386;  // x86_64.cc
 extern const Architecture kAarch64;
 extern const Architecture kRiscv64;

@@ -54,7 +54,7 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (bytes.size() == 2)
     return decode_compressed(static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8));
   if (bytes.size() != 4) return {};
-  std::uint32_t word = 0;  // little-endian, on every host
+  std::uint32_t word = 0;  // little-endian, whatever the host's byte order
   for (std::size_t i = 4; i-- > 0;) word = word << 8 | bytes[i];
   const unsigned rd = bits(word, 7, 5);
   const unsigned rs1 = bits(word, 15, 5);
@@ -128,7 +128,7 @@ extern constexpr Architecture kRiscv64{
     .stack_pointer = "sp",
     .frame_pointer = "fp s0",
     .address_space = "satp",
-    .address_space_mask = (std::uint64_t{1} << 48) - 1,  // not the ASID
+    .address_space_mask = (std::uint64_t{1} << 48) - 1,  // without the ASID
     .link = "ra",
     .general = kGeneral,
     .state = kState,

@@ -1,5 +1,6 @@
 // x86 in every mode, x86_64 and i386: 64-bit code and the 16- and 32-bit code of firmware. QEMU
-// says where an instruction ends, so the width of an operand follows from what is left of it.
+// gives the length of the instruction, so the width of an operand follows from the bytes that are
+// left.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +13,7 @@ namespace {
 // nop dword ptr [rax + rax + "TRLN"]
 constexpr std::array<std::uint8_t, 8> kSyncNoop{0x0f, 0x1f, 0x84, 0x00, 'T', 'R', 'L', 'N'};
 
-// Calls that land this near after themselves mostly push an address to be read or overwritten
+// A call to an address this near after itself usually only pushes an address to read or overwrite
 // (position-independent code, retpolines, filling of the return stack buffer): kNearCall.
 constexpr std::uint64_t kNearCallReach = 16;
 
@@ -23,12 +24,12 @@ bool is_prefix(std::uint8_t byte) {
     case 0x36:
     case 0x3e:
     case 0x64:
-    case 0x65:  // segment, notrack
+    case 0x65:  // segment override, notrack
     case 0x66:
     case 0x67:
     case 0xf0:
     case 0xf2:
-    case 0xf3:  // size, lock, bnd, rep
+    case 0xf3:  // operand and address size, lock, bnd, rep
       return true;
     default:
       return false;
@@ -64,7 +65,8 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   std::size_t at = 0;
   std::uint8_t rex = 0;
   while (at < bytes.size() && is_prefix(bytes[at])) ++at;
-  // In 32-bit code 0x40…0x4f are whole instructions, so one with more after it is a REX prefix.
+  // In 32-bit code 0x40…0x4f are whole instructions, so one with more bytes after it is a REX
+  // prefix.
   if (kHasRex && at + 1 < bytes.size() && (bytes[at] & 0xf0) == 0x40) rex = bytes[at++];
   if (at >= bytes.size()) return {};
   const auto rest = bytes.subspan(at + 1);
@@ -124,8 +126,8 @@ std::string level_name(unsigned level) {
   return level == kRealMode ? "Real" : fmt::format("Ring{}", level);
 }
 
-// RIP, CS, RFLAGS, RSP, SS as the processor pushes them in 64-bit mode, with an error code or
-// without.
+// Finds the interrupted level in RIP, CS, RFLAGS, RSP, SS, which the processor pushes in 64-bit
+// mode, with or without an error code.
 int interrupted_level(ArchState& state, std::uint64_t stack_pointer) {
   std::uint64_t words[6];
   if (!state.read_memory(stack_pointer, words, sizeof words)) return -1;
@@ -158,7 +160,7 @@ extern constexpr Architecture kX86_64{
     .stack_pointer = "rsp",
     .frame_pointer = "rbp",
     .address_space = "cr3",
-    // Not the process-context identifier and its no-flush bit.
+    // Without the process-context identifier and its no-flush bit.
     .address_space_mask = ~std::uint64_t{0xfff} & ~(std::uint64_t{1} << 63),
     .general = kGeneral,
     .state = kState,

@@ -31,7 +31,7 @@ Result<RecordReader> RecordReader::open(const std::string& path, std::size_t buf
   return reader;
 }
 
-// Makes sure that so many bytes are in the buffer; false at the end of the file.
+// Makes sure that the buffer holds `size` bytes from at_ on; false at the end of the file.
 Result<bool> RecordReader::fill(std::size_t size) {
   if (filled_ - at_ >= size) return true;
   std::memmove(buffer_.data(), buffer_.data() + at_, filled_ - at_);
@@ -49,14 +49,15 @@ Result<bool> RecordReader::fill(std::size_t size) {
   return true;
 }
 
-// Whether what looks like a record, at at_, is one and not a part of the payload.
+// Returns whether the bytes at at_, which look like a record, are one and not part of the payload.
 Result<bool> RecordReader::ends_payload(const Record& record) {
   // LOST records carry time 0.
   const bool lost = record.type() == RecordType::kLost && record.time() == 0;
   if (!lost && (record.time() < last_time_ || record.time() - last_time_ > kHour)) return false;
   auto more = fill(2 * sizeof(Record));
   if (!more) return more;
-  if (!*more || record.has_payload()) return true;  // nothing after it, or another payload
+  // The end of the file follows, or another payload.
+  if (!*more || record.has_payload()) return true;
   const Record next = record_at(at_ + sizeof(Record));
   return next.valid() && (next.time() >= record.time() || next.type() == RecordType::kLost);
 }
@@ -71,7 +72,7 @@ void RecordReader::skip(std::size_t size) {
   at_ += size;
 }
 
-// Passes over the payload when its length is known.
+// Skips the payload if its length is known.
 Result<void> RecordReader::skip_measured() {
   if (auto whole = fill(std::min(buffer_.size(), kMeasured)); !whole) {
     return tl::unexpected(std::move(whole).error());
@@ -100,7 +101,7 @@ Result<std::optional<Record>> RecordReader::next() {
       }
     }
     const Record record = record_at(at_);
-    // LOST records of uftrace carry time 0.
+    // uftrace writes LOST records with time 0.
     const bool in_order = record.time() >= last_time_ || record.type() == RecordType::kLost;
     bool is_record = record.valid() && in_order;
     if (is_record && in_payload_) {
@@ -134,7 +135,7 @@ Result<DataDirectory> DataDirectory::open(const std::string& path) {
   if (!tasks) return tl::unexpected(std::move(tasks).error());
   directory.tasks_ = std::move(*tasks);
   directory.tids_ = directory.info_.tids;
-  // A recorder that was killed has not listed the last ones.
+  // info lacks the last tasks if the recorder was killed.
   for (const TaskLine& task : directory.tasks_.tasks) directory.tids_.push_back(task.tid);
   directory.relate_tasks();
   std::sort(directory.tids_.begin(), directory.tids_.end());
@@ -150,9 +151,10 @@ Result<RecordReader> DataDirectory::records(std::uint32_t tid, std::size_t buffe
   return RecordReader::open(fmt::format("{}/{}.dat", path_, tid), buffer);
 }
 
-// Each kind of line is walked once: all are as many as the file is long.
+// Reads each kind of line only once: each may have as many lines as the file is long.
 void DataDirectory::relate_tasks() {
-  // Of a process: its sessions by time, each with the last line of those up to its own time.
+  // The sessions of one process by time, each time with the session line that comes last in the
+  // file up to then.
   struct Sessions {
     const SessionLine* first = nullptr;
     const SessionLine* last = nullptr;
@@ -170,7 +172,8 @@ void DataDirectory::relate_tasks() {
     of.last = of.until[line.time] = &line;
   }
   for (auto& [pid, of] : sessions) {
-    const SessionLine* last = nullptr;  // lines of one array: the later has the higher address
+    // The lines are in one array, so a later line has the higher address.
+    const SessionLine* last = nullptr;
     for (auto& [time, line] : of.until) last = line = std::max(last, line);
   }
   for (const ForkLine& line : tasks_.forks) {
@@ -184,7 +187,7 @@ void DataDirectory::relate_tasks() {
       const SessionLine* at = own->second.at(line.time);
       if (at != nullptr || covers == nullptr) covers = at != nullptr ? at : own->second.first;
     } else if (covers == nullptr) {
-      // A forked child has its parent's session until it executes something.
+      // A forked child keeps its parent's session until it executes a program.
       const auto parent = parents.find(line.pid);
       if (parent != parents.end()) covers = parent->second;
     }
@@ -214,7 +217,7 @@ Result<SessionSymbols> DataDirectory::symbols(const std::string& sid) {
   auto lines = map(sid);
   if (!lines) return tl::unexpected(std::move(lines).error());
   SessionSymbols symbols;
-  std::set<std::string_view> done;  // the first line of a binary places it
+  std::set<std::string_view> done;  // a binary's first line gives its place
   for (const MapLine& line : *lines) {
     const std::string_view name = basename_of(line.path);
     if (!done.insert(name).second) continue;

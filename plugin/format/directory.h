@@ -1,5 +1,5 @@
-// Reads a uftrace data directory: from the plugin, from QEMU's own uftrace plugin, or from
-// `uftrace record` inside a guest. Streaming: no memory grows with the recording.
+// Reads a uftrace data directory: written by the plugin, by QEMU's own uftrace plugin, or by
+// `uftrace record` inside a guest. Records are streamed: memory does not grow with the recording.
 #pragma once
 
 #include <cstddef>
@@ -27,21 +27,22 @@ namespace trapline {
 
 // The records of one <tid>.dat, in the file's order.
 //
-// Damage: a cut-off last record is the end of the file and counts as dropped bytes. Bytes that are
-// no record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
-// record, and counted. Argument payloads (records with has_payload()) are skipped the same way, not
-// counted: their length is not in the file; payload() has them. Who knows it (measure_payloads())
-// spares guessing, where a payload may be taken for records. What ends a payload must be followed
-// by a record, too, and lie within an hour: an argument may look like a record.
+// Damage: an incomplete last record ends the file and counts as dropped bytes. Bytes that are not a
+// record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
+// record, and counted. The file does not give the length of an argument payload (after records with
+// has_payload()), so payloads are skipped the same way, but not counted; payload() returns them. A
+// caller that knows the lengths passes them to measure_payloads(), which avoids mistaking a payload
+// for records. Since an argument may look like a record, a record ends a payload only if another
+// record follows it and its time is within an hour of the last.
 class RecordReader {
  public:
   [[nodiscard]] static Result<RecordReader> open(const std::string& path,
                                                  std::size_t buffer = 256 * 1024);
 
-  // The next record; nothing at the end; an Error when reading itself fails.
+  // Returns the next record; nullopt at the end of the file; an Error when reading fails.
   [[nodiscard]] Result<std::optional<Record>> next();
-  // The same where it is in the buffer, and nothing but records around it, as nearly always; else
-  // false: next() tells.
+  // Fast path of next(): returns the next record if it is in the buffer and no payload is before or
+  // after it, as nearly always. If false, call next().
   [[nodiscard]] bool next_in_buffer(Record& record) {
     if (in_payload_ || !payload_.empty() || filled_ - at_ < sizeof(Record)) return false;
     const Record found = record_at(at_);
@@ -52,13 +53,15 @@ class RecordReader {
     return true;
   }
 
-  // How long the payload of a record is that `bytes` begin with, 0: not known. At most kMeasured
-  // bytes are shown, and only a length that a record or the file's end follows is believed.
+  // Returns the length of the payload at the beginning of `bytes`, in bytes; 0: not known. `bytes`
+  // has at most kMeasured bytes of the file. A length is used only if a record or the end of the
+  // file follows.
   using PayloadSize = std::function<std::size_t(const Record&, std::span<const std::byte> bytes)>;
   void measure_payloads(PayloadSize measure) { measure_ = std::move(measure); }
   static constexpr std::size_t kMeasured = 4096;
 
-  // The payload of the record before the one that next() returned last; at most kLongestPayload.
+  // Returns the payload of the record before the one that next() returned last; at most
+  // kLongestPayload bytes.
   [[nodiscard]] const std::vector<char>& payload() const { return payload_; }
   [[nodiscard]] std::uint64_t dropped_bytes() const { return dropped_; }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -67,20 +70,21 @@ class RecordReader {
   RecordReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   static constexpr std::size_t kLongestPayload = 256 * 1024;
 
-  // As it stands in the buffer, which has it.
+  // Returns the record at a position of the buffer, which holds all of its bytes.
   [[nodiscard]] Record record_at(std::size_t at) const {
     const std::byte* from = std::as_bytes(std::span(buffer_)).data() + at;
     return {load<std::uint64_t>(from), load<std::uint64_t>(from + 8)};
   }
   [[nodiscard]] Result<bool> fill(std::size_t size = sizeof(Record));
   [[nodiscard]] Result<bool> ends_payload(const Record& record);
-  // Passes over bytes that are no record.
+  // Skips bytes that are not a record.
   void skip(std::size_t size);
   [[nodiscard]] Result<void> skip_measured();
 
   std::string path_;
   UniqueFd fd_;
-  off_t offset_ = 0;  // of what is not in the buffer yet; another reader may share the descriptor
+  // File offset of the first byte after the buffer; another reader may share the descriptor.
+  off_t offset_ = 0;
   std::vector<char> buffer_;
   std::size_t at_ = 0;
   std::size_t filled_ = 0;
@@ -92,24 +96,25 @@ class RecordReader {
   std::vector<char> payload_;
 };
 
-// Where the functions of one session are: those of each binary where its map places it. Sessions
-// that map the same binary share its table.
+// The functions of one session, each binary's where the session's map places it. Sessions that map
+// the same binary share its table.
 class SessionSymbols {
  public:
   void place(std::uint64_t start, std::shared_ptr<const SymbolTable> table);
-  // The function that covers the address, of the binary that starts nearest before it; its own
-  // address is relative to that start. nullptr: none.
+  // Returns the function that covers the address, in the binary with the nearest start below it, or
+  // nullptr. The function's own address is relative to that start.
   [[nodiscard]] const Symbol* find(std::uint64_t address) const;
 
  private:
-  static constexpr int kMostTried = 8;  // binaries that lie over each other
+  static constexpr int kMostTried = 8;  // limit of overlapping binaries
 
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<const SymbolTable>>> tables_;  // by start
+  // Sorted by start.
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const SymbolTable>>> tables_;
 };
 
 class DataDirectory {
  public:
-  DataDirectory(const DataDirectory&) = delete;  // it points into itself
+  DataDirectory(const DataDirectory&) = delete;  // it contains pointers into itself
   DataDirectory& operator=(const DataDirectory&) = delete;
   DataDirectory(DataDirectory&&) = default;
   DataDirectory& operator=(DataDirectory&&) = default;
@@ -119,18 +124,19 @@ class DataDirectory {
   [[nodiscard]] const UftraceInfo& info() const { return info_; }
   [[nodiscard]] const TaskFile& tasks() const { return tasks_; }
 
-  // Tasks that info or task.txt lists and that have a data file.
+  // Returns the tasks that info or task.txt lists and that have a data file.
   [[nodiscard]] const std::vector<std::uint32_t>& tids() const { return tids_; }
   [[nodiscard]] Result<RecordReader> records(std::uint32_t tid,
                                              std::size_t buffer = 256 * 1024) const;
-  // What uftrace calls the task: its session's basename; "" when task.txt does not say.
+  // Returns uftrace's name for the task: its session's basename; "" if task.txt does not have it.
   [[nodiscard]] std::string task_name(std::uint32_t tid) const;
 
-  // The session that covers the task at its start, "" when there is none.
+  // Returns the session that covers the task when it starts; "" if there is none.
   [[nodiscard]] std::string session_of(std::uint32_t tid) const;
   [[nodiscard]] Result<std::vector<MapLine>> map(const std::string& sid) const;
-  // The functions of the session's map, at the records' addresses (48 bits). A binary without its
-  // .sym file is left out; a .sym file is that of the first line with its name.
+  // Loads the functions of the session's map, at the addresses of the records (48 bits). Leaves out
+  // binaries without a .sym file. If several lines have the same .sym file name, the file belongs
+  // to the first.
   [[nodiscard]] Result<SessionSymbols> symbols(const std::string& sid);
 
  private:
@@ -142,9 +148,9 @@ class DataDirectory {
   std::vector<std::uint32_t> tids_;
   void relate_tasks();
 
-  // By task: the session that covers it at its start, and that which names it.
+  // By task: the session that covers the task when it starts, and the session that names it.
   std::unordered_map<std::uint32_t, const SessionLine*> session_of_, named_by_;
-  std::map<std::string, std::shared_ptr<const SymbolTable>> tables_;  // by .sym file
+  std::map<std::string, std::shared_ptr<const SymbolTable>> tables_;  // by path of the .sym file
 };
 
 }  // namespace trapline

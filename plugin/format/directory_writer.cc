@@ -17,7 +17,7 @@
 namespace trapline {
 namespace {
 
-// The kinds of files that a recording consists of; nothing else is ever removed.
+// Returns whether a recording contains files of this name. No other file is ever removed.
 bool of_a_recording(std::string_view name) {
   if (name == "info" || name == "task.txt" || name == "sync.txt" || name == "default.opts")
     return true;
@@ -28,7 +28,8 @@ bool of_a_recording(std::string_view name) {
   return name.ends_with(".dat") && name.find_first_not_of("0123456789") == name.size() - 4;
 }
 
-// Removes a recording; what is of none goes to the folder `keep`, where there is one.
+// Removes a recording. Moves files that do not belong to a recording to the folder `keep`, if there
+// is one.
 Result<void> remove_recording(const Folder& above, const std::string& name, const Folder* keep) {
   const auto folder = above.open_folder(name);
   if (!folder) return tl::unexpected(folder.error());
@@ -43,7 +44,8 @@ Result<void> remove_recording(const Folder& above, const std::string& name, cons
   return above.remove(name);
 }
 
-// Where the folder is: asked of its descriptor, since its name may lead elsewhere meanwhile.
+// Returns the folder's current path. It asks the descriptor, since the folder's name may lead
+// elsewhere by now.
 std::string real_place(const Folder& folder) {
   std::error_code error;
   const auto link = fmt::format("/proc/self/fd/{}", folder.fd());
@@ -51,7 +53,7 @@ std::string real_place(const Folder& folder) {
   return !error && place.is_absolute() ? place.string() : folder.path();
 }
 
-constexpr std::size_t kFewTasks = 64;  // each of so many is in info at once
+constexpr std::size_t kFewTasks = 64;  // up to this many tasks, info is written for each
 constexpr auto kLongest = std::chrono::seconds(10);
 
 }  // namespace
@@ -82,9 +84,9 @@ Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, Uftrace
       return fail(ErrorKind::kUsage,
                   "{} is not empty and holds no earlier recording; give another directory", path);
     }
-    name = real_place(*there);  // a symbolic link stays; what it leads to is replaced
+    name = real_place(*there);  // a symbolic link stays; its target is replaced
   } else if (const auto slash = name.rfind('/'); slash != name.npos && slash != 0) {
-    (void)Folder::open_or_make(name.substr(0, slash));  // what fails here fails again below
+    (void)Folder::open_or_make(name.substr(0, slash));  // a failure here shows again below
   }
   auto at = Folder::open_parent(name);
   if (!at || (!there && at->first.has(at->second))) {
@@ -107,7 +109,7 @@ Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, Uftrace
 }
 
 Result<Folder> DirectoryWriter::make_beside() {
-  // Another writer of this process (two plugins in one QEMU) must not share it.
+  // Two plugins in one QEMU must not share the directory.
   std::string name = fmt::format("{}.new.{}", name_, ::getpid());
   for (int other = 2; above_.has(name); ++other) {
     name = fmt::format("{}.new.{}.{}", name_, ::getpid(), other);
@@ -131,12 +133,12 @@ void DirectoryWriter::discard() {
   if (!beside_.empty()) (void)remove_recording(above_, std::exchange(beside_, ""), nullptr);
 }
 
-// A reader sees the old or the new text, never a part.
+// Replaces a file; a reader sees either the old or the new text.
 Result<void> DirectoryWriter::replace(const std::string& name, const std::string& text) const {
   return folder_->replace(name, text, 0666);
 }
 
-// Whole lines or none: what a full disk refuses is written with the next task.
+// Appends whole lines or none. Lines that a full disk refuses are written with the next task.
 Result<void> DirectoryWriter::append_tasks() {
   struct stat status {};
   if (unwritten_.empty()) return {};

@@ -1,12 +1,13 @@
-// Makes a uftrace data directory and keeps it readable from the first moment. task.txt grows with
-// each task. info lists all of them, so it is written anew when their number has grown by an eighth
-// or ten seconds have passed: a guest can make tasks as fast as it likes. A process that is killed
-// leaves a directory that uftrace opens, at worst without its last tasks; DataDirectory knows those
-// from task.txt. Not for several threads at once.
+// Makes a uftrace data directory and keeps it readable from the first moment. Each task is appended
+// to task.txt. info lists all tasks, so it is rewritten only when their number has grown by an
+// eighth or ten seconds have passed: a guest can make tasks as fast as it likes. If the process is
+// killed, uftrace can open the directory, at worst without the last tasks; DataDirectory finds
+// those in task.txt. Not thread-safe.
 //
-// Where an earlier recording is, the new one is made beside it (DIRECTORY.new.PID) and takes its
-// place with commit(), which the caller calls when data has been written. Everything goes through
-// descriptors of folders (folder.h): QEMU may be root, and the directory in somebody else's.
+// If the directory holds an earlier recording, the new one is made beside it (DIRECTORY.new.PID)
+// and takes its place with commit(), which the caller calls after data has been written. All paths
+// are resolved through descriptors of folders (folder.h), since QEMU may be root and the directory
+// in another user's folder.
 #pragma once
 
 #include <chrono>
@@ -24,41 +25,44 @@ namespace trapline {
 
 class DirectoryWriter {
  public:
-  // kBeside: its place stays empty until commit(), too.
+  // kBeside: make the recording beside `path` even if nothing is there; `path` stays empty until
+  // commit().
   enum class Place : bool { kThere, kBeside };
 
-  // Creates the directory and what it lies in. One that holds an earlier recording (an info file)
-  // is left as it is until commit(); one that holds anything else is refused.
+  // Makes the directory and the folders above it. An earlier recording (a directory with an info
+  // file) stays as it is until commit(); a directory that holds anything else is an error.
   [[nodiscard]] static Result<DirectoryWriter> create(const std::string& path, UftraceInfo info,
                                                       Place place = Place::kThere);
 
-  // The .sym, .dbg and map files. Without symbols too: uftrace needs the map.
+  // Writes the .sym, .dbg and map files. Call it without symbols too: uftrace needs the map.
   [[nodiscard]] Result<void> write_symbols(const SymbolFiles& symbols);
 
-  // The task's records go into <tid>.dat. Its name is cut to 15 characters by uftrace. Each task is
-  // a process of its own, for uftrace names processes.
+  // Adds a task, whose records go into <tid>.dat. uftrace cuts the name to 15 characters. Each task
+  // is written as a process of its own, because uftrace shows names of processes only.
   [[nodiscard]] Result<void> add_task(std::uint32_t tid, const std::string& name,
                                       std::uint64_t time);
-  // The same for a thread of the process `pid`, which is called as the session's program.
+  // Adds a thread of the process `pid`; its name is that of the session's program.
   [[nodiscard]] Result<void> add_thread(std::uint32_t tid, std::uint32_t pid, std::uint64_t time);
-  // In a process that was just forked: it writes into the directory too, tasks of its own. At the
-  // end each of the processes lists the tasks of all.
+  // Continues in a process that was just forked, which adds its own tasks to the same directory. At
+  // the end each of the processes lists the tasks of all.
   [[nodiscard]] Result<void> forked(std::uint32_t pid, std::uint32_t parent, std::uint64_t time);
-  // Writes info, if it lacks tasks for longer than ten seconds.
+  // Writes info if it has lacked tasks for more than ten seconds.
   [[nodiscard]] Result<void> keep_up();
-  // At the end: info with the elapsed time.
+  // Writes info for the last time, with the elapsed time.
   [[nodiscard]] Result<void> finish(std::uint64_t elapsed_ns);
 
-  // The task's data file, created empty or, for a task that paused, opened to append.
+  // Opens the task's data file: a new empty one or, for a task that paused, the existing one to
+  // append.
   [[nodiscard]] Result<UniqueFd> open_data(std::uint32_t tid) const;
   [[nodiscard]] Result<UniqueFd> open_file(const std::string& name) const;
 
-  // Takes its place, and removes the earlier recording there; files that are of no recording stay.
-  // After that, and where it is in its place, it does nothing.
+  // Moves the new recording to its place and removes the earlier recording there; files that are
+  // not part of a recording stay. Does nothing if the recording is in its place already.
   [[nodiscard]] Result<void> commit();
-  // Removes what was made beside, an earlier recording stays. Not after commit().
+  // Removes a recording that was made beside its place; an earlier recording stays. Don't call it
+  // after commit().
   void discard();
-  // Whether it is not in its place yet.
+  // Returns whether the recording is still beside its place.
   [[nodiscard]] bool beside() const { return !beside_.empty(); }
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -78,19 +82,20 @@ class DirectoryWriter {
   [[nodiscard]] Result<void> write_info();
 
   std::string path_;
-  Folder above_;        // what the directory lies in
-  std::string name_;    // there
-  std::string beside_;  // its name until commit(); empty: name_
+  Folder above_;        // the folder that contains the directory
+  std::string name_;    // name of the directory in above_
+  std::string beside_;  // temporary name until commit(); empty: name_ is used
   std::optional<Folder> folder_;
   UftraceInfo info_;
   UniqueFd task_file_;
-  std::string unwritten_;   // lines of task.txt
-  std::size_t listed_ = 0;  // tasks that info lists
+  std::string unwritten_;   // lines of task.txt still to be written
+  std::size_t listed_ = 0;  // tasks that info already lists
   Clock::time_point listed_at_;
-  bool has_session_ = false;  // tasks are threads; processes that they fork write here, too
+  // Tasks are threads of a program; processes that it forks write here too.
+  bool has_session_ = false;
 };
 
-// All of `text`, over short writes and interruptions; an errno value, or 0.
+// Writes all of `text` despite short writes and interruptions. Returns an errno value, or 0.
 [[nodiscard]] int write_all(int fd, const void* text, std::size_t size);
 
 }  // namespace trapline

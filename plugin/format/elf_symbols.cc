@@ -1,4 +1,5 @@
-// ELF files by a worker, which parses them: this side finds the files and checks the answers.
+// Reads ELF files through a worker, which parses them; the code here finds the files and checks the
+// worker's answers.
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,18 +21,18 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kMaxName = 64 * 1024;
-constexpr std::size_t kSmallestEntry = 16;  // of a symbol table: Elf32_Sym
-constexpr std::size_t kMaxBuildId = 128;    // as text
+constexpr std::size_t kSmallestEntry = 16;  // bytes of a symbol table's entry: Elf32_Sym
+constexpr std::size_t kMaxBuildId = 128;    // in characters
 constexpr std::size_t kMaxSections = 65536;
 
-// A file that a worker has open, and what the worker says of it.
+// A file that a worker has open, with the worker's facts about it.
 struct ElfFile {
   Worker worker;
   std::uint64_t size = 0;
   std::string build_id;
   std::string debug_link;
-  std::uint32_t checksum = 0;  // that the debug link demands
-  bool has_table = false;      // a .symtab with functions
+  std::uint32_t checksum = 0;  // the checksum that the debug link requires
+  bool has_table = false;      // the file has a .symtab with functions
   std::vector<AddressRange> text;
 };
 
@@ -66,7 +67,8 @@ Result<ElfFile> open_elf(int fd, const std::string& path) {
   return file;
 }
 
-// Calls take(rows), which reads one row, until the answer's end; its false is an impossible answer.
+// Calls take(rows), which reads one row, until the end of the answer. If it returns false, the
+// answer is impossible.
 template <typename Take>
 Result<void> each_row(Worker& worker, MessageKind kind, Take take) {
   for (;;) {
@@ -86,7 +88,8 @@ Result<std::vector<RawSymbol>> read_table(ElfFile& file, const std::string& path
   request.number(std::uint32_t{dynamic});
   if (auto sent = file.worker.send(MessageKind::kSymbols, request.bytes()); !sent)
     return tl::unexpected(std::move(sent).error());
-  // Each has an entry in the file. Names may share text there; all together are about as long.
+  // Each symbol has an entry in the file. Names may share text there; all names together are about
+  // as long as the file.
   const std::uint64_t most = file.size / kSmallestEntry;
   std::uint64_t room = 4 * file.size + (1u << 20);
   bool too_much = false;
@@ -118,10 +121,11 @@ Result<std::vector<RawSymbol>> read_table(ElfFile& file, const std::string& path
   return symbols;
 }
 
-// Where distributions and objcopy put separate debug files; the same places as gdb's.
+// A place where distributions and objcopy put separate debug files; the same places as gdb's.
 struct DebugCandidate {
   std::string path;
-  std::optional<std::uint32_t> crc;  // what the debug link demands; by build-id nothing
+  // The checksum that the debug link requires; none for a build-id.
+  std::optional<std::uint32_t> crc;
 };
 std::vector<DebugCandidate> debug_candidates(const ElfFile& file, const std::string& path) {
   std::vector<DebugCandidate> out;
@@ -148,8 +152,8 @@ bool is_debug_file_of(ElfFile& debug, const ElfFile& file, const DebugCandidate&
   return answer && MessageReader(answer->payload).number<std::uint32_t>() == candidate.crc;
 }
 
-// The separate debug file's functions. A file of another build, or that cannot be read, is passed
-// over.
+// Reads the functions of a separate debug file. False if the file cannot be read or is of another
+// build.
 bool read_debug_file(const ElfFile& file, const std::string& path, NameArena& arena,
                      RawSymbols& result) {
   for (const DebugCandidate& candidate : debug_candidates(file, path)) {
@@ -171,7 +175,8 @@ bool is_mangled(std::string_view name) {
   return name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R");
 }
 
-// Sends `some` and gives them the names that come back; how many were answered.
+// Sends the names of `some` and stores the names that come back. Returns how many the worker
+// answered.
 Result<std::size_t> demangle(Worker& worker, std::span<Symbol* const> some, std::uint64_t& room,
                              NameArena& arena) {
   MessageWriter names;
@@ -221,12 +226,12 @@ Result<void> demangle_symbols(std::vector<Symbol>& symbols, const std::string& p
     mangled.push_back(&symbol);
     size += symbol.linkage_name.size();
   }
-  std::uint64_t room = 16 * size + (1u << 20);  // substitutions make some longer
+  std::uint64_t room = 16 * size + (1u << 20);  // substitutions make some names longer
   std::optional<Worker> worker;
   int workers = 0;
   for (std::span<Symbol*> rest = mangled; !rest.empty();) {
     if (!worker) {
-      // Where no child is allowed, or after some names that took too long, the rest stays.
+      // The remaining names stay if no child is allowed, or if several names took too long.
       if (!Worker::forbidden().empty() || workers++ == kMostWorkers) return {};
       auto started = Worker::start("symbols", path, WorkerLimits::for_file(size));
       if (!started) return tl::unexpected(std::move(started).error());
@@ -236,7 +241,7 @@ Result<void> demangle_symbols(std::vector<Symbol>& symbols, const std::string& p
     const auto done = demangle(*worker, some, room, arena);
     if (!done) return tl::unexpected(done.error());
     const bool all = *done == some.size();
-    if (!all) worker.reset();  // it ended over the next name, which stays as it is
+    if (!all) worker.reset();  // the worker ended at the next name, which stays as it is
     rest = rest.subspan(all ? *done : *done + 1);
   }
   return {};
@@ -250,7 +255,7 @@ Result<std::vector<SourceLine>> read_source_lines(const SymbolFile& file) {
   if (!elf) return tl::unexpected(std::move(elf).error());
   if (auto sent = elf->worker.send(MessageKind::kLines, {}); !sent)
     return tl::unexpected(std::move(sent).error());
-  std::uint64_t room = 64 * elf->size + (1u << 20);  // paths are shared in the file
+  std::uint64_t room = 64 * elf->size + (1u << 20);  // many lines share a path in the file
   std::vector<SourceLine> lines;
   const auto take = [&](MessageReader& rows) {
     SourceLine line;

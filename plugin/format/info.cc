@@ -13,7 +13,7 @@ constexpr std::string_view kSignature("Ftrace!\0", 8);
 constexpr std::uint16_t kHeaderSize = 40;
 constexpr std::uint32_t kVersion = 4;
 
-// The bits of the info mask that we write, in the order of their lines.
+// The bits of the info mask that the writer uses, in the order of their lines.
 enum InfoBit : unsigned {
   kExeName = 0,
   kBuildId = 1,

@@ -13,7 +13,7 @@ namespace trapline {
 
 struct UftraceInfo {
   std::uint64_t features = 0;
-  std::uint64_t info_mask = 0;  // as read; the writer derives it from what is set below
+  std::uint64_t info_mask = 0;  // as read; the writer derives the mask from the fields below
   unsigned max_stack = 65535;
   std::string exename;
   std::string build_id;
@@ -25,10 +25,11 @@ struct UftraceInfo {
   std::string record_date;
   std::string elapsed_time;
   std::string version;
-  // What arguments and return values were recorded: as the user asked, and of well-known functions.
+  // Which arguments and return values were recorded: those that the user chose, and those of
+  // well-known functions.
   std::vector<std::string> argspecs, retspecs;
   std::string argauto, retauto;
-  std::string pattern_type;  // of the names in them: regex, glob, simple
+  std::string pattern_type;  // of the names in the specs: regex, glob, simple
 };
 
 inline constexpr std::uint64_t kFeatureTaskSession = 1U << 1;
@@ -37,11 +38,11 @@ inline constexpr std::uint64_t kFeatureMaxStack = 1U << 6;
 inline constexpr std::uint64_t kOurFeatures =
     kFeatureTaskSession | kFeatureRelativeSymbols | kFeatureMaxStack;
 
-// The whole file. Line breaks inside a value become blanks.
+// Formats the whole file. Line breaks inside a value become blanks.
 [[nodiscard]] std::string format_info(const UftraceInfo& info);
 
-// `path` is for the messages. Only little-endian 64-bit files of version 3 and 4 are accepted;
-// lines that are not known are passed over.
+// Parses a file; `path` is for messages. Accepts only little-endian 64-bit files of versions 3 and
+// 4; skips unknown lines.
 [[nodiscard]] Result<UftraceInfo> parse_info(std::string_view file, const std::string& path);
 
 }  // namespace trapline

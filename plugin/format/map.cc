@@ -16,10 +16,10 @@ Result<std::vector<MapLine>> parse_map(std::string_view file, const std::string&
   std::vector<MapLine> lines;
   for (std::size_t number = 1; !file.empty(); ++number) {
     const std::size_t end = file.find('\n');
-    if (end == file.npos) break;  // cut off
+    if (end == file.npos) break;  // the file was cut off
     std::string_view text = file.substr(0, end);
     file.remove_prefix(end + 1);
-    // Comments: QEMU's own plugin and its uftrace_symbols.py write some.
+    // QEMU's own plugin and its uftrace_symbols.py write comments.
     if (trimmed(text).empty() || text.front() == '#') continue;
     MapLine line;
     if (!take_number_to(text, line.start, '-', 16) || !take_number_to(text, line.end, ' ', 16) ||

@@ -1,5 +1,5 @@
-// sid-<sid>.map of a uftrace data directory: where each binary of a session lies, as in
-// /proc/PID/maps. Addresses are those of the records, 48 bits. docs/formats/uftrace.md.
+// sid-<sid>.map of a uftrace data directory: where each binary of a session is mapped, in the form
+// of /proc/PID/maps. Addresses are those of the records, 48 bits. docs/formats/uftrace.md.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,16 @@ struct MapLine {
   std::string protection = "r-xp";
   std::string path;
   std::string build_id;
-  std::uint64_t offset = 0;  // of `start` in the file; as read, format_map() writes 0
+  // Offset of `start` in the file; parse_map() sets it, format_map() writes 0.
+  std::uint64_t offset = 0;
 };
 
-// With the [stack] line that uftrace needs: its address decides which records count as the host
-// kernel's, and this one keeps all 48-bit addresses out of there.
+// Formats the lines and adds the [stack] line that uftrace requires. From its address uftrace derives
+// which records are the host kernel's; with the address written here, no 48-bit address is.
 [[nodiscard]] std::string format_map(const std::vector<MapLine>& lines);
 
-// Of /proc/PID/maps as well. Lines without a path and those of the kind [stack] are left out.
+// Parses a map; also accepts /proc/PID/maps. Leaves out lines without a path and lines like
+// [stack].
 [[nodiscard]] Result<std::vector<MapLine>> parse_map(std::string_view file,
                                                      const std::string& path);
 

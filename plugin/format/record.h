@@ -13,8 +13,8 @@ namespace trapline {
 enum class RecordType : std::uint8_t {
   kEntry = 0,
   kExit = 1,
-  kLost = 2,   // address: how many records were lost
-  kEvent = 3,  // address: the event's number
+  kLost = 2,   // address: number of lost records
+  kEvent = 3,  // address: number of the event
 };
 
 class Record {
@@ -26,7 +26,7 @@ class Record {
   Record() = default;
   constexpr Record(RecordType type, std::uint64_t time, std::uint64_t depth, std::uint64_t address)
       : Record(time, word(type, depth, address)) {}
-  // As read from a file, or with a word made before.
+  // Makes a record as read from a file, or from a word of an earlier record.
   constexpr Record(std::uint64_t time, std::uint64_t word) : time_(time), word_(word) {}
 
   [[nodiscard]] static constexpr std::uint64_t word(RecordType type, std::uint64_t depth,
@@ -34,7 +34,7 @@ class Record {
     return static_cast<std::uint64_t>(type) | kMagic << 3 |
            (depth < kMaxDepth ? depth : kMaxDepth) << 6 | address << 16;
   }
-  // The exit's word, from its entry's.
+  // Returns the second word of the exit record that belongs to an entry record's word.
   [[nodiscard]] static constexpr std::uint64_t exit_of(std::uint64_t entry) {
     return entry | static_cast<std::uint64_t>(RecordType::kExit);
   }

@@ -1,5 +1,5 @@
-// The parts of the symbol file loader: each reader yields raw symbols, resolve() makes functions of
-// them. Used by plugin/format only.
+// The parts of the symbol file loader: readers of each kind of file return raw symbols, and
+// resolve_symbols() makes functions of them. Only plugin/format uses this.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace trapline {
 
-// Keeps names; views into it stay valid as long as it lives.
+// Stores names; views of them stay valid as long as the arena lives.
 class NameArena {
  public:
   std::string_view keep(std::string_view text);
@@ -27,11 +27,11 @@ class NameArena {
 
 struct RawSymbol {
   std::uint64_t address = 0;
-  std::uint64_t size = 0;   // 0: not given
-  std::uint64_t limit = 0;  // it cannot reach further than this (its section's end)
-  std::string_view name;    // kept in the arena
-  char type = 'T';          // T t W i; anything else only ends the function before it
-  bool typed = true;        // false: a bare label of assembly code
+  std::uint64_t size = 0;   // 0: the file does not give a size
+  std::uint64_t limit = 0;  // the function cannot extend beyond this address, its section's end
+  std::string_view name;    // stored in the arena
+  char type = 'T';          // T t W i; any other symbol only ends the function before it
+  bool typed = true;        // false: a label of assembly code without a type
 };
 
 struct RawSymbols {
@@ -41,10 +41,10 @@ struct RawSymbols {
   std::string debug_path;
 };
 
-// Functions in address order, one per address, each with its extent.
+// Returns the functions in address order, one per address, each with its size.
 [[nodiscard]] std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw);
-// Gives the C++ and Rust functions among them their names without parameters, by a worker. Those
-// that it cannot tell, or not in time, keep their own; `path` for its messages.
+// Replaces the names of C++ and Rust functions by names without parameters, using a worker. A name
+// that the worker cannot demangle, or not in time, stays; `path` is for messages.
 [[nodiscard]] Result<void> demangle_symbols(std::vector<Symbol>& symbols, const std::string& path,
                                             NameArena& arena);
 

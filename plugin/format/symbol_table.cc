@@ -28,14 +28,15 @@ std::size_t leading_underscores(std::string_view name) {
   return first == name.npos ? name.size() : first;
 }
 
-// Lower is better: see the file comment of symbol_table.h. Of otherwise equal names the shorter and
-// then the alphabetically first one, so that the result does not depend on the file's order.
+// Ranks the names of one address, lower is better: see the file comment of symbol_table.h.
+// Otherwise equal names are ordered by length and then alphabetically, so that the result does not
+// depend on the order in the file.
 auto preference(const RawSymbol& s) {
   return std::tuple(!is_function(s.type), !s.typed, s.size == 0, s.type == 't',
                     leading_underscores(s.name), s.name.size(), s.name);
 }
 
-// Where a text file's functions are: what is less than a megabyte apart is one range.
+// Returns where a text file's functions are. Functions less than a megabyte apart share a range.
 std::vector<AddressRange> ranges_of(const std::vector<Symbol>& symbols) {
   constexpr std::uint64_t kGap = 1U << 20;
   std::vector<AddressRange> ranges;
@@ -49,10 +50,10 @@ std::vector<AddressRange> ranges_of(const std::vector<Symbol>& symbols) {
   return ranges;
 }
 
-// A name stands in every call of its function.
+// in bytes; every call of the function repeats its name
 constexpr std::size_t kLongestName = 4096;
 
-// NAME of NAME.cold, NAME.part.0 and the like; else the whole name.
+// Returns NAME for NAME.cold, NAME.part.0 and the like; else the whole name.
 std::string_view without_part(std::string_view name) {
   for (const std::string_view suffix : {".cold", ".part"}) {
     const std::size_t at = name.find(suffix), end = at + suffix.size();
@@ -86,7 +87,7 @@ std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw) {
       raw.end());
   std::vector<Symbol> functions;
   functions.reserve(raw.size());
-  std::uint64_t sized_until = 0;  // a label below this is inside a sized function
+  std::uint64_t sized_until = 0;  // a label below this address is inside a sized function
   for (std::size_t i = 0; i < raw.size(); ++i) {
     const RawSymbol& s = raw[i];
     if (!is_function(s.type)) continue;
@@ -117,7 +118,7 @@ Result<SymbolFileSpec> parse_symbol_file_spec(std::string_view text) {
   const auto offset = parse_number(number);
   if (offset && at > 0)
     return SymbolFileSpec{std::string(text.substr(0, at)), negative ? 0 - *offset : *offset};
-  // A file may have an @ in its name.
+  // The name of a file may contain an @.
   const std::string whole(text);
   if (is_there(whole)) return SymbolFileSpec{whole, 0};
   return fail(ErrorKind::kUsage, "'{}': '{}' is not an offset; write FILE@0x1000 or FILE@-0x1000",
@@ -176,8 +177,8 @@ void SymbolTable::add(const SymbolFile& file, std::uint64_t offset) {
   names_.push_back(file.names);
 }
 
-// One pass over the functions by start: `open` holds those that cover the present address, the
-// innermost last.
+// Walks over the functions in order of their start. `open` holds those that cover the current
+// address, the innermost last.
 void SymbolTable::build() {
   std::stable_sort(symbols_.begin(), symbols_.end(), [](const Symbol& a, const Symbol& b) {
     return a.address != b.address ? a.address < b.address : a.size > b.size;

@@ -1,14 +1,15 @@
-// Which function holds an address: symbols of guest and host binaries.
+// Finds the function at an address, from the symbols of guest and host binaries.
 //
 // A symbol file is an ELF file (32 or 64 bit, either byte order; .symtab, else the separate debug
 // file that its build-id or debug link names, else .dynsym), a kernel's System.map, a dump of
 // /proc/kallsyms, or a uftrace .sym file (old and new form).
 //
-// What a function covers: its size, where the file gives one; else up to the next symbol, at most
-// to the end of its section (text files: of its module's last page). Names of one address: the one
-// that a reader of the source would expect (typed before untyped, sized before sizeless, exported
-// before local, fewer leading underscores first). An assembly label inside a sized function belongs
-// to that function; NAME.cold and NAME.part.0, which GCC and LLVM cut out of NAME, are NAME's.
+// A function covers its size, if the file gives one; else it extends to the next symbol, at most to
+// the end of its section (in text files: of its module's last page). Of several names for one
+// address, the table takes the name that a reader of the source would expect (typed before untyped,
+// sized before sizeless, exported before local, fewer leading underscores first). An assembly label
+// inside a sized function belongs to that function; NAME.cold and NAME.part.0, which GCC and LLVM
+// split off NAME, belong to NAME.
 //
 // Nothing in a file is trusted; an Error names the file and, in text, the line.
 #pragma once
@@ -26,19 +27,19 @@ namespace trapline {
 
 class NameArena;
 
-// A function without a size ends with its page.
+// A function without a size ends with its page of this size, in bytes.
 inline constexpr std::uint64_t kSymbolPage = 4096;
 
 struct Symbol {
   std::uint64_t address = 0;
-  std::uint64_t size = 0;         // never 0 in a loaded file
+  std::uint64_t size = 0;         // in bytes; never 0 in a loaded file
   std::string_view name;          // demangled (C++ and Rust), without parameters
   std::string_view linkage_name;  // as in the file
   char type = 'T';                // as nm prints it: T t W i
-  bool is_part = false;           // what the compiler cut out of the function of that name
+  bool is_part = false;           // the compiler split this part off the function of that name
 };
 
-// Half-open.
+// Contains start but not end.
 struct AddressRange {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -47,8 +48,8 @@ struct AddressRange {
   }
 };
 
-// FILE[@OFFSET]: the offset is what is added to the file's addresses (KASLR, a position-independent
-// executable's load address). It may be negative (@-0x1000).
+// FILE[@OFFSET]: the offset is added to the file's addresses (KASLR, the load address of a
+// position-independent executable) and may be negative (@-0x1000).
 struct SymbolFileSpec {
   std::string path;
   std::uint64_t offset = 0;
@@ -57,43 +58,45 @@ struct SymbolFileSpec {
 };
 [[nodiscard]] Result<SymbolFileSpec> parse_symbol_file_spec(std::string_view text);
 
-// The functions of one file, ascending by address, one per address, at the file's own addresses.
+// The functions of one file in ascending order, one per address, at the file's own addresses.
 struct SymbolFile {
   std::string path;
-  std::string debug_path;  // the separate debug file that the symbols came from, if any
+  std::string debug_path;  // the separate debug file that provided the symbols, if any
   std::string build_id;    // hexadecimal; empty when there is none
   bool is_elf = false;
   std::vector<Symbol> symbols;
-  std::vector<AddressRange> text;  // executable sections; text files: runs of functions
+  std::vector<AddressRange> text;  // executable sections; in text files: runs of functions
   std::shared_ptr<const NameArena> names;
 
-  // The address of the function with this name (demangled or as in the file).
+  // Finds the function with this name, demangled or as in the file; nullptr if there is none.
   [[nodiscard]] const Symbol* by_name(std::string_view name) const;
 };
 [[nodiscard]] Result<SymbolFile> load_symbol_file(const std::string& path);
-// Whether load_symbol_file() would need a worker for it (backend_ftrace/base/worker.h).
+// Returns whether load_symbol_file() would need a worker (backend_ftrace/base/worker.h) for this
+// file.
 [[nodiscard]] bool is_elf_file(const std::string& path);
 
-// Immutable once built; lookups from several threads are safe. A lookup is one binary search over a
-// vector of 8-byte addresses: the functions are flattened into disjoint segments first, where an
+// Immutable after build(), so several threads may look up at once. A lookup is one binary search in
+// a vector of 8-byte addresses: build() flattens the functions into disjoint segments, in which an
 // inner function (another file's, an overlap) hides the outer one.
 class SymbolTable {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   SymbolTable() = default;
-  void add(const SymbolFile& file, std::uint64_t offset = 0);  // then build()
+  void add(const SymbolFile& file, std::uint64_t offset = 0);  // call build() afterwards
   void build();
 
-  // Loads every file and builds.
+  // Loads all files and builds the table.
   [[nodiscard]] static Result<SymbolTable> load(std::span<const SymbolFileSpec> files);
 
-  // The function that contains the address, or nullptr (never the nearest one below).
+  // Returns the function that contains the address, or nullptr; never the nearest one below.
   [[nodiscard]] const Symbol* find(std::uint64_t address) const {
     const std::uint32_t index = index_of(address);
     return index == kNone ? nullptr : &symbols_[index];
   }
-  // Its number, for callers that keep a cache or an array by function: below size(), or kNone.
+  // Returns that function's number, below size(), or kNone. Callers can use the number as an index
+  // of a cache or an array.
   [[nodiscard]] std::uint32_t index_of(std::uint64_t address) const;
   [[nodiscard]] const Symbol& operator[](std::uint32_t index) const { return symbols_[index]; }
   [[nodiscard]] std::size_t size() const { return symbols_.size(); }
@@ -103,8 +106,9 @@ class SymbolTable {
  private:
   void emit(std::uint64_t start, std::uint32_t owner);
 
-  std::vector<std::uint64_t> starts_;  // where a segment starts; it ends where the next one starts
-  std::vector<std::uint32_t> owners_;  // the segment's function, kNone for a gap
+  // Start of each segment; a segment ends where the next one starts.
+  std::vector<std::uint64_t> starts_;
+  std::vector<std::uint32_t> owners_;  // the function of each segment; kNone for a gap
   std::vector<Symbol> symbols_;
   std::vector<std::shared_ptr<const NameArena>> names_;
 };

@@ -9,17 +9,17 @@
 namespace trapline {
 namespace {
 
-// Between functions: less is alignment, which the function before may keep.
+// A gap shorter than this between two functions is alignment, which the first may keep.
 constexpr std::uint64_t kNotPadding = 64;
 
 struct Part {
-  std::uint64_t start = 0;  // 48 bits, whole pages
+  std::uint64_t start = 0;  // 48 bits, a multiple of the page size
   std::uint64_t end = 0;
   std::vector<const Symbol*> symbols;
 };
 
-// Code that is more than this apart gets its own map line, so that the addresses between belong to
-// no function.
+// Code after a larger gap gets a map line of its own, so that the addresses in the gap belong to no
+// function.
 constexpr std::uint64_t kGap = 256U << 20;
 
 std::vector<Part> parts_of(const PlacedSymbols& placed) {
@@ -41,8 +41,8 @@ std::vector<Part> parts_of(const PlacedSymbols& placed) {
   return parts;
 }
 
-// Between two functions that do not touch, a mark keeps the first one's name off the gap: uftrace
-// ends a function at the next line.
+// Formats a .sym file. uftrace ends a function at the next line, so a mark in each gap between two
+// functions keeps the gap from counting as the first one's.
 std::string sym_text(const Part& part, const PlacedSymbols& placed, const std::string& path) {
   std::string lines;
   std::size_t count = 0;
@@ -98,7 +98,7 @@ Result<SymbolFiles> format_symbol_files(const std::vector<PlacedSymbols>& placed
     if (with_lines && one.file->is_elf) {
       auto lines = read_source_lines(*one.file);
       if (lines) source = std::move(*lines);
-      // Without debug information there are none; what a worker fails on is told.
+      // A file without debug information has no lines; only a worker's failure is an error.
       if (!lines && lines.error().kind == ErrorKind::kDamaged)
         return tl::unexpected(std::move(lines).error());
     }

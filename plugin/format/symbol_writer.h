@@ -18,12 +18,12 @@ namespace trapline {
 struct PlacedSymbols {
   const SymbolFile* file = nullptr;
   std::uint64_t offset = 0;  // added to the file's addresses
-  std::string prefix;        // before every name
+  std::string prefix;        // put before every name
 };
 
-// A source line of a function, from the file's DWARF.
+// The source line of a function, from the file's DWARF.
 struct SourceLine {
-  std::uint64_t address = 0;  // as in the file
+  std::uint64_t address = 0;  // address in the file
   std::string file;
   unsigned line = 0;
 };
@@ -34,10 +34,10 @@ struct DirectoryFile {
   std::string text;
 };
 
-// What belongs into the directory for these files, in memory: one .sym (and .dbg, when
-// `with_lines`) for each run of code, and the map lines for them. A file whose code lies in several
-// places (a kernel and its modules) becomes several. Two places that overlap after the cut to 48
-// bits are an error.
+// The directory's symbol files for the given binaries, in memory: one .sym (and .dbg, when
+// `with_lines`) for each run of code, and the map lines for them. A binary whose code is in several
+// places (a kernel and its modules) becomes several .sym files. Two places that overlap when their
+// addresses are cut to 48 bits are an error.
 struct SymbolFiles {
   std::vector<DirectoryFile> files;
   std::vector<MapLine> map;
@@ -45,7 +45,7 @@ struct SymbolFiles {
 [[nodiscard]] Result<SymbolFiles> format_symbol_files(const std::vector<PlacedSymbols>& placed,
                                                       bool with_lines);
 
-// A name as uftrace and flame graphs take it: no ';', no control characters.
+// Returns a name that uftrace and flame graphs accept: without ';' and control characters.
 [[nodiscard]] std::string flat_name(std::string_view name);
 
 }  // namespace trapline

@@ -15,7 +15,7 @@ std::string without_quotes(std::string_view name) {
   return out;
 }
 
-// The value after KEY=, up to the next blank or, for "…", to the closing quote.
+// Returns the value after KEY=, up to the next blank or, for "…", up to the closing quote.
 std::optional<std::string_view> field(std::string_view line, std::string_view key) {
   for (std::size_t at = line.find(key); at != line.npos; at = line.find(key, at + 1)) {
     if (at == 0 || line[at - 1] != ' ' || at + key.size() >= line.size() ||
@@ -39,8 +39,8 @@ std::optional<T> number(std::optional<std::string_view> text, int base = 10) {
   return value;
 }
 
-// SEC.NNNNNNNNN. Fewer digits are a number of nanoseconds all the same, as uftrace reads them:
-// QEMU's own plugin writes 0.0.
+// Parses SEC.NNNNNNNNN. Fewer digits still count nanoseconds, as in uftrace; QEMU's own plugin
+// writes 0.0.
 std::optional<std::uint64_t> stamp(std::string_view line) {
   const auto text = field(line, "timestamp");
   if (!text) return std::nullopt;

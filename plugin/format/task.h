@@ -1,4 +1,4 @@
-// task.txt of a uftrace data directory: which processes (sessions) and tasks there were and when
+// task.txt of a uftrace data directory: the processes (sessions) and tasks of a recording and when
 // they began. One line each, in order of time; a SESS line comes before the TASK lines of its
 // process. docs/formats/uftrace.md.
 #pragma once
@@ -16,7 +16,7 @@ struct SessionLine {
   std::uint64_t time = 0;  // ns
   std::uint32_t pid = 0;
   std::string sid;
-  std::string exename;  // its basename, cut to 15 characters, is what uftrace calls the task
+  std::string exename;  // uftrace names the task by the basename, cut to 15 characters
 };
 struct TaskLine {
   std::uint64_t time = 0;
@@ -25,10 +25,10 @@ struct TaskLine {
 };
 struct ForkLine {
   std::uint64_t time = 0;
-  std::uint32_t pid = 0;  // the child
+  std::uint32_t pid = 0;  // the child process
   std::uint32_t ppid = 0;
 };
-struct LibraryLine {  // dlopen()
+struct LibraryLine {  // a library that dlopen() loaded
   std::uint64_t time = 0;
   std::uint32_t tid = 0;
   std::string sid;
@@ -47,8 +47,9 @@ struct TaskFile {
 [[nodiscard]] std::string format_line(const TaskLine& line);
 [[nodiscard]] std::string format_line(const ForkLine& line);
 
-// A last line without its line end is a cut-off file: it is dropped. Unknown kinds of lines are
-// passed over; a line of a known kind that lacks a field is an error with its number.
+// Parses a file. Drops a last line without a line end, since the file was cut off there, and skips
+// unknown kinds of lines. A line of a known kind without a required field is an error that gives
+// the line's number.
 [[nodiscard]] Result<TaskFile> parse_task_file(std::string_view file, const std::string& path);
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-// System.map, /proc/kallsyms and uftrace .sym files. All three have lines of
+// Reads System.map, /proc/kallsyms and uftrace .sym files. All three have lines of
 //   ADDRESS TYPE NAME            System.map, kallsyms (followed by "\t[module]"), .sym (old)
 //   ADDRESS SIZE TYPE NAME       .sym (uftrace 0.15 and newer)
 // and .sym files comments (# …) and a closing __sym_end.
@@ -55,7 +55,7 @@ char function_type(char type) {
     case 'i':
       return 'i';
     default:
-      return 'd';  // data and the rest only end the function before them
+      return 'd';  // data and other symbols only end the function before them
   }
 }
 
@@ -65,7 +65,7 @@ std::optional<Line> parse_line(std::string_view text) {
   if (!address) return std::nullopt;
   line.symbol.address = *address;
   std::string_view type = take_word(text);
-  // A one-letter word is the type (sizes are written with more digits or as a decimal digit).
+  // A one-letter word is the type; sizes have more digits or are a decimal digit.
   if (type.size() != 1 || (type[0] >= '0' && type[0] <= '9')) {
     const auto size = parse_hex(type);
     if (!size) return std::nullopt;
@@ -83,8 +83,8 @@ std::optional<Line> parse_line(std::string_view text) {
   return line;
 }
 
-// How far a sizeless function may reach: where the next module starts there is a gap of unknown
-// length, so a module's last function ends with its page.
+// Limits how far functions without a size extend. The gap before the next module has an unknown
+// length, so the last function of a module ends with its page.
 void set_limits(std::vector<RawSymbol>& symbols, const std::vector<std::uint32_t>& modules) {
   std::vector<std::size_t> order(symbols.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -107,7 +107,7 @@ Result<RawSymbols> read_text_symbols(int fd, const std::string& path, NameArena&
   if (!content) return tl::unexpected(std::move(content).error());
   std::string_view rest = *content;
   RawSymbols result;
-  std::vector<std::uint32_t> modules;  // per symbol: a number that changes from module to module
+  std::vector<std::uint32_t> modules;  // per symbol: the number of its module
   std::unordered_map<std::string_view, std::uint32_t> known_modules;
   std::uint64_t highest = 0;
   for (std::size_t number = 1; !rest.empty(); ++number) {
@@ -125,7 +125,7 @@ Result<RawSymbols> read_text_symbols(int fd, const std::string& path, NameArena&
                   "/proc/kallsyms or a .sym file",
                   path, number, text.substr(0, 60));
     highest = std::max(highest, line->symbol.address);
-    // Modules are numbered in the order they are met.
+    // Modules are numbered in the order of their first symbols.
     const auto number_of = static_cast<std::uint32_t>(known_modules.size());
     modules.push_back(known_modules.try_emplace(line->module, number_of).first->second);
     line->symbol.name = arena.keep(line->name);

@@ -1,5 +1,6 @@
-// Which witnesses a recording holds, found by sampling its pages before it is read. They decide how
-// the exit model is applied to the whole recording, so that its figures mean one thing throughout.
+// The kinds of events that a recording holds, found by sampling its pages before it is read. They
+// decide how the exit model is applied to the whole recording, so that its figures mean the same
+// thing throughout.
 #pragma once
 
 namespace trapline {
@@ -11,8 +12,9 @@ struct Capabilities {
   bool run_ioctl = false;  // sys_enter_ioctl with KVM_RUN
   bool reload = false;     // kvm_fpu load, kvm_get_timer_map, kvm_timer_restore_state
   bool sched_switch = false;
-  bool late_switches = false;  // nothing tells whether it was enabled from the beginning
-  bool wakeups = false;        // sched_waking or sched_wakeup
+  // The recording cannot show whether sched_switch was enabled from the beginning.
+  bool late_switches = false;
+  bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;
 
   void merge(const Capabilities& other) {

@@ -1,4 +1,4 @@
-// One VM exit: why the guest was left, how long, and what the time went to.
+// One VM exit: why the guest was left, for how long, and which parts the time has.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@
 
 namespace trapline {
 
-// The disjoint parts of an exit.
+// The disjoint parts of an exit's time.
 enum class Part : std::uint8_t { kKernel, kUser, kPreempted, kBlocked, kHalted };
 inline constexpr std::size_t kParts = 5;
 inline constexpr std::array<std::string_view, kParts> kPartNames = {"kernel", "user", "preempted",
                                                                     "blocked", "halted"};
 using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Part
-// What exits with these parts cost, as Overhead counts: without the wait for a CPU, and without the
-// halts themselves.
+// Returns what exits with these parts cost, as Overhead counts it: without the wait for a CPU and
+// without the halts.
 [[nodiscard]] constexpr std::uint64_t cost_ns(const Parts& parts) {
   const auto of = [&parts](Part part) { return parts[static_cast<std::size_t>(part)]; };
   return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
 }
 
-// The states of a vCPU, one at a time: the parts of its exits, with their numbers, and the others.
+// The states of a vCPU, one at a time. The first are the parts of its exits, with the same numbers.
 enum class State : std::uint8_t {
   kKernel,
   kUser,
@@ -35,26 +35,27 @@ enum class State : std::uint8_t {
   kHalted,
   kGuest,
   kPaused,   // stopped from outside
-  kOffline,  // not started, or told to stop: it waits for SIPI, PSCI or HSM
+  kOffline,  // not started, or stopped by the guest: waits for SIPI, PSCI or HSM
   kNotSeen
 };
 inline constexpr std::size_t kStates = 9;
 inline constexpr std::array<std::string_view, kStates> kStateNames = {
     "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not seen"};
-// As the keys of JSON and columns begin with them.
+// The beginnings of JSON keys and column names.
 inline constexpr std::array<std::string_view, kStates> kStateKeys = {
     "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not_seen"};
 
-// Those whose times the events of a recording tell, by State.
+// The states, by State, whose times the recording's events tell.
 using States = std::bitset<kStates>;
-// Nothing where the events tell of no time in it, and could not tell.
+// Returns `ns`; nullopt if it is 0 and the events could not tell of the state.
 [[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, State state,
                                                        std::uint64_t ns) {
   if (ns == 0 && !known[static_cast<std::size_t>(state)]) return std::nullopt;
   return ns;
 }
-// Without sched_switch and kvm_vcpu_wakeup halts count as a whole: the way in and out, which is
-// what they cost, is in their halted time. `halts`: all of the exits are.
+// Returns whether halts count as a whole, because neither sched_switch nor kvm_vcpu_wakeup was
+// recorded. Their halted time then includes the way in and out, which is what they cost. `halts`:
+// all of the exits are halts.
 [[nodiscard]] inline bool are_whole_halts(const States& known, bool halts, const Parts& parts) {
   return halts && known[static_cast<std::size_t>(State::kHalted)] &&
          !known[static_cast<std::size_t>(State::kPreempted)] && cost_ns(parts) == 0;
@@ -66,7 +67,7 @@ using States = std::bitset<kStates>;
   return told(known, static_cast<State>(part), parts[part]);
 }
 
-// A time that one part of an exit lasted. Those of an exit follow each other without a gap.
+// An interval of one part of an exit. The intervals of an exit follow one another without gaps.
 struct PartInterval {
   Part part = Part::kKernel;
   Timestamp begin, end;
@@ -76,27 +77,27 @@ struct PartInterval {
 struct HandlerEvent {
   Timestamp at;
   NameId event = kNoName;
-  NameId region = kNoName;  // the memory region that was accessed, of events that name one
-  bool ends = false;        // it is traced after the device answered (a region's read)
+  NameId region = kNoName;  // the memory region that was accessed, if the event names one
+  bool ends = false;        // the event is traced after the device answered (a region's read)
 };
 
 inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};
 
-// One exit, from kvm_exit to kvm_entry of the same thread (fallback: the time in user space).
-// parts sum to end - start exactly.
+// One exit, from kvm_exit to kvm_entry of the same thread (in the fallback, the time in user
+// space). The parts sum to end - start exactly.
 struct ExitSpan {
   static constexpr std::uint32_t kNoUserspaceReason = 0xffffffff;
-  // Whether its end is known; else `end` is up to where its parts are.
+  // Whether the end is known; if not, `end` is the time up to which the parts are known.
   enum class End : std::uint8_t {
     kKnown,
-    kCut,   // by a loss, a window, its thread's end or an event that does not fit
-    kOpen,  // it lasts at the recording's end
+    kCut,   // ended by a loss, a window, the end of its thread or an event that does not fit
+    kOpen,  // still lasts at the recording's end
   };
 
   Timestamp start, end;
   ThreadId thread{};
-  std::int32_t vcpu = kNoVcpu;  // as far as known when the exit ended
-  std::uint32_t cpu = 0;        // the host CPU it began on
+  std::int32_t vcpu = kNoVcpu;  // if known when the exit ended
+  std::uint32_t cpu = 0;        // the host CPU on which the exit began
   std::uint16_t source = 0;     // index in the timeline
   ExitReason reason;
   std::uint64_t rip = 0;  // 0 in the fallback
@@ -104,18 +105,19 @@ struct ExitSpan {
   KvmDetail detail = kNoDetail;
   std::uint32_t userspace_reason = kNoUserspaceReason;
   std::uint32_t vmm_events = 0;
-  NameId device = kNoName;     // the memory region that served it
-  NameId vmm_event = kNoName;  // the handler: the event that tells who served it
+  NameId device = kNoName;     // the memory region that served the exit
+  NameId vmm_event = kNoName;  // the handler: the event that tells which device served the exit
   NestedLevel nested = NestedLevel::kGuest;
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
-  ThreadId preempted_by{};             // who ran when it was first preempted; 0: it was not
-  // The guest waited for an interrupt, and KVM or user space for it: is_halt(), but for a WFE and a
-  // nested guest's HLT that is passed on; and an exit of another reason in which KVM halted.
+  // The thread that ran when the exit was first preempted; 0: it was not preempted.
+  ThreadId preempted_by{};
+  // The guest waited for an interrupt, and KVM or user space waited with it: is_halt(), except for
+  // a WFE and for a nested guest's HLT that is passed on; also exits of other reasons in which KVM
+  // halted.
   bool halt = false;
   End ended = End::kKnown;
 
-  // Where a sink asks for them (SpanClass::kIntervals); valid as long as the span that was handed
-  // out.
+  // Set if a sink asks for SpanClass::kIntervals; valid as long as the span that the sink gets.
   std::span<const PartInterval> intervals;
   std::span<const HandlerEvent> handlers;
 

@@ -1,8 +1,8 @@
-// Where things are in a list, by their hash: the one flat table of threads, names and groups.
+// Finds the entries of a list by their hash: the flat hash table for threads, names and groups.
 //
 // Open addressing with linear probing, a power of two of slots, at most half full. A slot holds a
-// hash and a 32-bit index; the things themselves stay in their list, in the order in which they
-// came. Chosen over Abseil's flat_hash_map by tests/bench/merge/flat_map.cc, which has the figures.
+// hash and a 32-bit index; the entries stay in their list, in the order in which they were added.
+// tests/bench/merge/flat_map.cc has the figures that decided against Abseil's flat_hash_map.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class FlatIndex {
 
   explicit FlatIndex(std::size_t slots = 64) : slots_(slots) {}
 
-  // The index of the thing with this hash for which `is(index)` holds; kNone where there is none.
-  // `is` is asked only of things with the same hash.
+  // Returns the index of the entry with this hash for which `is(index)` is true; kNone if there is
+  // none. Calls `is` only for entries with the same hash.
   template <typename Is>
   [[nodiscard]] std::uint32_t find(std::uint32_t hash, Is&& is) const {
     std::size_t at = place_of(hash);
@@ -26,7 +26,7 @@ class FlatIndex {
       at = (at + 1) & (slots_.size() - 1);
     return slots_[at].index;
   }
-  // Adds the next thing of the list, which find() did not find.
+  // Adds the next entry of the list. The caller has made sure that find() does not find it.
   void add(std::uint32_t hash) {
     if ((used_ + 1) * 2 > slots_.size()) {
       std::vector<Slot> before(slots_.size() * 2);
@@ -44,7 +44,8 @@ class FlatIndex {
     std::uint32_t index = kNone;
   };
   [[nodiscard]] std::size_t place_of(std::uint32_t hash) const {
-    return (hash >> 7) & (slots_.size() - 1);  // a product's low bits are those of its factor
+    // The low bits of a product depend only on the low bits of its factors.
+    return (hash >> 7) & (slots_.size() - 1);
   }
   void put(const Slot& slot) {
     std::size_t at = place_of(slot.hash);

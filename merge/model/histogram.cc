@@ -12,7 +12,8 @@ std::uint64_t& Histogram::bucket(std::uint64_t value) {
   return (*octave)[number % kSubBuckets];
 }
 
-// One of the first, or the first of its octave; it is counted already.
+// Stores a value that is one of the first kExact or the first of its octave; the caller has counted
+// it.
 void Histogram::add_new(std::uint64_t value) {
   if (count_ <= kExact) {
     values_.push_back(value);

@@ -1,9 +1,10 @@
-// Durations of one group: exact count, sum, minimum and maximum; percentiles by nearest rank, where
-// there are values enough to tell them.
+// Durations of one group: exact count, sum, minimum and maximum; percentiles by nearest rank, if
+// there are enough values for them.
 //
-// The first kExact values are kept as they are, and percentiles are then exact. More go into
-// buckets, 128 to each power of two: a percentile is off by at most 1/256 of its value. An octave's
-// buckets are allocated when its first value comes, so a group costs a few KiB whatever its spread.
+// The first kExact values are stored as they are, and percentiles of no more values are exact. With
+// more, all go into buckets, 128 for each power of two (octave), and a percentile is off by at most
+// 1/256 of its value. An octave's buckets are allocated for its first value, so a group costs a few
+// KiB whatever its spread.
 #pragma once
 
 #include <array>
@@ -26,10 +27,10 @@ class Histogram {
 
   static constexpr std::size_t kExact = 32;
 
-  // The buckets, for who keeps counts of its own by them: numbered by value, from 0.
+  // The buckets, for callers that count by bucket themselves: numbered by value, from 0.
   static constexpr unsigned kSubBits = 7;
   static constexpr std::size_t kSubBuckets = std::size_t{1} << kSubBits;
-  // Octave 0 holds the values below 128 as they are, octave n those of 128 << (n - 1) up.
+  // Octave 0 holds the values below 128 exactly, octave n those from 128 << (n - 1) up.
   static constexpr std::size_t kOctaves = 64 - kSubBits + 1;
   static constexpr std::size_t kBuckets = kOctaves * kSubBuckets;
   [[nodiscard]] static constexpr std::size_t bucket_of(std::uint64_t value) {
@@ -38,7 +39,7 @@ class Histogram {
                        : octave * kSubBuckets +
                              static_cast<std::size_t>((value >> (octave - 1)) - kSubBuckets);
   }
-  // The value in the middle of a bucket.
+  // Returns the value in the middle of a bucket.
   [[nodiscard]] static constexpr std::uint64_t middle_of(std::size_t bucket) {
     const std::size_t octave = bucket / kSubBuckets, index = bucket % kSubBuckets;
     if (octave == 0) return index;
@@ -46,15 +47,16 @@ class Histogram {
     return (kSubBuckets + index) * width + (width - 1) / 2;
   }
 
-  // The nearest rank, from 1: ceil(per_mille * count / 1000), without overflow for any count.
+  // Returns the nearest rank, from 1: ceil(per_mille * count / 1000), without overflow for any
+  // count.
   [[nodiscard]] static constexpr std::uint64_t rank_of(std::uint64_t count,
                                                        std::uint32_t per_mille) {
     const std::uint64_t rank = count / 1000 * per_mille + (count % 1000 * per_mille + 999) / 1000;
     return rank == 0 ? 1 : rank;
   }
 
-  // A percentile above the median is known where values lie above its rank: a p99 of fewer than 100
-  // would be their maximum, which is a figure of its own.
+  // Returns whether a percentile is known. One above the median needs values above its rank: with
+  // fewer than 100 values, p99 would be the maximum, which is a separate figure.
   [[nodiscard]] static constexpr bool knows(std::uint64_t count, std::uint32_t per_mille) {
     return count != 0 && (per_mille <= 500 || rank_of(count, per_mille) < count);
   }
@@ -64,7 +66,7 @@ class Histogram {
     total_ += value;
     min_ = value < min_ ? value : min_;
     max_ = value > max_ ? value : max_;
-    // Most go into a bucket of an octave that is there.
+    // Most values go into an octave that has its buckets.
     const std::size_t number = bucket_of(value);
     Octave* const octave = octaves_.empty() ? nullptr : octaves_[number / kSubBuckets].get();
     if (octave != nullptr) [[likely]]
@@ -79,7 +81,7 @@ class Histogram {
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
-  // The value of rank ceil(per_mille * count / 1000), where it is known.
+  // Returns the value of rank ceil(per_mille * count / 1000), if knows() says it is known.
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
 
  private:
@@ -91,7 +93,7 @@ class Histogram {
 
   std::uint64_t count_ = 0, total_ = 0, max_ = 0;
   std::uint64_t min_ = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint64_t> values_;  // of the first kExact
+  std::vector<std::uint64_t> values_;  // the first kExact values
   std::vector<std::unique_ptr<Octave>> octaves_;
 };
 

@@ -1,60 +1,61 @@
 // Events of the host's own work: its scheduler, interrupts, timers, system calls and disks, as far
-// as they tell what a vCPU, or a request, waited for.
+// as they show what a vCPU or a request waited for.
 #pragma once
 
 #include <cstdint>
 
 namespace trapline {
 
-// In which kind of interrupt an event was made.
+// The kind of interrupt in which an event happened.
 enum class InterruptLevel : std::uint8_t { kNone, kSoft, kHard };
 
 enum class HostStep : std::uint8_t {
-  kMigrate,  // thread, to the CPU `number`
+  kMigrate,  // a thread moves to the CPU `number`
   kTimerBegin,
   kTimerEnd,
-  kIrqBegin,  // number: of the line
+  kIrqBegin,  // number: the interrupt line
   kIrqEnd,
-  kSoftirqBegin,  // number: the vector
+  kSoftirqBegin,  // number: the softirq vector
   kSoftirqEnd,
-  kIpi,            // a vCPU sends an interrupt to that of APIC id `number`, or kAllOthers
-  kFutex,          // address, call, number (val): what futex() is called with
+  kIpi,            // a vCPU sends an interrupt to the APIC id `number`, or to kAllOthers
+  kFutex,          // address, call and number (val) are the arguments of futex()
   kFutexEnd,       // futex() returns
-  kFunctionBegin,  // a function of the kernel is called: address, number (its depth)
+  kFunctionBegin,  // a kernel function is called: address, number (its depth)
   kFunctionEnd,
-  kReclaimBegin,  // memory is reclaimed by the thread that wants some
+  kReclaimBegin,  // a thread that needs memory reclaims some
   kReclaimEnd,
   kCompactionBegin,
   kCompactionEnd,
-  kLoggedWrite,    // a vCPU wrote to a page that KVM had write-protected to log such writes
-  kDirtyRingFull,  // a vCPU waits until user space has read its log of them
-  kUnmap,          // begins to take memory from processes' page tables, and from KVM's
-  kCollapse,       // is about to copy what it took into a huge page
+  kLoggedWrite,    // a vCPU wrote to a page that KVM had write-protected to log writes
+  kDirtyRingFull,  // a vCPU waits until user space has read its log of writes
+  kUnmap,          // begins to take memory from the page tables of processes, and of KVM
+  kCollapse,       // is about to copy the unmapped pages into a huge page
   kCollapseEnd,
   kPageAlloc,    // a page is allocated: address (the gfp flags), number (its order)
   kFilePage,     // a page is added to a file's page cache
   kMapping,      // an entry of KVM's page tables: address, number (its level), call (Mapping)
-  kMappedSo,     // a page fault finds that KVM's page tables allow the access
-  kAsyncFault,   // a worker is to bring the page of a vCPU's page fault: address
-  kAsyncDone,    // and has
+  kMappedSo,     // a page fault finds that KVM's page tables already allow the access
+  kAsyncFault,   // a worker starts to bring in the page of a vCPU's page fault: address
+  kAsyncDone,    // the worker has finished
   kMadvise,      // madvise() is called: number (the advice)
   kMadviseEnd,   // and returns
   kDirtyPushed,  // a vCPU's write goes to its ring of dirty pages
 };
-// The gfp flags of a kPageAlloc that tell what a page is for: linux/gfp_types.h.
+// The gfp flags of a kPageAlloc that show what a page is for: linux/gfp_types.h.
 enum GfpFlag : std::uint64_t { kGfpMovable = 0x8, kGfpZero = 0x100, kGfpThisNode = 0x200000 };
-// Bits of what an entry of KVM's page tables maps, before and after its change.
+// What an entry of KVM's page tables maps before and after its change, as bits.
 enum Mapping : std::uint8_t { kWasThere = 1, kWasWritable = 2, kIsThere = 4, kIsWritable = 8 };
 struct HostEvent {
   static constexpr std::int32_t kAllOthers = -2, kNotKnown = -1;  // destinations of kIpi
   HostStep step;
   std::int32_t number, thread;
   std::uint64_t address, call;
-  InterruptLevel level = InterruptLevel::kNone;  // of kTimerBegin, kTimerEnd
+  InterruptLevel level = InterruptLevel::kNone;  // for kTimerBegin, kTimerEnd
 };
 
-// A read or write of a block device of the host. A bio is queued, perhaps for a device that passes
-// it on to another; the device's driver gets it in a request, which may hold several.
+// A step of a read or write of a block device of the host. A bio is queued, perhaps for a device
+// that passes it on to another; the device's driver gets the bio in a request, which may contain
+// several.
 enum class BlockStep : std::uint8_t {
   kQueued,     // block_bio_queue
   kIssued,     // block_rq_issue
@@ -62,7 +63,7 @@ enum class BlockStep : std::uint8_t {
 };
 struct BlockIo {
   BlockStep step;
-  bool read, write;      // neither: a flush, a discard
+  bool read, write;      // neither: a flush or a discard
   std::uint32_t device;  // dev_t of the kernel: major << 20 | minor
   std::uint32_t sectors;
   std::uint64_t sector;

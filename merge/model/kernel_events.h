@@ -1,12 +1,12 @@
-// The one table of the kernel events that Trapline knows. A new event is a row here and, where its
+// The one table of the kernel events that Trapline knows. A new event needs a row here and, if its
 // fields are read, a decoder in merge/source/kernel_events/decoders.cc.
 //
-// A row says, for example: `record --kvm` enables kvm:kvm_msr, x86 has it, and without it exits of
-// this kind have no detail. The decoder makes an access to an MSR of the fields write, ecx and
-// data, which the kernel prints as "msr_write 4b564d01 = 0xe8381".
+// A row says, for example: `record --kvm` enables kvm:kvm_msr, x86 has the event, and without it
+// exits of this kind have no detail. The decoder turns the fields write, ecx and data into an MSR
+// access, which the kernel prints as "msr_write 4b564d01 = 0xe8381".
 //
 // The decoders, the reader of printed traces, the recorder, the doctor, the trigger and the notes
-// of reports read the table. None of them spells a name of its own (tests/system/event_names.py).
+// of reports read the table. No other code spells an event's name (tests/system/event_names.py).
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace trapline {
 
-// Ways to make a payload of an event's fields. DecodedBy::kind has what is in brackets.
+// The functions that make a payload from an event's fields. In brackets: the type of
+// DecodedBy::kind.
 enum class Decoder : std::uint8_t {
   kNone,
   kExit,
@@ -36,7 +37,7 @@ enum class Decoder : std::uint8_t {
   kVcpuWakeup,
   kWfx,
   kHaltPoll,
-  kIrqLine,  // IrqStep, as up to kIrqPending
+  kIrqLine,  // IrqStep; also for the following ones up to kIrqPending
   kIrqMsi,
   kIrqRoute,
   kIrqApic,
@@ -80,7 +81,7 @@ struct RecordedBy {
 
   std::uint8_t options = 0;
   std::uint8_t arch = kEveryArch;
-  std::string_view without{};  // what a recording without the event cannot tell
+  std::string_view without{};  // what a recording without the event cannot show
 };
 
 // Says which payload an event becomes, and what it is read for.
@@ -102,8 +103,9 @@ struct KernelEvent {
   std::string_view full_name, system, name;
   RecordedBy recorded;
   DecodedBy decoded;
-  std::array<std::string_view, kMostFields> fields{};  // that the decoder reads, then empty ones
-  // A pattern of PrintFormat (trace_text/text_fields.cc); empty for NAME=VALUE of each field.
+  // The fields that the decoder reads; unused ones are empty.
+  std::array<std::string_view, kMostFields> fields{};
+  // A pattern for PrintFormat (trace_text/text_fields.cc); empty: NAME=VALUE for each field.
   std::string_view printed;
 
   constexpr KernelEvent(std::string_view full, RecordedBy record, DecodedBy decode = {},
@@ -151,8 +153,8 @@ constexpr RecordedBy kScheduler{kSched | kStalls | kPages, kEveryArch, kNoCause}
     kForMemory{kStalls | kPages, kEveryArch, kNoCause}, kForFaults{kPages, kEveryArch, kNoFault},
     kForFaultsX86{kPages, kX86, kNoFault};
 
-// Decoded events come first. kvm_emulate_insn, kvm_fpu, the MMU notifier's and Hyper-V's timers are
-// not recorded by --kvm: two events in each emulated exit would say nothing new.
+// Decoded events come first. --kvm does not record kvm_emulate_insn, kvm_fpu, and the events of the
+// MMU notifier and of Hyper-V's timers: two events in each emulated exit would say nothing new.
 constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_exit", {kKvm, kEveryArch, kNoExits}, kExit,
         {"exit_reason", "guest_rip", "isa", "vcpu_id", "ret", "esr_ec", "vcpu_pc", "sepc", "scause",
@@ -215,7 +217,7 @@ constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_apicv_accept_irq", {kKvm, kX86, kNoIrq}, {kIrqApic, IrqStep::kInject, kInterrupts},
         {"apicid", "vec"}, "apicid {apicid:x} vec {vec}"),
     Row("kvm:kvm_nested_vmenter", {}, {kNested, NestedStep::kEnter}),
-    // The name in 5.10.
+    // The event's name in Linux 5.10.
     Row("kvm:kvm_nested_vmrun", {}, {kNested, NestedStep::kEnter}),
     Row("kvm:kvm_nested_vmexit", {}, {kNested, NestedStep::kExit}),
     Row("kvm:kvm_nested_vmexit_inject", {}, {kNested, NestedStep::kPassOn}),
@@ -234,7 +236,7 @@ constexpr KernelEvent kRows[] = {
     Row("sched:sched_wakeup", kScheduler, {kWakeup, false}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_waking", kScheduler, {kWakeup, true}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_migrate_task", kScheduler, {kMigration, 0, kHalts}, {"pid", "dest_cpu"}),
-    // These tell who woke a vCPU: timers, devices, the disk.
+    // These show what woke a vCPU: timers, devices, the disk.
     Row("timer:hrtimer_expire_entry", kForMemory, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
     Row("timer:hrtimer_expire_exit", kForMemory, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_entry", {}, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
@@ -249,8 +251,8 @@ constexpr KernelEvent kRows[] = {
         {"dest_id", "icr_low", "dest_mode", "shorthand"},
         "dst {dest_id:x}|{dest_mode=physical|logical}|{=assert|de-assert}|{=edge|level}|"
         "{shorthand=dst|self|all|all-but-self}"),
-    // These tell how a page was served: memory was reclaimed, unmapped or collapsed for it, or its
-    // writes were logged.
+    // These show how a page fault was served: memory was reclaimed, unmapped or collapsed for it,
+    // or writes to the page were logged.
     Row("vmscan:mm_vmscan_direct_reclaim_begin", kForMemory, {kHost, kReclaimBegin, kHalts}),
     Row("vmscan:mm_vmscan_direct_reclaim_end", kForMemory, {kHost, kReclaimEnd, kHalts}),
     Row("vmscan:mm_vmscan_memcg_reclaim_begin", kForMemory, {kHost, kReclaimBegin, kHalts}),
@@ -267,7 +269,7 @@ constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_unmap_hva_range", kForMemory, {kHost, kUnmap, kHalts}),
     Row("huge_memory:mm_collapse_huge_page_isolate", kForMemory, {kHost, kCollapse, kHalts}),
     Row("huge_memory:mm_collapse_huge_page", kForMemory, {kHost, kCollapseEnd, kHalts}),
-    // These tell why a page was not mapped, and who took it away.
+    // These show why a page was not mapped, and what unmapped it.
     Row("kmem:mm_page_alloc", kForFaults, {kHostAt, kPageAlloc, EventClass::kFaults},
         {"gfp_flags", "order"}),
     Row("filemap:mm_filemap_add_to_page_cache", kForFaults,
@@ -283,7 +285,7 @@ constexpr KernelEvent kRows[] = {
     Row("syscalls:sys_enter_madvise", kForFaults, {kHost, kMadvise, EventClass::kFaults},
         {"behavior"}),
     Row("syscalls:sys_exit_madvise", kForFaults, {kHost, kMadviseEnd, EventClass::kFaults}),
-    // The way of a read or write from its bio to the disk and back.
+    // These show a read or write on its way from its bio to the disk and back.
     Row("block:block_bio_queue", {kDisk | kPages, kEveryArch, kNoFault},
         {kBlock, kQueued, kRequests | EventClass::kFaults}, {"dev", "sector", "nr_sector", "rwbs"}),
     Row("block:block_rq_issue", {kDisk}, {kBlock, kIssued, kRequests},
@@ -296,7 +298,7 @@ constexpr KernelEvent kRows[] = {
     Row("ftrace:funcgraph_entry", {}, {kFunction, kFunctionBegin, kOthers}, {"func", "depth"}),
     Row("ftrace:funcgraph_exit", {}, {kFunction, kFunctionEnd, kOthers}, {"func", "depth"}),
     Row("ftrace:print", {}, kMarker, {"buf"}),
-    // Not decoded.
+    // The following are recorded but not decoded.
     Row("kvm:kvm_inj_exception", {kKvm, kX86, kNoWhy}),
     Row("kvm:kvm_pv_eoi", {kKvm, kX86, kNoIrq}),
     Row("kvm:kvm_async_pf_*", {kKvm, kX86, kNoWhy}),
@@ -320,19 +322,19 @@ constexpr KernelEvent kRows[] = {
 }  // namespace table
 
 [[nodiscard]] constexpr std::span<const KernelEvent> all() { return table::kRows; }
-// Returns the row of "kvm:kvm_exit"; null where there is none.
+// Returns the row of an event such as "kvm:kvm_exit"; null if there is none.
 [[nodiscard]] constexpr const KernelEvent* find(std::string_view full_name) {
   for (const KernelEvent& event : table::kRows)
     if (event.full_name == full_name) return &event;
   return nullptr;
 }
-// Returns the step of an interrupt's way that an event tells.
+// Returns the step of an interrupt that the event reports; nullopt for other events.
 [[nodiscard]] constexpr std::optional<IrqStep> irq_step(const KernelEvent& event) {
   const Decoder by = event.decoded.decoder;
   if (by < Decoder::kIrqLine || by > Decoder::kIrqPending) return std::nullopt;
   return static_cast<IrqStep>(event.decoded.kind);
 }
-// Returns the first event that tells a step; each step has one.
+// Returns the first event that reports a step; each step has one.
 [[nodiscard]] constexpr const KernelEvent& of(IrqStep step) {
   const KernelEvent* event = table::kRows;
   while (irq_step(*event) != step) ++event;
@@ -344,7 +346,7 @@ static_assert([] {
   return true;
 }());
 
-// The events that code or sentences speak of. A name that has no row does not compile.
+// The events that code or sentences name. A name without a row does not compile.
 consteval const KernelEvent& row(std::string_view full_name) { return *find(full_name); }
 inline constexpr const KernelEvent &
     funcgraph_entry = row("ftrace:funcgraph_entry"),

@@ -1,4 +1,4 @@
-// Events that were lost: how often, and how many as far as that was told.
+// Lost events: the number of gaps and, as far as it was reported, of events.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 namespace trapline {
 
 struct LossCounts {
-  std::uint64_t lost_events = 0;  // the counted ones
+  std::uint64_t lost_events = 0;  // the sum over the gaps with a reported number
   std::uint64_t gaps = 0;
-  std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
+  std::uint64_t gaps_uncounted = 0;  // gaps without a reported number
 
-  // 0: it is not known how many.
+  // Adds a gap; 0 events: their number is not known.
   void add_gap(std::uint64_t events) { add({events, 1, events == 0 ? 1u : 0u}); }
   void add(const LossCounts& other) {
     lost_events = saturated_sum(lost_events, other.lost_events);

@@ -1,6 +1,7 @@
-// Numbers for names that repeat: a group's key holds 4 bytes instead of a string.
+// Numbers for names that repeat, so that a group's key has 4 bytes instead of a string.
 //
-// Bounded, since names come from recordings: after kMost different ones every new name is kOther.
+// The table is bounded, because names come from recordings: after kMost different names every new
+// name is kOther.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,9 @@ class Names {
     const NameId id = find(text);
     return id != FlatIndex::kNone ? id : add(text);
   }
-  // FlatIndex::kNone where nobody asked for it before.
+  // Returns the number of a name; FlatIndex::kNone if it has none yet.
   [[nodiscard]] NameId find(std::string_view text) const {
-    // What is called "" or "[other]" is a name like others.
+    // A name may also be spelled "" or "[other]".
     return index_.find(hash(text),
                        [this, text](NameId i) { return i > kOther && texts_[i] == text; });
   }
@@ -40,10 +41,10 @@ class Names {
   [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
  private:
-  // Of this process: whoever makes a file cannot choose names of one hash.
+  // Random in each process, so that whoever makes a file cannot choose names with the same hash.
   static inline const std::uint64_t kSeed =
       std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
-  // Eight bytes at a time: each marker has two names.
+  // Reads eight bytes at a time, since each marker has two names.
   [[nodiscard]] static std::uint32_t hash(std::string_view text) {
     std::uint64_t hash = kSeed ^ text.size(), bytes = 0;
     const auto add = [&hash, &bytes] {
@@ -72,7 +73,7 @@ class Names {
     return static_cast<NameId>(texts_.size() - 1);
   }
 
-  std::deque<std::string> texts_;  // stable: views of them are handed out
+  std::deque<std::string> texts_;  // stable, because callers keep views of the texts
   FlatIndex index_;
 };
 

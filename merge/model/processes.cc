@@ -13,7 +13,7 @@ CpuQuotas::CpuQuotas(std::vector<CpuQuota> quotas) : quotas_(std::move(quotas)) 
     places.emplace(quotas_[i].cgroup, i);
   }
   for (const CpuQuota& quota : quotas_) {
-    std::vector<std::size_t> chain;  // from the thread's own cgroup up
+    std::vector<std::size_t> chain;  // from the thread's own cgroup up to the root
     std::string_view path = quota.cgroup;
     for (std::size_t level = 0; level < kMostLevels && !path.empty(); ++level) {
       if (const auto found = places.find(path); found != places.end() && left_[found->second] != 0)
@@ -23,7 +23,7 @@ CpuQuotas::CpuQuotas(std::vector<CpuQuota> quotas) : quotas_(std::move(quotas)) 
     if (chain.empty()) continue;
     for (const std::int32_t tid : quota.threads) {
       auto& of = of_[ThreadId{tid}];
-      if (of.empty()) of = chain;  // of a thread that was moved, the first
+      if (of.empty()) of = chain;  // of a thread that was moved, keep the first cgroup
     }
   }
 }

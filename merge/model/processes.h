@@ -1,11 +1,11 @@
-// Which process a thread belongs to, and so which VM: a VMM runs each vCPU as a thread of its own.
+// Finds the process of a thread and so its VM, since a VMM runs each vCPU as a thread.
 //
-// Known from task_newtask events and from a session's list of threads; of an id that threads of two
-// processes had, one after the other, no VM is known. Where neither tells, VMs are
-// inferred: threads in ascending order of id, a new VM where a vCPU number repeats; such a VM is
-// marked as inferred. VMMs make the vCPUs of a VM in the order of their numbers: where the numbers
-// of several VMs are not 0, 1, ... one VM after the other (ids began again, VMs started at once, a
-// vCPU without an event), no thread's VM is known.
+// The process is known from task_newtask events and from a session's list of threads. If threads of
+// two processes had the same id one after the other, its VM is not known. Threads that are in
+// neither are assigned to inferred VMs: in ascending order of id, a new VM begins when a vCPU
+// number repeats; such a VM is marked as inferred. VMMs make the vCPUs of a VM in the order of
+// their numbers. If the numbers are not 0, 1, ... for one VM after the other (ids began again, VMs
+// started at once, a vCPU without an event), no thread's VM is known.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@
 
 namespace trapline {
 
-// How long the CPU quotas of cgroups throttled their threads while they were recorded: cpu.stat
-// before and after, of session.json. A time in which a thread was not allowed to run is a quota's
-// only as far as those counts cover it.
+// How long the CPU quotas of cgroups throttled their threads during the recording, from cpu.stat
+// before and after in session.json. A time in which a thread was not allowed to run is counted for
+// a quota only as far as these totals cover it.
 struct CpuQuota {
-  std::string cgroup;                 // "/machine/vm1"; of cgroup v1 "cpu:/machine/vm1"
-  std::uint64_t throttled = 0;        // times
-  std::uint64_t throttled_ns = 0;     // together, on all CPUs
-  std::vector<std::int32_t> threads;  // tids in it, not in those below it
+  std::string cgroup;                 // "/machine/vm1"; for cgroup v1 "cpu:/machine/vm1"
+  std::uint64_t throttled = 0;        // number of times
+  std::uint64_t throttled_ns = 0;     // ns, the sum over all CPUs
+  std::vector<std::int32_t> threads;  // tids in this cgroup, without those in cgroups below
 };
 
 class CpuQuotas {
@@ -36,20 +36,21 @@ class CpuQuotas {
   CpuQuotas() = default;
   explicit CpuQuotas(std::vector<CpuQuota> quotas);
 
-  // Takes `ns` of the throttled time that is left for the thread's cgroup and those above it. False
-  // where less is left, and nothing taken.
+  // Takes `ns` from the throttled time that is left for the thread's cgroup and the cgroups above.
+  // False, and nothing is taken, if less is left.
   [[nodiscard]] bool take(ThreadId thread, std::uint64_t ns);
   [[nodiscard]] bool empty() const { return quotas_.empty() && known_.empty(); }
-  // Those that throttled the thread's cgroup, or one above it.
+  // Returns the quotas that throttled the thread's cgroup or one above it.
   [[nodiscard]] std::vector<const CpuQuota*> of(ThreadId thread) const;
-  // The recorder looked for the thread's cgroups, so that of() tells of all that throttled it.
+  // Notes that the recorder looked for the thread's cgroups, so that of() returns everything that
+  // throttled the thread.
   void set_known(ThreadId thread) { known_.insert(thread); }
   [[nodiscard]] bool knows(ThreadId thread) const { return known_.contains(thread); }
 
  private:
   static constexpr std::size_t kMostLevels = 64;
-  std::vector<CpuQuota> quotas_;     // as they were given
-  std::vector<std::uint64_t> left_;  // of each one's throttled time
+  std::vector<CpuQuota> quotas_;     // in the order given
+  std::vector<std::uint64_t> left_;  // throttled time of each that is left, in ns
   std::unordered_map<ThreadId, std::vector<std::size_t>> of_;
   std::unordered_set<ThreadId> known_;
 };
@@ -72,23 +73,23 @@ class Processes {
     set(made.child, process);
     if (made.same_process) set(event.thread, maker);
   }
-  // The name by which people know the process: of a virtual machine.
+  // Sets the name by which people know a virtual machine's process.
   void set_name(ThreadId process, std::string name) { names_[process] = std::move(name); }
   [[nodiscard]] std::string name_of(ThreadId process) const {
     const auto found = names_.find(process);
     return found == names_.end() ? std::string() : found->second;
   }
   [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
-  // The CPU quotas of the threads' cgroups, as far as they throttled them.
+  // The CPU quotas that throttled the threads' cgroups.
   void set_quotas(CpuQuotas quotas) { quotas_ = std::move(quotas); }
   [[nodiscard]] const CpuQuotas& quotas() const { return quotas_; }
-  // The process of which alone switches between threads were recorded, where it was one.
+  // The process to whose threads the recording of thread switches was limited, if it was.
   void set_selected(ThreadId process) { selected_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& selected() const { return selected_; }
-  // The recorder, whose threads' switches among themselves are left out.
+  // The recorder's process; switches among its threads are left out.
   void set_recorder(ThreadId process) { recorder_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
-  // What the other one knows as well; where both know a thread, the other one is right.
+  // Adds everything that `other` knows; if both know a thread, `other` is right.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_) set(thread, process);
     for (const auto& [process, name] : other.names_) set_name(process, name);
@@ -96,15 +97,15 @@ class Processes {
     if (other.selected_) selected_ = other.selected_;
     if (other.recorder_) recorder_ = other.recorder_;
   }
-  // The thread's process, or `otherwise`.
+  // Returns the thread's process, or `otherwise` if it is not known.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
     const auto found = process_.find(thread);
     return found != process_.end() ? found->second : otherwise;
   }
-  // Tells whether of() may say something else than before.
+  // Changes whenever of() may return something else than before.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
-  // A thread of another process had the same id before.
+  // Notes that a thread of another process had the same id before.
   void set_of_several(ThreadId thread) {
     if (of_several_.size() < kMost) of_several_.insert(thread);
   }
@@ -124,17 +125,17 @@ struct VcpuThread {
   std::int32_t vcpu = kNoVcpu;
 };
 
-// "web01 (1234)", "1234" without a name.
+// Formats "web01 (1234)", or "1234" without a name.
 [[nodiscard]] inline std::string vm_text(const std::string& id, const std::string& given) {
   return given.empty() ? id : given + " (" + id + ")";
 }
 
 struct Vm {
-  ThreadId process{};  // the lowest thread where the process is inferred
+  ThreadId process{};  // if the process is inferred: the lowest thread id
   bool inferred = false;
-  bool known = true;       // false: `process` is the thread itself, of a VM that may have others
-  std::string given = {};  // by its owner; empty: it has none
-  // "1234", "~1234" for an inferred one, "?1234" for one that is not known.
+  bool known = true;       // false: `process` is the thread itself; its VM may have other threads
+  std::string given = {};  // name given by the owner; empty: none
+  // Formats "1234", "~1234" for an inferred VM, "?1234" for one that is not known.
   [[nodiscard]] std::string id() const {
     return (!known     ? "?"
             : inferred ? "~"
@@ -143,7 +144,7 @@ struct Vm {
   }
   [[nodiscard]] std::string text() const { return vm_text(id(), given); }
 };
-// The VM of each thread, in the order of `threads`.
+// Returns the VM of each thread, in the order of `threads`.
 [[nodiscard]] std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads,
                                        const Processes& processes);
 

@@ -1,4 +1,4 @@
-// What the pipeline makes of events: intervals of time on tracks, with their parent and, where one
+// The pipeline turns events into spans: intervals of time on tracks, with their parent and, if one
 // caused another, a flow.
 //
 //   track          span
@@ -22,25 +22,25 @@
 
 namespace trapline {
 
-// Numbers spans in the order in which they begin to exist; never 0, never reused.
+// Numbers spans in the order in which they are made; never 0, never reused.
 enum class SpanId : std::uint64_t { kNone = 0 };
 
 enum class SpanKind : std::uint8_t {
   kGuest,      // the vCPU ran the guest
   kExit,       // kvm_exit to kvm_entry
-  kPart,       // of an exit
-  kHandler,    // QEMU's device, inside an exit's user time; begin == end where only one event tells
+  kPart,       // a part of an exit
+  kHandler,    // QEMU's device inside an exit's user time; begin == end if only one event shows it
   kFunction,   // a guest function, from its call to its return
-  kRequest,    // of a device, from the event that begins it to the one that ends it
+  kRequest,    // a device's request, from its first event to its last
   kInterrupt,  // from its raise to its end
-  kWakeup,     // a point: a vCPU's thread that sleeps in an exit is woken
-  kRequestStage,  // of a request whose way through the host's block layer is known
+  kWakeup,     // a point in time: a vCPU's thread that sleeps in an exit is woken
+  kRequestStage,  // of a request whose steps in the host's block layer are known
   kTurn,          // of a vhost worker, from its wake-up to its next sleep
-  kTurnPart,      // it waits for a CPU, or runs
+  kTurnPart,      // the worker waits for a CPU, or runs
 };
 
-// A request's stages: to its first bio, in the block layer, on the disk, to its end; without the
-// bio's event the first two are one.
+// The stages of a request: until its first bio, in the block layer, on the disk, until its end.
+// Without the bio's event the first two are one stage, kToDisk.
 enum class RequestStageKind : std::uint8_t { kToBio, kBlockLayer, kDisk, kToEnd, kToDisk };
 inline constexpr std::array<std::string_view, 5> kRequestStageNames = {"to bio", "block layer",
                                                                        "disk", "to end", "to disk"};
@@ -57,15 +57,16 @@ enum class TrackKind : std::uint8_t {
   kGuestSpans,
 };
 
-// Where a span is drawn. A vCPU's track is its thread's; the requests and interrupts of a VM are
-// its process's.
+// Where a span is drawn. A vCPU's track belongs to its thread; the tracks of a VM's requests and
+// interrupts belong to the VM's process.
 struct Track {
   TrackKind kind = TrackKind::kVcpu;
   MachineId machine = MachineId::kHost;
-  // kVcpu, kGuestTask: the vCPU's thread; kWaker: the thread that woke it, 0: an interrupt did or
-  // it is not known; kWorker: the worker; others: the VM's process
+  // kVcpu, kGuestTask: the vCPU's thread; kWaker: the thread that woke a vCPU, 0 if an interrupt
+  // did or if it is not known; kWorker: the worker; others: the VM's process.
   ThreadId thread{};
-  // kGuestTask: the task within the machine, 0 for the vCPU's only stack; kWorker: the VM's process
+  // kGuestTask: the task within the machine, 0 if the vCPU has one stack; kWorker: the VM's
+  // process.
   std::uint64_t task = 0;
   friend bool operator==(const Track&, const Track&) = default;
 };
@@ -76,26 +77,27 @@ struct Span {
   Track track;
   Timestamp begin, end;
   SpanKind kind = SpanKind::kGuest;
-  Part part = Part::kKernel;  // kPart
-  // Whether the end was seen: what a loss or the recording's end cut off has the last known time.
+  Part part = Part::kKernel;  // of a kPart
+  // True if the end was seen. A span that a loss or the recording's end cut off ends at the last
+  // known time.
   bool complete = true;
-  std::int32_t vcpu = kNoVcpu;  // as far as known
-  NameId name = kNoName;        // kHandler: event; kFunction: function; kRequest: its kind
+  std::int32_t vcpu = kNoVcpu;  // if known
+  NameId name = kNoName;        // kHandler: the event; kFunction: the function; kRequest: its kind
   NameId region = kNoName;      // kHandler: the memory region
   // kInterrupt: vector; kFunction: depth; kRequest: index of its spec; kWakeup: the thread woken;
-  // kRequestStage: a RequestStageKind; kTurn: 1 where a guest's notify woke it; kTurnPart: a
-  // TurnPart
+  // kRequestStage: a RequestStageKind; kTurn: 1 if a guest's notify woke the worker; kTurnPart: a
+  // TurnPart.
   std::uint32_t number = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// One span led to another.
+// How one span led to another.
 enum class FlowKind : std::uint8_t {
   kServedBy,   // an exit to the handler that served it
   kNotify,     // the exit with the guest's notify to the request, or to the worker's turn
-  kInjection,  // a request to the interrupt that tells the guest of its end
-  kWakeup,     // a wake-up to the part of the exit that it began
+  kInjection,  // a request to the interrupt that tells the guest of the request's end
+  kWakeup,     // a wake-up to the part of the exit that begins with it
 };
 
 }  // namespace trapline

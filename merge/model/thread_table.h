@@ -1,4 +1,5 @@
-// State per thread, found by its id. References stay valid; iteration is in order of first sight.
+// State per thread, found by the thread's id. References stay valid; iteration is in the order in
+// which threads were added.
 #pragma once
 
 #include <array>
@@ -30,13 +31,13 @@ class ThreadTable {
     const std::uint32_t index = index_of(thread);
     return index == FlatIndex::kNone ? nullptr : &entries_[index].state;
   }
-  // Finds or makes the thread's state; nullptr when `most` threads are there already.
+  // Finds or makes the thread's state; nullptr if the table has `most` threads already.
   [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
     State* known = find(thread);
     return known != nullptr ? known : add(thread, most);
   }
 
-  // Forgets all of them; costs what came since the last time.
+  // Removes all threads. The cost is proportional to the threads added since the last call.
   void clear() {
     if (entries_.empty()) return;
     entries_.clear();
@@ -52,8 +53,7 @@ class ThreadTable {
   [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
 
  private:
-  // What was found of the threads that were looked for last, of some number of CPUs: a thread that
-  // is not there as well.
+  // Cache of the last lookups, one per hash slot; also remembers that a thread is not in the table.
   struct Recent {
     ThreadId thread{};
     bool known = false;
@@ -71,7 +71,7 @@ class ThreadTable {
     index_.add(hash(thread));
     return recent_of(thread).state = &entries_.back().state;
   }
-  // The factor is odd: no two threads have the same hash.
+  // The factor is odd, so no two threads have the same hash.
   [[nodiscard]] static std::uint32_t hash(ThreadId thread) {
     return static_cast<std::uint32_t>(thread) * 0x9e3779b1u;
   }
@@ -84,8 +84,8 @@ class ThreadTable {
   std::array<Recent, kRecent> recent_;
 };
 
-// States that a loss of events ends, in part: those that were looked for since the last one, so
-// that many losses cost no others, however many there are.
+// A table whose states change at a loss of events. It lists the states that were looked up since
+// the last loss, so that a loss costs only those, however many losses there are.
 template <typename State>
 struct Held : State {
   bool held = false;
@@ -100,7 +100,7 @@ class LossTable : public ThreadTable<Held<State>> {
   [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
     return hold(Table::get(thread, most));
   }
-  // A loss, which may hide what any of them did.
+  // Handles a loss, which may hide what any of these threads did: calls end_one for their states.
   template <typename End>
   void lose(End&& end_one) {
     for (Held<State>* state : held_) {

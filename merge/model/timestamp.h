@@ -1,4 +1,3 @@
-// When something happened.
 #pragma once
 
 #include <compare>
@@ -6,7 +5,7 @@
 
 namespace trapline {
 
-// A point on the timeline: nanoseconds of the timeline's clock (cycles where a report says so).
+// A point on the timeline, in nanoseconds of the timeline's clock (in cycles if a report says so).
 // Only sources and the clock converter make one from a number.
 class Timestamp {
  public:
@@ -14,7 +13,7 @@ class Timestamp {
   constexpr explicit Timestamp(std::uint64_t ns) : ns_(ns) {}
   [[nodiscard]] constexpr std::uint64_t ns() const { return ns_; }
   friend constexpr auto operator<=>(Timestamp, Timestamp) = default;
-  // The time from `earlier` to `later`, 0 where a damaged clock ran backwards.
+  // Returns the time from `earlier` to `later`; 0 if a damaged clock ran backwards.
   friend constexpr std::uint64_t elapsed(Timestamp earlier, Timestamp later) {
     return later.ns_ > earlier.ns_ ? later.ns_ - earlier.ns_ : 0;
   }

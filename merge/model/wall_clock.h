@@ -1,4 +1,5 @@
-// The wall clock (CLOCK_REALTIME) beside the timeline's: a line through two moments on both.
+// Converts between the wall clock (CLOCK_REALTIME) and the timeline's, by a line through two
+// moments on both.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@ namespace trapline {
 struct WallClock {
   std::uint64_t stamp = 0;  // on the timeline's clock
   std::uint64_t real = 0;   // nanoseconds since 1970, UTC
-  double rate = 0;          // by how much the wall clock runs faster: 1e-6 gains 1 us in a second
+  double rate = 0;          // how much faster the wall clock runs: 1e-6 gains 1 us per second
 
   [[nodiscard]] std::uint64_t at(Timestamp time) const {
     const auto since = static_cast<std::int64_t>(time.ns() - stamp);
@@ -17,7 +18,7 @@ struct WallClock {
   }
 };
 
-// A point in time as users give it: on the recording's clock, or from its first event on.
+// A point in time that a user gives: on the recording's clock, or relative to its first event.
 struct TimeSpec {
   std::uint64_t ns = 0;
   bool relative = false;  // "+500ms"

@@ -9,10 +9,10 @@
 namespace trapline::clocks {
 namespace {
 
-// The clock of a guest's recording that trace-cmd moved, where the host's is not given.
+// The clock of a guest's recording that trace-cmd moved, if the host's recording is not given.
 constexpr const char* kHostsClock = "its host's";
 
-// A clock of a machine. `owner`: the source that alone has it, where no other one can.
+// A clock of a machine. `owner`: the source, if no other source can have the clock.
 struct Clock {
   std::string name;
   std::string machine;
@@ -24,7 +24,7 @@ Clock clock_of(const SourceClock& source) {
   Clock clock{source.clock, source.machine, "", source.cycles};
   const auto id = clock_from_name(source.clock);
   if (id) clock.name = clock_name(*id);
-  // The counter counts the events of its own instance.
+  // The counter counts the events of its own instance, so no other source has this clock.
   if (id == ClockId::kCounter || source.nanoseconds_of_tsc || !id)
     clock.owner = source.owner.empty() ? source.path : source.owner;
   return clock;
@@ -43,7 +43,7 @@ std::optional<ClockId> readable(const Clock& clock) {
   return id;
 }
 
-// The brackets that one source's sync records give between two clocks.
+// Adds the brackets between two clocks that one source's sync records give.
 void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to,
                   std::vector<ClockBound>& brackets) {
   const Clock stamps = clock_of(witness);
@@ -60,7 +60,7 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
       brackets.push_back(
           ClockBound::reading(p.before.at(*from_id), p.after.at(*from_id), p.stamp, entry.series));
     } else if (from_id && to_id && has(*from_id) && has(*to_id)) {
-      // All readings before the marker were taken before all after it.
+      // All readings before the marker were taken before all readings after it.
       brackets.push_back(ClockBound::readings(p.before.at(*from_id), p.after.at(*from_id),
                                               p.before.at(*to_id), p.after.at(*to_id),
                                               entry.series));
@@ -68,7 +68,7 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
   }
 }
 
-// ftrace's uptime counts hundredths of a second, whatever the kernel's tick.
+// ns: ftrace's uptime counts hundredths of a second, whatever the kernel's tick is.
 constexpr double kUptimeTick = 1e7;
 double unit(const Clock& clock) { return clock.name == "uptime" ? kUptimeTick : 1; }
 
@@ -83,8 +83,8 @@ Drive drive_of(const Clock& clock) {
   return clocks::drive_of(clock.name);
 }
 
-// `witness`: whose sync records the bounds are of, recorded under the one kernel that may adjust
-// either clock.
+// Aligns a source by brackets. `witness`: the source whose sync records the brackets are from,
+// recorded under the one kernel that may adjust either clock.
 Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const ClockBound> brackets,
                                   const Clock& from, const Clock& to, const SourceClock& witness,
                                   const AlignOptions& options) {
@@ -133,7 +133,7 @@ std::string named(const Clock& clock) {
              : clock.name + " of its own";
 }
 
-// `witness`: the source whose sync records relate the two clocks.
+// Aligns one source. Sets `witness` to the source whose sync records relate the two clocks.
 Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
                                 const Clock& timeline, const AlignOptions& options,
                                 const SourceClock*& witness) {
@@ -152,7 +152,8 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
     return aligned;
   }
   std::vector<ClockBound> brackets;
-  // Its own records first: one witness is enough, and two would have to be merged in order.
+  // Tries the source's own records first: one witness is enough, and two would have to be merged in
+  // order.
   add_brackets(source, clock, timeline, brackets);
   for (const SourceClock& other : sources) {
     if (!brackets.empty()) break;
@@ -165,7 +166,7 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
   return aligned;
 }
 
-// The first source that has the timeline's clock, for the message.
+// Returns the first source that has the timeline's clock, for a message.
 const SourceClock& holder(std::span<const SourceClock> sources, const Clock& timeline,
                           std::size_t but) {
   for (const SourceClock& source : sources) {
@@ -181,8 +182,9 @@ bool same_boot(const Boot& a, const Boot& b) {
   return (!a.id.empty() && a.id == b.id) || (!a.session.empty() && a.session == b.session);
 }
 
-// The timeline is of the first source's boot. Offsets that somebody said, and evidence that names
-// the guest, assume nothing.
+// Returns whether the alignment assumes that the source is of the timeline's boot, which is the
+// first source's. Offsets that a user gave and evidence that names the guest need no such
+// assumption.
 bool assumes_one_boot(std::span<const SourceClock> sources, const SourceClock& source,
                       const SourceClock& witness) {
   const auto first = std::ranges::find_if(
@@ -216,7 +218,8 @@ Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& ti
   return all;
 }
 
-// What says that two sources on a clock of one name were on different machines, or boots of one.
+// Returns the reason why two sources on a clock of the same name were on different machines or
+// boots; nullopt if there is none.
 std::optional<std::string> not_one_boot(const SourceClock& a, const SourceClock& b) {
   if (!a.system.empty() && !b.system.empty() && a.system != b.system)
     return fmt::format("they were recorded on {} and on {}", a.system, b.system);
@@ -294,14 +297,14 @@ bool same_clocks(std::span<const SourceClock> sources) {
 Result<Alignment> align(std::span<const SourceClock> sources, const AlignOptions& options) {
   if (sources.empty()) return Alignment{};
   if (auto one = check_boots(sources); !one) return tl::unexpected(std::move(one).error());
-  // A source with an offset gives no clock, unless all have one: its times are moved onto
-  // another's.
+  // A source with an offset does not provide the timeline's clock, unless all sources have one: its
+  // times are moved to another source's clock.
   std::vector<Clock> candidates;
   for (const SourceClock& source : sources) {
     if (!source.offset) candidates.push_back(clock_of(source));
   }
   if (candidates.empty()) candidates.push_back(clock_of(sources.front()));
-  // Others would be rounded to a hundredth of a second.
+  // With a coarser clock first, other times would be rounded to hundredths of a second.
   std::stable_partition(candidates.begin(), candidates.end(),
                         [](const Clock& clock) { return unit(clock) == 1; });
   candidates.insert(candidates.begin() + (unit(candidates.front()) == 1 ? 1 : 0),

@@ -1,5 +1,5 @@
-// Relates the clocks of several sources: which clock the timeline has, and how each source's times
-// become times of it. Pure: session/ reads what this needs.
+// Relates the clocks of several sources: chooses the timeline's clock and finds how each source's
+// times become times of that clock. Pure: session/ reads the data.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,37 @@
 
 namespace trapline::clocks {
 
-// Which boot of a machine a recording was made in, as far as that is known. Clocks begin anew with
+// The boot of a machine that a recording was made in, as far as it is known. Clocks start anew with
 // each boot.
 struct Boot {
   std::string id;       // the kernel's boot_id
-  std::string session;  // the session folder: its parts are of one boot
+  std::string session;  // the session folder, whose parts are of one boot
   friend bool operator==(const Boot&, const Boot&) = default;
 };
 
-// What a source tells of its clock.
+// The facts about a source that align() uses.
 struct SourceClock {
   std::string path;
-  std::string clock;                // "mono", "local", "x86-tsc"
-  bool cycles = false;              // its times are cycles
-  bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz: on no other file's clock
-  // Sources of one machine share its clocks; empty counts as the same as any.
+  std::string clock;    // "mono", "local", "x86-tsc"
+  bool cycles = false;  // its times are in cycles
+  // Converted by TSC2NSEC or --tsc-khz, so that no other file has this clock.
+  bool nanoseconds_of_tsc = false;
+  // Sources of one machine share its clocks; an empty name matches any machine.
   std::string machine;
   Boot boot;
-  // Of a kernel's recording: uname, and how many CPUs; empty and 0 where it does not say.
+  // For a kernel's recording: uname and the number of CPUs; empty and 0 if the recording does not
+  // have them.
   std::string system;
   std::uint32_t cpus = 0;
-  // What was applied while reading, for the report: "TSC2NSEC", "time shift".
+  // The conversion applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
-  // trace-cmd's TIME_SHIFT: its times are on the clock of its host's recording, which has this
-  // trace id, or names this one's among its guests'.
+  // True with trace-cmd's TIME_SHIFT: the times are on the clock of its host's recording, which has
+  // this trace id or names this recording's id among its guests'.
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<std::uint64_t> guest_trace_ids;
-  std::string owner;                   // of a shifted one: the host whose clock no other file has
-  std::optional<Interval> interval;    // its times, where known
+  std::string owner;  // for a shifted source: the host, if no other file has the host's clock
+  std::optional<Interval> interval;    // its first and last time, if known
   std::vector<SyncEntry> syncs;        // stamps are on this source's clock
   std::optional<std::int64_t> offset;  // --offset: added to its times, ns
 };
@@ -52,35 +54,38 @@ struct SourceClock {
 struct AlignedSource : SourceAlignment {
   ClockMap map;
   double drift_ppm = 0;
-  // Sentences for the report.
+  // Sentences for the report about this alignment.
   std::vector<std::string> notes;
 };
 
 struct Alignment {
-  std::string clock;                   // the timeline's
-  std::vector<AlignedSource> sources;  // as they were given
+  std::string clock;                   // the timeline's clock
+  std::vector<AlignedSource> sources;  // in the order given
 };
 
 struct AlignOptions {
-  std::optional<double> rate_change_ppm = std::nullopt;  // in place of what is assumed without it
+  // Replaces the assumption that is otherwise made.
+  std::optional<double> rate_change_ppm = std::nullopt;
 };
 
-// The timeline's clock is the first source's where every other one can be related to it; else mono,
-// else any other source's. An Error names both clocks, both files and --offset.
-// So it does where two sources are on a clock of one name, and their machines or their intervals
-// say that it is not one clock, where two are known to be of different boots, and where a clock was
-// set, slewed or suspended further than is assumed.
+// Aligns all sources. The timeline's clock is the first source's if every other one can be related
+// to it; else mono, else any other source's. Errors name both clocks, both files and --offset: two
+// clocks cannot be related; two sources have a clock of one name, but their machines or intervals
+// show that it is not the same clock; two sources are known to be of different boots; or a clock
+// was set, slewed or suspended further than assumed.
 [[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources,
                                       const AlignOptions& options = {});
 
-// Whether align() needs no sync records: every clock is the same or has its offset.
+// Returns whether align() needs no sync records, because every source has the same clock or an
+// offset.
 [[nodiscard]] bool same_clocks(std::span<const SourceClock> sources);
 
-// Gives sources with a time shift the clock of their host's recording; one whose host is not among
-// them is on a clock of its own.
+// Gives sources with a time shift the clock of their host's recording. A source whose host is not
+// among them keeps a clock of its own.
 void take_peers_clocks(std::span<SourceClock> sources);
 
-// --offset SOURCE=NS: the source is the path as given, its end after a '/', or its number from 1.
+// The value of --offset SOURCE=NS. SOURCE is the path as given, the path's end after a '/', or the
+// source's number from 1.
 struct OffsetOption {
   std::string source;
   std::int64_t ns = 0;

@@ -8,8 +8,8 @@
 namespace trapline::clocks {
 namespace {
 
-// The clock `later` less `earlier` is one number in all readings, or it was changed between two of
-// them.
+// Checks that the difference between two clocks can be the same number in all readings. The Error
+// says between which two readings it changed.
 Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, ClockId beside,
                             std::string_view told) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = -(least + 1);
@@ -19,7 +19,7 @@ Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, C
     if (p.before.at(clock) == 0 || p.after.at(clock) == 0 || p.before.at(beside) == 0 ||
         p.after.at(beside) == 0)
       continue;
-    // Each set of readings takes its clocks one after the other.
+    // A set of readings takes its clocks one after the other.
     least = std::max(least, static_cast<std::int64_t>(p.before.at(clock) - p.after.at(beside)));
     most = std::min(most, static_cast<std::int64_t>(p.after.at(clock) - p.before.at(beside)));
     if (least > most) {
@@ -66,7 +66,7 @@ Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kern
   double change = kSteadyPpm;
   bool all_noted = true;
   for (const std::vector<NotedAdjustment>& notes : kernels) {
-    // One note says nothing of the time after it.
+    // One note tells nothing about the time after it.
     if (notes.size() < 2 || !std::ranges::all_of(notes, [](const NotedAdjustment& note) {
           return note.adjustment.has_value();
         })) {

@@ -1,5 +1,5 @@
-// What is assumed of how far the rates of two clocks change, and what sync records show of it.
-// docs/clocks.md, "What is assumed of a rate", has the reasons for the figures.
+// How far the rates of two clocks are assumed to change, and checks of this against sync records.
+// docs/clocks.md, "What is assumed of a rate", gives the reasons for the figures.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,43 @@
 
 namespace trapline::clocks {
 
-// No kernel adjusts one beside the other: what temperature makes of oscillators is left.
+// In ppm, if no kernel adjusts one clock relative to the other: the effect of temperature on the
+// oscillators.
 inline constexpr double kSteadyPpm = 1;
-// A kernel may adjust one, and nothing says whether it did.
+// In ppm, if a kernel may adjust one clock and nothing shows whether it did.
 inline constexpr double kSlewedPpm = 100;
 
-// Rates of two clocks that both count nanoseconds, of one machine; of a guest and its host.
+// In ppm: how far the rates of two clocks that both count nanoseconds can differ, on one machine or
+// between a guest and its host.
 inline constexpr double kApartPpm = 500;
 inline constexpr RateWindow kNanoseconds{1 - kApartPpm * 1e-6, 1 + kApartPpm * 1e-6};
 inline constexpr RateWindow kGuestNanoseconds{1 - 2 * kApartPpm * 1e-6, 1 + 2 * kApartPpm * 1e-6};
 
-// Which clocks of a kernel run at one rate.
+// The kernel's clocks in groups that run at one rate.
 enum class Drive : std::uint8_t {
-  kCounter,   // the hardware's: mono_raw, local, global, perf, x86-tsc
-  kAdjusted,  // what adjtimex(2) makes of it: mono, boot, tai, real
+  kCounter,   // the hardware counter's: mono_raw, local, global, perf, x86-tsc
+  kAdjusted,  // adjusted by adjtimex(2): mono, boot, tai, real
   kOther
 };
 [[nodiscard]] Drive drive_of(std::string_view clock);
 
-// How a kernel adjusted its clocks at a time of the source.
+// How a kernel was adjusting its clocks at a time of the source.
 struct NotedAdjustment {
   std::uint64_t at = 0;
   std::optional<ClockAdjustment> adjustment;
 };
 [[nodiscard]] std::vector<NotedAdjustment> noted_in(std::span<const SyncEntry> entries);
 
-// By how much the rates of two clocks are assumed to change, in ppm. `kernels`: those that adjust
-// one of the two. Where each of their notes tells, that is how far the adjustments were apart. An
-// error, with the times, where that is more than is assumed without notes.
-// `given`: the user's word.
+// Returns how much the rates of two clocks are assumed to change, in ppm. `kernels`: the notes of
+// the kernels that adjust either clock. If all kernels have notes, the result is how far the noted
+// adjustments differ; an Error with the times if that is more than is assumed without notes.
+// `given`: the user's own assumption, which replaces this one.
 [[nodiscard]] Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kernels,
                                             std::optional<double> given);
 
-// Nothing that sync records show excludes it: clocks that count the same time between suspends
-// (boot and mono), or between settings (real and mono), kept their distance. Else an error with
-// the times between which the one was suspended, the other set.
+// Checks sync records for clocks that were set or suspended. Clocks that count the same time except
+// for suspends (boot and mono) or settings (real and mono) must keep their distance; the Error
+// gives the times between which one was suspended or set.
 [[nodiscard]] Result<void> check_not_set(std::span<const SyncEntry> entries, ClockId from,
                                          ClockId to);
 

@@ -1,8 +1,8 @@
-// What is known for certain of two clocks: one moment, seen on both.
+// A certain fact about two clocks: one moment, seen on both.
 //
 //   target                 A bound limits the relation from below in one place and from above in
 //     │        ╷ at_most   another; for a stamp between two readings both places are the stamp. A
-//     │        ↓           side that is not known stays open.
+//     │        ↓           side that is not known is open.
 //     │     ↑
 //     │     ╵ at_least
 //     └────────────── source
@@ -20,44 +20,45 @@ struct ClockBound {
   std::uint64_t at_least = kNoLow;  // the target's read no less than this
   std::uint64_t high_source = 0;
   std::uint64_t at_most = kNoHigh;
-  // Bounds of one group were taken at almost one time: together they show a line in one place only.
+  // Bounds of one group were taken at almost the same time, so together they constrain a line at
+  // one place only.
   std::uint64_t group = 0;
 
   [[nodiscard]] bool has_low() const { return at_least != kNoLow; }
   [[nodiscard]] bool has_high() const { return at_most != kNoHigh; }
-  // The place of a bound with both sides in one place, or with one side.
+  // Returns the place of a bound that has both sides at one place, or only one side.
   [[nodiscard]] std::uint64_t source() const { return has_low() ? low_source : high_source; }
   friend bool operator==(const ClockBound&, const ClockBound&) = default;
 
-  // Clocks count in grains and round down: one that reads t is anywhere in [t, t + grain).
+  // Clocks count in grains and round down: a clock that reads t is anywhere in [t, t + grain).
   static constexpr std::uint64_t kGrain = 1;
 
-  // With what rounding leaves open of readings that were taken as said.
+  // Returns the bound widened by the rounding of its readings.
   [[nodiscard]] ClockBound with_grains() const {
     ClockBound wide = *this;
     if (has_low()) wide.low_source += kGrain;
     if (has_high()) wide.at_most += kGrain;
     return wide;
   }
-  // When the source's clock read `source`, the target's was neither below `low` nor above `high`;
-  // taken as said, without grains.
+  // Makes the bound that the target's clock was between `low` and `high` when the source's read
+  // `source`, without widening it for rounding.
   [[nodiscard]] static ClockBound at(std::uint64_t source, std::uint64_t low, std::uint64_t high,
                                      std::uint64_t group = 0) {
     return {source, low, source, high, group};
   }
-  // The source's clock read `source` between two readings of the target's.
+  // Makes the bound of a source's stamp between two readings of the target's clock.
   [[nodiscard]] static ClockBound stamp(std::uint64_t source, std::uint64_t before,
                                         std::uint64_t after, std::uint64_t group = 0,
                                         std::uint64_t grain = kGrain) {
     return {source + grain, before, source, after + kGrain, group};
   }
-  // The target's clock read `target` between two readings of the source's.
+  // Makes the bound of a target's reading between two readings of the source's clock.
   [[nodiscard]] static ClockBound reading(std::uint64_t before, std::uint64_t after,
                                           std::uint64_t target, std::uint64_t group = 0,
                                           std::uint64_t grain = kGrain) {
     return {after + kGrain, target, before, target + grain, group};
   }
-  // Both clocks were read before something and after it.
+  // Makes the bound of an action before and after which both clocks were read.
   [[nodiscard]] static ClockBound readings(std::uint64_t source_before, std::uint64_t source_after,
                                            std::uint64_t target_before, std::uint64_t target_after,
                                            std::uint64_t group = 0) {

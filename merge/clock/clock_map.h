@@ -1,8 +1,8 @@
-// Converts a source's times to the timeline's, one per event: an integer multiplication and a
-// shift, nothing at all where the clocks are the same. A small value; copies share their pieces.
+// Converts a source's times to the timeline's, once per event: by an integer multiplication and a
+// shift, or not at all if the clocks are the same. It is small; copies share their pieces.
 //
-// Within a piece a later source time never becomes an earlier one. From piece to piece it can,
-// where a clock was set back: then the true order cannot be told from the source's times.
+// Within a piece a later source time never becomes an earlier one. From piece to piece it can, if a
+// clock was set back: then the source's times do not show the true order.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace trapline {
 class ClockMap {
  public:
   struct Piece {
-    std::uint64_t from = 0;    // source times from here on, up to the next piece
-    std::uint64_t source = 0;  // this source time
-    std::uint64_t target = 0;  // is this one on the timeline
-    std::uint64_t mult = 1;    // target per source, times 2^shift; below 2^63
+    std::uint64_t from = 0;    // source times from here up to the next piece
+    std::uint64_t source = 0;  // this source time ...
+    std::uint64_t target = 0;  // ... is this time on the timeline
+    std::uint64_t mult = 1;    // target ticks per source tick, times 2^shift; below 2^63
     unsigned shift = 0;
     [[nodiscard]] std::uint64_t operator()(std::uint64_t time) const {
       __extension__ using Wide = __int128;
@@ -33,13 +33,14 @@ class ClockMap {
   };
 
   ClockMap() = default;  // the identity
-  // In order of `from`; the first one serves earlier times too.
+  // `pieces` are in order of `from`; the first one also covers earlier times.
   explicit ClockMap(std::vector<Piece> pieces)
       : first_(pieces.front()), identity_(pieces.size() == 1 && is_identity(pieces.front())) {
     if (pieces.size() > 1) pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
   }
   [[nodiscard]] static ClockMap offset(std::int64_t ns) {
-    constexpr std::uint64_t kBase = std::uint64_t{1} << 62;  // either sign stays in range
+    // Keeps differences of either sign in range.
+    constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
     return ClockMap({{0, kBase, kBase + static_cast<std::uint64_t>(ns), 1, 0}});
   }
 
@@ -58,7 +59,7 @@ class ClockMap {
     return piece.source == piece.target && piece.mult == 1 && piece.shift == 0;
   }
   Piece first_;
-  std::shared_ptr<const std::vector<Piece>> pieces_;  // where there are several
+  std::shared_ptr<const std::vector<Piece>> pieces_;  // only if there are several
   bool identity_ = true;
 };
 

@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-// Views do not outlive the event.
+// Returns the event without views, which would outlive their buffer.
 Event without_views(const Event& event) {
   Event kept = event;
   kept.payload = Other{};
@@ -34,8 +34,8 @@ void CpuConflicts::on(const Event& event) {
   }
 }
 
-// One more event of the lane's source: the end of a stay that began at its last one, if both are of
-// one thread.
+// Takes one more event of the lane's source, which ends a stay that began at the source's last
+// event if both are of one thread.
 void CpuConflicts::stay(Lane& lane, const Event& event) {
   Found& found = found_[event.source];
   ++found.events;

@@ -1,14 +1,15 @@
-// Two kernel recordings cannot be of one boot, or their clocks are not aligned, where they put
-// different threads on one CPU at one time. Pure; a stream with bounded state for each CPU.
+// Finds two kernel recordings that put different threads on one CPU at the same time: they cannot
+// be of one boot, or their clocks are not aligned. Pure; processes a stream with bounded state for
+// each CPU.
 //
 //   a   ── X ────────────── X ──   no switch in between: X was on the CPU all the time,
 //   b   ─────────── Y ──────────   so Y was not: a conflict
 //
-// Exact where a recording has every sched_switch: two events of one thread that follow each other
-// on a CPU are of one stay there. A recording was filtered where more than one of kMostJoined of
-// its events does not join the last switch (X to Y, then Z to X): nothing is known of its stays,
-// while its events still count against another one's. (exec of a thread changes its number; arm64
-// saves a vCPU's timers once the switch is written.)
+// This is exact if a recording has every sched_switch: two consecutive events of one thread on a
+// CPU belong to one stay on the CPU. A recording counts as filtered if more than one in kMostJoined
+// of its events does not fit the last switch (X to Y, then Z to X). Its stays are then not known,
+// but its events still count against the stays of another recording. (A few events never fit: exec
+// of a thread changes its number, and arm64 saves a vCPU's timers after the switch is written.)
 #pragma once
 
 #include <cstdint>
@@ -25,33 +26,34 @@ class CpuConflicts {
  public:
   struct Source {
     bool has_switches = false;  // it records sched_switch
-    std::uint64_t error = 0;    // of its times, in the timeline's unit
+    std::uint64_t error = 0;    // error bound of its times, in the timeline's unit
   };
-  // `from` to `to`: the first stay's two events, of the source `stays`; `at` is the event of
-  // `other` that contradicts them.
+  // A contradiction. `from` and `to` are the two events of a stay of the source `stays`; `at` is
+  // the event of the source `other` that contradicts the stay.
   struct Conflict {
-    Event from, to, at;  // without views
+    Event from, to, at;  // without views into records
   };
 
-  // By source of the timeline.
+  // `sources` are indexed like those of the timeline.
   explicit CpuConflicts(std::vector<Source> sources)
       : sources_(std::move(sources)), found_(sources_.size()) {}
 
-  // Events of the host's kernel, in order of time.
+  // Takes an event of a host's kernel; events come in order of time.
   void on(const Event& event);
-  // After the last event: the first conflict that a whole record of switches shows.
+  // Returns the first conflict with a recording that has every switch; call it after the last
+  // event.
   [[nodiscard]] std::optional<Conflict> first() const;
 
-  // ftrace's clock mono may step back when the kernel updates its timekeeper.
+  // In ns: ftrace's clock mono may step back when the kernel updates its timekeeper.
   static constexpr std::uint64_t kSlack = 20'000;
   static constexpr std::uint64_t kMostJoined = 1000;
 
  private:
-  struct Lane {  // of a source, on one CPU
+  struct Lane {  // one source on one CPU
     std::optional<Event> last;
     std::optional<Event> foreign;  // the first event of another thread since `last`
-    ThreadId thread{};             // after `last`: who has the CPU
-    ThreadId leaving{};            // `last` took the CPU from it; its last events may come after
+    ThreadId thread{};             // the thread that has the CPU after `last`
+    ThreadId leaving{};  // the thread that lost the CPU by `last`; its last events may come later
   };
   void stay(Lane& lane, const Event& event);
   [[nodiscard]] std::uint64_t slack(const Event& a, const Event& b) const {
@@ -64,7 +66,7 @@ class CpuConflicts {
     std::optional<Conflict> first;
     std::uint64_t events = 0, unjoined = 0;
   };
-  std::vector<Found> found_;  // by the source of the stay
+  std::vector<Found> found_;  // indexed by the source of the stay
 };
 
 }  // namespace trapline

@@ -17,15 +17,15 @@ std::int64_t signed_difference(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::int64_t>(a - b);
 }
 
-// The corners that a line from above (Upper) or from below can touch, in order of x. One side of
-// the constraints: all lines pass above the upper hull of the lower bounds.
+// One side of the constraints: the corners that a line from above (Upper) or from below can touch,
+// in order of x. All lines pass above the upper hull of the lower bounds.
 template <bool Upper>
 class Hull {
  public:
   explicit Hull(std::vector<Point> points) {
     std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
       if (a.x != b.x) return a.x < b.x;
-      return Upper ? a.y > b.y : a.y < b.y;  // the one that binds comes first
+      return Upper ? a.y > b.y : a.y < b.y;  // the stricter bound comes first
     });
     for (const Point& p : points) {
       if (!corners_.empty() && corners_.back().x == p.x) continue;
@@ -40,7 +40,7 @@ class Hull {
     for (std::size_t i = 0; i + 1 < corners_.size(); ++i) all.push_back(slope(i));
     return all;
   }
-  // The corner that a line of this rate touches.
+  // Returns the corner that a line of this rate touches.
   [[nodiscard]] Point touched(long double rate) const {
     std::size_t first = 0, last = corners_.size() - 1;
     while (first < last) {
@@ -50,7 +50,7 @@ class Hull {
     }
     return corners_[first];
   }
-  // The least (Upper) or greatest offset of a line of this rate.
+  // Returns the least (Upper) or greatest offset that a line of this rate can have.
   [[nodiscard]] long double offset(long double rate) const {
     const Point p = touched(rate);
     return static_cast<long double>(p.y) - rate * static_cast<long double>(p.x);
@@ -68,15 +68,15 @@ class Hull {
   std::vector<Point> corners_;
 };
 
-using Lower = Hull<true>;   // of the lower bounds
-using Upper = Hull<false>;  // of the upper bounds
+using Lower = Hull<true>;   // hull of the lower bounds
+using Upper = Hull<false>;  // hull of the upper bounds
 
 long double room(const Lower& low, const Upper& high, long double rate) {
   return high.offset(rate) - low.offset(rate);
 }
 
-// Between two neighbouring breakpoints, of which only one leaves room: the rate where it ends. Both
-// hulls are touched at one corner all the way.
+// Returns the rate at which the room between the hulls ends, between a breakpoint `in` with room
+// and its neighbour `out` without. In between, each hull is touched at one corner throughout.
 long double end_of_room(const Lower& low, const Upper& high, long double in, long double out) {
   const Point l = low.touched((in + out) / 2), h = high.touched((in + out) / 2);
   if (l.x == h.x) return in;
@@ -110,7 +110,8 @@ std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brack
   const Lower low(std::move(lows));
   const Upper high(std::move(highs));
 
-  // The room between the hulls is concave in the rate and bends at the slopes of their edges only.
+  // The room between the hulls is a concave function of the rate; its slope changes only at the
+  // slopes of the hulls' edges.
   std::vector<long double> bends = low.slopes();
   const std::size_t of_low = bends.size();
   for (const long double slope : high.slopes()) bends.push_back(slope);
@@ -160,7 +161,7 @@ FeasibleLines::Range FeasibleLines::rates() const { return {corners_[0].rate, co
 ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double target,
                          long double rate) {
   ClockMap::Piece piece{from, source, clamped_time(std::round(target)), 0, 62};
-  rate = std::max(rate, 0.0L);  // an ambiguous stretch does not run backwards
+  rate = std::max(rate, 0.0L);  // an ambiguous stretch must not run backwards
   while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L)
     --piece.shift;
   piece.mult = clamped_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));

@@ -1,4 +1,4 @@
-// Every line "target = offset + rate · source" that meets all brackets and whose rate is possible.
+// All lines "target = offset + rate · source" that fit all brackets and have a possible rate.
 //
 //   target │        ╱ ╱        The lines form a convex polygon in the plane of (rate, offset); its
 //          │   ╷  ╱ ╱╷ at_most corners are lines that touch two brackets, or one at the fastest or
@@ -28,12 +28,12 @@ inline constexpr std::uint64_t kLastTime = ~std::uint64_t{0} >> 1;
                                                       : static_cast<std::uint64_t>(value);
 }
 
-// Rates, in target per source, that two clocks can have.
+// The range of rates, in target per source, that two clocks can have.
 struct RateWindow {
   double least;
   double most;
 };
-// Counters of 1 MHz to 100 GHz beside a clock of nanoseconds, either way round.
+// Fits counters of 1 MHz to 100 GHz relative to a clock of nanoseconds, and the reverse.
 inline constexpr RateWindow kAnyRate{1e-3, 1e3};
 
 class FeasibleLines {
@@ -44,11 +44,12 @@ class FeasibleLines {
     [[nodiscard]] long double middle() const { return low + (high - low) / 2; }
   };
 
-  // Nothing when no line meets all; when no bracket bounds one of the sides; and for no brackets.
+  // Returns nullopt if no line fits all brackets, if no bracket bounds one of the sides, or without
+  // brackets.
   [[nodiscard]] static std::optional<FeasibleLines> of(std::span<const ClockBound> brackets,
                                                        RateWindow rates);
 
-  // Where the target's clock can be when the source's reads this.
+  // Returns the range in which the target's clock can be when the source's clock reads `source`.
   [[nodiscard]] Range at(std::uint64_t source) const;
   [[nodiscard]] Range rates() const;
 
@@ -56,12 +57,12 @@ class FeasibleLines {
   struct Corner {
     long double rate, offset;
   };
-  std::uint64_t source_ = 0;  // corners are relative to this point
+  std::uint64_t source_ = 0;  // corners are relative to this source time
   std::uint64_t target_ = 0;
   std::vector<Corner> corners_;
 };
 
-// The piece of a map that starts at `from` and runs at `rate` through (source, target).
+// Returns the piece of a map that starts at `from` and runs through (source, target) at `rate`.
 [[nodiscard]] ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double target,
                                        long double rate);
 

@@ -16,7 +16,7 @@ void GuestBounds::add(const Placed& readings, const GuestSyncRecord& record) {
   add(readings, false, record);
 }
 
-// The record `index` and the next one make the action `index`.
+// Makes the action `index` of the records `index` and `index` + 1.
 void GuestBounds::add(const Placed& at, bool by_stamp, const GuestSyncRecord& record) {
   if (++counters_.records > kMaxRecords) {
     ++counters_.dropped;
@@ -35,7 +35,8 @@ void GuestBounds::add(const Placed& at, bool by_stamp, const GuestSyncRecord& re
     action.by_stamp = by_stamp;
     action.before = open_before_;
     action.after = at.after;
-    // Bare metal reads no clock; and a clock that was set back in between says nothing.
+    // A record without a clock reading comes from bare metal; a clock that was set back in between
+    // tells nothing.
     if (action.before != 0 && action.before <= action.after) {
       const std::size_t index = actions_.size();
       by_index_.emplace(key(action.series, action.index), index);
@@ -96,8 +97,8 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
 
 void GuestBounds::on_hole() { vcpus_.clear(); }
 
-// vCPUs are given offsets when they start, and then the same one. One that changes while its vCPU
-// runs leaves nothing to say.
+// A vCPU gets an offset when it starts, and later the same one again. If it changes while the vCPU
+// runs, its readings cannot be used.
 void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
   const auto [known, fresh] = tsc_offsets_.emplace(thread, TscOffset{offset, false});
@@ -135,7 +136,7 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
     ++counters_.tsc;
     if (action.by_stamp) {
       all.push_back(ClockBound::at(action.before, before, after));
-    } else {  // the clock was read before the counter
+    } else {  // the guest reads its clock before the counter
       all.push_back(ClockBound::at(action.before, ClockBound::kNoLow, before));
       all.push_back(ClockBound::at(action.after, before, after));
     }
@@ -143,8 +144,8 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
   return all;
 }
 
-// Whether the source's clock is the one that the guest read, beside which its wall clock stands
-// still.
+// Returns whether the source has the clock that the guest read, so that the distance to the guest's
+// wall clock is constant.
 bool GuestBounds::by_the_readings(const Action& action) {
   return action.before == action.clock_before.clock && action.after == action.clock_after.clock &&
          action.ptp && action.ptp->real >= action.after;
@@ -154,7 +155,7 @@ std::vector<ClockBound> GuestBounds::host_real_bounds() {
   std::vector<ClockBound> all;
   counters_.ptp = 0;
   for (std::size_t i = 0, end = 0; i < actions_.size(); i = end) {
-    // How far the guest's wall clock is ahead of the source's: the same in all of a series.
+    // How far the guest's wall clock is ahead of the source's clock: the same throughout a series.
     std::uint64_t least = 0, most = ~std::uint64_t{0};
     for (end = i; end < actions_.size() && actions_[end].series == actions_[i].series; ++end) {
       const Action& action = actions_[end];
@@ -167,7 +168,7 @@ std::vector<ClockBound> GuestBounds::host_real_bounds() {
       if (!action.ptp) continue;
       ++counters_.ptp;
       std::uint64_t before = action.before, after = action.after;
-      if (least <= most && by_the_readings(action)) {  // it was not set meanwhile
+      if (least <= most && by_the_readings(action)) {  // the wall clock was not set in between
         before = std::max(before, action.ptp->real - most);
         after = std::min(after, action.ptp->real - least);
       }
@@ -211,7 +212,7 @@ std::vector<ClockBound> GuestBounds::bounds() {
     } else if (action.write) {
       ++counters_.not_found;
     }
-    // The plugin's stamp of the no-op lies between two readings of the recording's own clock.
+    // The plugin stamped the no-op between two readings of the recording's own clock.
     const bool same_clock = target_ && action.clock == *target_ && action.clock_before.clock != 0 &&
                             action.clock_before.clock <= action.clock_after.clock;
     if (action.by_stamp && same_clock && own_series_.contains(action.series)) {
@@ -225,7 +226,7 @@ std::vector<ClockBound> GuestBounds::bounds() {
     all.insert(all.end(), by_offset.begin(), by_offset.end());
   }
   std::ranges::stable_sort(all, {}, &ClockBound::source);
-  // Bounds of one moment are one bound.
+  // Merges the bounds of one moment into one.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (kept > 0 && all[kept - 1].source() == all[i].source()) {

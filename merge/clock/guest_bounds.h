@@ -1,21 +1,19 @@
 // Bounds between the clock that stamps a guest and the clock of its host's recording, from guest
-// sync records (docs/formats/sync.md). Pure: told what both sides saw, it says what must be true.
+// sync records (docs/formats/sync.md). Pure: derives what must be true from what both sides saw.
 //
-//   source clock   before ──── action ──── after        (the plugin's stamps, or the guest's
-//   readings)
+//   source clock   before ──── action ──── after        (stamps of the plugin, or of the guest)
 //                     │           │           │
 //   recording         │  kvm_exit │ kvm_entry │          before ≤ kvm_exit, kvm_entry ≤ after
 //                     │   marker  │           │          before ≤ its stamp ≤ after
 //
-// So each action bounds the relation from both sides; where the end of one action is the beginning
-// of the next, the two bounds meet in one moment. The value of a write identifies its exit,
-// whatever else the guest writes there. A value that two exits of the recording carry identifies
-// none.
+// So each action bounds the relation from both sides. Where one action ends and the next begins, the
+// two bounds meet in one moment. The value of a write identifies its exit, whatever else the guest
+// writes to the same address. A value that two exits of the recording have identifies none.
 //
-// A recording on the host's TSC needs no exit where kvm_write_tsc_offset was recorded: the guest's
-// readings of its TSC, less the offset, are the host's. That holds for the guest whose offset it
-// is: a plugin's stamps may be those of any machine that its QEMU runs, so of them only series
-// count of which the recording shows an exit; and only offsets of that virtual machine's threads.
+// A recording on the host's TSC needs no exit if it contains kvm_write_tsc_offset: the guest's
+// readings of its TSC minus the offset are the host's TSC. This is true only for the guest that has
+// the offset. A plugin's stamps may come from any machine that its QEMU runs, so only series with an
+// exit in the recording count, and only offsets of that virtual machine's threads.
 #pragma once
 
 #include <cstdint>
@@ -35,60 +33,62 @@ namespace trapline {
 
 struct GuestSyncCounters {
   std::uint64_t records = 0;    // of the source
-  std::uint64_t exits = 0;      // writes that the recording shows as an exit
+  std::uint64_t exits = 0;      // writes for which the recording has an exit
   std::uint64_t markers = 0;    // markers that the recording stamped
   std::uint64_t readings = 0;   // readings of the recording's own clock
-  std::uint64_t tsc = 0;        // readings of the TSC, where its offset was recorded
+  std::uint64_t tsc = 0;        // readings of the TSC, if its offset was recorded
   std::uint64_t ptp = 0;        // moments on the host's wall clock
-  std::uint64_t ambiguous = 0;  // values that were seen twice
-  std::uint64_t not_found = 0;  // writes and markers that the recording does not show
+  std::uint64_t ambiguous = 0;  // values that occurred twice
+  std::uint64_t not_found = 0;  // writes and markers that are not in the recording
   std::uint64_t dropped = 0;    // records beyond kMaxRecords, or whose neighbour was lost
 };
 
 class GuestBounds {
  public:
-  // `target`: the recording's clock, where a guest can read it too.
+  // `target`: the recording's clock, if a guest can read it too.
   explicit GuestBounds(std::optional<ClockId> target) : target_(target) {}
 
-  // The source, in its order: a record that the plugin stamped (sync.txt), or one that stands for
-  // itself (what `trapline sync` printed): then its readings are placed on the source's clock, the
-  // first of `readings` at or before `before`, the last at or after `after`.
+  // Adds records of the source in its order. A record with a stamp comes from the plugin
+  // (sync.txt). The others are the output of `trapline sync`: their readings are on the
+  // source's clock, or a caller has placed them there, the first of `readings` at or before `before`,
+  // the last at or after `after`.
   void add(std::uint64_t stamp, const GuestSyncRecord& record);
-  void add(const GuestSyncRecord& record);  // the source's clock is that of the readings
+  void add(const GuestSyncRecord& record);  // the readings are on the source's clock
   struct Placed {
     std::uint64_t before = 0, after = 0;
   };
   void add(const Placed& readings, const GuestSyncRecord& record);
 
-  // The recording, in order of time, after the source.
+  // Take the recording's events in order of time, after all records of the source.
   void on_exit(ThreadId thread, std::uint64_t at);
   void on_write(ThreadId thread, bool mmio, std::uint64_t where, std::uint64_t value);
   void on_entry(ThreadId thread, std::uint64_t at);
   void on_marker(std::uint64_t at, std::string_view text);
   void on_hole();
-  // The thread's vCPU has the host's TSC plus `offset`.
+  // Takes the TSC of the thread's vCPU: the host's TSC plus `offset`.
   void on_tsc_offset(ThreadId thread, std::uint64_t offset);
-  // The same, from an event of a timeline.
+  // Does the same for an event of a timeline.
   void on_event(const Event& event);
 
-  // The threads that made the exits of the source's writes: the guest's vCPUs. Empty where the
-  // recording shows none.
+  // Returns the threads whose exits match the source's writes: the guest's vCPUs. Empty if the
+  // recording has none.
   [[nodiscard]] const std::set<ThreadId>& threads() const { return threads_; }
-  // From now on only TSC offsets of these threads count: those of the guest's virtual machine.
+  // From now on uses only the TSC offsets of these threads, which belong to the guest's virtual
+  // machine.
   void take_threads(std::set<ThreadId> threads) { vm_threads_ = std::move(threads); }
 
-  // All that must be true, by source time. Empty when the two have nothing in common.
+  // Returns all bounds by source time; empty if source and recording have nothing in common.
   [[nodiscard]] std::vector<ClockBound> bounds();
   [[nodiscard]] const GuestSyncCounters& counters() const { return counters_; }
-  // The same on the host's TSC, for relations that go through it; empty when its offset is not
+  // Returns the bounds to the host's TSC, for relations through the TSC; empty if the offset is not
   // known.
   [[nodiscard]] std::vector<ClockBound> host_tsc_bounds();
-  // The same on the host's CLOCK_REALTIME, from PTP_KVM. Its reading is one moment on two clocks:
-  // where the readings of a series leave room, what is between the guest's wall clock and the
-  // source's is the same in all of them.
+  // Returns the bounds to the host's CLOCK_REALTIME, from PTP_KVM. A PTP reading is one moment on
+  // two clocks. It narrows the readings of a series, because the distance between the guest's wall
+  // clock and the source's clock is the same in all of them.
   [[nodiscard]] std::vector<ClockBound> host_real_bounds();
-  // Whether the recording holds texts of these series: then it was made by the machine that
-  // executed the no-ops, not by that machine's host.
+  // Returns whether the recording contains texts of these series. If so, the machine that executed
+  // the no-ops made the recording, not that machine's host.
   [[nodiscard]] bool made_by_the_guest() const { return !own_series_.empty(); }
 
   static constexpr std::size_t kMaxRecords = 65'536;
@@ -102,14 +102,15 @@ class GuestBounds {
     std::uint32_t series = 0, index = 0;
     std::optional<GuestWrite> write;
     std::optional<PtpReading> ptp;
-    std::uint64_t first = 0, last = 0;  // in the recording: kvm_exit and kvm_entry, or the marker
+    // Times in the recording: kvm_exit and kvm_entry, or the marker twice.
+    std::uint64_t first = 0, last = 0;
     bool by_stamp = false;
     bool twice = false;
   };
   struct Vcpu {
     std::uint64_t exit = 0;
     std::size_t action = kNone;
-    bool entered = false;  // it has run
+    bool entered = false;  // the vCPU has run
   };
   static constexpr std::size_t kNone = ~std::size_t{0};
 
@@ -138,7 +139,7 @@ class GuestBounds {
   std::optional<std::set<ThreadId>> vm_threads_;
   struct TscOffset {
     std::uint64_t offset = 0;
-    bool changed = false;  // while the vCPU ran
+    bool changed = false;  // the offset changed while the vCPU ran
   };
   std::map<ThreadId, TscOffset> tsc_offsets_;
   GuestSyncCounters counters_;

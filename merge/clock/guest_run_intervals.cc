@@ -48,7 +48,7 @@ void RunLog::replay(ThreadId thread, GuestRunIntervals& into) const {
 }
 
 void GuestRunIntervals::on_exit(std::uint64_t at) {
-  // An exit that KVM handled on its fast path has no kvm_entry: the guest may have run all the
+  // An exit that KVM handled on its fast path has no kvm_entry, so the guest may have run all the
   // time.
   const std::uint64_t from = entry_ != 0 ? entry_ : last_exit_;
   if (from != 0) gap(from, at);
@@ -65,7 +65,7 @@ void GuestRunIntervals::on_hole() {
 }
 
 void GuestRunIntervals::gap(std::uint64_t from, std::uint64_t to) {
-  // Records that may lie before what is known are left out.
+  // Skips records that may be earlier than everything known of the vCPU.
   while (last_exit_ == 0 && next_ < records_.size() && low(records_[next_]) < from) ++next_;
   for (; next_ < records_.size() && low(records_[next_]) <= to; ++next_)
     open_.push_back({records_[next_]});

@@ -1,5 +1,5 @@
-// The rule that refines and checks a relation: a guest does not run while its vCPU is in the host,
-// so no record of the guest's lies inside [kvm_exit, kvm_entry] of its vCPU. Pure.
+// Refines and checks a relation of clocks by a rule: a guest does not run while its vCPU is in the
+// host, so no record of the guest can be inside [kvm_exit, kvm_entry] of its vCPU. Pure.
 //
 //   recording      entry      exit        entry     exit
 //   ────────────────┤  guest   ├───────────┤  guest  ├──────────
@@ -7,7 +7,8 @@
 //                               [─?─]                         touches none: the relation is wrong
 //                        [──────?────────]                    touches two: it says nothing
 //
-// Each record that touches one gap only gives a bound, narrower where the guest runs shortly.
+// A gap is a time between two exits. Each record that touches only one gap gives a bound; the
+// shorter the guest ran, the narrower the bound.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@
 
 namespace trapline {
 
-// A guest record's time on its own clock, and where a relation puts it.
+// A guest record's time on its own clock, and the range in which a relation places it.
 struct PlacedRecord {
   std::uint64_t source = 0;
   std::uint64_t target = 0;
@@ -29,15 +30,16 @@ struct PlacedRecord {
 };
 
 struct GuestRunCounters {
-  std::uint64_t records = 0;     // with gaps on both sides
-  std::uint64_t decided = 0;     // those that touch one gap
-  std::uint64_t intervals = 0;   // that those lie in
-  std::uint64_t impossible = 0;  // those that touch none
-  // How far the relation puts a record into the host's time, at worst: what is left of its error.
+  std::uint64_t records = 0;     // records with gaps on both sides
+  std::uint64_t decided = 0;     // records that touch one gap
+  std::uint64_t intervals = 0;   // gaps that contain these records
+  std::uint64_t impossible = 0;  // records that touch no gap
+  // How far into the host's time the relation may place a record at worst, in ns: the error that
+  // remains.
   std::uint64_t residual_ns = 0;
 };
 
-// A record that the relation puts into an exit, wherever in its error it may be.
+// A record that the relation places inside an exit, wherever in its error range it was.
 struct ImpossibleRecord {
   PlacedRecord record;
   std::uint64_t exit = 0, entry = 0;
@@ -45,15 +47,15 @@ struct ImpossibleRecord {
 
 class GuestRunIntervals {
  public:
-  // Records of one vCPU, in order of time.
+  // `records` are those of one vCPU, in order of time.
   explicit GuestRunIntervals(std::vector<PlacedRecord> records) : records_(std::move(records)) {}
 
-  // The vCPU's thread, in order of time.
+  // Take the steps of the vCPU's thread, in order of time.
   void on_exit(std::uint64_t at);
   void on_entry(std::uint64_t at);
-  void on_hole();  // what was seen before says nothing about what comes
+  void on_hole();  // forgets what was seen before
 
-  // After the recording's end.
+  // Call these after the end of the recording.
   [[nodiscard]] const std::vector<ClockBound>& bounds() const { return bounds_; }
   [[nodiscard]] const GuestRunCounters& counters() const { return counters_; }
   [[nodiscard]] const std::optional<ImpossibleRecord>& first_impossible() const {
@@ -63,7 +65,7 @@ class GuestRunIntervals {
  private:
   struct Open {
     PlacedRecord record;
-    std::uint64_t from = 0, to = 0;  // the gap it touches
+    std::uint64_t from = 0, to = 0;  // the gap that the record touches
     unsigned touched = 0;
   };
   [[nodiscard]] static std::uint64_t low(const PlacedRecord& record) {
@@ -76,18 +78,18 @@ class GuestRunIntervals {
   std::size_t next_ = 0;
   std::vector<Open> open_;
   std::uint64_t entry_ = 0;        // 0: not known to run
-  std::uint64_t last_exit_ = 0;    // 0: nothing known before
-  std::uint64_t decided_for_ = 0;  // the beginning of the gap decided for last
+  std::uint64_t last_exit_ = 0;    // 0: no exit seen
+  std::uint64_t decided_for_ = 0;  // start of the gap that the last record was decided for
   std::vector<ClockBound> bounds_;
   GuestRunCounters counters_;
   std::optional<ImpossibleRecord> impossible_;
 };
 
-// When a recording's vCPU threads left their guest and went back in, kept for rules that need to
-// know more before they can look. Pure.
+// Stores when a recording's vCPU threads left and entered their guest, for rules that must know
+// more before they can check these times. Pure.
 //
-// Bounded: from kMost entries on whole stretches are left out, evenly. What is missing is a loss to
-// whoever replays it.
+// Bounded: after kMost entries whole stretches are left out at even distances. Replaying treats
+// them as losses.
 class RunLog {
  public:
   explicit RunLog(std::size_t most = kMost) : most_(most) {}
@@ -99,7 +101,7 @@ class RunLog {
   }
   void on_event(const Event& event);
 
-  // A thread's steps, in their order.
+  // Replays a thread's steps in their order.
   void replay(ThreadId thread, GuestRunIntervals& into) const;
 
   static constexpr std::size_t kMost = 2u << 20;  // 16 bytes each
@@ -113,13 +115,13 @@ class RunLog {
   static constexpr std::size_t kStretch = 4096;
   struct Log {
     std::uint64_t seen = 0;
-    std::map<std::uint64_t, std::vector<Entry>> stretches;  // by number
+    std::map<std::uint64_t, std::vector<Entry>> stretches;  // by number of the stretch
   };
   void add(Log& log, Entry entry);
   void thin_out();
 
   std::map<ThreadId, Log> threads_;
-  std::uint64_t every_ = 1;  // of so many stretches one is kept
+  std::uint64_t every_ = 1;  // one stretch in this many is stored
   std::size_t kept_ = 0, most_;
 };
 

@@ -18,7 +18,7 @@ ClockReadings readings_of(const GuestSyncRecord& record, const GuestReading& rea
   return readings;
 }
 
-// From a clock that was read to the one that stamped.
+// Returns the relation from a clock that was read to the clock of the stamps.
 Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntry>& entries,
                                const StampClock& stamps, Interval interval) {
   std::vector<ClockBound> brackets;
@@ -45,7 +45,7 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
                        interval);
 }
 
-// Not below 0, which is no time.
+// Returns time - error, but not less than 0.
 std::uint64_t earlier(std::uint64_t time, std::uint64_t error) {
   return time > error ? time - error : 1;
 }
@@ -70,7 +70,7 @@ void GuestSyncMarkers::add(std::uint64_t stamp, std::string_view text) {
 std::vector<clocks::SyncEntry> GuestSyncMarkers::clocks() const {
   std::vector<clocks::SyncEntry> entries;
   std::size_t next = 0;
-  // The texts of a series come after its actions, in the same order.
+  // The texts of a series follow after its actions, in the same order.
   for (std::size_t i = 0; i + 1 < lines_.size(); ++i) {
     const GuestSyncRecord &record = lines_[i].record, &following = lines_[i + 1].record;
     std::size_t found = next;

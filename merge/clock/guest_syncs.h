@@ -1,5 +1,5 @@
-// Guest sync records put on a clock: of sync.txt, and of markers of a guest's recording. Pure;
-// their files are read by merge/source/uftrace/sync_file.h. docs/formats/sync.md.
+// Places guest sync records, from sync.txt or from markers of a guest's recording, on a clock.
+// Pure; merge/source/uftrace/sync_file.h reads the files. docs/formats/sync.md.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace trapline {
 
-// Gathers them from the markers of the guest's own recording, in its order. Those that were
-// themselves the action tell how the recording's clock stands beside the readings'.
+// Gathers guest sync records from the markers of the guest's own recording, in the recording's
+// order. A marker that was itself the action also relates the recording's clock to the clock of the
+// readings.
 class GuestSyncMarkers {
  public:
   void add(std::uint64_t stamp, std::string_view text);
@@ -28,15 +29,15 @@ class GuestSyncMarkers {
   std::vector<std::pair<std::uint64_t, GuestSyncRecord>> actions_;  // by stamp
 };
 
-// Puts the readings on the clock of the guest's records.
+// Places the readings on the clock of the guest's records.
 //
 //   clock of the records    a reading is
 //   that of the readings    itself
 //   the TSC, in cycles      its counter
 //   another                 placed by the brackets between the two, and widened by their error
 //
-// An error where nothing aligns the two clocks.
-struct StampClock {  // of a recording that has sync records
+// An Error if nothing aligns the two clocks.
+struct StampClock {  // the clock of a recording that has sync records
   std::string name;
   bool cycles = false;
   std::optional<double> rate_change_ppm = std::nullopt;  // AlignOptions
@@ -46,13 +47,15 @@ struct StampClock {  // of a recording that has sync records
                                         const StampClock& stamps,
                                         const std::vector<clocks::SyncEntry>& brackets);
 
-// Bounds on one of the host's clocks, put on its recording's by the recording's own sync records.
-// Empty where it has none of that clock; an error where that was set, slewed or suspended.
+// Converts bounds on one of the host's clocks to its recording's clock by the recording's own sync
+// records. Empty if these do not contain the clock; an Error if the clock was set, slewed or
+// suspended.
 [[nodiscard]] Result<std::vector<ClockBound>> bounds_through(
     ClockId clock, const std::vector<ClockBound>& bounds,
     const std::vector<clocks::SyncEntry>& brackets, const StampClock& stamps);
 
-// How the guest's kernel adjusted its clocks, as each series of its sync records noted it.
+// Returns how the guest's kernel was adjusting its clocks, from the note in each series of its sync
+// records.
 [[nodiscard]] std::vector<clocks::NotedAdjustment> noted_in(
     const std::vector<GuestSyncLine>& lines);
 

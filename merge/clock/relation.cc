@@ -9,9 +9,9 @@
 namespace trapline::clocks {
 namespace {
 
-// Of bounds, so that differences fit in 63 bits.
+// Limit for the times of bounds, so that differences fit in 63 bits.
 constexpr std::uint64_t kMostTime = kLastTime / 2;
-// Pieces of a map that follows the envelope.
+// Limit for the pieces of a map that follows the envelope.
 constexpr std::uint64_t kMostPieces = 512;
 
 std::string told(const WanderEnvelope::Stretch& stretch) {
@@ -86,7 +86,8 @@ Result<Relation> Relation::fit(std::span<const ClockBound> bounds, const Assumpt
   return relation;
 }
 
-// Any map will do, the error is taken from the envelope: the one that is likely nearest.
+// Makes the map. Any map is correct, because the error is measured from the envelope; this one is
+// likely to be the nearest.
 void Relation::make_map(const std::optional<FeasibleLines>& lines) {
   std::vector<std::uint64_t> knots{interval_.first};
   if (!lines) {
@@ -115,7 +116,7 @@ void Relation::take_map(const Relation& other) {
   measure_error();
 }
 
-// The map rounds to whole times, and so did the source's clock.
+// Measures the error. The map rounds to whole times, and the source's clock did too.
 void Relation::measure_error() {
   error_ = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

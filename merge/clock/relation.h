@@ -1,12 +1,12 @@
-// How one clock runs beside another, from bounds: a map, and the error that is guaranteed for it
-// under an assumption of how far the clocks' rates change. Pure.
+// Relates one clock to another, from bounds: a map, and an error bound that holds under an
+// assumption on how far the clocks' rates change. Pure.
 //
 //   bounds ─┬─→ WanderEnvelope ── where the target's clock can be ─────────→ error
 //           └─→ FeasibleLines  ── one line where the bounds let the rates be constant, else the
 //                                 middle of the envelope from bound to bound ─→ map
 //
-// The true target time is within error_at() of the map, if the assumption holds. Bounds that
-// contradict it, since a clock was set, slewed or stopped, are an Error that says when.
+// The true target time is within error_at() of the map, if the assumption holds. If bounds
+// contradict the assumption, because a clock was set, slewed or stopped, the Error says when.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct Interval {
 
 class Relation {
  public:
-  Relation() = default;  // of no clocks
-  // `interval`: the source times that will be converted; those of the bounds are added to it,
-  // unless it is to be taken as given.
+  Relation() = default;  // relates no clocks
+  // `interval`: the source times that will be converted. With kBoundsToo, the source times of the
+  // bounds are included too.
   enum class Reach : std::uint8_t { kBoundsToo, kIntervalOnly };
   [[nodiscard]] static Result<Relation> fit(std::span<const ClockBound> bounds,
                                             const Assumption& assumption,
@@ -38,19 +38,20 @@ class Relation {
                                             Reach reach = Reach::kBoundsToo);
 
   [[nodiscard]] const ClockMap& map() const { return map_; }
-  // Takes that of another relation of the same clocks and interval, a better guess.
+  // Replaces the map by that of another relation of the same clocks and interval, which is a better
+  // guess.
   void take_map(const Relation& other);
   [[nodiscard]] std::uint64_t error_at(std::uint64_t source) const;
-  // The greatest in the interval.
+  // Returns the greatest error in the interval, in target ticks.
   [[nodiscard]] std::uint64_t error() const { return error_; }
   [[nodiscard]] const Interval& interval() const { return interval_; }
   [[nodiscard]] const Assumption& assumption() const { return assumption_; }
-  [[nodiscard]] std::size_t groups() const { return groups_; }  // of bounds
-  // The source time at which the map reaches this.
+  [[nodiscard]] std::size_t groups() const { return groups_; }  // number of groups of bounds
+  // Returns the source time that the map converts to `target`.
   [[nodiscard]] std::uint64_t source_of(std::uint64_t target) const;
-  // Target less source at the interval's start.
+  // Returns target minus source at the start of the interval.
   [[nodiscard]] std::int64_t offset() const;
-  // Target per source, over the whole interval.
+  // Returns target ticks per source tick, averaged over the interval.
   [[nodiscard]] double rate() const;
   [[nodiscard]] double drift_ppm() const { return (rate() - 1) * 1e6; }
 

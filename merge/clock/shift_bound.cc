@@ -39,7 +39,7 @@ void ShiftBound::on_host(const Event& event) {
     vcpu = {Vcpu::Where::kGuest, event.at, {}};
     return;
   }
-  // An exit that KVM handled on its fast path has no kvm_entry: the guest may have run all the
+  // An exit that KVM handled on its fast path has no kvm_entry, so the guest may have run all the
   // time.
   if (vcpu.where != Vcpu::Where::kUnknown) ran(vcpu, event.at);
   vcpu = {Vcpu::Where::kHost, event.at, {}};

@@ -1,5 +1,5 @@
-// Sync records put together: what two clocks read around one moment. Pure; where the records are
-// kept is merge/source/uftrace/sync_file.h. docs/formats/sync.md.
+// Combines sync records: what two clocks read around one moment. Pure;
+// merge/source/uftrace/sync_file.h reads the files. docs/formats/sync.md.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace trapline::clocks {
 
-// One bracket and the series that it was taken in.
+// A bracket and the series that it is from.
 struct SyncEntry {
   std::uint64_t series = 0;
   SyncPoint point;
 };
 
-// Puts brackets together from records of several writers, mixed in any way. Bounded: once there are
-// kMany, a series that ends keeps its narrowest bracket only.
+// Pairs records of several writers, mixed in any way, into brackets. Bounded: once there are kMany
+// brackets, a series that ends keeps only its narrowest one.
 class SyncGatherer {
  public:
   static constexpr std::size_t kMany = 4096;
   void add(const SyncRecord& record, std::uint64_t stamp);
-  // Those that were added, in the order of their stamps.
+  // Returns the brackets found since the last call, in the order of their stamps.
   [[nodiscard]] std::vector<SyncEntry> take();
 
  private:

@@ -9,7 +9,8 @@ namespace {
 
 constexpr long double kInfinity = std::numeric_limits<long double>::infinity();
 constexpr long double kRounding = 1e-3L;  // ns
-// A cell's share of the change, cells, and places in all of them.
+// A cell's share of the change, the number of cells, and the number of places in all cells
+// together.
 constexpr long double kFineness = 16;
 constexpr std::size_t kMostCells = 64, kMostPlaces = 1u << 20;
 
@@ -17,7 +18,7 @@ long double difference(std::uint64_t a, std::uint64_t b) {
   return static_cast<long double>(static_cast<std::int64_t>(a - b));
 }
 
-// Takes what the places before each one leave there, then what those after it leave.
+// Applies to each place what the places before it allow, then what the places after it allow.
 template <typename Places>
 void sweep(Places& places, long double slow, long double fast) {
   for (std::size_t i = 1; i < places.size(); ++i) {
@@ -72,7 +73,7 @@ WanderEnvelope::WanderEnvelope(std::span<const ClockBound> bounds, const Assumpt
   make_cells();
 }
 
-// A side that its neighbours imply, even if the clock may run at any of these rates, says nothing.
+// Drops sides that their neighbours imply, even if the clock may run at any of these rates.
 void WanderEnvelope::thin_out(long double slow, long double fast) {
   const auto pass = [&](auto begin, auto end, long double rate_low, long double rate_high) {
     long double low = -kInfinity, high = kInfinity, at = 0;
@@ -93,9 +94,9 @@ void WanderEnvelope::thin_out(long double slow, long double fast) {
                 [](const Place& place) { return std::isinf(place.low) && std::isinf(place.high); });
 }
 
-// Holds all bounds against a rate between this one and the change above it. A lower side that a
-// place before it cannot reach needs a faster clock, an upper side that it passes a slower one. Of
-// those the steepest are told: they are the shortest around the change.
+// Checks all bounds against rates between `rate` and `rate` plus the change. A lower side that an
+// earlier place cannot reach needs a faster clock; an upper side that an earlier place overshoots
+// needs a slower one. Reports the steepest of those, since they are the shortest around the change.
 WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& seen) const {
   long double low = -kInfinity, high = kInfinity, at = 0;
   std::size_t low_of = 0, high_of = 0;
@@ -136,9 +137,9 @@ WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& se
 
 void WanderEnvelope::find_rates(const Assumption& assumption) {
   const long double least = assumption.rates.least, most = assumption.rates.most;
-  // Of the rate: the fastest that a line has which meets all.
+  // The unit of the rate: the fastest rate of a line that fits all bounds.
   long double scale = most;
-  if (most > 2 * least) {  // the two clocks count in other units
+  if (most > 2 * least) {  // the two clocks count in different units
     Contradiction unused;
     long double good = least, bad = most;
     change_ = 0;
@@ -166,7 +167,7 @@ void WanderEnvelope::find_rates(const Assumption& assumption) {
     contradiction_ = seen;
     return;
   }
-  // The ends are taken where the rate no longer meets all: not too few.
+  // Takes the ends where the rate no longer fits all bounds, so that no possible rate is lost.
   const auto end_of = [&](long double good, long double bad) {
     if (try_rate(bad, seen) == Fit::kMeets) return bad;
     for (int i = 0; i < 64; ++i) {
@@ -191,7 +192,7 @@ void WanderEnvelope::make_cells() {
     const long double slow = slowest_ + span * static_cast<long double>(i) / part;
     const long double fast = slowest_ + span * static_cast<long double>(i + 1) / part + change_;
     Cell cell{static_cast<double>(slow), static_cast<double>(fast), places_};
-    // A double is a little less, or more, than its long double.
+    // Rounds outwards: a double may be slightly less or more than its long double.
     cell.slow = std::nextafter(cell.slow, 0.0);
     cell.fast = std::nextafter(cell.fast, 2e3);
     sweep(cell.places, cell.slow, cell.fast);
@@ -232,8 +233,8 @@ std::vector<std::uint64_t> WanderEnvelope::places() const {
   return all;
 }
 
-// Between two places each side of a cell is two lines: it is furthest from the map where they meet,
-// or at an end.
+// Each side of a cell between two places is two lines, so it is furthest from the map where these
+// meet or at an end.
 long double WanderEnvelope::distance(const ClockMap::Piece& map, std::uint64_t from,
                                      std::uint64_t to) const {
   long double most = 0;

@@ -1,6 +1,6 @@
-// Where the target's clock can be when the source's reads a time: all that the bounds leave to a
-// clock whose rate changes. Pure. docs/clocks.md, "The error between two sync records", has the
-// derivation.
+// The range of times that the target's clock can have at each time of the source's, given the
+// bounds and a rate that changes. Pure. docs/clocks.md, "The error between two sync records", has
+// the derivation.
 //
 //   target │   ┬       ╱ ╲     ┬     Assumed: there is a rate r in the window of the two clocks so
 //   less   │   ┼──────<   >────┼     that the target's rate, beside the source's, is never below r
@@ -24,8 +24,8 @@
 
 namespace trapline::clocks {
 
-// How two clocks run beside each other: the target's rate, in target per source, is in `rates`, and
-// its greatest and its least differ by at most this much of it.
+// An assumption on two clocks: the target's rate, in target per source, is in `rates`, and its
+// greatest and least values differ by at most `change` times the rate.
 struct Assumption {
   RateWindow rates = kAnyRate;
   double change_ppm = 0;
@@ -39,34 +39,37 @@ class WanderEnvelope {
     long double rate = 0;
   };
   struct Contradiction {
-    std::optional<Stretch> fast, slow;     // faster and slower than the assumption lets both be
-    std::optional<std::uint64_t> at_once;  // at this source time no target's time meets all
+    // Stretches that are faster and slower than the assumption allows together.
+    std::optional<Stretch> fast, slow;
+    std::optional<std::uint64_t> at_once;  // at this source time no target time fits all bounds
   };
 
   WanderEnvelope() = default;
-  // The bounds need a lower side and an upper one among them. Empty, with the reason, where no rate
-  // meets all.
+  // The bounds must include a lower and an upper side. The envelope is empty, with a reason, if no
+  // rate fits all.
   WanderEnvelope(std::span<const ClockBound> bounds, const Assumption& assumption);
   [[nodiscard]] const std::optional<Contradiction>& contradiction() const { return contradiction_; }
 
   [[nodiscard]] FeasibleLines::Range at(std::uint64_t source) const;
-  // From the slowest to the fastest that the target can have been at any time.
+  // Returns the range from the slowest to the fastest rate that the target's clock can have had at
+  // any time.
   [[nodiscard]] RateWindow rates() const { return {cells_.front().slow, cells_.back().fast}; }
-  // Source times of the bounds that limit it, in order.
+  // Returns the source times of the bounds that limit the envelope, in order.
   [[nodiscard]] std::vector<std::uint64_t> places() const;
-  // How far from the map's times the target's clock can be, at most, anywhere in [from, to].
+  // Returns how far the target's clock can be from the map's times anywhere in [from, to], at most.
   [[nodiscard]] long double distance(const ClockMap::Piece& map, std::uint64_t from,
                                      std::uint64_t to) const;
 
  private:
-  // A source time at which there is a bound, and what it allows there; relative to the first.
+  // A source time with a bound, and the range that the bound allows there; relative to the first
+  // bound.
   struct Place {
     long double source = 0, low = 0, high = 0;
   };
   using Places = std::vector<Place>;
   struct Cell {
     double slow, fast;
-    Places places;  // with what all bounds allow
+    Places places;  // with what all bounds together allow
     [[nodiscard]] FeasibleLines::Range at(long double source) const;
   };
   enum class Fit : std::uint8_t { kMeets, kTooSlow, kTooFast, kNever };
@@ -77,8 +80,8 @@ class WanderEnvelope {
 
   std::uint64_t source_ = 0, target_ = 0;
   Places places_;
-  long double change_ = 0;                 // of the rate
-  long double slowest_ = 0, fastest_ = 0;  // the rates r that meet all bounds
+  long double change_ = 0;                 // how much the rate may change, as a share of it
+  long double slowest_ = 0, fastest_ = 0;  // the limits of the rates r that fit all bounds
   std::vector<Cell> cells_;
   std::optional<Contradiction> contradiction_;
 };

@@ -35,7 +35,7 @@ std::string read_at(int file, std::uint64_t offset, std::size_t most) {
 
 // ---- streams
 
-// Fills `out` from `in`, as far as both go; false where the stream is damaged.
+// Decompresses from `in` to `out` until one of them is used up; false if the stream is damaged.
 class Inflating {
  public:
   Inflating() : usable_(::inflateInit2(&stream_, 15 + 16) == Z_OK) {}
@@ -45,7 +45,7 @@ class Inflating {
     if (usable_) ::inflateEnd(&stream_);
   }
   bool step(std::string_view& in, std::string& out) {
-    // zlib only reads what it is given to decompress.
+    // zlib does not write to its input.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
     stream_.avail_in = static_cast<uInt>(in.size());
     out.resize(kChunk);
@@ -55,7 +55,7 @@ class Inflating {
     in.remove_prefix(in.size() - stream_.avail_in);
     out.erase(kChunk - std::min<std::size_t>(kChunk, stream_.avail_out));
     is_end_ = status == Z_STREAM_END;
-    // Members may follow each other.
+    // A gzip file can have several members.
     if (is_end_ && ::inflateReset(&stream_) != Z_OK) return false;
     return is_end_ || status == Z_OK || (status == Z_BUF_ERROR && in.empty());
   }
@@ -129,7 +129,8 @@ void add_utf8(std::uint32_t code, std::string& out) {
   add(0x80 | (code & 0x3f));
 }
 
-// With its mark, and letters of ASCII behind it: pages of a kernel may begin with any bytes.
+// Returns whether the text is UTF-16: it has a byte order mark, followed by ASCII letters. A
+// kernel's pages may begin with any bytes.
 bool is_utf16(std::string_view head) {
   constexpr std::size_t kLook = 256;
   const bool big = head.starts_with("\xfe\xff");
@@ -199,7 +200,7 @@ void add_quoted_printable(std::string_view line, std::string& out) {
 
 enum class Transfer : std::uint8_t { kPlain, kBase64, kQuotedPrintable };
 
-// "Content-Transfer-Encoding: base64", in any case.
+// Parses "Content-Transfer-Encoding: base64", in upper or lower case.
 std::optional<Transfer> transfer_of(std::string_view line) {
   constexpr std::string_view kHeader = "content-transfer-encoding:";
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
@@ -213,8 +214,8 @@ std::optional<Transfer> transfer_of(std::string_view line) {
                                        : Transfer::kPlain;
 }
 
-// Without headers: a line of "=" at its end joins the next one, and each "=" is an escape; or all
-// lines are base64.
+// Recognises an encoding without headers. Quoted-printable: a "=" at the end of a line joins it
+// with the next, and each other "=" is an escape. Base64: all lines are base64.
 Transfer bare_transfer(std::string_view head) {
   constexpr std::size_t kLeastLines = 3;
   std::size_t joins = 0, lines = 0, base64 = 0, width = 0;
@@ -222,7 +223,7 @@ Transfer bare_transfer(std::string_view head) {
   while (!head.empty()) {
     const bool is_last = head.find('\n') == head.npos;
     const std::string_view line = without_return(take_line(head));
-    if (is_last && lines >= kLeastLines) break;  // it may be cut
+    if (is_last && lines >= kLeastLines) break;  // the last line may be incomplete
     if (lines++ == 0) width = line.size();
     base64 += is_base64(line) && line.size() <= width ? 1U : 0U;
     joins += line.ends_with('=') ? 1U : 0U;
@@ -238,7 +239,9 @@ Transfer bare_transfer(std::string_view head) {
 std::string from_mail(std::string_view text) {
   std::string out;
   Transfer transfer = bare_transfer(text.substr(0, kHead));
-  bool in_header = false;  // of a part whose encoding is known: until an empty line
+  // Whether the loop is in the header of a part whose encoding is known. An empty line ends a
+  // header.
+  bool in_header = false;
   std::uint32_t bits = 0;
   int have = 0;
   while (!text.empty()) {
@@ -272,7 +275,8 @@ constexpr Replacement kEntities[] = {
     {"&lt;", "<"},   {"&gt;", ">"},   {"&quot;", "\""}, {"&nbsp;", " "}, {"&apos;", "'"},
     {"&#39;", "'"},  {"&#x27;", "'"}, {"&#34;", "\""},  {"&#62;", ">"},  {"&#60;", "<"},
     {"&#160;", " "}, {"&#x3D;", "="}, {"&#x2F;", "/"},  {"&#61;", "="},  {"&amp;", "&"}};
-// Where a text has tags, its own "<" are entities; else <idle> and <...> are names.
+// Decodes HTML. In a text with tags, a literal "<" is an entity; in a text without, <idle> and
+// <...> are names.
 std::string from_html(std::string_view text) {
   constexpr std::size_t kLongestTag = 512;
   const bool has_tags = text.find("<pre") != text.npos || text.find("<br") != text.npos;
@@ -299,7 +303,7 @@ std::string from_html(std::string_view text) {
   return out;
 }
 
-// Without the colours of a terminal; a blank is one of ASCII.
+// Removes the colour codes of a terminal and replaces other blanks by ASCII's.
 std::string without_colours(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -354,12 +358,12 @@ Result<void> decode_text(const std::string& path, Encoding encoding, int file, i
 }  // namespace
 
 Result<UniqueFd> decoded_copy(const std::string& path, int file) {
-  // A text in a mail in an archive; a second time is no form that anybody sends.
+  // Limit for nested encodings: a text in a mail in an archive. Nobody sends one encoded twice.
   constexpr int kMostLayers = 4;
   UniqueFd copy;
   for (int layer = 0; layer < kMostLayers; ++layer) {
     const int from = copy ? copy.get() : file;
-    // Of a recording no more is read than tells that it is none.
+    // Reads only as much as shows that the file is not encoded.
     std::string head = read_at(from, 0, kFirst);
     if (head.find('\0') == head.npos) head = read_at(from, 0, kHead);
     const Encoding encoding = encoding_of(head);

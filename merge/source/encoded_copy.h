@@ -1,6 +1,6 @@
-// What is sent is often encoded: gzip, zstd, UTF-16, the quoted-printable and base64 of mails,
-// HTML, the colours of grep. Such a file is decoded to a temporary one, once, and read from there;
-// of a mail only what its encoding changed.
+// Decodes files that were encoded for sending: gzip, zstd, UTF-16, the quoted-printable and base64
+// of mails, HTML, the colours of grep. An encoded file is decoded once, to a temporary file, and
+// read from there. Of a mail only the encoded parts are changed.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace trapline {
 
-// The decoded bytes; not valid where the file is not encoded. `path` is for messages. Errors: a
-// stream that ends early, is damaged or grows more than a thousand times; a text of more than
-// 64 MiB; no room.
+// Returns the decoded bytes; an invalid descriptor if the file is not encoded. `path` is for
+// messages. Errors: a stream ends early, is damaged or expands more than a thousandfold; a text has
+// more than 64 MiB; there is no room.
 [[nodiscard]] Result<UniqueFd> decoded_copy(const std::string& path, int file);
 
 }  // namespace trapline

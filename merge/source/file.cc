@@ -16,7 +16,7 @@ namespace trapline {
 Result<File> File::open(std::string path) {
   const auto readable = readable_path(path);
   if (!readable) return tl::unexpected(readable.error());
-  // Without O_NONBLOCK opening a FIFO waits for a writer.
+  // Without O_NONBLOCK, opening a FIFO waits for a writer.
   UniqueFd fd = open_to_read(*readable, O_NONBLOCK);
   if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
   struct stat status {};

@@ -1,7 +1,8 @@
-// A recording, read by position: a file, or what stream_copy.h keeps of a stream. The size is taken
-// once, when it is opened; a file that shrinks afterwards gives a short read, which is an error.
+// Reads a recording by position: a file, or the copy of a stream (stream_copy.h). The size is read
+// once, when the file is opened; if the file shrinks later, a short read is an error.
 //
-// A recording that its recorder has not finished lies in several files: compose() makes one of it.
+// A recording that its recorder has not finished is in several files, which compose() presents as
+// one.
 #pragma once
 
 #include <cstddef>
@@ -16,38 +17,39 @@
 
 namespace trapline {
 
-// Of text files; a longer line is not one of ours.
+// Bytes in a line of a text file; recordings have no longer lines.
 inline constexpr std::size_t kLongestLine = 64u << 10;
 
 class File {
  public:
-  // Errors name the file: missing, not readable, not a regular file, empty.
+  // Opens a file. Errors name it: missing, not readable, not a regular file, empty.
   [[nodiscard]] static Result<File> open(std::string path);
 
-  // A part of a composed file: `size` bytes at `at`, either `bytes` or those of a file.
+  // A part of a composed file: `size` bytes at `at`, which are `bytes` or come from a file.
   struct Piece {
     std::uint64_t at = 0;
     std::uint64_t size = 0;
-    std::shared_ptr<const UniqueFd> file;  // none: `bytes`
-    std::uint64_t offset = 0;              // in `file`
+    std::shared_ptr<const UniqueFd> file;  // null: the part is `bytes`
+    std::uint64_t offset = 0;              // offset in `file`
     std::string bytes;
   };
-  // Whoever moves the pieces elsewhere makes this file longer first: then reading ends with an
-  // error, before it could see bytes that are no longer there.
+  // Detects that the pieces moved. Whoever moves them makes this file longer first; then reading
+  // fails before it could return bytes that are no longer there.
   struct Guard {
     std::shared_ptr<const UniqueFd> file;
     std::uint64_t size = 0;
   };
-  // `pieces` in order and apart from each other; what lies between them reads as zeros.
+  // Makes one file of `pieces`, which are in order and do not overlap; gaps between them read as
+  // zeros.
   [[nodiscard]] static File compose(std::string path, std::vector<Piece> pieces, Guard guard);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Whether it is one file, whose descriptor() a worker can read.
+  // False if it is one file, whose descriptor() a worker can read.
   [[nodiscard]] bool is_composed() const { return !pieces_.empty(); }
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 
-  // Fills `into` from `offset`; kDamaged when the file ends before.
+  // Fills `into` from `offset`; kDamaged if the file ends before.
   [[nodiscard]] Result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
   [[nodiscard]] bool holds(std::uint64_t offset, std::uint64_t size) const {
     return offset <= size_ && size <= size_ - offset;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "trapline: ";
 
-// Takes what the text begins with.
+// Removes `what` from the beginning of the text; false if it is not there.
 bool take(std::string_view& text, std::string_view what) {
   if (!text.starts_with(what)) return false;
   text.remove_prefix(what.size());
@@ -18,7 +18,8 @@ bool take_vcpu(std::string_view& text, std::int32_t& vcpu) {
   return take(text, " cpu") && take_number(text, vcpu) && vcpu >= 0;
 }
 
-// The fields " KEY=VALUE" before the address: the task, and those of later versions, passed over.
+// Removes the fields " KEY=VALUE" before the address: takes the task and skips those of later
+// versions.
 bool take_fields(std::string_view& text, MarkerCall& call) {
   while (text.starts_with(' ') && !text.starts_with(" 0x")) {
     const std::string_view field = text.substr(1, text.find(' ', 1) - 1);

@@ -1,12 +1,12 @@
-// Guest calls that the plugin writes into trace_marker (docs/formats/ftrace-calls.md):
+// Parses guest calls that the plugin writes into trace_marker (docs/formats/ftrace-calls.md):
 //
 //   trapline: E cpu0 d=1 0x100a30 small_b          a call
 //   trapline: X cpu0 d=1 t=101 0x100a30 small_b    a return, of the task 101
 //   trapline: L cpu0 12                            the kernel did not take 12 markers
 //
-// They are stamped by the recording's own clock, on the thread that runs the vCPU: no relation of
-// clocks is needed, and several guests are told apart by their threads. A marker that was lost
-// unbalances nothing: each says its depth.
+// The recording's own clock stamps them, on the thread that runs the vCPU. So no relation of clocks
+// is needed, and threads tell several guests apart. A lost marker unbalances nothing, because each
+// has its depth.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct MarkerCall {
   bool entry = false;
   std::int32_t vcpu = 0;
   std::uint32_t depth = 0;
-  std::optional<std::uint32_t> task;  // of the guest's tasks that take turns on the vCPU
+  std::optional<std::uint32_t> task;  // the guest task, if tasks take turns on the vCPU
   std::uint64_t function = 0;
   std::string_view name;  // empty without a symbol
 };
-// Nothing where the text is another one.
+// Returns nullopt if the text is not a marker call.
 [[nodiscard]] std::optional<MarkerCall> parse_marker_call(std::string_view text);
 
 struct MarkerLoss {
@@ -37,26 +37,26 @@ struct MarkerLoss {
 };
 [[nodiscard]] std::optional<MarkerLoss> parse_marker_loss(std::string_view text);
 
-// What one run of the plugin says of itself: "trapline: calls 1 begin run=ID pid=P …"; `run` is
-// also in the sync.txt of the directory that the same run writes.
+// The beginning or end of one run of the plugin: "trapline: calls 1 begin run=ID pid=P …". The
+// sync.txt in the run's directory has the same `run`.
 struct MarkerRun {
   bool begins = false;
   std::string_view run;
-  std::uint64_t written = 0, lost = 0;  // of an end
+  std::uint64_t written = 0, lost = 0;  // set at the end of a run
 };
 [[nodiscard]] std::optional<MarkerRun> parse_marker_run(std::string_view text);
 
-// Turns the markers of one recording into events; keeps what tells their stacks apart.
+// Turns the markers of one recording into events; keeps the state that tells their stacks apart.
 class MarkerCalls {
  public:
-  // For an event that is a Marker; one that is a call becomes a GuestCall. One that tells of lost
-  // calls stays a marker: what is lost is of the plugin's, not of the kernel's record. Losses, and
-  // records of either that do not follow the grammar, are counted.
+  // Handles an event that is a Marker: a call becomes a GuestCall. A marker that reports lost calls
+  // stays a marker, because the plugin lost them, not the kernel. Counts losses and texts that do
+  // not follow the grammar.
   void on(Event& event, SourceCounters& counters);
 
  private:
   static constexpr std::size_t kMostStacks = 1u << 16;
-  // The thread, its vCPU (one thread runs all of them where QEMU has no thread for each) and task.
+  // The thread, its vCPU (one thread may run several vCPUs) and the task.
   using Stack = std::tuple<ThreadId, std::int32_t, std::uint32_t>;
   std::map<Stack, std::int32_t> stacks_;
 };

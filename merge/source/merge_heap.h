@@ -1,14 +1,15 @@
-// The k-way merge: of several lanes (sources, CPUs, tasks) that each have their next item's time in
-// view, the lane whose item is the earliest. Ties go to the lower lane.
+// The k-way merge: finds the lane with the earliest item, of several lanes (sources, CPUs, tasks)
+// that each know the time of their next item. Ties go to the lower lane.
 //
 //   push(lane, time) ──> heap ──> top() … pop() ──> the lane moves on ──> push() again
 //
 // The heap holds copies of the times: an item's time must not change while its lane is in the heap,
 // and no lane may be in it twice.
 //
-// It is a tournament of keys, each of a time and its lane in one number: a node has the smaller of
-// its two. One that takes the top's place goes up from the same leaf with a comparison a level, and
-// none of them is a branch; a binary heap compares twice a level and guesses which way to go.
+// The heap is a tournament tree of keys, each with a time and its lane in one number; a node has
+// the smaller key of its two children. A lane that replaces the top moves up from the same leaf
+// with one comparison per level and no branch; a binary heap needs two comparisons per level and an
+// unpredictable branch.
 //
 //                  [1] 5, lane 2
 //       [2] 7, lane 0         [3] 5, lane 2
@@ -30,11 +31,11 @@ class MergeHeap {
 
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] std::size_t size() const { return items_.size() - free_.size(); }
-  // The earliest lane and its item's time; of an empty heap no lane, at kNever.
+  // Return the earliest lane and its item's time; kNever and no lane if the heap is empty.
   [[nodiscard]] std::size_t top() const { return top_.lane; }
   [[nodiscard]] std::uint64_t top_time() const { return top_.time; }
-  // Whether an item of this lane, which is not in the heap, comes before all that are in it: a lane
-  // that runs ahead alone needs no push and pop for each of its items.
+  // Returns whether an item of this lane, which is not in the heap, comes before all items in it.
+  // So a lane that runs ahead alone needs no push and pop for each item.
   [[nodiscard]] bool is_before_top(std::size_t lane, std::uint64_t time) const {
     return time < top_.time || (time == top_.time && lane < top_.lane);
   }
@@ -46,7 +47,7 @@ class MergeHeap {
     free_.pop_back();
     put(leaf, {time, lane});
   }
-  // Takes the top out and returns its lane; the heap must not be empty.
+  // Removes the top and returns its lane; the heap must not be empty.
   std::size_t pop() {
     const std::size_t lane = top_.lane;
     const std::size_t leaf = leaf_of_[lane];
@@ -55,7 +56,7 @@ class MergeHeap {
     play(leaf, kFree);
     return lane;
   }
-  // push() and pop() in one pass: the heap is not empty, and the lane is not before its top.
+  // Does push() and pop() in one pass; the heap must not be empty and the item not before its top.
   std::size_t exchange(std::size_t lane, std::uint64_t time) {
     const std::size_t taken = top_.lane;
     if (lane >= lanes_) [[unlikely]]
@@ -72,8 +73,9 @@ class MergeHeap {
     std::size_t lane = kNoLane;
   };
 
-  // A key has the time since base_, as far as there are bits beside the lane's: what is further is
-  // kept at far_, and the keys are made anew when the top is that far, or an item before base_.
+  // A key has the time since base_ in the bits that the lane's number leaves. Times too late for
+  // these bits have the key of far_; all keys are recomputed when the top item has that key, or when
+  // an item is before base_.
   [[nodiscard]] std::uint64_t key_of(const Item& item) const {
     return std::min(item.time - base_, far_) << lane_bits_ | item.lane;
   }
@@ -101,7 +103,7 @@ class MergeHeap {
     top_ = {};
     if (!empty()) make_keys();
   }
-  // All of them, for a base at the earliest item: the top is not far.
+  // Recomputes all keys for a base at the earliest item, so that the top is not far.
   void make_keys() {
     base_ = kNever;
     for (const Item& item : items_) base_ = std::min(base_, item.time);
@@ -129,11 +131,11 @@ class MergeHeap {
   }
 
   std::vector<Item> items_;          // by leaf
-  std::vector<std::uint64_t> keys_;  // the leaves' from leaves_ on
+  std::vector<std::uint64_t> keys_;  // the leaves' keys begin at leaves_
   std::size_t leaves_ = 0;
   std::vector<std::uint32_t> leaf_of_;  // by lane
   std::vector<std::uint32_t> free_;     // leaves without a lane
-  std::size_t lanes_ = 0;               // that lane_bits_ have room for
+  std::size_t lanes_ = 0;               // number of lanes that lane_bits_ can hold
   unsigned lane_bits_ = 0;
   std::uint64_t base_ = 0, far_ = kFree - 1;
   Item top_;

@@ -1,4 +1,4 @@
-// Texts and archives that are no recording, and what to give instead of each.
+// Recognises texts and archives that are not recordings, and says what to use instead.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace trapline {
 
-// `head`: the first bytes of the file, as many as are looked at.
+// Returns the Error for such a file; nullopt for others. `head`: the first bytes of the file.
 [[nodiscard]] std::optional<Error> refusal_of(const std::string& path, std::string_view head);
 
 }  // namespace trapline

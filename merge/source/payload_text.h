@@ -1,5 +1,5 @@
-// The name and the text of what sources of a kernel's events make of its records themselves:
-// losses, guest calls, markers. Nothing of other events: those are the kernel's own.
+// Names and prints the events that sources make themselves: losses, guest calls, markers. Returns
+// nothing for other events, which the kernel prints.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// A program's own events, which are read as markers are: simpletrace files, QEMU's logs.
+// A source of a program's own events, which are treated as markers: simpletrace files, QEMU's logs.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace trapline {
 
-// They are out of order by less than a window of `most` of them, and come out in order.
+// Sorts events that are out of order by less than a window of `most` events.
 class ProgramsEvents : public Source {
  public:
   Read next(Event& event) override {
@@ -58,11 +58,11 @@ class ProgramsEvents : public Source {
     std::uint64_t at = 0;
     std::int32_t thread = 0;
     std::string text;
-    std::uint64_t dropped = 0;  // so many events, in place of one
-    std::uint64_t number = 0;   // keeps the file's order among equal times
+    std::uint64_t dropped = 0;  // this item replaces so many dropped events
+    std::uint64_t number = 0;   // keeps the order in the file for equal times
   };
   explicit ProgramsEvents(std::size_t most) : most_(most) {}
-  // Holds the next one, if it is an event, or notes the end.
+  // Adds the next record to the window if it is an event, or notes the end.
   virtual void read_more() = 0;
   void hold(Held held) {
     held.number = number_++;
@@ -80,7 +80,7 @@ class ProgramsEvents : public Source {
   }
 
   std::size_t most_;
-  std::vector<Held> window_;  // a heap, the earliest first
+  std::vector<Held> window_;  // a heap with the earliest event on top
   Held current_;
   std::uint64_t number_ = 0, last_ = 0;
   SourceCounters counters_;

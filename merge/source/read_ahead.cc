@@ -15,22 +15,22 @@
 namespace trapline {
 namespace {
 
-// Large enough that a wake-up costs little, and small enough for a core's own cache. The thread
-// that is ahead by all it may goes on where half of that is taken.
+// Large enough to make a wake-up cheap, small enough for a core's own cache. A thread that has
+// filled all batches continues when half of them have been taken.
 constexpr std::size_t kEventsPerBatch = 512, kBatches = 16;
-constexpr std::size_t kMostThreads = 8;  // a MiB of batches each
-// Of the buffers that batches hold: a batch ends, and the thread waits. Where few events are of
-// interest, each may hold a buffer.
+constexpr std::size_t kMostThreads = 8;  // each has a MiB of batches
+// Limits, in bytes, for the buffers that batches hold: a batch ends at the first, and the thread
+// waits at the second. If few events are wanted, each of them may hold a buffer.
 constexpr std::size_t kMostBytesOfBatch = 1u << 20, kMostBytes = 8u << 20;
 
 struct Batch {
   std::vector<Event> events = std::vector<Event>(kEventsPerBatch);
   std::size_t size = 0;
   bool last = false;
-  std::exception_ptr failed;                 // what ended it, if anything did
+  std::exception_ptr failed;                 // the exception that ended the thread, if any
   std::vector<KeptBuffers::Buffer> buffers;  // no later batch points into them
-  std::size_t bytes = 0;                     // of those
-  // Of the source, once the batch was full.
+  std::size_t bytes = 0;                     // size of these buffers
+  // The source's counters when the batch was full.
   SourceCounters counters;
   double progress = 0;
 };
@@ -55,7 +55,7 @@ class ReadAhead final : public ForwardingSource {
   }
   [[nodiscard]] SourceCounters counters() const override { return in_hand_->counters; }
   [[nodiscard]] double progress() const override { return in_hand_->progress; }
-  // Known once all was read.
+  // Complete only after everything was read.
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
     if (!ended_) return {};
     return source_->event_counts();
@@ -72,8 +72,8 @@ class ReadAhead final : public ForwardingSource {
   void read();
   void fill(Batch& batch);
 
-  std::unique_ptr<KeptBuffers> kept_;  // the thread's, as the source's next() is
-  Batch before_;  // in hand before the first one; the only one without a thread
+  std::unique_ptr<KeptBuffers> kept_;  // the thread's copy, like the source's next()
+  Batch before_;  // the batch in use before the first one; the only one if there is no thread
   std::array<Batch, kBatches> batches_;
   Batch* in_hand_ = &before_;
   std::size_t at_ = 0;
@@ -82,15 +82,15 @@ class ReadAhead final : public ForwardingSource {
 
   std::mutex mutex_;
   std::condition_variable filled_, freed_;
-  // Batches: those from taken_ to full_ wait or are in hand; the buffers of those before cleared_
-  // are free.
+  // Batch numbers: batches from taken_ to full_ wait or are in use; the buffers of those before
+  // cleared_ are free.
   std::uint64_t full_ = 0, taken_ = 0, cleared_ = 0;
-  std::size_t held_ = 0;  // bytes of the buffers of those from taken_ to full_
+  std::size_t held_ = 0;  // bytes of the buffers of the batches from taken_ to full_
   bool waits_ = false, stop_ = false;
   std::thread thread_;
 };
 
-// Where no thread can be had, whoever takes the events fills the batches.
+// Starts the thread. If none can be started, next() fills the batches itself.
 void ReadAhead::start() {
   const BlockedSignals blocked;
   try {
@@ -198,7 +198,8 @@ void KeptBuffers::free(std::vector<Buffer> buffers) {
 
 std::size_t most_read_ahead() {
   cpu_set_t cpus;
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return kMostThreads;  // more than 1,024
+  // The process has more than 1,024 CPUs.
+  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return kMostThreads;
   const auto count = static_cast<std::size_t>(CPU_COUNT(&cpus));
   return count == 1 ? 0 : std::min(count, kMostThreads);
 }

@@ -1,11 +1,11 @@
-// A source that a thread of its own reads, ahead of who takes its events.
+// A source that a separate thread reads ahead of the caller of next().
 //
 //   thread:  the source's next() ──> batch of events ──> full ──> next():  an event of the batch
 //                                      └─────────── free <──── taken ────────────────┘
 //
-// The events of a batch point into the source's buffers: those that the source is done with stay
-// with the batch until it is taken. Names and texts are asked of the source itself while the thread
-// reads: this is for sources that keep_buffers(), and for who asks for no event's text.
+// The events of a batch point into the source's buffers, so the buffers stay with the batch until
+// it has been used. The caller asks the source itself for names while the thread reads. So this
+// works only for sources that support keep_buffers(), and for callers that ask for no event's text.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +18,24 @@
 
 namespace trapline {
 
-// Where a source leaves the buffers that it is done with and that events in hand may point into.
+// Takes the buffers that a source has finished with and that events in use may point into.
 class KeptBuffers {
  public:
   using Buffer = std::vector<std::byte>;
 
-  // Another buffer for one that was filled when `events()` was `filled`: the same where no event
-  // was handed out since, as of pages that are of no interest.
+  // Returns another buffer for one that was filled when `events()` was `filled`. It is the same one
+  // if no event was returned since, as for pages without wanted events.
   [[nodiscard]] Buffer exchange(Buffer buffer, std::uint64_t filled);
-  // How many events were handed out.
+  // Returns how many events were returned.
   [[nodiscard]] std::uint64_t events() const { return events_; }
   void count_event() { ++events_; }
-  // Those that were left since the last call; their bytes.
+  // Returns the buffers left since the last call, with their size in bytes.
   [[nodiscard]] std::vector<Buffer> take_left() {
     left_bytes_ = 0;
     return std::exchange(left_, {});
   }
   [[nodiscard]] std::size_t left_bytes() const { return left_bytes_; }
-  // No event points into them any more.
+  // Takes back buffers that no event points into any more.
   void free(std::vector<Buffer> buffers);
 
  private:
@@ -44,9 +44,10 @@ class KeptBuffers {
   std::size_t left_bytes_ = 0;
 };
 
-// How many sources are worth a thread: one for each CPU of this process, none where that is one.
+// Returns how many sources should get a thread: one for each CPU of this process, none if it has
+// only one.
 [[nodiscard]] std::size_t most_read_ahead();
-// The source itself where it does not keep_buffers().
+// Returns the source itself if it does not support keep_buffers().
 [[nodiscard]] std::unique_ptr<Source> read_ahead(std::unique_ptr<Source> source);
 
 }  // namespace trapline

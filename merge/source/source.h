@@ -1,6 +1,6 @@
-// Where events come from. A source yields its events in order of time, then ends; a live one may
-// say meanwhile that there is nothing yet. Damage is an error or a counted Lost event, never
-// silence.
+// The interface of all sources of events. A source returns its events in order of time, then ends;
+// a live source may report that there is no event yet. Damage is an error or a counted Lost event,
+// never silence.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@
 
 namespace trapline {
 
-// What a source says of itself before it is read: enough to tell how it stands to other sources.
+// The facts that a source knows before it is read, enough to relate it to other sources.
 
-// Which machine a recording was made on, as far as it says; empty and 0: it does not.
+// The machine that a recording was made on, as far as the recording says; empty and 0 if it does
+// not.
 struct Machine {
-  std::string name;    // "host"; machines without one of their own ("localhost") have none
+  std::string name;    // "host"; empty for machines without a name of their own ("localhost")
   std::string system;  // uname: "Linux host 6.1.0 #1 SMP … x86_64"
   std::uint32_t cpus = 0;
 };
 
 enum class Witness : std::uint8_t {
-  kKernel,    // a kernel's events: of a host, or of a guest
+  kKernel,    // kernel events of a host or a guest
   kFunctions  // functions of a program or a guest, or a program's own events
 };
 
-// A guest that was recorded together with its host: which thread of the host ran which of its CPUs.
+// A guest that was recorded together with its host: the host's thread for each of its CPUs.
 struct RecordedGuest {
   std::uint64_t trace_id = 0;
   std::map<std::int32_t, std::int32_t> threads;  // by the guest's CPU
@@ -42,28 +43,28 @@ struct RecordedGuest {
 struct Description {
   std::string path;
   std::string clock;                // "mono", "local", "x86-tsc"
-  bool cycles = false;              // its times are cycles
+  bool cycles = false;              // its times are in cycles
   bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz
   Machine machine;
   Witness witness = Witness::kFunctions;
   Capabilities has;
-  // The process that recorded it and left itself out, and the one whose threads' switches alone it
-  // holds; 0: none.
+  // The process that made the recording and left itself out, and the process to whose threads the
+  // recording of thread switches was limited; 0: none.
   std::int32_t recorder = 0, selected = 0;
-  // trace-cmd's TIME_SHIFT was applied: its times are on its host's clock. Ids of this recording,
-  // of its host's and of its guests'.
+  // True if trace-cmd's TIME_SHIFT was applied, so that times are on the host's clock. The ids are
+  // those of this recording, of its host's and of its guests'.
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<RecordedGuest> guests;
 };
 
-// The names a source has for the numbers in its events; what a report needs to be read.
+// The names that a source has for the numbers in its events, as reports need them.
 struct SourceInfo {
   std::string path;
   std::string kind;     // "trace.dat"
   std::string clock;    // "mono"
-  bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
-  // Times are whole multiples of this; nothing: of the clock's own unit.
+  bool cycles = false;  // times are cycles of a counter, and nothing converts them to nanoseconds
+  // Times are multiples of this; nullopt: of the clock's own unit.
   std::optional<std::uint64_t> resolution_ns = std::nullopt;
   Role role = Role::kHostKernel;
   SourceAlignment aligned = {};
@@ -71,15 +72,17 @@ struct SourceInfo {
 
 struct SourceCounters : LossCounts {
   std::uint64_t events = 0;
-  std::uint64_t lost_unplaced = 0;  // more that were counted, and nothing tells where: at the end
-  // What the recorder left out on purpose (--snapshot-on); not among the losses above.
-  std::uint64_t left_out_events = 0;  // the counted ones
+  // Further lost events with no known place; they count at the end.
+  std::uint64_t lost_unplaced = 0;
+  // Events that the recorder left out on purpose (--snapshot-on); the losses above do not include
+  // them.
+  std::uint64_t left_out_events = 0;  // those that were counted
   std::uint64_t left_out_pieces = 0;
-  Timestamp first, last;             // of the events
-  std::uint64_t damaged_events = 0;  // too short for their format
-  std::uint64_t damaged_pages = 0;   // passed over, each a loss; known at the end
-  bool counts_losses = false;        // the recording has counters of what was lost
-  // Samples that the kernel lost; how often it took none for a while, since they took too long.
+  Timestamp first, last;             // of the first and the last event
+  std::uint64_t damaged_events = 0;  // shorter than their format says
+  std::uint64_t damaged_pages = 0;   // skipped, each a loss; known at the end
+  bool counts_losses = false;        // the recording has counters of lost events
+  // Samples that the kernel lost, and how often it suspended sampling because it took too long.
   std::uint64_t lost_samples = 0, throttled = 0;
 
   void add_event(Timestamp at) {
@@ -88,14 +91,14 @@ struct SourceCounters : LossCounts {
   }
 };
 
-// The name of the fact that says what of a recording is damaged.
+// The name of the fact that says what in a recording is damaged.
 inline constexpr const char* kDamagedFact = "damaged";
 
-// What a call of next() came to.
+// The result of next().
 enum class Read : std::uint8_t {
-  kEvent,    // the event is filled
-  kPending,  // nothing yet: ask again later. Recordings that are whole never say so
-  kEnd,      // nothing more; an error where status() is one
+  kEvent,    // `event` is filled
+  kPending,  // no event yet, ask again later; complete recordings never return this
+  kEnd,      // no more events; status() has the error, if there is one
 };
 
 class KeptBuffers;  // read_ahead.h
@@ -104,26 +107,26 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // Call before the first next().
+  // Selects classes of events; call it before the first next().
   virtual void select(EventClass) {}
-  // From now on the buffers that its events point into are not written again, but left to `kept`
-  // (borrowed), and next() may be called by another thread than the members that tell of names and
-  // of what it is. False: it cannot do that.
+  // From now on the source does not overwrite buffers that its events point into, but leaves them
+  // to `kept` (borrowed), and another thread may call next() than the one that calls the members
+  // for names and descriptions. False: the source does not support this.
   virtual bool keep_buffers(KeptBuffers& /*kept*/) { return false; }
 
-  // Fills `event` where it returns kEvent. After kPending the next event may be of any time that is
-  // not before the last one's.
+  // Fills `event` if it returns kEvent. After kPending the next event may have any time that is not
+  // before the last one's.
   [[nodiscard]] virtual Read next(Event& event) = 0;
   [[nodiscard]] virtual const Result<void>& status() const = 0;
   [[nodiscard]] virtual const SourceInfo& info() const = 0;
   [[nodiscard]] virtual SourceCounters counters() const = 0;
-  // Share of the input consumed, 0 to 1.
+  // Returns the share of the input that has been read, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
 
-  // What it can witness of VM exits; what it is sampled for before it is read.
+  // Returns what the source can show of VM exits, from a sample taken before it is read.
   [[nodiscard]] virtual Capabilities capabilities() const { return {}; }
 
-  // What it is, before it is read.
+  // Describes the source, before it is read.
   [[nodiscard]] virtual Description describe() const {
     Description is;
     is.path = info().path;
@@ -131,35 +134,35 @@ class Source {
     is.cycles = info().cycles;
     return is;
   }
-  // When its first and last event were, without reading it all; nothing where that is not known.
+  // Returns the times of its first and last event without reading everything; nullopt if not known.
   [[nodiscard]] virtual std::optional<std::pair<Timestamp, Timestamp>> range() const {
     return std::nullopt;
   }
-  // What reads the file, for --verbose.
+  // Returns the name of the program or library that reads the file, for --verbose.
   [[nodiscard]] virtual std::string reader() const { return "trapline"; }
-  // What the recording says of itself, for `info`: {"host", "Linux …"}, …
+  // Returns facts about the recording, for `info`: {"host", "Linux …"}, …
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {
     return {};
   }
-  // Events by name of what was read so far.
+  // Returns the number of events by name, of those read so far.
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> event_counts() const {
     return {};
   }
 
-  // Texts for people; printable. Empty where the source does not know.
+  // The following return printable texts for people; empty if the source does not know.
   [[nodiscard]] virtual std::string event_name(const Event& event) const = 0;
   [[nodiscard]] virtual std::string event_text(const Event& event) const = 0;
   [[nodiscard]] virtual std::string comm(ThreadId) const { return {}; }
-  // By the kernel's own names: of isa, reason, exception class.
+  // Returns the kernel's own name for an exit reason, given by isa, reason and exception class.
   [[nodiscard]] virtual std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const {
     return {};
   }
-  // The kernel's function that begins at an address of HostStep::kFunctionBegin.
+  // Returns the kernel function whose entry has this address (HostStep::kFunctionBegin).
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
   [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
 };
 
-// A source around another one, which inherits from the inner source what it does not change.
+// A source around another one: forwards everything that a derived class does not override.
 class ForwardingSource : public Source {
  public:
   explicit ForwardingSource(std::unique_ptr<Source> source) : source_(std::move(source)) {}

@@ -37,8 +37,8 @@ constexpr const char* kPipeInto = "pipe a recording into it: perf script | trapl
 
 std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
 
-// Not the descriptor itself of a FIFO: opening waits for no writer, reading for those that are
-// there.
+// Opens a FIFO anew rather than through its descriptor: opening does not wait for a writer, and
+// reading waits for those that exist.
 Result<UniqueFd> open_stream(const std::string& path) {
   if (path == kStandardInput) {
     if (::isatty(STDIN_FILENO) == 1)
@@ -63,7 +63,7 @@ Result<void> check_ends(const std::string& path, const UniqueFd& stream) {
               path);
 }
 
-// All of the stream; nothing where it is empty.
+// Copies the whole stream. Returns an invalid descriptor if it is empty.
 Result<UniqueFd> copy_of(const std::string& path, const UniqueFd& stream) {
   UniqueFd copy;
   std::vector<char> block(kAtOnce);
@@ -85,7 +85,7 @@ Result<UniqueFd> copy_of(const std::string& path, const UniqueFd& stream) {
 }  // namespace
 
 Result<std::string> readable_path(const std::string& path) {
-  // By device and number; a name may be that of another file later.
+  // Keyed by device and inode, since a name may later be that of another file.
   static std::map<std::pair<dev_t, ino_t>, UniqueFd> copies;
   const bool standard = path == kStandardInput;
   struct stat status {};
@@ -95,7 +95,7 @@ Result<std::string> readable_path(const std::string& path) {
   if (!known && standard)
     return fail(ErrorKind::kUsage, "-: the standard input is closed; {}", kPipeInto);
   const bool is_file = S_ISREG(status.st_mode), has_size = status.st_size != 0;
-  // What cannot be looked at, or is no recording, its reader tells.
+  // For a file that cannot be examined or is no recording, its reader gives the Error.
   if (!known || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return path;
   UniqueFd& copy = copies[{status.st_dev, status.st_ino}];
   if (copy) return path_of(copy);
@@ -112,7 +112,7 @@ Result<std::string> readable_path(const std::string& path) {
   if (auto ends = check_ends(path, *stream); !ends) return tl::unexpected(std::move(ends).error());
   auto made = copy_of(path, *stream);
   if (!made) return tl::unexpected(std::move(made).error());
-  if (!*made && is_file && !standard) return path;  // an empty file: its reader says so
+  if (!*made && is_file && !standard) return path;  // an empty file: its reader gives the Error
   if (!*made) return fail(ErrorKind::kDamaged, "{}: nothing came through it", path);
   copy = std::move(*made);
   auto decoded = decoded_copy(path, copy.get());

@@ -1,9 +1,9 @@
-// A command reads its recordings several times, by position. What comes once and has no positions
-// is therefore kept in a temporary file:
+// Commands read recordings several times, by position. Streams, which can be read only once, are
+// therefore copied to a temporary file:
 //
 //   -                    the standard input
-//   /dev/fd/63, a FIFO   what `<(perf script)` of a shell stands for
-//   …/tracing/trace      files of tracefs: their size is 0 until they are read
+//   /dev/fd/63, a FIFO   made by a shell for `<(perf script)`
+//   …/tracing/trace      files of tracefs, whose size is 0 until they are read
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@
 
 namespace trapline {
 
-// A file without a name, for what memory is not to hold: in TMPDIR, else in /var/tmp.
+// Files without a name, for data that memory should not hold: in TMPDIR, else in /var/tmp.
 
-// For messages: where room is needed.
+// Returns the folder, for messages that say where room is needed.
 [[nodiscard]] const char* temporary_folder();
-// Not valid, and errno, where it cannot be made.
+// Returns an invalid descriptor, with errno, if the file cannot be made.
 [[nodiscard]] UniqueFd make_temporary_file();
 
-// A file of that name is ./-.
+// The name of standard input; a file with this name is ./-.
 inline constexpr std::string_view kStandardInput = "-";
 
-// The name of a file that has the bytes of `path` and can be read by position: `path` itself, or
-// that of its copy, which is made once, read to its end, and stays as long as this process does.
-// Errors: nothing came; no room for a copy; trace_pipe, which has no end.
+// Returns the name of a file that has the bytes of `path` and can be read by position: `path`
+// itself, or the name of a copy. The copy is made once, of the whole stream, and stays as long as
+// this process. Errors: the stream is empty; no room for a copy; trace_pipe, which has no end.
 [[nodiscard]] Result<std::string> readable_path(const std::string& path);
 
 }  // namespace trapline

@@ -13,7 +13,7 @@ constexpr std::size_t kNone = ~std::size_t{0};
 
 Timeline::Timeline(std::vector<std::unique_ptr<Source>> sources) : handed_out_(kNone) {
   for (auto& source : sources) lanes_.push_back({std::move(source), {}});
-  // The first call of next() asks them: what they are read for is not known here.
+  // The first next() fetches these lanes' events, after select() was called.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) pending_.push_back(lane);
 }
 
@@ -24,7 +24,7 @@ bool Timeline::read_ahead(std::size_t i) {
   return source.get() != before;
 }
 
-// Puts the lane's next event in view; a lane that ended leaves the heap.
+// Fetches the lane's next event; a lane that ended leaves the heap.
 void Timeline::fetch(std::size_t lane) {
   switch (lanes_[lane].source->next(lanes_[lane].ahead)) {
     case Read::kEvent:
@@ -45,7 +45,7 @@ Read Timeline::next_of_many(Event& event) {
     again.swap(pending_);
     for (const std::size_t lane : again) fetch(lane);
   }
-  // Only now may the source reuse the buffer that the last event's views point into.
+  // From now on the source may reuse the buffer that the last event's views point into.
   if (handed_out_ != kNone) fetch(std::exchange(handed_out_, kNone));
   if (!pending_.empty()) [[unlikely]]
     return Read::kPending;

@@ -1,4 +1,5 @@
-// Several sources as one sequence of events in order of time; ties go to the source added first.
+// Merges several sources into one sequence of events in order of time; ties go to the source added
+// first.
 #pragma once
 
 #include <memory>
@@ -9,31 +10,31 @@
 
 namespace trapline {
 
-// Guarantees: no event is given out while a source whose next one is not known yet could still have
-// an earlier one: as long as one source has nothing yet, the timeline has nothing yet.
+// Guarantees: no event is returned while a source without a known next event could still have an
+// earlier one. So as long as one source is kPending, the timeline is too.
 class Timeline {
  public:
   explicit Timeline(std::vector<std::unique_ptr<Source>> sources);
 
-  // As Source::next(); at the end status() tells whether a source failed. Views in the event stay
-  // valid until the next call.
+  // Works like Source::next(). At the end, status() tells whether a source failed. Views in the
+  // event stay valid until the next call.
   [[nodiscard]] Read next(Event& event) {
     if (lanes_.size() == 1) [[likely]]
       return lanes_[0].source->next(event);
     return next_of_many(event);
   }
-  // The first source's error, or success. What was read before it stays good.
+  // Returns the first source's error, or success. Events read before an error are good.
   [[nodiscard]] Result<void> status() const;
   [[nodiscard]] double progress() const;
 
-  // Both before the first next(). Source::select().
+  // Calls Source::select(). Call this and read_ahead() before the first next().
   void select(std::size_t i, EventClass events) { lanes_[i].source->select(events); }
-  // Has the source read by a thread, false where that cannot be: read_ahead.h. Then no text of an
-  // event may be asked for.
+  // Lets a thread read the source (read_ahead.h); false if that is not possible. Afterwards the
+  // text of an event must not be requested.
   bool read_ahead(std::size_t i);
   [[nodiscard]] std::size_t size() const { return lanes_.size(); }
   [[nodiscard]] const Source& source(std::size_t i) const { return *lanes_[i].source; }
-  // The source that an event came from: names and texts are its.
+  // Returns the event's source, which has the names and texts of the event.
   [[nodiscard]] const Source& source_of(const Event& event) const {
     return *lanes_[event.source].source;
   }
@@ -47,9 +48,9 @@ class Timeline {
   void fetch(std::size_t lane);
 
   std::vector<Lane> lanes_;
-  MergeHeap heap_;                    // lanes that have an event in view
-  std::vector<std::size_t> pending_;  // lanes that are to be asked again
-  std::size_t handed_out_;            // the lane whose event the caller still looks at
+  MergeHeap heap_;                    // lanes whose next event is known
+  std::vector<std::size_t> pending_;  // lanes to fetch from again
+  std::size_t handed_out_;            // the lane of the event that the caller has
 };
 
 }  // namespace trapline

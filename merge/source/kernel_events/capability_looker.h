@@ -1,4 +1,5 @@
-// Finds which witnesses a recording holds, from its first events on, until nothing can be added.
+// Finds the capabilities of a recording from its events, beginning with the first, until no more
+// can be found.
 #pragma once
 
 #include <string_view>
@@ -9,7 +10,7 @@
 
 namespace trapline::kernel_events {
 
-// The capabilities of a recording that events of one name prove.
+// The capabilities that events of one name prove.
 struct Witness {
   [[nodiscard]] static Witness of(std::string_view name);  // "kvm:kvm_exit"
   void add(const Payload& payload, Capabilities& found) const;
@@ -18,14 +19,14 @@ struct Witness {
   bool of_kvm = false;
 };
 
-// Types are told apart by name once, by number for each event.
+// Compares names once for each event type, then only numbers for each event.
 class CapabilityLooker {
  public:
-  // Borrows it.
+  // Borrows `formats`.
   explicit CapabilityLooker(const Formats& formats);
   void look(const RecordedEvent& event);
   [[nodiscard]] const Capabilities& found() const { return found_; }
-  // Whether all has been seen that events of these formats can add.
+  // Returns whether no event with these formats could add a capability.
   [[nodiscard]] bool is_complete() const;
 
  private:
@@ -34,7 +35,7 @@ class CapabilityLooker {
   Capabilities found_;
 };
 
-// Without a look at events: what the formats of the recording could hold.
+// Returns the capabilities that the recording's formats allow, without looking at events.
 [[nodiscard]] Capabilities capabilities_by_format(const Formats& formats);
 
 }  // namespace trapline::kernel_events

@@ -1,4 +1,4 @@
-// What the rows of merge/model/kernel_events.h are decoded by: one function for each Decoder.
+// Decodes the rows of merge/model/kernel_events.h, with one function for each Decoder.
 #include <cstring>
 
 #include "merge/source/kernel_events/formats.h"
@@ -16,14 +16,16 @@ std::int32_t i32(const Schema& schema, const RecordedEvent& event, std::size_t f
 }
 Access access(bool write) { return write ? Access::kWrite : Access::kRead; }
 
-// A char array or the flexible array at an event's end, without what follows its zero byte.
+// Returns the text of a char array, or of the flexible array at an event's end, up to its zero
+// byte.
 std::string_view text_at(const RecordedEvent& event, std::size_t offset, std::size_t longest) {
   if (offset >= event.size) return {};
   const auto* text = reinterpret_cast<const char*>(event.data + offset);
   return {text, ::strnlen(text, std::min<std::size_t>(longest, event.size - offset))};
 }
 
-// scause, stval and the fields of the hypervisor extension, as the hardware has them.
+// Decodes scause, stval and the fields of the hypervisor extension, which have the hardware's
+// format.
 void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kInterrupt = std::uint64_t{1} << 63, kWfi = 0x10500073;
   const std::uint64_t cause = s.get(e, 8), value = s.get(e, 9), address = s.get(e, 10);
@@ -36,11 +38,13 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   if (exit.reason == kRiscvVirtualInstruction && value == kWfi) exit.exception_class = kRiscvWfi;
   const bool fault = exit.reason == kRiscvFetchFault || exit.reason == kRiscvLoadFault ||
                      exit.reason == kRiscvStoreFault;
-  // htval has no low two bits, and is 0 where the hardware does not tell.
+  // htval lacks the lowest two bits of the address; it is 0 if the hardware does not report the
+  // address.
   if (fault && address != 0) exit.fault_address = address << 2 | (value & 3);
   out = exit;
 }
-// Not inlined, as the functions below: decode_fields() would save their registers for each event.
+// Not inlined, nor the functions below: otherwise decode_fields() would save their registers for
+// each event.
 [[gnu::noinline]] void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   KvmExit exit{};
   exit.rip = s.get(e, 1);
@@ -75,7 +79,7 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   const auto destination = static_cast<std::int32_t>((s.get(e, 0) >> 12) & 0xff);
   out = KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination};
 }
-// A record has the low half of the ICR, a text what the kernel prints of it.
+// A binary record has the low half of the ICR; a text has what the kernel prints of it.
 [[gnu::noinline]] void kvm_apic_ipi(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr unsigned kLogicalAt = 11, kShorthandAt = 18;
   constexpr std::uint64_t kNoShorthand = 0, kAll = 2;
@@ -87,9 +91,9 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kIpi, to, 0, 0, 0};
 }
 [[gnu::noinline]] void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
-  // An exit in the middle of an injection has it done again.
+  // An exit in the middle of an injection causes the injection to be repeated.
   const bool reinjected = s.has(1) && s.get(e, 1) != 0;
-  const std::size_t vector = s.has(0) ? 0 : 2;  // 5.10 calls it irq
+  const std::size_t vector = s.has(0) ? 0 : 2;  // Linux 5.10 calls the field irq
   out = KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, vector), kNoVcpu};
 }
 [[gnu::noinline]] void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
@@ -99,12 +103,12 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
 }
 [[gnu::noinline]] void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t chip = s.get(e, 0);
-  if (chip > 1) return;  // the IOAPIC: kvm_eoi tells it, by vector
+  if (chip > 1) return;  // the IOAPIC: kvm_eoi reports it by vector
   out = KvmIrq{IrqStep::kPicEnd, true, static_cast<std::uint32_t>(chip) * 8 + (u32(s, e, 1) & 7),
                kNoVector, kNoVcpu};
 }
 [[gnu::noinline]] void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
-  // The states of a sleeping thread are in the low eight bits; above stands "preempted" (R+).
+  // The low eight bits are the states of a sleeping thread; the bit above means "preempted" (R+).
   constexpr std::uint64_t kSleeping = 0xff, kStopped = 0x4 | 0x8, kDead = 0x10 | 0x20;
   constexpr std::int32_t kFirstFairPriority = 100;  // MAX_RT_PRIO
   using Left = SchedSwitch::Left;
@@ -118,7 +122,8 @@ void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
                                               : Left::kOther,
                     i32(s, e, 4, kFirstFairPriority) >= kFirstFairPriority};
 }
-// From common_flags. A hard interrupt may have come in a soft one: both bits are set then.
+// Returns the level from common_flags. A hard interrupt may have come during a soft one: then both
+// bits are set.
 InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t flags) {
   constexpr std::uint32_t kHardIrq = 0x8, kSoftIrq = 0x10;  // TRACE_FLAG_HARDIRQ, _SOFTIRQ
   const std::uint32_t set = u32(s, e, flags);
@@ -134,21 +139,23 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
                                                            : Context::kInterrupt;
   out = SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), s.kind<bool>(), context, level};
 }
-// Logged: but for bits that the CPU sets, the entry's only change is that it is writable now. KVM
-// does that on its fast path where it had write-protected a present page for dirty logging alone;
-// other reasons have one more bit cleared in it (Linux, arch/x86/kvm/mmu/spte.h).
+// Returns whether the fault was a logged write: except for bits that the CPU sets, the entry's only
+// change is that it is now writable. KVM makes this change on its fast path if it had
+// write-protected a present page only for dirty logging; write protection for other reasons clears
+// one more bit (Linux, arch/x86/kvm/mmu/spte.h).
 [[gnu::noinline]] void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kReadOrExecute = 5, kWrite = 2, kAccessedAndDirty = 0x360;
   const std::uint64_t old = s.get(e, 0), now = s.get(e, 1);
   if ((old & kReadOrExecute) == 0) return;
-  const bool is_write = (s.get(e, 2) & kWrite) != 0;  // PFERR_WRITE_MASK is the same bit
+  const bool is_write = (s.get(e, 2) & kWrite) != 0;  // PFERR_WRITE_MASK has the same value
   if (s.has(2) && old == now && (!is_write || (old & kWrite) != 0)) {
     out = HostEvent{HostStep::kMappedSo, 0, 0, 0, 0};
   } else if (((old ^ now) & ~kAccessedAndDirty) == kWrite && (now & kWrite) != 0) {
     out = HostEvent{HostStep::kLoggedWrite, 0, 0, 0, 0};
   }
 }
-// Of entries that map a page, not a table of others (Linux, arch/x86/kvm/mmu/spte.h).
+// Decodes changes of entries that map a page, not of those that point to another table (Linux,
+// arch/x86/kvm/mmu/spte.h).
 [[gnu::noinline]] void map_change(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kWritable = 2, kLarge = 1u << 7, kPresent = 1u << 11;
   constexpr unsigned kPageBits = 12;
@@ -157,14 +164,14 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
   const auto maps = [level](std::uint64_t entry) {
     return (entry & kPresent) != 0 && (level == 1 || (entry & kLarge) != 0);
   };
-  const bool splits = !maps(now) && (now & kPresent) != 0;  // what it maps goes on to be mapped
+  const bool splits = !maps(now) && (now & kPresent) != 0;  // the pages under the entry stay mapped
   std::uint64_t change = 0;
   if (maps(old)) change |= (old & kWritable) != 0 ? kWasThere | kWasWritable : kWasThere;
   if (maps(now)) change |= (now & kWritable) != 0 ? kIsThere | kIsWritable : kIsThere;
   if (change == 0 || splits) return;
   out = HostEvent{HostStep::kMapping, level, 0, s.get(e, 0) << kPageBits, change};
 }
-// rwbs: "R", "WS", "FF", "RA" …: the kind after an F for a flush before it.
+// Decodes rwbs: "R", "WS", "FF", "RA" …. The letter after an F (a flush before it) is the kind.
 [[gnu::noinline]] void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::string_view kind = text_at(e, s.fields[3].offset, 10);
   out = BlockIo{s.kind<BlockStep>(),

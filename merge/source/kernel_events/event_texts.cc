@@ -11,11 +11,12 @@ namespace trapline::kernel_events {
 namespace {
 
 constexpr std::uint64_t kMostAhead = 64;
-constexpr std::size_t kMostFollowing = 256;  // among which those are sought
+constexpr std::size_t kMostFollowing = 256;  // number of later events that are searched
 constexpr std::size_t kMostKnown = 4096;
-constexpr std::size_t kLongestText = 16 * 1024;     // of one event, as the worker sends it
-constexpr std::uint64_t kWorkerEvents = 1'000'000;  // then a fresh one: its time is limited
-constexpr unsigned kMostFailures = 4;               // types of events
+constexpr std::size_t kLongestText = 16 * 1024;  // bytes of one event's text from the worker
+// Then a fresh worker is started, because its time is limited.
+constexpr std::uint64_t kWorkerEvents = 1'000'000;
+constexpr unsigned kMostFailures = 4;  // event types
 
 WorkerLimits limits_of(const FormatTexts& formats) {
   std::uint64_t size = 0;
@@ -48,14 +49,14 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   const auto found = types_.find(type);
   if (found == types_.end()) return {};
   found->second.asked = true;
-  // libtraceevent reads fields without looking at the event's size.
+  // libtraceevent reads fields without checking the event's size.
   if (found->second.size > event.size()) return "[cut off]";
   if (auto text = remembered(event, cpu)) return *std::move(text);
   if (found->second.refused || failures_ >= kMostFailures) return "[not printed]";
   auto wanted = with_following(found->second, event, following);
   auto done = print(wanted, cpu);
   if (!done && wanted.size() > 1 && worker_ && !worker_->timed_out()) {
-    // One of them; from here on each for itself.
+    // One of them caused the failure; from now on each is sent alone.
     for (const Wanted& one : wanted) one.type->alone = true;
     wanted.resize(1);
     done = print(wanted, cpu);
@@ -67,7 +68,7 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   return known_[event.data()].text;
 }
 
-// By the place of its bytes, which may hold another event by now.
+// Looks a text up by the address of the event's bytes; the address may hold another event by now.
 std::optional<std::string> EventTexts::remembered(std::span<const std::byte> event,
                                                   std::uint32_t cpu) {
   const auto known = known_.find(event.data());
@@ -82,7 +83,7 @@ std::optional<std::string> EventTexts::remembered(std::span<const std::byte> eve
 std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
                                                            std::span<const std::byte> event,
                                                            const Following& following) {
-  // At most twice as many are printed as are asked for.
+  // Prints ahead only while at least half of the events printed ahead were used.
   constexpr std::uint64_t kOnTrust = 8;
   const std::uint64_t most = std::min(kOnTrust + 2 * hits_ - ahead_, kMostAhead);
   std::vector<Wanted> wanted = {{&type, event}};
@@ -149,7 +150,7 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
 }
 
 void EventTexts::failed(const Wanted& wanted, Error error) {
-  // A worker that cannot be started, or takes its time, would do so again.
+  // A worker that cannot be started, or that times out, would do so again.
   wanted.type->refused = true;
   failures_ = !worker_ || worker_->timed_out() ? kMostFailures : failures_ + 1;
   if (!status_) return;

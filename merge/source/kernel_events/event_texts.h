@@ -1,8 +1,8 @@
-// The texts of a recording's events, printed by libtraceevent in a worker, which gets the formats
-// and the events' bytes and nothing else. It is started for the first text.
+// The texts of a recording's events, printed by libtraceevent in a worker. The worker gets only the
+// formats and the events' bytes; it is started for the first text.
 //
-// A text costs a round trip, so events that follow on the same page, of types that were asked for
-// before, are printed with it.
+// A text costs a round trip to the worker, so later events on the same page, of types that were
+// requested before, are printed in the same trip.
 #pragma once
 
 #include <functional>
@@ -27,27 +27,27 @@ struct EventFormat;
 
 class EventTexts {
  public:
-  // Appends at most `most` events that come after the one that is asked for, of the same CPU.
+  // Appends at most `most` events of the same CPU that follow the requested one.
   using Following = std::function<void(std::size_t most, std::vector<RecordedEvent>&)>;
 
-  // `recording` for messages.
+  // `recording` is its name for messages.
   EventTexts(std::string recording, const FormatTexts& formats);
   ~EventTexts();
 
-  // Printable; "[cut off]" for an event that is shorter than its fields, "[not printed]" where the
-  // worker failed on it.
+  // Returns the printable text of an event; "[cut off]" if the event is shorter than its fields,
+  // "[not printed]" if the worker failed on it.
   [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> event,
                                  std::uint32_t cpu, const Following& following);
-  // The worker's first failure.
+  // Returns the worker's first failure.
   [[nodiscard]] const Result<void>& status() const { return status_; }
 
  private:
   struct Type {
     const EventFormat* format = nullptr;
-    std::uint32_t size = 0;  // up to the end of its fields
+    std::uint32_t size = 0;  // end of the last field
     bool asked = false;
-    bool sent = false;     // to the present worker
-    bool alone = false;    // a batch with it failed
+    bool sent = false;     // the current worker has the format
+    bool alone = false;    // a batch that included this type failed
     bool refused = false;  // the worker failed on it
   };
   struct PrintedText {
@@ -74,10 +74,10 @@ class EventTexts {
   bool looked_ = false;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
-  std::uint64_t printed_ = 0;  // by the present worker
+  std::uint64_t printed_ = 0;  // by the current worker
   std::unordered_map<const std::byte*, PrintedText> known_;
-  std::uint64_t ahead_ = 0;  // events that were printed before they were asked for
-  std::uint64_t hits_ = 0;   // of those, asked for since
+  std::uint64_t ahead_ = 0;  // events that were printed before they were requested
+  std::uint64_t hits_ = 0;   // how many of these were requested later
   unsigned failures_ = 0;
   Result<void> status_;
 };

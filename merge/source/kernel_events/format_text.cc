@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::size_t kMostFields = 512;
 constexpr std::size_t kMostTables = 16;
-constexpr std::size_t kMostNames = 4096;  // of one table
+constexpr std::size_t kMostNames = 4096;  // in one table
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Removes "KEY:VALUE;" from the front of the line; the value, without blanks around it.
+// Removes "KEY:VALUE;" from the front of the line and returns the value without blanks around it.
 std::optional<std::string_view> take_value(std::string_view& line, std::string_view key) {
   line = trimmed(line);
   if (!line.starts_with(key)) return std::nullopt;
@@ -32,7 +32,8 @@ std::optional<std::uint32_t> small_number(std::optional<std::string_view> text) 
   return static_cast<std::uint32_t>(*number);
 }
 
-// "unsigned long args[6]", "__data_loc char[] name", "char comm[TASK_COMM_LEN]".
+// Parses a declaration: "unsigned long args[6]", "__data_loc char[] name", "char
+// comm[TASK_COMM_LEN]".
 FormatField declared(std::string_view declaration) {
   FormatField field;
   field.array = declaration.find('[') != std::string_view::npos;
@@ -44,13 +45,14 @@ FormatField declared(std::string_view declaration) {
   return field;
 }
 
-// The next character after blanks; 0 at the end.
+// Skips blanks and returns the next character; 0 at the end.
 char front(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   return text.empty() ? '\0' : text.front();
 }
 
-// A number as C writes it, with a sign, in brackets: 12, 0x400, (0x24), (((0x24UL))), -1.
+// Removes a number in C's notation, with or without sign and brackets: 12, 0x400, (0x24),
+// (((0x24UL))), -1.
 std::optional<std::uint64_t> take_c_number(std::string_view& text) {
   bool negative = false;
   while (front(text) == '(' || front(text) == '-') {
@@ -71,7 +73,7 @@ std::optional<std::uint64_t> take_c_number(std::string_view& text) {
   return negative ? 0 - *value : *value;
 }
 
-// Numbers joined by one kind of operator: "0x040 + 14", "1 << 3", "1 | 4".
+// Removes numbers joined by operators of one kind: "0x040 + 14", "1 << 3", "1 | 4".
 std::optional<std::uint64_t> take_key(std::string_view& text) {
   auto value = take_c_number(text);
   std::string_view known;
@@ -97,7 +99,7 @@ std::optional<std::uint64_t> take_key(std::string_view& text) {
   return value;
 }
 
-// Removes strings in quotes, which C joins; nothing where none begins or one does not end.
+// Removes quoted strings, which C joins. Returns nullopt if none begins here or one does not end.
 std::optional<std::string> take_string(std::string_view& text) {
   if (front(text) != '"') return std::nullopt;
   std::string joined;
@@ -111,7 +113,7 @@ std::optional<std::string> take_string(std::string_view& text) {
   return joined;
 }
 
-// ", { KEY, "NAME" }, …": a pair whose key is no number is passed over.
+// Removes ", { KEY, "NAME" }, …" and skips pairs whose key is not a number.
 SymbolNames take_names(std::string_view& text) {
   SymbolNames names;
   while (front(text) == ',' && names.size() < kMostNames) {
@@ -130,7 +132,8 @@ SymbolNames take_names(std::string_view& text) {
   return names;
 }
 
-// The field of "REC->exit_reason & 0xffff, {": up to the comma outside brackets, which stays.
+// Removes an expression such as "REC->exit_reason & 0xffff, {" up to the comma outside brackets,
+// which stays, and returns its field.
 std::string_view take_field(std::string_view& text) {
   constexpr std::string_view kRecord = "REC->";
   int depth = 0;

@@ -1,4 +1,4 @@
-// The text of one event's format, as in events/SYSTEM/NAME/format:
+// Parses the text of one event's format, as in events/SYSTEM/NAME/format:
 //
 //   name: kvm_exit
 //   ID: 1473
@@ -25,23 +25,23 @@ struct FormatField {
   std::string_view name;
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
-  bool array = false;  // of a fixed length, or where the event's end or a word of its own says
+  bool array = false;  // its length is fixed, or given by the event's end or by a word of the event
 };
 
-// The number after "ID:", below 65,536.
+// Returns the number after "ID:", if it is below 65,536.
 [[nodiscard]] std::optional<std::uint16_t> format_id(std::string_view text);
-// The value of the line that begins with `key`; empty where none does.
+// Returns the value of the line that begins with `key`; empty if there is none.
 [[nodiscard]] std::string_view format_line(std::string_view text, std::string_view key);
-// All fields, the common ones first; lines that are none are passed over.
+// Returns all fields, the common ones first; skips lines that are not fields.
 [[nodiscard]] std::vector<FormatField> format_fields(std::string_view text);
 
-// The names that a recording gives to numbers.
+// The names that a recording has for numbers.
 using SymbolNames = std::map<std::uint32_t, std::string>;
 struct SymbolTableOfField {
-  std::string_view field;  // the first field of the expression that is named
+  std::string_view field;  // the first field of the expression that has names
   SymbolNames names;       // printable
 };
-// The __print_symbolic tables of the print format, in the order of the text.
+// Returns the __print_symbolic tables of the print format, in the order of the text.
 [[nodiscard]] std::vector<SymbolTableOfField> format_symbols(std::string_view text);
 
 }  // namespace trapline::kernel_events

@@ -11,7 +11,7 @@ Field field_of(std::span<const FormatField> fields, std::string_view name) {
   const auto field = std::ranges::find(fields, name, &FormatField::name);
   if (field == fields.end() || field->offset > UINT16_MAX) return {};
   const bool integer = field->size == 1 || field->size == 2 || field->size == 4 || field->size == 8;
-  // Arrays (a comm, a marker's text) are addressed by offset alone.
+  // Code reads arrays (a comm, a marker's text) by their offset alone.
   if (!field->array && !integer) return {};
   return {static_cast<std::uint16_t>(field->offset),
           static_cast<std::uint8_t>(field->array ? 0 : field->size)};
@@ -22,11 +22,11 @@ std::string named(const SymbolNames& names, std::uint32_t key, std::string_view 
   return found != names.end() ? found->second : fmt::format("{}{:#x}", otherwise, key);
 }
 
-// Of scause, the highest bit an interrupt's; the number where the cause has no name. RISC-V's
-// kvm_exit prints numbers only, so the names are not the recording's: as
-// arch/riscv/include/asm/csr.h spells them, and `perf kvm stat` prints them.
+// Returns the name of scause, whose highest bit marks an interrupt; the number if the cause has no
+// name. RISC-V's kvm_exit prints only numbers, so the recording has no names; these are the ones of
+// arch/riscv/include/asm/csr.h, which `perf kvm stat` prints too.
 std::string riscv_cause(std::uint32_t cause, std::uint32_t exception_class) {
-  // Indexed by the cause's number; empty where the specification reserves it.
+  // Indexed by the cause's number; empty if the specification reserves the number.
   constexpr std::string_view kExceptions[] = {"EXC_INST_MISALIGNED",
                                               "EXC_INST_ACCESS",
                                               "EXC_INST_ILLEGAL",
@@ -76,7 +76,7 @@ std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
   }
   if (isa == kIsaRiscv) return riscv_cause(reason, exception_class);
   if (isa == kVmx) {
-    // As the kernel prints it: an entry that failed is no exit of a guest that ran.
+    // Prints as the kernel does: a failed entry is not an exit of a guest that ran.
     return named(vmx, reason & kVmxReasonMask, "") +
            ((reason & kVmxFailedEntry) != 0 ? " FAILED_VMENTRY" : "");
   }
@@ -104,7 +104,8 @@ void Formats::add_known(std::size_t type, const EventFormat& format) {
       fmt::format("{}:{}", printable(format.system), printable(format_line(format.text, "name:")));
   if (names_.size() <= type) names_.resize(type + 1);
   names_[type] = name;
-  if (type < schemas_.size()) schemas_[type] = {};  // a file may have two formats of one number
+  // A file may have two formats with the same number.
+  if (type < schemas_.size()) schemas_[type] = {};
   const KernelEvent* known = events::find(name);
   if (known == nullptr || known->decoded.decoder == Decoder::kNone) return;
   const auto fields = format_fields(format.text);
@@ -135,7 +136,7 @@ void Formats::read_reason_names(Decoder decoder, std::string_view text) {
     } else if (table.field == "esr_ec") {
       reasons_.arm64_class = std::move(table.names);
     } else if (table.field == "exit_reason") {
-      // (isa == 1) ? VMX's : SVM's, in this order.
+      // The print format has (isa == 1) ? VMX's table : SVM's table, in this order.
       (reasons_.vmx.empty() ? reasons_.vmx : reasons_.svm) = std::move(table.names);
     }
   }

@@ -1,8 +1,9 @@
-// The event formats of one recording: fields looked up by name once, names and texts of events.
+// The event formats of one recording: finds fields by name once, and gives the names and texts of
+// events.
 //
-// Fields and the names of reasons are read from the format's text (format_text.h); whole texts are
-// printed by libtraceevent in a worker (event_texts.h), without its plugins: the one of kvm hides
-// vcpu_id and does not know arm64.
+// Fields and the names of reasons are read from the format's text (format_text.h); libtraceevent
+// prints whole texts in a worker (event_texts.h), without its plugins, because its plugin for kvm
+// hides vcpu_id and does not support arm64.
 #pragma once
 
 #include <array>
@@ -30,28 +31,29 @@ struct EventFormat {
   std::string text;  // as in events/SYSTEM/NAME/format
 };
 
-// What a kernel says of its events, whether a file kept it or tracefs tells it.
+// The facts that a kernel gives about its events, from a file or from tracefs.
 struct FormatTexts {
   std::endian order = std::endian::little;
   std::uint32_t long_size = 8;
   std::vector<EventFormat> formats;
 };
 
-// An integer field of an event; absent ones read as the fallback.
+// An integer field of an event. If this recording does not have the field, it reads as the
+// fallback.
 struct Field {
   std::uint16_t offset = 0;
-  std::uint8_t size = 0;  // 1, 2, 4 or 8; 0: this recording's event does not have it
+  std::uint8_t size = 0;  // 1, 2, 4 or 8 bytes; 0: this recording's event does not have the field
 };
 
-// How to decode the events of one type. Field positions are those of the decoder's own list.
-struct alignas(64) Schema {  // a cache line each
+// How to decode the events of one type. Fields have their positions in the decoder's own list.
+struct alignas(64) Schema {  // one cache line each
   static constexpr std::size_t kMostFields = KernelEvent::kMostFields;
 
-  Decoder decoder = Decoder::kNone;  // kNone: nothing of the type is needed
+  Decoder decoder = Decoder::kNone;  // kNone: the type is not decoded
   std::uint8_t kind_of_payload = 0;
-  EventClass events = EventClass::kOthers;  // by whom
+  EventClass events = EventClass::kOthers;  // the purpose it is read for
   std::uint32_t min_size = 0;               // a shorter event is damaged
-  std::endian order = std::endian::little;  // of its numbers
+  std::endian order = std::endian::little;  // byte order of its numbers
   std::array<Field, kMostFields> fields{};
 
   template <typename Kind>
@@ -77,16 +79,16 @@ struct alignas(64) Schema {  // a cache line each
   }
 };
 
-// Leaves the payload as it is where the fields say nothing.
+// Decodes the payload; leaves it as it is if the fields do not give one.
 void decode_fields(const Schema& schema, const RecordedEvent& event, Payload& payload);
 
-inline constexpr std::uint32_t kCommonFields = 8;  // bytes that every event begins with
+inline constexpr std::uint32_t kCommonFields = 8;  // bytes at the beginning of every event
 
-// The names that a recording gives to numbers, from __print_symbolic of the print format.
+// The names that a recording has for exit reasons, from __print_symbolic in the print format.
 struct ReasonNames {
   SymbolNames vmx, svm, arm64_ret, arm64_class, userspace;
 
-  // The name of a kvm_exit's reason, or its number where the recording has none.
+  // Returns the name of a kvm_exit's reason, or its number if the recording has no name.
   [[nodiscard]] std::string of_exit(std::uint32_t isa, std::uint32_t reason,
                                     std::uint32_t exception_class) const;
   [[nodiscard]] std::string of_userspace(std::uint32_t reason) const;
@@ -94,16 +96,16 @@ struct ReasonNames {
 
 class Formats {
  public:
-  // `name` is the recording's, for messages.
+  // `name` is the recording's name for messages.
   [[nodiscard]] static Formats parse(std::string name, FormatTexts texts);
 
-  // Indexed by common_type; types beyond its size need nothing.
+  // Indexed by common_type; types beyond its size are not decoded.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
-  // Of an event of at least two bytes.
+  // Returns the type of an event of at least two bytes.
   [[nodiscard]] std::uint16_t type_of(const std::byte* event) const {
     return load<std::uint16_t>(event, order_);
   }
-  // Fills type, thread and payload; false when the record is shorter than its format says.
+  // Fills type, thread and payload; false if the record is shorter than its format says.
   [[nodiscard]] bool decode(const RecordedEvent& recorded, Event& event) const {
     event.payload.emplace<Other>();
     if (recorded.size < kCommonFields) [[unlikely]] {
@@ -130,15 +132,15 @@ class Formats {
     return true;
   }
   [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }
-  // "kvm:kvm_exit"; empty when the recording has no such type.
+  // Returns a name such as "kvm:kvm_exit"; empty if the recording has no such type.
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
-  // The type of an event, or -1.
+  // Returns the type of an event; -1 if the recording does not have it.
   [[nodiscard]] int type(const KernelEvent& event) const;
-  // The events' fields as trace-cmd prints them.
+  // Prints the events' fields as trace-cmd does.
   [[nodiscard]] EventTexts& texts() const { return *printing_; }
-  // The saved command lines: "PID COMM\n" each.
+  // Reads the saved command lines: "PID COMM\n" each.
   void read_comms(std::string_view text);
-  // The command's name of a thread, or empty.
+  // Returns the command's name of a thread; "" if not known.
   [[nodiscard]] std::string comm(ThreadId thread) const;
 
  private:

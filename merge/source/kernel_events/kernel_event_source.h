@@ -1,9 +1,9 @@
-// Records of a kernel's events as a source: decoded by the recording's own formats, counted, named.
+// A source of a kernel's events: decodes records with the recording's own formats, counts and names
+// them.
 //
 //   trace.dat (pages), live (pages of tracefs), perf.data (samples) ──> record, time, CPU ──> Event
 //
-// Where records come from and in which order is the derived class's; what one means is decided
-// here.
+// A derived class reads the records and orders them; this class decides what a record means.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class KernelEventSource : public Source {
  protected:
   static constexpr std::size_t kTypes = 1u << 16;  // common_type has 16 bits
 
-  // With `read_marker_calls`, guest calls in trace_marker are events of their own.
+  // If `read_marker_calls` is true, guest calls in trace_marker become events of their own.
   KernelEventSource(Formats formats, SourceInfo info, Capabilities capabilities,
                     bool read_marker_calls)
       : formats_(std::move(formats)),
@@ -58,7 +58,7 @@ class KernelEventSource : public Source {
         selected_(kTypes, true),
         counts_(kTypes) {}
 
-  // Fills everything of `event` from a record of the time `at`; counts it.
+  // Fills all of `event` from a record at the time `at`, and counts it.
   void decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu, Event& event) {
     event.at = at;
     event.cpu = cpu;
@@ -71,7 +71,7 @@ class KernelEventSource : public Source {
     if (recorded.size >= kCommonFields) [[likely]]
       ++counts_[event.type];
   }
-  // Whether a record, which has two bytes or more, is one that was not selected.
+  // Returns whether a record of at least two bytes is of a class that was not selected.
   [[nodiscard]] bool is_unwanted(const RecordedEvent& recorded) const {
     return selected_[formats_.type_of(recorded.data)] == 0;
   }
@@ -80,7 +80,8 @@ class KernelEventSource : public Source {
     counters_.add_event(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
-  // Both for little-endian records that a walk passes, also before their turn.
+  // Tests and counts unwanted little-endian records while walking over them, even before their
+  // turn.
   struct Unwanted {
     const std::uint8_t* selected;
     std::uint64_t* counts;
@@ -98,12 +99,12 @@ class KernelEventSource : public Source {
     counters_.events += unwanted.passed;
     last_passed_ = std::max(last_passed_, last);
   }
-  // `lost`: how many, below 1 where that is not known.
+  // `lost`: the number of lost events; less than 1 if it is not known.
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event,
                  bool on_purpose = false);
   [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }
 
-  // EventTexts::Following, of the event that next() gave last.
+  // EventTexts::Following for the event that next() returned last.
   virtual void following(std::size_t, std::vector<RecordedEvent>&) const {}
 
   Formats formats_;

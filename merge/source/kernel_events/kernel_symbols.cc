@@ -28,7 +28,7 @@ std::string_view KernelSymbols::function_at(std::uint64_t address) const {
   if (after == symbols_.begin()) return {};
   const std::uint64_t start = (after - 1)->address;
   if (address - start > kMostBefore) return {};
-  // Of several names the first.
+  // If an address has several names, the first of them is taken.
   const auto symbol = std::ranges::lower_bound(symbols_, start, {}, &Symbol::address);
   return std::string_view(text_).substr(symbol->at, symbol->size);
 }

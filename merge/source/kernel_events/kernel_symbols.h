@@ -1,4 +1,4 @@
-// The functions of a recorded kernel, from the /proc/kallsyms that its recording kept.
+// The functions of a recorded kernel, from the copy of /proc/kallsyms in the recording.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,22 @@ namespace trapline::kernel_events {
 
 class KernelSymbols {
  public:
-  // "ffffffff81000000 T _text\t[module]" lines; others, and addresses that were hidden (0), are
-  // left out.
+  // Parses lines like "ffffffff81000000 T _text\t[module]"; skips other lines and hidden addresses
+  // (0).
   explicit KernelSymbols(std::string text);
-  // The function that ftrace means by the address of its entry: that begins there, or at most
-  // kMostBefore bytes before, where the tracer is called. Empty: none.
+  // Returns the function that ftrace means by the address of an entry: it begins there, or at most
+  // kMostBefore bytes before, since the tracer's call site follows the function's start. Empty:
+  // none.
   [[nodiscard]] std::string_view function_at(std::uint64_t address) const;
 
  private:
   static constexpr std::uint64_t kMostBefore = 32;
   struct Symbol {
     std::uint64_t address;
-    std::uint32_t at, size;  // its name, in text_
+    std::uint32_t at, size;  // offset and size of its name in text_
   };
   std::string text_;
-  std::vector<Symbol> symbols_;  // by address
+  std::vector<Symbol> symbols_;  // sorted by address
 };
 
 }  // namespace trapline::kernel_events

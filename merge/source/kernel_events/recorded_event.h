@@ -1,4 +1,4 @@
-// One event as a ring buffer holds it, not yet decoded.
+// One undecoded event of a ring buffer.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace trapline::kernel_events {
 
 struct RecordedEvent {
-  std::uint64_t time = 0;  // of the buffer's clock
+  std::uint64_t time = 0;  // on the buffer's clock
   const std::byte* data = nullptr;
   std::uint32_t size = 0;
 };

@@ -32,9 +32,9 @@ enum Feature : std::uint64_t {
   kClockData = 29,
 };
 
-// The clocks that perf can be asked for, by the kernel's numbers.
+// A clock that perf can use, with the kernel's number.
 struct PerfClock {
-  std::string_view name;  // as trace_clock has it, but for "real"
+  std::string_view name;  // the name in trace_clock, except for "real"
   std::int32_t id;
 };
 constexpr std::array<PerfClock, 5> kPerfClocks = {{{"real", CLOCK_REALTIME},
@@ -201,7 +201,7 @@ Result<void> LayoutReader::read_formats(const Section& section) {
   return {};
 }
 
-// Text is u32 length, then so many bytes with zeros at their end.
+// A text is a u32 length and that many bytes, with zeros at the end.
 void LayoutReader::on_feature(std::uint64_t feature, std::span<const std::byte> body) {
   ByteCursor cursor(body);
   const auto text = [&cursor] {
@@ -246,7 +246,7 @@ void LayoutReader::on_feature(std::uint64_t feature, std::span<const std::byte> 
   }
 }
 
-// The records of a pipe up to the first sample: the rest of the file has nothing of the layout.
+// Reads a pipe's records up to the first sample; the rest of the file contains no layout.
 Result<void> LayoutReader::read_records() {
   layout_.ranges = {{kPipeHeaderSize, file_.size()}};
   BlockPool pool;
@@ -268,8 +268,8 @@ Result<void> LayoutReader::read_records() {
   return {};
 }
 
-// An attr's samples of code are read where records tell their attr, and have a thread, a time and a
-// CPU.
+// Reads an attr's samples of code if the records identify their attr and have a thread, a time and
+// a CPU.
 void LayoutReader::choose_code() {
   const bool told_apart =
       layout_.attrs.size() == 1 || std::ranges::all_of(layout_.attrs, [](const Attr& attr) {

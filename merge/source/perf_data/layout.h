@@ -1,4 +1,4 @@
-// What a perf.data says of itself: the attrs of its events, their formats, the host and the clock.
+// The layout of a perf.data: the attrs of its events, their formats, the host and the clock.
 //
 //   a file        "PERFILE2" u64 104, u64 size of an attr, sections {u64 offset, u64 size} of
 //                 attrs, data and event types, 256 bits of features | attrs | data: records |
@@ -6,7 +6,7 @@
 //   from a pipe   "PERFILE2" u64 16 | records, which hold attrs and features as well
 //   a folder      data, a file; data.0, data.1, …: records alone (perf record --threads)
 //
-// Nothing here trusts the file: each section is held against the file's size before it is used.
+// The file is not trusted: each section is checked against the file's size before it is used.
 // Source: tools/perf/Documentation/perf.data-file-format.txt; docs/formats/perf-data.md.
 #pragma once
 
@@ -28,42 +28,42 @@ inline constexpr std::string_view kMagic = "PERFILE2";
 struct Layout {
   bool from_pipe = false;
   bool compressed = false;
-  // Of the records: one range, or with --threads one for each file. Those of several ranges have no
-  // rounds.
+  // Where the records are: one range or, with --threads, one for each file. Files with several
+  // ranges have no rounds.
   struct Range {
     std::uint64_t begin = 0, end = 0;
   };
   std::vector<Range> ranges{1};
 
   std::vector<Attr> attrs;
-  std::vector<RecordShape> shapes;  // of each attr
-  AttrsById by_id;                  // needed where attrs differ
-  bool has_tracepoints = false;     // else samples of code alone
+  std::vector<RecordShape> shapes;  // by attr
+  AttrsById by_id;                  // needed if the attrs differ
+  bool has_tracepoints = false;     // false: only samples of code
   trace_dat::TracingData tracing;
 
-  std::string clock = "perf";  // without -k: that of ftrace's clock perf
-  // With -k, of CLOCK_DATA: nanoseconds from that clock to the wall clock, or more: perf reads the
-  // wall clock, then the other, and nothing tells how much later.
+  std::string clock = "perf";  // without -k: the clock that ftrace calls perf
+  // With -k, from CLOCK_DATA: the nanoseconds from that clock to the wall clock, or more: perf
+  // reads the wall clock first, then the other clock an unknown time later.
   std::optional<std::int64_t> to_wall_clock;
   std::string host, release, arch, writer;
   std::uint32_t cpu_count = 0;
-  // Of the first and last sample; a pipe does not tell.
+  // Times of the first and last sample; not known for a pipe.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> sample_times;
-  Result<void> damage;  // what of it is missing, where its events can be read nevertheless
+  Result<void> damage;  // says what is missing, if the events can be read nevertheless
 };
 
-// A file, or the files of a folder one after the other; `sizes` are those of a folder's. Errors: as
-// those of File::open().
+// One file, or the files of a folder one after the other with their `sizes`. Errors: those of
+// File::open().
 struct Files {
   File file;
   std::vector<std::uint64_t> sizes;
 };
 [[nodiscard]] Result<Files> open_files(const std::string& path);
 
-// Errors: not a perf.data, of a machine with the other byte order, cut off before the formats of
-// its events (kDamaged), recorded so that not every event of a tracepoint is in it.
+// Errors: not a perf.data; of a machine with the other byte order; cut off before the formats of
+// its events (kDamaged); or recorded so that it does not contain every event of a tracepoint.
 [[nodiscard]] Result<Layout> read_layout(const Files& files);
-// Of one file.
+// Reads the layout of one file.
 [[nodiscard]] Result<Layout> read_layout(const File& file);
 
 }  // namespace trapline::perf_data

@@ -1,9 +1,9 @@
-// Losses of one CPU's record, told between the events around them.
+// Places the losses of each CPU's record between the events around them.
 //
 //   LOST n         n records found no room before the next one of this CPU
 //   THROTTLE       events are left out until UNTHROTTLE
-//   LOST_SAMPLES   written at the end: how many of one event were lost in all, those included that
-//                  no LOST record tells, since nothing came after them
+//   LOST_SAMPLES   written at the end: how many records of one event were lost in all, including
+//                  those that no LOST record reports, because nothing came after them
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Losses {
  public:
   static constexpr std::uint32_t kMostCpus = 1u << 16;
 
-  // The loss, if there is one, that lies between the CPU's last event and this one.
+  // Returns the loss between the CPU's last event and this one, if there is one.
   [[nodiscard]] std::optional<Loss> on_event(std::uint32_t cpu, std::uint64_t time) {
     Cpu& one = of(cpu);
     const std::uint64_t before = one.last;
@@ -39,7 +39,7 @@ class Losses {
     one.pending = saturated_sum(one.pending, count);
     told_ = saturated_sum(told_, count);
   }
-  // Of which CPU, perf does not say.
+  // perf does not say on which CPU they were lost.
   void on_lost_samples(std::uint64_t count) { in_all_ = saturated_sum(in_all_, count); }
   void on_throttle(std::uint32_t cpu, std::uint64_t time) { of(cpu).throttled = time; }
   [[nodiscard]] Loss on_unthrottle(std::uint32_t cpu, std::uint64_t time) {
@@ -47,21 +47,21 @@ class Losses {
     of(cpu).throttled.reset();
     return {from, time > from ? time : from, 0};
   }
-  // What remains of a CPU at the recording's end.
+  // Returns the CPU's loss that lasts until the recording's end, if there is one.
   [[nodiscard]] std::optional<Loss> at_end(std::uint32_t cpu, std::uint64_t end) const {
     const Cpu& one = cpus_[cpu];
     if (one.pending == 0 && !one.throttled) return std::nullopt;
     return Loss{one.pending == 0 ? *one.throttled : one.last, end, one.pending};
   }
-  // Lost after the last event, and told by no LOST record.
+  // Returns how many were lost after the last event and reported by no LOST record.
   [[nodiscard]] std::uint64_t untold() const { return in_all_ > told_ ? in_all_ - told_ : 0; }
-  // In all, as far as known.
+  // Returns the total, as far as it is known.
   [[nodiscard]] std::uint64_t all() const { return in_all_ > told_ ? in_all_ : told_; }
   [[nodiscard]] std::uint32_t cpus() const { return static_cast<std::uint32_t>(cpus_.size()); }
 
  private:
   struct Cpu {
-    std::uint64_t last = 0;  // its last event's time
+    std::uint64_t last = 0;  // time of the CPU's last event
     std::uint64_t pending = 0;
     std::optional<std::uint64_t> throttled;
   };

@@ -18,14 +18,14 @@ namespace {
 
 using kernel_events::RecordedEvent;
 
-// The attr of a record, by its id.
+// Returns the attr of a record, found by its id.
 std::uint16_t attr_of(const Layout& layout, const Record& record) {
   constexpr std::uint64_t kHasId = kId | kIdentifier;
-  if ((layout.attrs.front().sample_type & kHasId) == 0) return 0;  // all have the same fields
+  if ((layout.attrs.front().sample_type & kHasId) == 0) return 0;  // all attrs have the same fields
   const auto id = layout.shapes.front().id(record.bytes, record.type == RecordType::kSample);
   if (!id) return AttrsById::kNone;
   const std::uint16_t attr = layout.by_id.find(*id);
-  // A tracepoint's fields tell what it is.
+  // The attr is known without an id; the fields of a tracepoint identify its event.
   const bool is_first =
       layout.attrs.size() == 1 ||
       (layout.attrs.front().tracepoint && (layout.attrs.front().sample_type & kIdentifier) == 0);
@@ -34,7 +34,7 @@ std::uint16_t attr_of(const Layout& layout, const Record& record) {
 
 enum class Look : std::uint8_t { kSample, kOther, kDamaged };
 
-// The sample of a tracepoint; kOther for another event's.
+// Parses the sample of a tracepoint; returns kOther for samples of other events.
 Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
   const std::uint16_t attr = attr_of(layout, record);
   if (attr == AttrsById::kNone) return Look::kDamaged;
@@ -121,18 +121,18 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   RecordOrder order_;
   Losses losses_;
   Threads threads_;
-  Block* facts_ = nullptr;  // of losses on their way; holds itself once
+  Block* facts_ = nullptr;  // holds losses that wait for their turn; holds itself once
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;
-  std::uint64_t samples_ = 0;  // of code
+  std::uint64_t samples_ = 0;  // samples of code
   bool wants_samples_ = true;
   bool ended_ = false;
 };
 
-// Reads until it is known which witnesses the recording holds: the absence of kvm_exit, which
-// changes what a span is, only at its end.
+// Reads until the recording's capabilities are known. The absence of kvm_exit, which changes what a
+// span is, is known only at the end.
 Result<void> PerfDataSource::look() {
-  if (!layout_.has_tracepoints) return {};  // none of them
+  if (!layout_.has_tracepoints) return {};  // no tracepoints, so no capabilities
   constexpr std::uint64_t kLook = 1u << 16;
   kernel_events::CapabilityLooker looker(formats_);
   std::uint64_t events = 0;
@@ -156,7 +156,7 @@ Result<void> PerfDataSource::look() {
 Description PerfDataSource::describe() const {
   Description is = Source::describe();
   is.machine.name = layout_.host;
-  // As trace-cmd writes it, so that recordings of both tell whether they are of one kernel.
+  // In trace-cmd's format, so that recordings of both can be compared for the same kernel.
   if (!layout_.host.empty() && !layout_.release.empty() && !layout_.arch.empty())
     is.machine.system = fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
   is.machine.cpus = layout_.cpu_count;
@@ -205,7 +205,7 @@ void PerfDataSource::on_sample(const Record& record) {
               Item::Kind::kEvent});
 }
 
-// Samples of code wait for their turn as whole records.
+// Stores a sample of code as a whole record until its turn.
 void PerfDataSource::on_code(const Record& record) {
   const std::uint16_t attr = attr_of(layout_, record);
   CodeRecord sample;
@@ -220,7 +220,8 @@ void PerfDataSource::on_code(const Record& record) {
               static_cast<std::uint16_t>(sample.cpu), Item::Kind::kCode});
 }
 
-// A loss waits for its turn as a record does. Where there are samples alone it hides no event.
+// Stores a loss until its turn, like a record. In a recording with samples of code only, no event
+// is lost.
 void PerfDataSource::add_loss(std::uint32_t cpu, const Loss& loss) {
   if (!layout_.has_tracepoints) return;
   if (facts_ == nullptr || facts_at_ + sizeof loss > Block::kSize) {
@@ -236,7 +237,8 @@ void PerfDataSource::add_loss(std::uint32_t cpu, const Loss& loss) {
 }
 
 void PerfDataSource::on_other(const Record& record) {
-  constexpr std::uint16_t kOfBpf = 1u << 15;  // a filter's, which left them out on purpose
+  // Losses by a BPF filter, which left them out on purpose.
+  constexpr std::uint16_t kOfBpf = 1u << 15;
   if (record.type == RecordType::kComm) return threads_.on_comm(record.bytes);
   const std::uint16_t attr = attr_of(layout_, record);
   if (attr == AttrsById::kNone) return;
@@ -245,7 +247,7 @@ void PerfDataSource::on_other(const Record& record) {
   ByteCursor cursor(record.bytes.subspan(kRecordHeader));
   switch (record.type) {
     case RecordType::kLost:
-      (void)cursor.number<std::uint64_t>();  // the event's id
+      (void)cursor.number<std::uint64_t>();  // id of the event
       losses_.on_lost(trailer->cpu, cursor.number<std::uint64_t>().value_or(0));
       if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
       break;
@@ -266,8 +268,8 @@ void PerfDataSource::on_other(const Record& record) {
       const auto fork = parse_fork(record.bytes);
       if (!fork) break;
       threads_.on_fork(*fork);
-      // Those of threads that were there before have no time; beside samples alone they are no part
-      // of what was recorded.
+      // Records of threads that existed before have no time. With samples of code only, they are
+      // not part of what was recorded.
       if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
       order_.add({trailer->time, record.bytes.data(), record.block,
                   static_cast<std::uint32_t>(record.bytes.size()),
@@ -293,7 +295,7 @@ bool PerfDataSource::next_record(Record& record) {
   return false;
 }
 
-// Reads up to the end of a round; false at the end of the file, or where something failed.
+// Reads up to the end of a round; false at the end of the file or after a failure.
 bool PerfDataSource::fill() {
   if (ended_) return false;
   const Block* block = nullptr;
@@ -306,7 +308,7 @@ bool PerfDataSource::fill() {
     } else {
       on_other(record);
     }
-    // Looked at once a block: its records make up little.
+    // Checked once per block, because the records of one block need little memory.
     if (std::exchange(block, record.block) != record.block && order_.is_full()) [[unlikely]] {
       if (auto spilled = order_.spill(); !spilled) {
         status_ = std::move(spilled);
@@ -327,7 +329,7 @@ void PerfDataSource::end() {
   order_.end();
 }
 
-// True if somebody wants the item.
+// Fills the event; false if nobody wants the item.
 bool PerfDataSource::give_out(const Item& item, Event& event) {
   const Timestamp at(item.time);
   if (item.kind == Item::Kind::kEvent) [[likely]] {
@@ -344,7 +346,7 @@ bool PerfDataSource::give_out(const Item& item, Event& event) {
     std::memcpy(&loss, item.data, sizeof loss);
     fill_lost(item.cpu, Timestamp(loss.from), Timestamp(loss.to),
               static_cast<std::int64_t>(std::min<std::uint64_t>(loss.count, INT64_MAX)), event);
-    event.at = at;  // not before what was given out already
+    event.at = at;  // not before the time of the last event
     return true;
   }
   if (item.kind == Item::Kind::kCode) return give_out_code(item, event);

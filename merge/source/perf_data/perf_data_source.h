@@ -1,13 +1,13 @@
-// A perf.data as a source: perf record of tracepoints, perf kvm stat record, in a file or from a
-// pipe. A tracepoint's sample holds the kernel's record of the event as ftrace has it, and its
-// format is in the file, so it is decoded as a trace.dat's.
+// Reads a perf.data as a source: perf record of tracepoints, or perf kvm stat record, in a file or
+// from a pipe. A tracepoint's sample holds the same record of the event as ftrace's buffer, and the
+// file has its format, so it is decoded like an event of a trace.dat.
 //
 //   file → RecordReader → sample, lost, comm, fork → RecordOrder → decode → Event
 //
 // Losses (LOST, THROTTLE, and at the end LOST_SAMPLES) are Lost events of their CPU; threads' names
-// and processes come from perf's COMM and FORK records. What comes later than perf's rounds allow
-// is counted as damaged. A file that was cut is read up to its last whole record and ends with an
-// error.
+// and processes come from perf's COMM and FORK records. A record that comes later than perf's
+// rounds allow is counted as damaged. A file that was cut off is read up to its last whole record
+// and ends with an error.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,11 @@
 
 namespace trapline {
 
-// Errors: those of perf_data::read_layout.
+// Opens a perf.data. Errors: those of perf_data::read_layout.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_perf_data(const std::string& path);
 
-// The processes of the threads that were there when it began; empty where it cannot be read.
+// Returns the processes of the threads that existed when the recording began; none if the file
+// cannot be read.
 [[nodiscard]] Processes perf_data_processes(const std::string& path);
 
 }  // namespace trapline

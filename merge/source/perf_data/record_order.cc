@@ -13,7 +13,7 @@ void RecordOrder::open_lane() {
   open_ = &lane.items;
 }
 
-// What was added may be handed out; a lane that is in the heap does not grow.
+// Makes the lanes of the round available to next(). A lane in the heap does not grow any more.
 void RecordOrder::close_round() {
   open_ = nullptr;
   for (; unseen_ < first_ + lanes_.size(); ++unseen_)
@@ -55,7 +55,7 @@ void RecordOrder::drop_ended() {
   if (lanes_.empty()) file_.clear();
 }
 
-// The head of current_, which the next calls of next() go on from.
+// Returns the head of current_, from which the next calls of next() continue.
 Item RecordOrder::start_run() {
   const Lane& lane = this->lane(current_);
   if (!lane.spilled) {
@@ -84,7 +84,7 @@ bool RecordOrder::next_lane(Item& item) {
   return true;
 }
 
-// Writes all of the lanes from `number` on in order, and drops them.
+// Writes the lanes from `number` on as one, in order, and drops them.
 void RecordOrder::write_from(std::size_t number) {
   MergeHeap heap;
   for (std::size_t i = number; i < first_ + lanes_.size(); ++i) {
@@ -113,7 +113,7 @@ Result<void> RecordOrder::merge_from(std::size_t number, unsigned level) {
   return file_.status();
 }
 
-// Lanes that were spilled come before those in memory, the longer ones first.
+// Writes a lane to the file. Spilled lanes come before those in memory, the longer ones first.
 Result<void> RecordOrder::spill() {
   open_ = nullptr;
   std::size_t number = first_ + lanes_.size();

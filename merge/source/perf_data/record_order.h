@@ -1,6 +1,6 @@
-// Puts records into order of time. perf writes the ring buffers of all CPUs one after the other, in
-// rounds: what comes after the end of a round is not older than the newest record of the round
-// before it. So two rounds have to be held:
+// Orders records by time. perf writes the ring buffers of all CPUs one after the other, in rounds.
+// A record after the end of a round is not older than the newest record of the round before, so two
+// rounds must be stored:
 //
 //   add() ──> lanes, each in order: one for each CPU and round ──> end_round() ──> next()
 //               └─ more than memory is to hold ──> spill(): one lane, in a temporary file
@@ -27,13 +27,14 @@ class RecordOrder {
   static constexpr std::size_t kMemory = 24u << 20;
   static constexpr std::size_t kMergeAt = 32;
 
-  // Borrows it. `memory` for tests.
+  // Borrows the pool. `memory` is in bytes, for tests.
   explicit RecordOrder(BlockPool& pool, std::size_t memory = kMemory)
       : pool_(pool), memory_(memory) {}
 
-  // Nothing earlier may be added: next() has given out what is up to it.
+  // Returns the limit: next() has returned all items up to this time, so no earlier one may be
+  // added.
   [[nodiscard]] std::uint64_t limit() const { return limit_; }
-  // Holds the item's block until next() is called once more after it gave the item out.
+  // Adds an item. Holds its block until next() is called once more after returning the item.
   void add(const Item& item) {
     if (open_ == nullptr || item.time < open_->back().time) [[unlikely]]
       open_lane();
@@ -43,9 +44,9 @@ class RecordOrder {
     if (item.time > newest_) newest_ = item.time;
   }
   void end_round();
-  void end();  // all was added
+  void end();  // call it after the last add()
 
-  // False where nothing is there that is as old as the last round but one.
+  // False if no item is as old as the last round but one.
   [[nodiscard]] bool next(Item& item) {
     if (run_ == run_end_) return next_lane(item);
     const Item& after = *(run_ + 1);
@@ -53,25 +54,25 @@ class RecordOrder {
     pool_.release(run_->block);
     --items_;
     item = *++run_;
-    // Items wait for long enough that their bytes are no longer near the processor.
+    // Items wait so long that their bytes are no longer in the processor's caches.
     __builtin_prefetch((run_ + std::min<std::ptrdiff_t>(kAhead, run_end_ - run_))->data);
     return true;
   }
 
   [[nodiscard]] bool is_full() const {
-    constexpr std::size_t kLane = sizeof(Lane) + 64;  // with what its vector takes at least
+    constexpr std::size_t kLane = sizeof(Lane) + 64;  // with the least size of its vector's memory
     return pool_.bytes_in_use() + items_ * sizeof(Item) + lanes_.size() * kLane > memory_;
   }
-  // After next() returned false. An error where the temporary file cannot be written.
+  // Call it when next() has returned false. An Error if the temporary file cannot be written.
   [[nodiscard]] Result<void> spill();
-  // Of the temporary file.
+  // Returns the state of the temporary file.
   [[nodiscard]] const Result<void>& status() const { return file_.status(); }
 
  private:
   struct Lane {
     std::vector<Item> items;
     std::size_t at = 0;
-    std::unique_ptr<SpillFile::Run> spilled;  // then `items` is empty
+    std::unique_ptr<SpillFile::Run> spilled;  // set: `items` is empty
     unsigned level = 0;                       // how often its items were merged
     bool ended = false;
     [[nodiscard]] const Item& head() const { return spilled ? spilled->item() : items[at]; }
@@ -91,17 +92,17 @@ class RecordOrder {
 
   BlockPool& pool_;
   std::size_t memory_;
-  std::deque<Lane> lanes_;  // by number, from first_ on
+  std::deque<Lane> lanes_;  // by number, the first is first_
   std::size_t first_ = 0;
-  std::size_t unseen_ = 0;             // the first that is not in the heap yet
-  std::vector<Item>* open_ = nullptr;  // of the last lane, where it may grow
+  std::size_t unseen_ = 0;             // the first lane that is not in the heap yet
+  std::vector<Item>* open_ = nullptr;  // of the last lane, if it may still grow
   std::vector<std::vector<Item>> spare_;
   MergeHeap heap_;
-  std::size_t current_ = kNone;  // the lane whose item was handed out
-  // That item, and the last of its lane, where the lane is in memory; else both are null.
+  std::size_t current_ = kNone;  // the lane of the item that next() returned last
+  // That item, and the last of its lane, if the lane is in memory; otherwise null.
   const Item *run_ = nullptr, *run_end_ = nullptr;
   std::size_t items_ = 0;  // in memory
-  // `of_round_`: the newest that was added before the last end_round().
+  // `of_round_`: the time of the newest item added before the last end_round().
   std::uint64_t limit_ = 0, newest_ = 0, of_round_ = 0;
   SpillFile file_;
 };

@@ -11,11 +11,11 @@
 namespace trapline::perf_data {
 namespace {
 
-// A window of 8 MiB is what zstd's levels up to 19 need; perf's default level needs 0.5 MiB.
+// zstd's levels up to 19 need a window of 8 MiB; perf's default level needs 0.5 MiB.
 constexpr int kLargestWindowLog = 23;
 
-// Since Linux 6.16 perf rounds the size of a COMPRESSED2 record up to a multiple of 8, and a sum
-// of 65,536 or more loses its upper bits; perf itself stops there.
+// Since Linux 6.16 perf rounds the size of a COMPRESSED2 record up to a multiple of 8, and a size
+// of 65,536 or more loses its upper bits. perf's own reader stops there too.
 constexpr std::string_view kSizeOverflown =
     "a COMPRESSED2 record of 64 KiB or more, whose size perf cannot write; record without -z";
 
@@ -39,7 +39,7 @@ bool RecordReader::damaged(std::string_view what) {
   return false;
 }
 
-// Moves what is left to a block of its own and returns the room after it.
+// Moves the remaining bytes to a new block and returns the room after them.
 std::span<std::byte> RecordReader::make_room(Window& window) {
   Block* next = pool_.take();
   const std::size_t left = window.left();
@@ -51,7 +51,7 @@ std::span<std::byte> RecordReader::make_room(Window& window) {
   return {next->bytes.get() + left, Block::kSize - left};
 }
 
-// The next record of the window; false where it does not hold a whole one.
+// Returns the next record of the window in `record`; false if the window has no whole one.
 bool RecordReader::take(Window& window, Record& record) {
   if (window.left() < kRecordHeader) return false;
   std::byte* at = window.block->bytes.get() + window.at;
@@ -90,7 +90,7 @@ bool RecordReader::read_more() {
   return true;
 }
 
-// False where the compressed record is used up, or damaged.
+// False if the compressed record is used up or damaged.
 bool RecordReader::decompress_more() {
   if (compressed_.empty() && !inner_full_) return false;
   if (!stream_) {
@@ -115,7 +115,7 @@ bool RecordReader::decompress_more() {
   return true;
 }
 
-// What follows an AUXTRACE or TRACING_DATA record is no record.
+// Skips the payload after an AUXTRACE or TRACING_DATA record, which is not a record.
 bool RecordReader::skip_payload(Record& record, std::uint64_t size) {
   record.payload_at = position();
   record.payload_size = size;
@@ -130,7 +130,7 @@ bool RecordReader::skip_payload(Record& record, std::uint64_t size) {
   return true;
 }
 
-// Whether the record is one to be given out; else it was used up here, or is damaged.
+// True if next() shall return the record; false if it was handled here or is damaged.
 bool RecordReader::on_outer(Record& record) {
   const auto body = record.bytes.subspan(kRecordHeader);
   switch (record.type) {

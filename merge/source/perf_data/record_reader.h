@@ -1,5 +1,6 @@
-// The records of a perf.data one after the other, decompressed. Records that were cut by the end of
-// the file, and what cannot be a record, end the reading with an error; all before are good.
+// Reads the records of a perf.data one by one and decompresses them. A record that the end of the
+// file cuts off, or bytes that cannot be a record, end the reading with an error; all records
+// before are good.
 //
 //   file ──> block: records ──────────────────────────────┐
 //                    └─ COMPRESSED ─> zstd ─> block: records ─> next()
@@ -20,8 +21,8 @@
 
 namespace trapline::perf_data {
 
-// Memory for the bytes of records, in blocks: a block stays as long as a record in it is held, so
-// that records wait for their turn where they were read.
+// Memory for the bytes of records, in blocks. A block stays as long as a record in it is held, so
+// records can wait for their turn without a copy.
 struct Block {
   static constexpr std::size_t kSize = 256u << 10;  // a record has at most 64 KiB
   std::unique_ptr<std::byte[]> bytes = std::make_unique_for_overwrite<std::byte[]>(kSize);
@@ -30,7 +31,7 @@ struct Block {
 
 class BlockPool {
  public:
-  // With one holder: the caller.
+  // Returns a block that the caller holds.
   [[nodiscard]] Block* take() {
     if (free_.empty()) free_.push_back(blocks_.emplace_back(std::make_unique<Block>()).get());
     Block* block = free_.back();
@@ -60,36 +61,38 @@ namespace trapline::perf_data {
 struct Record {
   RecordType type{};
   std::uint16_t misc = 0;
-  std::span<std::byte> bytes;  // with its header; in `block`
-  Block* block = nullptr;      // its reader's: to be held where the bytes are used later
-  // Of TRACING_DATA in a file that came from a pipe: where its payload is in the file.
+  std::span<std::byte> bytes;  // includes the header; points into `block`
+  Block* block = nullptr;      // hold the block to use the bytes later
+  // For TRACING_DATA in a file made from a pipe: where the payload is in the file.
   std::uint64_t payload_at = 0, payload_size = 0;
 };
 
 class RecordReader {
  public:
-  // From `begin` to `end`, which may lie after the end of a file that was cut. Borrows both.
+  // Reads from `begin` to `end`, which may be after the end of a file that was cut off. Borrows
+  // both.
   RecordReader(const File& file, BlockPool& pool, std::uint64_t begin, std::uint64_t end);
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
   ~RecordReader();
 
-  // False at the end and on damage. The bytes stay until the next call, or longer where they are
-  // held.
+  // False at the end and on damage. The bytes stay valid until the next call, or as long as their
+  // block is held.
   [[nodiscard]] bool next(Record& record);
   [[nodiscard]] const Result<void>& status() const { return status_; }
-  // In the file: after the last record, a compressed one where the last came of one.
+  // Returns the offset in the file after the last record, or after the compressed record that
+  // contained it.
   [[nodiscard]] std::uint64_t position() const { return read_to_ - outer_.left(); }
 
  private:
-  // Bytes that were read and not yet given out.
+  // Bytes that were read and not yet returned.
   struct Window {
     Block* block = nullptr;
     std::size_t at = 0, filled = 0;
     [[nodiscard]] std::size_t left() const { return filled - at; }
   };
   [[nodiscard]] std::span<std::byte> make_room(Window& window);
-  // Whether something compressed was read that is not all given out.
+  // Returns whether decompressed bytes remain.
   [[nodiscard]] bool is_compressed() const {
     return inner_.left() != 0 || inner_full_ || !compressed_.empty();
   }
@@ -108,8 +111,8 @@ class RecordReader {
   BlockPool& pool_;
   std::uint64_t read_to_, end_;
   Window outer_, inner_;
-  std::span<const std::byte> compressed_;  // what is left of the compressed record
-  bool inner_full_ = false;                // the last call filled all the room: there may be more
+  std::span<const std::byte> compressed_;  // the rest of the compressed record
+  bool inner_full_ = false;  // the last call filled the whole room, so there may be more
   std::unique_ptr<ZSTD_DCtx_s, FreeStream> stream_;
   std::uint64_t compressed_bytes_ = 0, plain_bytes_ = 0;
   Result<void> status_;

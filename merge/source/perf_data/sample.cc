@@ -14,7 +14,7 @@ std::uint64_t count_of(std::uint64_t set, std::uint64_t bits) {
   return static_cast<std::uint64_t>(std::popcount(set & bits));
 }
 
-// The bytes of the values that PERF_SAMPLE_READ adds at `at`; nothing where they do not fit.
+// Returns the size of the values that PERF_SAMPLE_READ adds; nullopt if they exceed the record.
 std::optional<std::uint64_t> read_values_size(std::uint64_t format,
                                               std::span<const std::byte> rest) {
   const std::uint64_t times = count_of(format, kReadEnabled | kReadRunning);
@@ -40,7 +40,7 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   const std::uint64_t config = u64(8);
   const std::uint64_t flags = u64(40);
   const bool is_clock = type == kSoftware && (config == kCpuClock || config == kTaskClock);
-  // Above 32 bits a hardware event's config says which kind of cores.
+  // The upper 32 bits of a hardware event's config are the kind of cores.
   const auto number = static_cast<std::uint32_t>(config);
   const bool is_cycles = type == kHardware && (number == kCycles || number == kReferenceCycles);
   attr.samples_code = (is_clock || is_cycles) && (flags & kWithoutKernel) == 0;
@@ -71,7 +71,7 @@ RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
   trailer_cpu_ = before(kTid | kTime | kId | kStreamId);
 }
 
-// From `at`, after the period, to the end of the call chain.
+// Moves `at` from after the period to the end of the call chain.
 bool RecordShape::skip_chain(std::span<const std::byte> record, std::uint64_t& at) const {
   if ((sample_type_ & kRead) != 0) {
     const auto size = read_values_size(read_format_, record.subspan(at));
@@ -104,7 +104,7 @@ bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) cons
 bool RecordShape::code_sample(std::span<const std::byte> record, CodeRecord& sample) const {
   constexpr std::uint16_t kModeBits = 7;
   if (!has_code() || record.size() < rest_) return false;
-  // The address and the thread are right before the time.
+  // The address and the thread come immediately before the time.
   sample.address = load<std::uint64_t>(record.data() + time_ - 16);
   sample.thread = load<std::uint32_t>(record.data() + time_ - 4);
   sample.time = load<std::uint64_t>(record.data() + time_);

@@ -1,10 +1,10 @@
-// The bytes of one record of perf.data: which fields it has, its event's attr says.
+// Parses one record of a perf.data. The attr of its event tells which fields it has.
 //
 //   sample    header | id | ip | pid tid | time | addr | id | stream | cpu | period | read values |
 //             call chain | raw size, raw | …
 //   others    header | body | pid tid | time | id | stream | cpu | id      (sample_id_all)
 //
-// Each field is there where sample_type has its bit. Source: perf_event_open(2),
+// A field is present if its bit is set in sample_type. Source: perf_event_open(2),
 // include/uapi/linux/perf_event.h; docs/formats/perf-data.md.
 #pragma once
 
@@ -26,7 +26,7 @@ enum class RecordType : std::uint32_t {
   kFork = 7,
   kSample = 9,
   kLostSamples = 13,
-  // perf's own, not the kernel's:
+  // Types that perf writes itself, not the kernel:
   kHeaderAttr = 64,
   kTracingData = 66,
   kFinishedRound = 68,
@@ -52,43 +52,42 @@ enum SampleBit : std::uint64_t {
   kIdentifier = 1 << 16,
 };
 
-// perf_event_attr, as far as a reader of tracepoints needs it.
+// The fields of perf_event_attr that a reader of tracepoints needs.
 struct Attr {
   bool tracepoint = false;
-  bool samples_code = false;  // cycles or a clock, of the kernel as well
+  bool samples_code = false;  // cycles or a clock event that also samples the kernel
   std::uint64_t period = 1;   // or the frequency
   std::uint64_t sample_type = 0;
   std::uint64_t read_format = 0;
   bool frequency = false, sample_id_all = false, backward = false;
-  std::optional<std::int32_t> clock;  // clockid_t, where -k chose one
+  std::optional<std::int32_t> clock;  // clockid_t chosen with -k
 
-  // Nothing where it is shorter than its first version.
+  // Returns nullopt if it is shorter than the first version of the struct.
   [[nodiscard]] static std::optional<Attr> parse(std::span<const std::byte> bytes);
 };
 
 struct Sample {
   std::uint64_t time = 0;
   std::uint32_t cpu = 0;
-  std::span<std::byte> raw;  // of a tracepoint the kernel's record of the event, as in ftrace
+  std::span<std::byte> raw;  // of a tracepoint: the kernel's record of the event, as in ftrace
 };
-// The sample of another event: the instruction that a thread executed.
+// A sample of an event that is not a tracepoint: the instruction that a thread executed.
 struct CodeRecord {
   std::uint64_t time = 0, address = 0;
   std::uint32_t cpu = 0, thread = 0;
   std::uint16_t mode = 0;  // PERF_RECORD_MISC_CPUMODE
 };
-// Whose record it is, of those that are not samples.
+// The id fields of records that are not samples.
 struct Trailer {
   std::uint64_t time = 0;
   std::uint32_t cpu = 0;
 };
 
-// Where the fields of one attr's records are.
+// The offsets of the fields in the records of one attr.
 class RecordShape {
  public:
   RecordShape(std::uint64_t sample_type, std::uint64_t read_format);
-  // Of whole records with their headers; false, or nothing, where a field lies outside of the
-  // record.
+  // Parses a whole record with its header. False, or nullopt, if a field is outside the record.
   [[nodiscard]] bool sample(std::span<std::byte> record, Sample& sample) const {
     if (!is_plain_ || record.size() < rest_ + 4) [[unlikely]]
       return other_sample(record, sample);
@@ -98,15 +97,15 @@ class RecordShape {
               record.subspan(rest_ + 4, size)};
     return true;
   }
-  // True if its samples say which thread executed what, when and on which CPU.
+  // Returns whether samples say which thread executed which instruction, when and on which CPU.
   [[nodiscard]] bool has_code() const {
     constexpr std::uint64_t kNeeded = kIp | kTid | kTime | kCpu;
     return (sample_type_ & kNeeded) == kNeeded;
   }
-  // Where has_code().
+  // Needs has_code().
   [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeRecord& sample) const;
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
-  // Of a sample or another record, where sample_type has it.
+  // Returns the id of a sample or another record, if sample_type has one.
   [[nodiscard]] std::optional<std::uint64_t> id(std::span<const std::byte> record,
                                                 bool is_sample) const;
 
@@ -115,18 +114,19 @@ class RecordShape {
   [[nodiscard]] bool skip_chain(std::span<const std::byte> record, std::uint64_t& at) const;
 
   std::uint64_t sample_type_, read_format_;
-  bool has_place_;  // time and CPU
-  bool is_plain_;   // neither read values nor a call chain before the raw data
-  std::uint32_t time_ = 0, cpu_ = 0, rest_ = 0;  // offsets in a sample; `rest_`: after the period
-  std::uint32_t trailer_ = 0, trailer_time_ = 0, trailer_cpu_ = 0;  // its size, and offsets in it
+  bool has_place_;  // has time and CPU
+  bool is_plain_;   // has neither read values nor a call chain before the raw data
+  std::uint32_t time_ = 0, cpu_ = 0, rest_ = 0;  // offsets in a sample; `rest_` is after the period
+  // Size of the trailer, and offsets in it.
+  std::uint32_t trailer_ = 0, trailer_time_ = 0, trailer_cpu_ = 0;
 };
 
-// The attr of each event's id: one id for each CPU or thread of an event.
+// Finds the attr of an id; an event has one id for each CPU or thread.
 class AttrsById {
  public:
   void add(std::uint64_t id, std::uint16_t attr);
-  void build();  // after the last add()
-  // kNone where no attr has it.
+  void build();  // call it after the last add()
+  // returned for an id that no attr has
   static constexpr std::uint16_t kNone = 0xffff;
   [[nodiscard]] std::uint16_t find(std::uint64_t id) const {
     if (slots_.empty()) return kNone;

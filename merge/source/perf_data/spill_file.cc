@@ -60,7 +60,7 @@ Result<std::unique_ptr<SpillFile::Run>> SpillFile::finish_run() {
 }
 
 void SpillFile::clear() {
-  if (fd_ && ::ftruncate(fd_.get(), 0) != 0) return;  // then it grows on
+  if (fd_ && ::ftruncate(fd_.get(), 0) != 0) return;  // if truncating fails, the file only grows on
   run_begin_ = end_ = 0;
 }
 

@@ -1,5 +1,5 @@
-// The threads that perf's COMM and FORK records tell of: names and processes. perf writes them for
-// all threads that were there when it began, and for each that is made or renamed meanwhile.
+// The names and processes of threads, from perf's COMM and FORK records. perf writes them for all
+// threads that exist when it starts and for each one that is created or renamed later.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace trapline::perf_data {
 
 struct Fork {
   ThreadId process{}, thread{}, parent{};
-  bool same_process = false;  // as its parent
+  bool same_process = false;  // in the same process as its parent
 };
 
 [[nodiscard]] inline std::optional<Fork> parse_fork(std::span<const std::byte> record) {

@@ -23,7 +23,7 @@ class QemuLogSource final : public ProgramsEvents {
     info_.role = Role::kHostProgram;
   }
 
-  // Lines are out of order by less than a block.
+  // Lines are out of order by less than one block.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     const std::uint64_t size = file_.size(), tail = size - std::min<std::uint64_t>(size, kBlock);
     const auto begin = times_in(0), end = times_in(tail);
@@ -38,7 +38,7 @@ class QemuLogSource final : public ProgramsEvents {
   }
 
  private:
-  // The least and the greatest time of the lines that lie whole in the block from `offset` on.
+  // Returns the least and the greatest time of the whole lines in the block at `offset`.
   [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> times_in(
       std::uint64_t offset) const {
     std::string block(std::min<std::uint64_t>(file_.size() - offset, kBlock), '\0');
@@ -56,7 +56,8 @@ class QemuLogSource final : public ProgramsEvents {
     return times;
   }
 
-  // The next line into the window, when it is an event's. A last line without its end was cut off.
+  // Adds the next line to the window if it is an event's. A last line without a line end was cut
+  // off.
   void read_more() override {
     std::string_view text;
     if (!lines_.next(text) || (!lines_.is_whole() && text.size() <= kLongestLine)) {
@@ -87,7 +88,7 @@ std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
   if (!take_number_to(line, parsed.thread, '@') || !take_number_to(line, seconds, '.') ||
       parsed.thread < 0)
     return {};
-  // Six digits, always.
+  // The microseconds always have six digits.
   if (line.find(':') != 6 || !take_number_to(line, micros, ':') || seconds > kMostSeconds)
     return {};
   while (line.ends_with('\r')) line.remove_suffix(1);

@@ -1,11 +1,11 @@
-// A QEMU log with timestamps as a source: the lines that `-trace … -D FILE -msg timestamp=on` (or
-// the log backend's `-d trace:…`) writes,
+// Reads a QEMU log with timestamps as a source: the lines that `-trace … -D FILE -msg timestamp=on`
+// (or the log backend's `-d trace:…`) writes,
 //
 //   THREAD@SECONDS.MICROSECONDS:EVENT ARGUMENTS
 //
-// each a Marker "EVENT ARGUMENTS" of its thread, on CLOCK_REALTIME. Other lines (-d in_asm, guest
-// errors) are passed over. Threads stamp before they write, so lines can be a little out of order:
-// the source sorts within a window and counts what comes later still as damaged.
+// Each is a Marker "EVENT ARGUMENTS" of its thread, on CLOCK_REALTIME. Other lines (-d in_asm,
+// guest errors) are skipped. Threads take the time before they write, so lines can be slightly out
+// of order: the source sorts within a window and counts a line that comes even later as damaged.
 #pragma once
 
 #include <memory>

@@ -28,7 +28,7 @@ class SimpletraceSource final : public ProgramsEvents {
     info_.clock = "mono";
   }
 
-  // Records have no index, and only a small file is read for it; nothing for others.
+  // Records have no index, so only a small file is read for this; nullopt for larger ones.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     if (size_ > kMostForRange) return std::nullopt;
     const auto readable = readable_path(info_.path);
@@ -81,7 +81,7 @@ class SimpletraceSource final : public ProgramsEvents {
       text_ += ' ';
       if (record_.event != nullptr && record_.values.size() == record_.event->arguments.size())
         tracetool::append_text(*record_.event, record_.values, text_, tracetool::kMostText);
-      held.text = text_;  // a copy has no room to spare, which the whole window would hold
+      held.text = text_;  // a copy, which has no spare capacity: the window holds many texts
     }
     hold(std::move(held));
   }
@@ -89,7 +89,7 @@ class SimpletraceSource final : public ProgramsEvents {
   std::unique_ptr<tracetool::EventFile> declarations_;
   simpletrace::Reader reader_;
   simpletrace::Record record_;
-  std::string text_;  // of the record
+  std::string text_;  // text of the record
   std::uint64_t size_;
 };
 

@@ -1,10 +1,11 @@
-// A simpletrace file as a source: each event is a Marker with the text that QEMU's ftrace backend
-// would have written, "NAME ARGS", on CLOCK_MONOTONIC. The file knows processes, not threads: the
-// thread is the process's first, and the CPU is 0.
+// Reads a simpletrace file as a source: each event is a Marker with the text that QEMU's ftrace
+// backend would have written, "NAME ARGS", on CLOCK_MONOTONIC. The file has processes but no
+// threads: the thread is the process's first one, and the CPU is 0.
 //
-// Records may be a little out of order (each is stamped before it is written): the source sorts
-// within a window of 4,096 records and counts what comes later still as damaged. Dropped events are
-// a Lost event; a damaged or cut file ends with an error status after its last whole record.
+// Records may be slightly out of order (each gets its time before it is written): the source sorts
+// within a window of 4,096 records and counts a record that comes even later as damaged. Dropped
+// events become a Lost event; a damaged or incomplete file ends with an error status after its last
+// whole record.
 #pragma once
 
 #include <memory>

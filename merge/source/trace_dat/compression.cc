@@ -21,7 +21,7 @@ std::optional<std::size_t> unzstd(std::span<const std::byte> block, std::span<st
   return size;
 }
 
-// Its tables are made once, not for each block.
+// Keeps zlib's tables, so that they are made once and not for each block.
 struct Inflater {
   z_stream stream{};
   bool usable = ::inflateInit(&stream) == Z_OK;
@@ -40,7 +40,7 @@ std::optional<std::size_t> unzlib(std::span<const std::byte> block, std::span<st
   if (!inflater.usable || block.size() > kMost || into.size() > kMost ||
       ::inflateReset(&stream) != Z_OK)
     return std::nullopt;
-  // zlib only reads what it is given to decompress.
+  // zlib does not write to its input.
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(block.data()));
   stream.avail_in = static_cast<uInt>(block.size());
   stream.next_out = reinterpret_cast<Bytef*>(into.data());

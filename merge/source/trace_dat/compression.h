@@ -1,5 +1,5 @@
-// The blocks of a compressed trace.dat: zstd, as Debian's trace-cmd writes them, or zlib, as one
-// that was built without libzstd does. Both have the same container.
+// Decompresses the blocks of a compressed trace.dat: zstd, as Debian's trace-cmd writes, or zlib,
+// as a trace-cmd without libzstd writes. Both have the same container.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,20 @@
 namespace trapline::trace_dat {
 
 enum class Compression : std::uint8_t { kNone, kZstd, kZlib };
-// "zstd", as the file's header names it; nothing of an algorithm that is not read.
+// Finds an algorithm by the name in the file's header, such as "zstd"; nullopt if it is not
+// supported.
 [[nodiscard]] std::optional<Compression> compression_named(std::string_view name);
 
-// Whether so many bytes may come of so few: pages of one event each, with a time of their own, stay
-// far below it. A recording is as long as what is in it, and a small file must not hold a long one.
+// Returns whether `size` bytes may come from `compressed` bytes. Pages with one event each, with a
+// time of its own, are far below the limit. It prevents a small file from expanding to a huge
+// recording.
 [[nodiscard]] constexpr bool is_plausible_ratio(std::uint64_t compressed, std::uint64_t size) {
   constexpr std::uint64_t kMost = 1024, kHead = 4096;
   return size <= kHead + kMost * compressed;
 }
 
-// Decompresses one block into `into`; the number of bytes, or nothing when the block is damaged or
-// holds more.
+// Decompresses one block into `into`. Returns the number of bytes; nullopt if the block is damaged
+// or does not fit.
 [[nodiscard]] std::optional<std::size_t> decompress(Compression algorithm,
                                                     std::span<const std::byte> block,
                                                     std::span<std::byte> into);

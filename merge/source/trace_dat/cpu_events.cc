@@ -4,15 +4,15 @@
 
 namespace trapline::trace_dat {
 
-// Of its first event, or of a boundary page: a page that `record` cut begins with the time of an
-// event that is not in it. 0 is no time.
+// Returns the time of the page's first event, or of a boundary page. A page that `record` cut
+// begins with the time of an event that is not in it. 0: no time.
 std::uint64_t CpuEvents::time_of(RingPage page) const {
   kernel_events::RecordedEvent first;
   if (page.time() == 0 || page.empty()) return page.time();
   return page.next(first) ? first.time : page.time();
 }
 
-// Takes the page as page_ if it can be what was recorded after an event at `last`.
+// Loads the page into page_ if it can have been recorded after an event at `last`.
 bool CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
   if (std::exchange(is_doubtful_, false)) return false;
   RingPage begin;
@@ -20,7 +20,8 @@ bool CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
   const std::uint64_t time = time_of(begin);
   if (time == 0 || time < last) return false;
   if (begin.empty()) {
-    // A boundary page holds nothing but the number of lost events: else its length is damaged.
+    // A boundary page contains only the number of lost events; with anything else its length is
+    // damaged.
     const auto rest = page.subspan(8 + commit_size_ * (begin.lost() > 0 ? 2 : 1));
     if (!has_boundaries_ || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
       return false;

@@ -1,16 +1,16 @@
-// The events of one CPU with the next one always in view, so that a loss is known when the event
-// before it is consumed.
+// Reads the events of one CPU and always knows the next one, so that a loss is known when the event
+// before it is returned.
 //
-// A page is used where all of it can be walked and its times lie between those of the pages around
-// it. Else it is damaged: passed over, counted, and a loss from the event before it to the next one
-// that is there. A page that stands in the place of another one leaves two losses: here, and where
-// its time says that it is missing.
+// A page is used if all of it can be walked and its times are between those of its neighbours.
+// Otherwise it is damaged: it is skipped and counted, and becomes a loss from the event before to
+// the next one. A page in the place of another page makes two losses: at that place, and at the
+// place where its time shows that it is missing.
 //
-// A page without events that is no older than what came before is a boundary page: an event without
-// data. `trapline record --snapshot-on` writes one where the record of a CPU breaks off and one
-// where it goes on, so that what is left out between has its true bounds and not those of the
-// nearest events. The page after a marked boundary page has the mark once more; it is the same
-// loss.
+// A page without events that is not older than the page before is a boundary page and counts as an
+// event without data. `trapline record --snapshot-on` writes one where it stops recording a CPU and
+// one where it resumes, so that the omitted time has its true bounds rather than those of the
+// nearest events. If a boundary page is marked with a loss, the page after it repeats the mark for
+// the same loss.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ namespace trapline::trace_dat {
 
 class CpuEvents {
  public:
-  // Borrows `file` and `shift`, which is that of a guest's recording, else nullptr.
+  // Borrows `file` and `shift`; `shift` is set for a guest's recording, else nullptr.
   CpuEvents(const File& file, const Layout& layout, const CpuPages& pages, std::uint32_t page_size,
             std::size_t buffer_size, const TimeShift* shift)
       : cpu_(pages.cpu),
@@ -36,11 +36,12 @@ class CpuEvents {
         reader_(file, pages.pages, page_size, buffer_size, layout.order) {}
 
   [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
-  // PageReader::keep_buffers().
+  // Calls PageReader::keep_buffers().
   void keep_buffers(KeptBuffers& kept) { reader_.keep_buffers(kept); }
-  // Whether the file ends before these events do, or, at the end, the last pages are damaged.
+  // Returns whether the file was cut off before these events end or, at the end, whether the last
+  // pages are damaged.
   [[nodiscard]] bool is_cut() const { return cut_ || damaged_before_; }
-  // A page that was passed over: where it is in the file, and the time of the event before it.
+  // Skipped pages: the first one's offset in the file, and the time of the event before it.
   struct Damaged {
     std::uint64_t offset = 0, after = 0;
   };
@@ -49,7 +50,7 @@ class CpuEvents {
     std::vector<Damaged> first;
   };
   [[nodiscard]] const PageCounts& page_counts() const { return counts_; }
-  // Goes on at the first page at or after `fraction` (0 to 1) of the data.
+  // Continues at the first page at or after `fraction` (0 to 1) of the data.
   [[nodiscard]] Result<void> skip_to(double fraction) {
     page_ = RingPage();
     misplaced_.clear();
@@ -57,12 +58,13 @@ class CpuEvents {
     return reader_.skip_to(fraction);
   }
   [[nodiscard]] const PageReader& pages() const { return reader_; }
-  // The page of peek(), from its end on.
+  // Returns the page of peek(), positioned after that event.
   [[nodiscard]] const RingPage& page() const { return page_; }
 
-  // Moves to the next event: true when peek() has it, false at the end and on an error.
+  // Moves to the next event: true if peek() has it, false at the end and on an error.
   [[nodiscard]] bool advance() { return advance_in_page() || advance_page(); }
-  // The same where it is in the same page, else false. Events are lost between pages only.
+  // Moves to the next event if it is in the same page, else returns false. Events are lost only
+  // between pages.
   [[nodiscard]] bool advance_in_page() {
     lost_ = RingPage::kNoneLost;
     if (!page_.next(next_)) [[unlikely]]
@@ -70,19 +72,20 @@ class CpuEvents {
     shift_time();
     return true;
   }
-  // The same, past events that `pass` takes: RingPage::next(). Not where times are shifted.
+  // Does the same but skips events that `pass` takes, as RingPage::next() does. Not for shifted
+  // times.
   template <typename Pass>
   [[nodiscard]] RingPage::Found advance_in_page(Pass&& pass, std::uint64_t& passed) {
     lost_ = RingPage::kNoneLost;
     return page_.next(next_, pass, passed);
   }
-  // The last event that was passed is in view again, as a boundary page is.
+  // Makes peek() the last skipped event, without its data, like a boundary page.
   void stand_at(std::uint64_t time) { next_ = {time, nullptr, 0}; }
-  // A boundary page has no data and the size 0.
+  // Returns the current event. A boundary page has no data and the size 0.
   [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return next_; }
-  // What was lost just before peek(): RingPage::kNoneLost, kUnknownLost or a number.
+  // Returns the number of events lost just before peek(); RingPage::kNoneLost or kUnknownLost.
   [[nodiscard]] std::int64_t lost_before() const { return lost_; }
-  // Whether that is what `trapline record --snapshot-on` left out.
+  // Returns whether `trapline record --snapshot-on` left these events out.
   [[nodiscard]] bool left_out_before() const {
     return lost_ != RingPage::kNoneLost && next_.data == nullptr && !damaged_before_;
   }
@@ -110,10 +113,10 @@ class CpuEvents {
   kernel_events::RecordedEvent next_;
   std::int64_t lost_ = RingPage::kNoneLost;
   bool after_marked_boundary_ = false;
-  bool damaged_before_ = false;  // peek(), or the end
+  bool damaged_before_ = false;  // there is a damaged page just before peek(), or before the end
   PageCounts counts_;
-  std::vector<std::uint64_t> misplaced_;  // times of pages that were passed over
-  bool is_doubtful_ = false;  // the next page: of the first two nothing tells which is misplaced
+  std::vector<std::uint64_t> misplaced_;  // times of skipped pages
+  bool is_doubtful_ = false;  // the next page: of the first two, nothing shows which is misplaced
   Result<void> status_;
 };
 

@@ -90,7 +90,7 @@ Result<std::vector<FinishPlan::Part>> find_parts(const Folder& session, const Fi
   if (!runs) return fail("{}: {}", name, runs.error().message);
   std::vector<FinishPlan::Part> parts;
   auto run = runs->begin();
-  std::uint64_t taken = 0;  // of the run
+  std::uint64_t taken = 0;  // bytes of the run already used
   for (const CpuArea& area : plan.areas) {
     for (std::uint64_t done = 0; done < area.size;) {
       if (run == runs->end()) return damaged_session(name);

@@ -71,7 +71,7 @@ Result<Layout> LayoutReader::read() {
                   file_.path(), printable(compression.substr(0, kLongestName)));
     }
     layout_.compression = *algorithm;
-    (void)reader_.c_string();  // the library's version
+    (void)reader_.c_string();  // version of the library
     const auto options = reader_.number<std::uint64_t>();
     rest = reader_.status();
     if (rest) rest = read_v7(options);
@@ -83,7 +83,7 @@ Result<Layout> LayoutReader::read() {
   return std::move(layout_);
 }
 
-// As far as the file has them: of uncompressed ones whole pages.
+// Adds the pages that the file contains; of uncompressed pages only whole ones.
 void LayoutReader::add_pages(Buffer& buffer, std::uint32_t cpu, Extent pages) const {
   pages.cut = !file_.holds(pages.offset, pages.size);
   if (pages.cut) {
@@ -112,8 +112,8 @@ void LayoutReader::tell_cut() {
   if (more != 0) *layout_.cut += fmt::format(", and {} more", more);
 }
 
-// Pages have a size that a kernel could have, and no byte is two CPUs' data: else a small file
-// could stand for a recording without end.
+// Checks that pages have a size that a kernel could use and that no byte belongs to two CPUs;
+// otherwise a small file could expand to an endless recording.
 Result<void> LayoutReader::check_buffers() const {
   constexpr std::uint32_t kSmallest = 1024, kLargest = 1u << 20;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
@@ -169,7 +169,7 @@ Extent LayoutReader::sized_section(MetaReader& reader, std::uint64_t size) {
   return section;
 }
 
-// Name, trace id, and for each of its CPUs the number and the thread that runs it.
+// Reads name, trace id, and for each of the guest's CPUs its number and the thread that runs it.
 void LayoutReader::read_guest(ByteCursor& cursor) {
   constexpr std::size_t kMostGuests = 4096;
   const auto name = cursor.c_string();
@@ -187,8 +187,8 @@ void LayoutReader::read_guest(ByteCursor& cursor) {
   }
 }
 
-// "CPU: 3", and how many events were read, left and lost; before those of an instance
-// "Buffer: NAME".
+// Parses "CPU: 3" and how many events were read, left and lost; for an instance "Buffer: NAME"
+// comes first.
 void LayoutReader::take_cpu_stat(std::string_view text) {
   constexpr std::string_view kInstance = "\nBuffer: ", kCpu = "CPU: ";
   if (text.starts_with(kInstance)) {
@@ -325,7 +325,7 @@ Result<kernel_events::Formats> read_formats(const File& file, const Layout& layo
   return formats;
 }
 
-// Version 6: everything in one order, and a table of the CPUs' data at its end.
+// Version 6 has all sections in a fixed order and a table of the CPUs' data at the end.
 
 using namespace std::string_view_literals;
 
@@ -343,7 +343,7 @@ Result<void> LayoutReader::read_v6() {
   Buffer top = read_table_v6(reader_, "");
   if (!reader_.ok()) return reader_.status();
   layout_.buffers.push_back(std::move(top));
-  constexpr std::uint64_t kMostEntries = 1u << 18;  // of all tables
+  constexpr std::uint64_t kMostEntries = 1u << 18;  // in all tables
   if (instances.size() * std::uint64_t{layout_.cpu_count} > kMostEntries) {
     reader_.fail_here("an impossible number of buffers");
     return reader_.status();
@@ -366,7 +366,7 @@ Result<TracingData> LayoutReader::read_tracing_data() {
   read_event_formats(reader_);
   if (!reader_.ok()) return tl::unexpected(reader_.status().error());
   TracingData data{std::move(layout_), {}};
-  // What follows is of use, but not needed.
+  // The rest is optional.
   reader_.skip(reader_.number<std::uint32_t>());  // kallsyms
   reader_.skip(reader_.number<std::uint32_t>());  // printk
   if (version == "0.6") data.comms = reader_.bytes(reader_.number<std::uint64_t>());
@@ -377,7 +377,8 @@ Result<TracingData> read_tracing_data(const File& file, std::uint64_t begin, std
   return LayoutReader(file, begin, size).read_tracing_data();
 }
 
-// After the CPU count: "options  \0", the options, then "flyrecord\0"; either may be missing.
+// Reads what follows the CPU count: "options  \0" and the options, then "flyrecord\0"; either may
+// be missing.
 void LayoutReader::read_options_v6(std::vector<InstanceTable>& instances) {
   std::string kind = reader_.bytes(10);
   if (kind.starts_with("options")) {
@@ -428,7 +429,7 @@ Result<void> LayoutReader::read_instance_v6(const InstanceTable& instance) {
   return reader.status();
 }
 
-// Version 7: sections anywhere, found through a chain of option sections.
+// Version 7 has sections anywhere, which a chain of option sections names.
 
 namespace {
 
@@ -442,7 +443,7 @@ Result<SectionHeader> LayoutReader::section_at(std::uint64_t offset) {
   header.id = reader.number<std::uint16_t>();
   const bool compressed = (reader.number<std::uint16_t>() & 1) != 0;
   header.body.compression = compressed ? layout_.compression : Compression::kNone;
-  reader.skip(4);  // the section's name in the string table
+  reader.skip(4);  // offset of the section's name in the string table
   header.body.size = reader.number<std::uint64_t>();
   header.body.offset = reader.position();
   if (reader.ok() && !file_.holds(header.body.offset, header.body.size))
@@ -451,10 +452,10 @@ Result<SectionHeader> LayoutReader::section_at(std::uint64_t offset) {
   return header;
 }
 
-// Not where the file was cut before the section's end.
+// Returns false if the file was cut off before the end of the section.
 bool LayoutReader::holds_section(std::uint64_t offset) const {
   constexpr std::uint64_t kHeader = 16;
-  if (offset >= kFarthest) return true;  // damage: section_at() says so
+  if (offset >= kFarthest) return true;  // damage, which section_at() reports
   if (!file_.holds(offset, kHeader)) return false;
   MetaReader reader = at(offset);
   reader.skip(kHeader - sizeof(std::uint64_t));
@@ -478,7 +479,7 @@ Result<MetaReader> LayoutReader::open_section(const Extent& body) {
 Result<void> LayoutReader::read_v7(std::uint64_t next) {
   std::vector<Extent> by_option(kCmdlines + 1);
   std::set<std::uint64_t> visited;
-  std::uint64_t read_to = 0;  // the end of the options that were read last
+  std::uint64_t read_to = 0;  // end of the last options read
   while (next != 0) {
     if (!visited.insert(next).second || visited.size() > kMostOptionSections) {
       return fail(ErrorKind::kDamaged, "{}: damaged: its option sections form a loop",
@@ -519,7 +520,7 @@ Result<void> LayoutReader::read_sections_v7(const std::vector<Extent>& by_option
   return {};
 }
 
-// Reads one option section; returns the offset of the next, 0 at the end.
+// Reads one option section. Returns the offset of the next; 0 at the end.
 Result<std::uint64_t> LayoutReader::read_options_v7(std::uint64_t offset,
                                                     const SectionHeader& header,
                                                     std::vector<Extent>& by_option) {
@@ -561,8 +562,8 @@ Result<void> LayoutReader::handle_buffer_v7(const std::string& body) {
     return fail(ErrorKind::kDamaged, "{}: damaged: a buffer's description is cut off",
                 file_.path());
   }
-  // TRACECLOCK is right where there is one: a buffer may say local where another clock was set.
-  // trace-cmd split writes the buffer's alone.
+  // If there is a TRACECLOCK, it is right: a buffer may say local although another clock was set.
+  // trace-cmd split writes only the buffer's clock.
   if (!has_trace_clock_ && layout_.clock == "local" && !clock->empty()) layout_.clock = *clock;
   auto section = section_at(*section_offset);
   if (!section) return tl::unexpected(std::move(section).error());
@@ -583,9 +584,9 @@ Result<void> LayoutReader::handle_buffer_v7(const std::string& body) {
   return {};
 }
 
-// Of a file that was cut before the option that says where a buffer's data lies: its section
-// follows the options before it, and each CPU's blocks begin on a page of their own after those of
-// the CPU before. Which CPUs those are, the options before it tell.
+// Finds a buffer's data in a file that was cut off before the option with its offset: the section
+// follows the options before it, and each CPU's blocks begin on a new page after the previous
+// CPU's. The options before tell which CPUs those are.
 Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
   MetaReader reader = at(offset);
   std::uint16_t id = kStrings;
@@ -617,7 +618,7 @@ Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
     Extent pages{place, file_.size() + 1 - std::min(place, file_.size()),
                  compressed ? layout_.compression : Compression::kNone};
     const auto blocks = compressed ? whole_blocks(file_, pages, layout_.order) : WholeBlocks{};
-    // The size as trace-cmd has it, without the number of blocks.
+    // trace-cmd's size, which does not include the number of blocks
     if (blocks.all) pages.size = blocks.end - place - sizeof(std::uint32_t);
     add_pages(buffer, cpu, pages);
     place = blocks.all ? blocks.end : file_.size();
@@ -626,7 +627,7 @@ Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
   return {};
 }
 
-// Of the buffers after the one in which the file was cut nothing is there.
+// Notes that the file has nothing of the buffers after the one in which it was cut off.
 void LayoutReader::miss_buffers_v7() {
   for (const Recorded& one : recorded_) {
     if (one.cpus.empty() ||

@@ -1,4 +1,4 @@
-// How read_layout() reads: what both versions have, and how each finds it.
+// The reader behind read_layout(): the parts that both versions share, and those of each.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace trapline::trace_dat {
 
-// Reads a trace.dat's header forward, from the file or from a section that was decompressed.
+// Reads a trace.dat's header forward, from the file or from a decompressed section.
 //
-// The first read that does not fit is remembered: from then on every read gives zero or an empty
-// string and changes nothing, so a caller reads a whole structure and asks status() once, before it
-// believes any of it. Loops over counts from the file check ok() each time round.
+// After the first read that exceeds the data, every read returns zero or an empty string and
+// changes nothing. So a caller can read a whole structure and then check status() once before using
+// it. Loops over counts from the file must check ok() in each round.
 class MetaReader {
  public:
   MetaReader(const File& file, std::uint64_t offset, std::uint64_t end)
@@ -41,7 +41,7 @@ class MetaReader {
   }
   [[nodiscard]] std::string bytes(std::uint64_t size);
   [[nodiscard]] std::string c_string();  // at most 4,096 bytes
-  void expect(std::string_view magic);   // fails when other bytes stand here
+  void expect(std::string_view magic);   // fails if other bytes are here
   void skip(std::uint64_t size);
   void fail_here(std::string_view what);
 
@@ -59,10 +59,11 @@ class MetaReader {
 };
 
 constexpr std::uint32_t kMostCpus = 8192;
-// Where a file that was cut may have gone on; beyond it, no file was as long.
+// Limit for offsets in a file that was cut off; no file is that long.
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 56;
 
-// Option ids of trace-cmd.dat.v6(5), up to trace-cmd 3.2's; of the sections of version 7 as well.
+// Option ids of trace-cmd.dat.v6(5) up to trace-cmd 3.2; they are also the ids of version 7's
+// sections.
 enum Option : std::uint16_t {
   kDone = 0,
   kDate = 1,
@@ -87,7 +88,7 @@ enum Option : std::uint16_t {
   kPrintk = 20,
   kCmdlines = 21,
   kBufferText = 22,
-  kTraplineLoss = 0x8001,  // trace-cmd passes over what it does not know
+  kTraplineLoss = 0x8001,  // trace-cmd skips options that it does not know
 };
 inline constexpr std::string_view kTraplineLossName{"TRAPLINE_LOSS\0", 14};
 
@@ -108,8 +109,8 @@ class LayoutReader {
   explicit LayoutReader(const File& file) : file_(file), reader_(file, 0, file.size()) {}
 
   Result<Layout> read();
-  // The same of a piece of another file: its header, formats and thread names, without its CPUs'
-  // data. Nothing in it points to the rest of the file.
+  // Reads a piece of another file that has the header, formats and thread names but no CPU data.
+  // Nothing in it points outside the piece.
   LayoutReader(const File& file, std::uint64_t begin, std::uint64_t size)
       : file_(file), reader_(file, begin, begin + size) {}
   Result<TracingData> read_tracing_data();
@@ -149,18 +150,19 @@ class LayoutReader {
   }
 
   const File& file_;
-  std::uint64_t left_ = 64u << 20;  // what the sections of the header may have, decompressed
+  // Bytes that the sections of the header may still have, decompressed.
+  std::uint64_t left_ = 64u << 20;
   MetaReader reader_;
   Layout layout_;
   bool has_trace_clock_ = false;
   Result<void> options_status_;
-  // Of each buffer, in the order of the file, the CPUs of which CPUSTAT options tell events.
+  // For each buffer, in the order of the file: the CPUs with events according to CPUSTAT options.
   struct Recorded {
     std::string name;
     std::vector<std::uint32_t> cpus;
   };
   std::vector<Recorded> recorded_{1};
-  std::vector<std::string> missing_;  // of a file that was cut
+  std::vector<std::string> missing_;  // set if the file was cut off
 };
 
 }  // namespace trapline::trace_dat

@@ -8,9 +8,9 @@
 namespace trapline::trace_dat {
 namespace {
 
-// A larger compressed block is damage: all CPUs together hold 64 MiB of them at most.
+// A larger compressed block is damaged. All CPUs together hold at most 64 MiB of blocks.
 constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
-constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
+constexpr std::size_t kBlockHead = 8;  // compressed size and size
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Result<std::span<const std::byte>> PageReader::next() {
     if (auto filled = refill(); !filled) return tl::unexpected(std::move(filled).error());
     if (buffer_end_ == 0) return std::span<const std::byte>();
   }
-  // The last page of raw data may be cut off: what is there of it is walked as it is.
+  // The last page of raw data may be cut off; what exists of it is walked.
   const std::size_t size = std::min<std::size_t>(page_size_, buffer_end_ - buffer_at_);
   const std::span<const std::byte> page(buffer_.data() + buffer_at_, size);
   if (extent_.compression == Compression::kNone) page_at_ = at_ - (buffer_end_ - buffer_at_);
@@ -106,7 +106,7 @@ Result<void> PageReader::start_blocks() {
   }
   if (auto read = file_->read(at_, count); !read) return read;
   at_ += sizeof count;
-  // trace-cmd's size of compressed data leaves out this number.
+  // trace-cmd's size of compressed data does not include this number.
   if (file_->holds(extent_.offset, extent_.size + sizeof count)) end_ += sizeof count;
   blocks_left_ = load<std::uint32_t>(count, order_);
   return {};
@@ -117,14 +117,15 @@ void PageReader::pass_over(std::uint64_t pages) {
   damaged_ahead_.pages += std::max<std::uint64_t>(pages, 1);
 }
 
-// Of how many pages the rest is nobody knows: of one in each block, and in each page's bytes.
+// Skips the rest of the CPU's data. How many pages it has is not known; the count assumes one per
+// block and one per page size of bytes.
 void PageReader::lose_rest() {
   pass_over(std::max((end_ - at_) / page_size_, std::min(blocks_left_, (end_ - at_) / kBlockHead)));
   at_ = end_;
   blocks_left_ = 0;
 }
 
-// The next block that can be read, into ahead_; ahead_end_ is 0 at the end.
+// Reads the next good block into ahead_; ahead_end_ is 0 at the end.
 Result<void> PageReader::read_ahead() {
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
@@ -133,8 +134,9 @@ Result<void> PageReader::read_ahead() {
     if (auto read = read_block(); !read) return read;
   }
   if (ahead_end_ != 0) return {};
-  // The size counted the number of blocks already (trace-cmd 3.3): nothing comes after them. More
-  // than that is blocks which their number leaves out.
+  // start_blocks() adds the bytes of the number of blocks to the size. In trace-cmd 3.3 the size
+  // already includes them, so as many bytes are left that are no block. If more than a block's head
+  // is left, there are blocks that the number does not count.
   if (end_ - at_ > kBlockHead) lose_rest();
   at_ = end_;
   return {};

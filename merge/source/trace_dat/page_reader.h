@@ -1,6 +1,6 @@
-// The pages of one CPU, in order, from raw or compressed data, through one bounded buffer. A
-// compressed block that does not decompress is passed over and counted; behind one whose size
-// cannot be nothing can be found, so the rest of the CPU's data counts as damaged.
+// Reads the pages of one CPU in order, from raw or compressed data, through one bounded buffer. A
+// compressed block that cannot be decompressed is skipped and counted. If a block's size is
+// impossible, nothing after it can be found, so the rest of the CPU's data counts as damaged.
 #pragma once
 
 #include <cstddef>
@@ -14,39 +14,40 @@
 
 namespace trapline::trace_dat {
 
-// Of a CPU's compressed data: how many of its blocks the file has, and where the last of them ends.
+// Says how many blocks of a CPU's compressed data the file has, and where the last of them ends.
 struct WholeBlocks {
   std::uint32_t count = 0;
   std::uint64_t end = 0;
-  bool all = false;  // none is missing
+  bool all = false;  // no block is missing
 };
 [[nodiscard]] WholeBlocks whole_blocks(const File& file, const Extent& data, std::endian order);
 
 class PageReader {
  public:
-  // `buffer_size` bounds what is read ahead of raw data; of compressed data two blocks are held,
-  // each at most four times that (and 16 pages: trace-cmd's blocks have 10).
+  // `buffer_size` limits the read-ahead of raw data, in bytes. Of compressed data, two blocks are
+  // held, each at most four times as large (and 16 pages: trace-cmd's blocks have 10).
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size, std::endian order = std::endian::little);
 
-  // Pages that events point into are not written over, but left to `kept`, which is borrowed.
+  // Leaves pages that events point into to `kept` (borrowed) instead of overwriting them.
   void keep_buffers(KeptBuffers& kept) { kept_ = &kept; }
-  // The next page, valid until the next call; empty at the end. Errors: the file cannot be read.
+  // Returns the next page, valid until the next call; empty at the end. Errors: the file cannot be
+  // read.
   [[nodiscard]] Result<std::span<const std::byte>> next();
-  // The page after it, valid until the next call; empty at the end, and where it cannot be read.
+  // Returns the page after it, valid until the next call; empty at the end or if it cannot be read.
   [[nodiscard]] std::span<const std::byte> peek();
-  // Pages of compressed blocks that were passed over, and where the first one is in the file.
+  // Pages of skipped compressed blocks, and the offset of the first in the file.
   struct Damaged {
     std::uint64_t pages = 0, offset = 0;
   };
-  // Those before the page that next() gave last, since this was asked last.
+  // Returns those before the page that next() returned last, since the last call.
   [[nodiscard]] Damaged take_damaged() { return std::exchange(damaged_, {}); }
-  // Goes on at the first page at or after `fraction` (0 to 1) of the data.
+  // Continues at the first page at or after `fraction` (0 to 1) of the data.
   [[nodiscard]] Result<void> skip_to(double fraction);
-  // Bytes of the file consumed, for progress.
+  // Returns how many bytes of the file were read, for progress.
   [[nodiscard]] std::uint64_t consumed() const { return at_ - extent_.offset; }
   [[nodiscard]] std::uint64_t size() const { return end_ - extent_.offset; }
-  // The offset in the file of the page that next() gave last, or of its block.
+  // Returns the offset in the file of the page that next() returned last, or of its block.
   [[nodiscard]] std::uint64_t position() const { return page_at_; }
 
  private:
@@ -61,7 +62,7 @@ class PageReader {
   Extent extent_;
   std::uint32_t page_size_;
   std::endian order_;
-  std::uint64_t at_;  // where the next refill reads in the file
+  std::uint64_t at_;  // file offset of the next refill
   std::uint64_t end_;
   std::uint64_t blocks_left_ = 0;
   bool started_ = false;
@@ -69,12 +70,12 @@ class PageReader {
   std::uint64_t filled_ = 0;  // KeptBuffers::events() when the buffer was filled
   std::vector<std::byte> buffer_;
   std::vector<std::byte> block_;  // compressed
-  std::vector<std::byte> ahead_;  // the block after buffer_'s
+  std::vector<std::byte> ahead_;  // the block after the one in buffer_
   std::size_t ahead_end_ = 0;
-  std::uint64_t ahead_at_ = 0;  // where that block is in the file
+  std::uint64_t ahead_at_ = 0;  // offset of that block in the file
   Damaged damaged_, damaged_ahead_;
   std::uint64_t page_at_ = 0;
-  std::vector<std::byte> peeked_;  // a page after raw data that was read
+  std::vector<std::byte> peeked_;  // a page of raw data beyond the buffer
   std::size_t buffer_size_;
   std::uint64_t largest_block_;
   std::size_t buffer_at_ = 0;

@@ -14,7 +14,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::size_t kReadAhead = 2u << 20;  // all CPUs together: about what a cache holds
+constexpr std::size_t kReadAhead = 2u << 20;  // for all CPUs together: about what a cache holds
 constexpr std::size_t kLargestBuffer = 256u << 10;
 
 }  // namespace
@@ -22,7 +22,7 @@ constexpr std::size_t kLargestBuffer = 256u << 10;
 Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   auto capabilities = sample_capabilities(recording.file, recording.layout, recording.formats);
   if (!capabilities) return tl::unexpected(std::move(capabilities).error());
-  // The file moves into the source's own recording: streams point to it there.
+  // The file moves into the source's own recording, to which streams point.
   auto source =
       std::unique_ptr<PageSource>(new PageSource(std::move(recording), *capabilities, {}));
   const Layout& layout = source->layout_;
@@ -65,7 +65,7 @@ bool PageSource::advance(std::size_t stream, Timestamp from) {
   return false;
 }
 
-// What a CPU's record lacks at its end is a loss, up to the end of all.
+// Handles a CPU whose record ends early: it has a loss until the end of all CPUs' records.
 void PageSource::end_stream(std::size_t stream, Timestamp from) {
   std::int64_t lost = streams_[stream].is_cut() ? RingPage::kUnknownLost : RingPage::kNoneLost;
   const bool is_top = stream < layout_.buffers.front().cpus.size();
@@ -83,7 +83,7 @@ void PageSource::end_stream(std::size_t stream, Timestamp from) {
   losses_.push_back({stream, from, std::max(from, end_of_all_.value_or(from)), lost});
 }
 
-// Puts the first event of every stream in view.
+// Fetches the first event of every stream.
 bool PageSource::start() {
   started_ = true;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -93,12 +93,12 @@ bool PageSource::start() {
       return false;
     }
   }
-  std::reverse(losses_.begin(), losses_.end());  // handed out from the back, the lowest CPU first
+  std::reverse(losses_.begin(), losses_.end());  // taken from the back, the lowest CPU first
   choose();
   return true;
 }
 
-// Takes the earliest stream off the heap as current_.
+// Makes the earliest stream current_ and takes it off the heap.
 void PageSource::choose() {
   ended_ = heap_.empty();
   if (!ended_) go_on_with(heap_.pop());
@@ -110,7 +110,7 @@ void PageSource::go_on_with(std::size_t stream) {
   limit_ = heap_.top_time();
 }
 
-// Moves past current_'s event, which was handed out; false on damage.
+// Moves past current_'s event, which was returned; false on damage.
 bool PageSource::advance_current() {
   consumed_ = false;
   if (advance(current_, scale_(streams_[current_].peek().time))) {
@@ -123,12 +123,12 @@ bool PageSource::advance_current() {
   return true;
 }
 
-// Another stream's event comes before current_'s, which is at that time.
+// Changes to another stream, whose event comes before current_'s event at `time`.
 void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(current_, time)); }
 
-// What the kernel counted and no page tells: what it overwrote after the last page that is here, as
-// where the disk was full, what it dropped, and what was left on a CPU of which nothing is here.
-// Our own recorder says that in options of its own.
+// Counts losses that the kernel counted and no page has: events overwritten after the last page
+// here, as with a full disk; events dropped; and events left on a CPU without pages here. Our own
+// recorder has options of its own for these.
 void PageSource::count_unplaced() {
   counters_.counts_losses = !layout_.cpu_stats.empty();
   counters_.lost_unplaced = 0;
@@ -143,7 +143,7 @@ void PageSource::count_unplaced() {
   }
   if (layout_.cpu_stats.empty() || layout_.cut || layout_.writer.starts_with("trapline")) return;
   std::map<std::pair<std::string_view, std::uint32_t>, ToldLosses> told;
-  std::set<std::string_view> buffers;  // that were recorded
+  std::set<std::string_view> buffers;  // the buffers that were recorded
   std::size_t stream = 0;
   for (const Buffer& buffer : layout_.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
@@ -162,13 +162,13 @@ void PageSource::count_unplaced() {
     if (is_absent) add(stat.left);
     if (by_pages.all_counted && stat.overwritten > by_pages.events)
       add(stat.overwritten - by_pages.events);
-    // The two are not read at one time: an event may be in both.
+    // The two are not read at the same time, so an event may be in both.
     counted = saturated_sum(counted, is_absent ? stat.read : std::max(stat.read, stat.left));
   }
   fewer_ = counted - std::min(counted, counters_.events);
 }
 
-// All is read that is there.
+// Ends reading: everything that exists was read.
 Read PageSource::end() {
   if (layout_.cut && status_) {
     status_ = fail(ErrorKind::kDamaged,
@@ -179,7 +179,7 @@ Read PageSource::end() {
   const Damage damage = this->damage();
   counters_.damaged_pages = damage.damaged;
   count_unplaced();
-  if (damage.damaged != 0) fewer_ = 0;  // these are they
+  if (damage.damaged != 0) fewer_ = 0;  // the damaged pages contain them
   counters_.counts_losses &= fewer_ == 0;
   if (status_ && damage.damaged > kFewPages && damage.damaged * kPercent > damage.pages) {
     status_ = fail(ErrorKind::kDamaged,
@@ -189,8 +189,8 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
-// Nearly all events follow another one in its page. Those that nobody selected are passed before
-// their turn, and need no merging: only what may come after a page, a loss, waits for it.
+// Nearly all events follow another event of the same page. Events that nobody selected are skipped
+// before their turn and need no merging; only a loss after a page waits for its turn.
 Read PageSource::next(Event& event) {
   while (consumed_ && passes_) {
     Unwanted unwanted = this->unwanted();

@@ -1,5 +1,5 @@
 // Reads the per-CPU pages and merges them by time; ties go to the lower CPU.
-// Memory: the read-ahead buffers, 2 MiB in all (a page for each CPU at least), whatever the file's
+// Memory: the read-ahead buffers, 2 MiB in total (but at least a page per CPU), whatever the file's
 // size.
 #pragma once
 
@@ -30,12 +30,12 @@ class PageSource final : public TraceDatSource {
   void following(std::size_t most,
                  std::vector<kernel_events::RecordedEvent>& events) const override;
 
-  // Moves a stream on; false where it has ended, or status_ says why.
+  // Moves a stream on; false if it has ended or if status_ has an error.
   bool advance(std::size_t stream, Timestamp from);
   Read end();
   void count_unplaced();
   void end_stream(std::size_t stream, Timestamp from);
-  // Of all CPUs, so far: pages, those of them that are damaged, and where the first ones are.
+  // For all CPUs so far: pages, damaged pages, and the offset of the first damaged one.
   struct Damage {
     std::uint64_t pages = 0, damaged = 0;
     std::vector<std::string> places;
@@ -46,29 +46,29 @@ class PageSource final : public TraceDatSource {
   struct PendingLoss {
     std::size_t stream;
     Timestamp from;
-    std::optional<Timestamp> to;                 // else before the stream's next event
-    std::int64_t lost = RingPage::kUnknownLost;  // where `to` is known
+    std::optional<Timestamp> to;  // nullopt: the loss ends before the stream's next event
+    std::int64_t lost = RingPage::kUnknownLost;  // set if `to` is
   };
 
-  struct ToldLosses {  // by a stream's pages
+  struct ToldLosses {  // losses that a stream's pages report
     std::uint64_t events = 0;
     bool all_counted = true;
-    bool is_counted = false;  // with what CPUSTAT tells
+    bool is_counted = false;  // included in the comparison with CPUSTAT
   };
 
   std::vector<CpuEvents> streams_;
   std::vector<ToldLosses> told_;  // by stream
-  MergeHeap heap_;                // the other streams
+  MergeHeap heap_;                // the streams other than current_
   std::size_t current_ = 0;       // the stream with the earliest event
   CpuEvents* stream_ = nullptr;
-  std::uint64_t limit_ = 0;              // before it current_'s events are the earliest
-  bool passes_ = false;                  // by RingPage's own walk
-  std::uint64_t fewer_ = 0;              // events than the kernel's counters say
+  std::uint64_t limit_ = 0;  // until this time current_'s events are the earliest
+  bool passes_ = false;      // RingPage may skip events itself
+  std::uint64_t fewer_ = 0;  // how many events are missing according to the kernel's counters
   std::optional<Timestamp> end_of_all_;  // found when a CPU's pages end before it
   bool started_ = false;
   bool ended_ = false;
-  bool consumed_ = false;            // current_'s event was handed out, its bytes still in use
-  std::vector<PendingLoss> losses_;  // known, not handed out yet
+  bool consumed_ = false;  // current_'s event was returned, and its bytes are still in use
+  std::vector<PendingLoss> losses_;  // known and not yet returned
 };
 
 }  // namespace trapline::trace_dat

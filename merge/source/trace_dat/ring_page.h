@@ -12,9 +12,9 @@
 // Source: Linux kernel/trace/ring_buffer.c and include/linux/ring_buffer.h;
 // docs/formats/trace-dat.md.
 //
-// libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using it
-// safely takes this walk beforehand, so this walk is all there is; a test holds it to kbuffer's
-// result, event by event.
+// libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using
+// kbuffer safely would require this walk first, so only this walk is used. A test compares its
+// result with kbuffer's, event by event.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class RingPage {
   static constexpr std::uint64_t kMissed = 1u << 31;
   static constexpr std::uint64_t kMissedStored = 1u << 30;
 
-  // `page` stays alive while it is walked. `commit_size` is 8 or 4, the recorded kernel's long;
-  // `order` its bytes'. False when the page's header cannot be true.
+  // Loads a page, which must stay alive during the walk. `commit_size` is 8 or 4, the size of the
+  // recorded kernel's long; `order` is its byte order. False if the page's header is impossible.
   [[nodiscard]] bool load(std::span<const std::byte> page, std::uint32_t commit_size,
                           std::endian order = std::endian::little) {
     damaged_ = true;
@@ -63,10 +63,10 @@ class RingPage {
   }
 
   enum class Found : std::uint8_t { kNothing, kWanted, kUnknown };
-  // next(), of little-endian pages, past events whose data `pass` takes: kWanted is one that it
-  // does not take, kUnknown one that it was not asked about. `passed` is the time of the last that
-  // was passed, which `event` has too where nothing follows. Many are of no interest: between two
-  // that are, the place stays in registers.
+  // Finds the next event of a little-endian page and skips events whose data `pass` takes: kWanted
+  // for an event that it does not take, kUnknown for one that it was not asked about. `passed` gets
+  // the time of the last skipped event; `event` has that time too if no event follows. Most events
+  // are skipped, so the position stays in registers between two wanted ones.
   template <typename Pass>
   [[nodiscard]] Found next(kernel_events::RecordedEvent& event, Pass&& pass,
                            std::uint64_t& passed) {
@@ -102,7 +102,8 @@ class RingPage {
     at_ = at;
     return next(event) ? Found::kUnknown : Found::kNothing;
   }
-  // The next event; false at the page's end, and at an event that does not fit (damaged()).
+  // Finds the next event; false at the page's end, and at an event that exceeds the page
+  // (damaged()).
   [[nodiscard]] bool next(kernel_events::RecordedEvent& event) {
     while (end_ - at_ >= 4) {
       auto header = number<std::uint32_t>(at_);
@@ -120,7 +121,7 @@ class RingPage {
         return true;
       }
       if (end_ - body < 4) {
-        // The page may end in a padding event without a length.
+        // A page may end in a padding event without a length.
         return type_len == kPadding && delta == 0 ? stop() : stop_damaged();
       }
       const auto word = number<std::uint32_t>(body);
@@ -136,7 +137,7 @@ class RingPage {
         constexpr std::uint64_t kStampMask = (std::uint64_t{1} << 59) - 1;
         time_ = (time_ & ~kStampMask) | ((std::uint64_t{word} << 27) + delta);
         at_ = body + 4;
-      } else {  // 0: a length word
+      } else {  // 0: a length word follows
         if (word < 4 || word > end_ - body) return stop_damaged();
         time_ += delta;
         event = {time_, body + 4, word - 4};
@@ -148,14 +149,15 @@ class RingPage {
     return false;
   }
 
-  // Events lost before this page: kNoneLost, kUnknownLost or their number.
+  // Returns how many events were lost before this page; kNoneLost or kUnknownLost.
   [[nodiscard]] std::int64_t lost() const { return lost_; }
   [[nodiscard]] bool damaged() const { return damaged_; }
-  // Of the last event that next() gave; before the first one, the page's own.
+  // Returns the time of the last event that next() found; before the first, the page's time.
   [[nodiscard]] std::uint64_t time() const { return time_; }
-  // Whether there is nothing (more) for next() to look at.
+  // Returns whether next() has nothing more to read.
   [[nodiscard]] bool empty() const { return at_ == end_; }
-  // After the last event that next() gave, or after the data when it gave false.
+  // Returns the position after the last event found, or the end of the data after next() returned
+  // false.
   [[nodiscard]] const std::byte* position() const { return at_; }
 
  private:

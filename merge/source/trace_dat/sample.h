@@ -1,5 +1,5 @@
-// Which witnesses a recording holds: a bounded look at each CPU's first, middle and last pages; the
-// whole file only when no kvm_exit was seen, since its absence changes what a span is.
+// Finds a recording's capabilities by a bounded look at each CPU's first, middle and last pages. It
+// reads the whole file only if no kvm_exit was seen, because its absence changes what a span is.
 #pragma once
 
 #include "merge/model/capabilities.h"
@@ -9,11 +9,11 @@
 
 namespace trapline::trace_dat {
 
-// Errors: those of reading pages, no event at all.
+// Errors: pages cannot be read; the recording has no event.
 [[nodiscard]] Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                                        const kernel_events::Formats& formats);
 
-// Says why a recording has none.
+// Returns an Error that says why a recording has no events.
 [[nodiscard]] tl::unexpected<Error> no_events(const File& file, const Layout& layout);
 
 }  // namespace trapline::trace_dat

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kProcess = ", process ", kSelected = ", threads of ", kAlone = " alone";
 
-// The number after `before`; both are taken from the text.
+// Removes `before` and the number that follows it, and returns the number.
 std::int32_t take_after(std::string_view before, std::string_view& text) {
   if (!text.starts_with(before)) return 0;
   std::string_view rest = text.substr(before.size());
@@ -53,7 +53,7 @@ void put_option(std::string& out, Option id, std::string_view text) {
   out.push_back('\0');
 }
 
-// What the recorder counted of events that are in no page (lines that it puts after the kernel's).
+// Writes the recorder's counts of events that no page has (its lines follow the kernel's).
 void put_unwritten(std::string& out, std::string_view stats) {
   struct Kind {
     std::string_view key, why;

@@ -1,6 +1,6 @@
-// The tail of a version 6 trace.dat, known when its recording ends: names of threads, the number of
-// CPUs, the options, and where each CPU's pages lie (trace-cmd.dat.v6(5); the head is
-// merge/record/trace_dat_writer.h).
+// The tail of a version 6 trace.dat, which is known only when the recording ends: names of threads,
+// the number of CPUs, the options, and where each CPU's pages are (trace-cmd.dat.v6(5);
+// merge/record/trace_dat_writer.h has the head).
 #pragma once
 
 #include <cstddef>
@@ -11,28 +11,29 @@
 
 namespace trapline::trace_dat {
 
-// What a recording of ours says of its recorder, in the option VERSION, which trace-cmd prints:
+// The text about its recorder that a recording of ours has in the option VERSION, which trace-cmd
+// prints:
 //
-//   trapline 0.1.0, process 230                        what its threads do among them is left out
+//   trapline 0.1.0, process 230                        switches among its threads are left out
 //   trapline 0.1.0, process 230, threads of 131 alone  only those of process 131 are recorded
 struct RecorderText {
   std::string program;                     // "trapline 0.1.0"
-  std::int32_t process = 0, selected = 0;  // 0: none
+  std::int32_t process = 0, selected = 0;  // process ids; 0: none
 
   [[nodiscard]] std::string text() const;
-  // Of another recorder's text nothing but the program.
+  // Parses such a text; of another recorder's text only `program` is set.
   [[nodiscard]] static RecorderText parse(std::string_view text);
 };
 
 struct TailFacts {
-  std::string cmdlines;  // "TID COMM\n" each
-  std::string clocks;    // as in trace_clock: "local [mono] …"
+  std::string cmdlines;  // one "TID COMM\n" each
+  std::string clocks;    // content of trace_clock: "local [mono] …"
   std::string uname;
   std::string version;
-  // One text for each CPU, what per_cpu/cpuN/stats says, and lines of the recorder's own.
+  // One text for each CPU: per_cpu/cpuN/stats, followed by lines of the recorder.
   std::vector<std::string> cpu_stats;
 };
-// The number behind "KEY: " in such a text; 0: it is not there.
+// Returns the number after "KEY: " in such a text; 0 if it is not there.
 [[nodiscard]] std::uint64_t stat_number(std::string_view stats, std::string_view key);
 // The recorder's lines: "KEY: NUMBER". Each becomes an option TRAPLINE_LOSS.
 inline constexpr std::string_view kPagesUnwritten = "pages not written",
@@ -45,11 +46,12 @@ struct CpuArea {
 };
 
 struct Tail {
-  std::string bytes;  // filled with zeros up to the first area
+  std::string bytes;  // padded with zeros up to the first area
   std::vector<CpuArea> areas;
 };
 
-// The tail that follows `head_bytes` bytes of head, for CPUs with so many bytes of pages.
+// Makes the tail that follows a head of `head_bytes` bytes; `sizes` are the bytes of each CPU's
+// pages.
 [[nodiscard]] Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes,
                                   std::size_t page_size, const std::vector<std::uint64_t>& sizes);
 

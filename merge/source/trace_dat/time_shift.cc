@@ -5,10 +5,10 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::uint32_t kInterpolate = 1;  // a flag of the option
+constexpr std::uint32_t kInterpolate = 1;  // flag of the option
 constexpr std::size_t kSampleSize = 3 * sizeof(std::uint64_t);
 
-// Beyond it products would not fit their type.
+// With larger offsets the products would overflow.
 constexpr std::int64_t kLongestShift = std::int64_t{1} << 61;
 
 __extension__ using Wide = __int128;
@@ -56,7 +56,7 @@ std::optional<TimeShift> TimeShift::parse(ByteCursor& option) {
 std::uint64_t TimeShift::operator()(std::uint32_t cpu, std::uint64_t count) const {
   if (cpu >= cpus_.size() || cpus_[cpu].empty()) return count;
   const std::vector<Sample>& samples = cpus_[cpu];
-  // The last sample at or before the count; before the first, the first.
+  // The last sample at or before the count; before the first sample, the first.
   const auto after = std::ranges::upper_bound(samples, count, {}, &Sample::time);
   auto at = after == samples.begin() ? after : std::prev(after);
   if (samples.size() > 1 && std::next(at) == samples.end()) --at;

@@ -47,8 +47,8 @@ void widen(Range& range, std::uint64_t time) {
   range->second = std::max(range->second, time);
 }
 
-// When a recording begins and ends, as recorded, from the first and the last events of each CPU:
-// nothing where there is no event.
+// Returns the recorded times of the recording's beginning and end, from the first and last events
+// of each CPU; empty if there is no event.
 Range time_range(const File& file, const Layout& layout) {
   constexpr std::size_t kAtOnce = 64u << 10;
   Range range;
@@ -64,7 +64,7 @@ Range time_range(const File& file, const Layout& layout) {
       widen(range, first.peek().time);
       const double pages = static_cast<double>(cpu.pages.size) / buffer.page_size;
       bool ends = false;
-      // All of it where the last pages are damaged.
+      // Reads all pages if the last pages are damaged.
       for (const double place : {std::max(0.01, 1 - 1.5 / pages), 0.0}) {
         CpuEvents last = open();
         if (ends || !last.skip_to(place)) break;
@@ -87,7 +87,7 @@ Description TraceDatSource::describe() const {
   const Layout& layout = layout_;
   Description is = Source::describe();
   is.nanoseconds_of_tsc = is.clock == "x86-tsc" && !is.cycles;
-  // "Linux NAME 6.1.0 x86_64"; some write when the kernel was built before the last word.
+  // "Linux NAME 6.1.0 x86_64"; some versions put the kernel's build date before the last word.
   const std::string& uname = layout.uname;
   const auto name = std::min(uname.find(' '), uname.size());
   const auto release = std::min(uname.find(' ', name + 1), uname.size());
@@ -139,13 +139,13 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   return facts;
 }
 
-// A section that cannot be read names no function.
+// If the section cannot be read, functions have no names.
 std::string TraceDatSource::kernel_function(std::uint64_t address) const {
   if (!symbols_) {
     std::string text;
     if (layout_.kallsyms.size != 0)
       text = read_section(file_, layout_, layout_.kallsyms).value_or("");
-    constexpr std::size_t kSize = 4;  // of the length that version 7 begins it with
+    constexpr std::size_t kSize = 4;  // bytes of the length at the beginning in version 7
     if (layout_.version == 7 && text.size() >= kSize) text.erase(0, kSize);
     symbols_.emplace(std::move(text));
   }

@@ -1,9 +1,9 @@
-// A trace.dat as a source: per-CPU pages merged by time.
+// Reads a trace.dat as a source and merges the pages of all CPUs by time.
 //
 //   file → Layout → per CPU: PageReader → RingPage → CpuEvents ─┐
 //                   Formats ───────────────────── decode ───────┴→ merge by time → Event
 //
-// Of any byte order and any size of pages.
+// Reads both byte orders and any page size.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace trapline::trace_dat {
 
-// From the counts of a recording's clock to nanoseconds of the timeline.
+// Converts counts of a recording's clock to nanoseconds of the timeline.
 class TimeScale {
  public:
   TimeScale() = default;
   // ns = count · mult >> shift + offset. A shift of 0 with mult 1 leaves counts as they are.
   TimeScale(std::uint64_t mult, std::uint32_t shift, std::int64_t offset)
       : mult_(mult), shift_(shift), offset_(offset), identity_(mult == 1 && shift == 0) {}
-  // A TSC that ticks `khz` times per millisecond: 10^6 / khz nanoseconds each, in 32.32 fixed
-  // point.
+  // Returns the scale for a TSC with `khz` ticks per millisecond: 10^6 / khz nanoseconds each, in
+  // 32.32 fixed point.
   static TimeScale from_khz(std::uint64_t khz, std::int64_t offset) {
     return {(std::uint64_t{1'000'000} << 32) / khz, 32, offset};
   }
@@ -46,19 +46,19 @@ class TimeScale {
 };
 
 struct Options {
-  std::optional<std::uint64_t> tsc_khz;  // converts x86-tsc recordings that have no TSC2NSEC
+  std::optional<std::uint64_t> tsc_khz;  // converts x86-tsc recordings without TSC2NSEC
   std::int64_t offset_ns = 0;            // added to every time
-  bool marker_calls = true;              // guest calls in trace_marker are events of their own
+  bool marker_calls = true;  // turn guest calls in trace_marker into events of their own
 };
 
-// What a recording says of itself.
+// An opened recording and the facts in its header.
 struct TraceFile {
   File file;
   Layout layout;
   kernel_events::Formats formats;
   SourceInfo info;
   TimeScale scale;
-  bool marker_calls = true;  // as Options say
+  bool marker_calls = true;  // from Options
 };
 
 class TraceDatSource : public kernel_events::KernelEventSource {
@@ -76,15 +76,15 @@ class TraceDatSource : public kernel_events::KernelEventSource {
         file_(std::move(recording.file)),
         layout_(std::move(recording.layout)),
         scale_(recording.scale) {}
-  // Counts a record that nobody wants, without decoding it; false when it is wanted. A
-  // boundary page (cpu_events.h) is neither.
+  // Counts a record of a class that nobody selected, without decoding it; false if it is selected.
+  // A boundary page (cpu_events.h) is neither.
   [[nodiscard]] bool leave_out(const kernel_events::RecordedEvent& recorded) {
     if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
     if (!is_unwanted(recorded)) return false;
     count_unwanted(recorded, scale_(recorded.time));
     return true;
   }
-  // Our recorder is the only one that leaves events out on purpose, between boundary pages.
+  // Only our recorder leaves out events on purpose, between boundary pages.
   [[nodiscard]] bool left_out(const CpuEvents& stream) const {
     return stream.left_out_before() && layout_.writer.starts_with("trapline");
   }
@@ -94,11 +94,11 @@ class TraceDatSource : public kernel_events::KernelEventSource {
   TimeScale scale_;
 
  private:
-  mutable std::optional<kernel_events::KernelSymbols> symbols_;  // read when first asked for
+  mutable std::optional<kernel_events::KernelSymbols> symbols_;  // read on first use
 };
 
-// Errors: those of read_layout and read_formats, no events, --tsc-khz where the recording is in
-// nanoseconds.
+// Opens a recording. Errors: those of read_layout and read_formats; no events; --tsc-khz for a
+// recording in nanoseconds.
 [[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path,
                                                                      const Options& options);
 

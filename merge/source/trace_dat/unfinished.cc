@@ -21,7 +21,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-// Pages whose room was taken and that were not filled: those of one splice at the most.
+// Pages whose room was reserved but that were not filled: at most those of one splice.
 constexpr unsigned kMostUnfilled = 1024;
 
 Result<std::uint64_t> size_of(int fd) {
@@ -37,7 +37,8 @@ Result<std::optional<std::uint64_t>> seek(int fd, std::uint64_t from, int whence
   return fail("where it has data: {}", std::strerror(errno));
 }
 
-// A page of the kernel's begins with its time.
+// Returns whether the page was not filled: a page of the kernel's begins with its time, which is
+// not 0.
 bool is_unfilled(int fd, std::uint64_t page) {
   std::array<std::byte, 16> header{};
   const ssize_t got = ::pread(fd, header.data(), header.size(), static_cast<off_t>(page));
@@ -61,7 +62,7 @@ Result<std::optional<Run>> next_run(int fd, std::uint64_t from, std::uint64_t to
     const auto hole = seek(fd, **data, SEEK_HOLE);
     if (!hole) return tl::unexpected(hole.error());
     if (!*hole) break;
-    // A file system's blocks may be smaller than a page: what is missing of a page is no hole.
+    // A file system's blocks may be smaller than a page, so a hole may begin within a page.
     end = (**hole + page_size - 1) / page_size * page_size;
     data = seek(fd, **hole, SEEK_DATA);
     if (!data) return tl::unexpected(data.error());
@@ -114,7 +115,8 @@ Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
   return std::make_shared<const UniqueFd>(std::move(*fd));
 }
 
-// Whoever makes trace.dat changes this file's size before anything moves.
+// Returns the guard, which compares the file's size: whoever makes trace.dat from this file changes
+// its size before moving any of its pages.
 File::Guard guard_of(const Descriptor& file) {
   struct stat status {};
   (void)::fstat(file->get(), &status);
@@ -153,7 +155,8 @@ Result<File> compose_streamed(const Folder& session, const StartFacts& start,
   return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
 }
 
-// Holes that are being closed: head and tail are in their places, the pages somewhere after them.
+// Composes a file whose holes are being closed: head and tail are in place, the pages are somewhere
+// after them.
 Result<File> compose_closing(const Folder& session, const StartFacts& start, const FinishPlan& plan,
                              const Descriptor& stream) {
   const File::Guard guard = guard_of(stream);
@@ -166,7 +169,8 @@ Result<File> compose_closing(const Folder& session, const StartFacts& start, con
   return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
 }
 
-// What was copied is in the new file, the rest where it was.
+// Composes a file that is being copied: the copied part is in the new file, the rest in its old
+// place.
 Result<File> compose_copied(const Folder& session, const FinishPlan& plan) {
   const auto into = open_piece(session, "raw/" + plan.into);
   if (!into) return tl::unexpected(into.error());
@@ -245,7 +249,8 @@ Result<std::vector<StreamedPages>> look_at_pages(const Folder& session, const St
       const auto in_region = pages_of(kStream, stream, from, from + start.regions.bytes);
       if (!in_region) return tl::unexpected(in_region.error());
       all[cpu].in_region = *in_region;
-      // The file is begun when the region is full: anything else is a cut before what it holds.
+      // The CPU's own file begins when its region is full; otherwise it was cut off before its
+      // content.
       if (*in_region != start.regions.bytes) continue;
     }
     const std::string name = "raw/" + cpu_name(cpu);
@@ -309,7 +314,8 @@ Result<File> open_unfinished(const std::string& session) {
 }
 
 Result<File> open_trace_file(std::string path) {
-  // The rename to trace.dat is the last step but for removing raw/: where it is, it is whole.
+  // The rename to trace.dat is the last step except for removing raw/, so an existing trace.dat is
+  // complete.
   if (!is_there(path) && is_unfinished_trace(path)) {
     const fs::path folder = fs::path(path).parent_path();
     return open_unfinished(folder.empty() ? "." : folder.string());

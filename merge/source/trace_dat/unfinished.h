@@ -1,18 +1,18 @@
 // A recording that its recorder has not finished: it still runs, or it was killed.
 //
-// While it records, a session holds
+// While the recorder runs, a session contains
 //     session.json                closed: false
 //     raw/start.json              page size, bytes of the head, clocks, CPUs, regions
 //     raw/trace.dat               the head of trace.dat, then the pages of each CPU in its region
-//                                , where the file system can close the holes later
-//     raw/cpu0, raw/cpu1, …       pages where there are no regions, or a CPU's is full
+//                                 (if the file system can close the holes later)
+//     raw/cpu0, raw/cpu1, …       pages if there are no regions, or if a CPU's region is full
 //     raw/cmdlines                names of threads seen so far
 //     raw/reserve                 room that is given back when the disk is full
-// and the recorder holds a lock on raw/. Finishing (merge/session/finish.h) makes trace.dat of it;
-// its plan (finish_plan.h) is written before anything moves.
+// and the recorder holds a lock on raw/. Finishing (merge/session/finish.h) makes trace.dat from
+// these files; its plan (finish_plan.h) is written before anything moves.
 //
-// Whatever of that is there is read as the trace.dat that it would become: the head, a tail made in
-// memory, and of each CPU the pages up to the last whole one. Nothing is written.
+// The files that exist are read as the trace.dat that they would become: the head, a tail made in
+// memory, and each CPU's pages up to the last whole one. Reading writes nothing.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +28,15 @@
 
 namespace trapline::trace_dat {
 
-// The pages of all CPUs in one file, those of each CPU in a region of its own, far from the others:
-// what lies between was never written and takes no room. So pages stay where they were written, and
+// The pages of all CPUs in one file, each CPU's in a region of its own far from the others. What is
+// between the pages was never written and takes no room. So pages stay where they were written, and
 // at the end the holes are closed (merge/session/finish.h).
 //
-// Where data lies is asked of the file system (SEEK_DATA, SEEK_HOLE), which knows it after a power
-// cut as well: what was not written by then reads as a hole, never as data.
+// The file system reports where data is (SEEK_DATA, SEEK_HOLE), also after a power cut: what was
+// not written by then is a hole, never data.
 struct Regions {
-  std::uint64_t first = 0;  // offset of CPU 0's, a multiple of every page size
-  std::uint64_t bytes = 0;  // of each, likewise; 0: there are none
+  std::uint64_t first = 0;  // offset of CPU 0's region, a multiple of every page size
+  std::uint64_t bytes = 0;  // size of each region, also such a multiple; 0: there are no regions
   [[nodiscard]] bool any() const { return bytes != 0; }
   [[nodiscard]] std::uint64_t at(std::size_t cpu) const { return first + cpu * bytes; }
 };
@@ -47,22 +47,22 @@ struct Run {
   auto operator<=>(const Run&) const = default;
 };
 
-// The first part of [from, to) that holds data, rounded outwards to whole pages. Errors, here and
-// below: the file system does not say where data is, which is not the same as that there is none.
+// Returns the first part of [from, to) with data, rounded outwards to whole pages. Errors, here and
+// below: the file system does not report where data is; that is not the same as no data.
 [[nodiscard]] Result<std::optional<Run>> next_run(int fd, std::uint64_t from, std::uint64_t to,
                                                   std::size_t page_size);
 
-// All of them in order; kDamaged: there are more than `most`.
+// Returns all such parts in order; kDamaged: there are more than `most`.
 [[nodiscard]] Result<std::vector<Run>> runs_in(int fd, std::uint64_t from, std::uint64_t to,
                                                std::size_t page_size, std::size_t most);
 
-// The bytes of the whole pages that begin at `from`, up to the first that was not written.
+// Returns the size in bytes of the whole pages from `from` up to the first that was not written.
 [[nodiscard]] Result<std::uint64_t> pages_at(int fd, std::uint64_t from, std::uint64_t to,
                                              std::size_t page_size);
 
-inline constexpr const char* kStreamName = "trace.dat";  // in raw/
+inline constexpr const char* kStreamName = "trace.dat";  // name in raw/
 inline constexpr const char* kStream = "raw/trace.dat";
-[[nodiscard]] std::string cpu_name(std::size_t cpu);  // in raw/
+[[nodiscard]] std::string cpu_name(std::size_t cpu);  // name in raw/
 
 struct StartFacts {
   std::size_t page_size = 4096;
@@ -72,32 +72,33 @@ struct StartFacts {
   Regions regions;
 };
 [[nodiscard]] Result<void> write_start(const Folder& session, const StartFacts& facts);
-// Errors: kDamaged.
+// Reads raw/start.json. Errors: kDamaged.
 [[nodiscard]] Result<StartFacts> read_start(const Folder& session);
 
-// The bytes of a CPU's whole pages: those in its region, and those in its own file, after them.
+// The bytes of a CPU's whole pages: those in its region, and those in its own file, which follow.
 struct StreamedPages {
   std::uint64_t in_region = 0, in_file = 0;
 };
-// Of each CPU; `stream` is raw/trace.dat. What cannot be looked at is an error, and not missing.
+// Returns the pages of each CPU; `stream` is raw/trace.dat. A file that cannot be examined is an
+// Error; it does not count as missing.
 [[nodiscard]] Result<std::vector<StreamedPages>> look_at_pages(const Folder& session,
                                                                const StartFacts& start, int stream);
 
-// The tail for these pages.
+// Makes the tail for these pages.
 [[nodiscard]] Result<Tail> tail_of(const Folder& session, const StartFacts& start,
                                    const std::vector<StreamedPages>& pages,
                                    const std::vector<std::string>& cpu_stats);
 
-// Whether the folder holds such a recording.
+// Returns whether the folder contains an unfinished recording.
 [[nodiscard]] bool is_unfinished(const Folder& session);
 [[nodiscard]] bool is_unfinished(const std::string& session);
-// Whether `path` is the trace.dat that such a recording would become.
+// Returns whether `path` is the trace.dat that an unfinished recording would become.
 [[nodiscard]] bool is_unfinished_trace(const std::string& path);
 
-// The recording as one file, named DIR/trace.dat.
+// Opens the recording as one file named DIR/trace.dat.
 [[nodiscard]] Result<File> open_unfinished(const std::string& session);
 
-// A trace.dat, finished or not.
+// Opens a trace.dat, finished or not.
 [[nodiscard]] Result<File> open_trace_file(std::string path);
 
 [[nodiscard]] tl::unexpected<Error> damaged_session(const std::string& path);

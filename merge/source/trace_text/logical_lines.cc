@@ -13,7 +13,7 @@ bool is_small(char c) { return c >= 'a' && c <= 'z'; }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_number(char c) { return c >= '0' && c <= '9'; }
 
-// No part of an event that may say all it has to say.
+// Returns whether a piece is prose: it cannot be part of an event whose text may be complete.
 bool is_prose(std::string_view piece) {
   return piece.starts_with('#') || piece.starts_with("```") ||
          (piece.size() > 1 && is_capital(piece[0]) && (is_small(piece[1]) || piece[1] == ' '));
@@ -28,7 +28,7 @@ bool is_of_stack(std::string_view line) {
           (line.find("+0x") != line.npos || line.find('(') != line.npos));
 }
 
-// Whether the piece below `above` belongs to an event of which so much is known.
+// Returns whether the piece below `above` may belong to an event of which `fit` is known.
 bool LogicalLines::may_follow(Fit fit, std::string_view above, std::string_view piece) const {
   if (fit == Fit::kNone) return true;
   if (is_prose(piece) || is_of_stack(piece)) return false;
@@ -57,13 +57,13 @@ bool LogicalLines::next(TextLine& line, Event& event, EventClass wanted) {
   const bool has_text = !line.name.empty() || !line.text.empty();
   if (form_.wrapped == 0 && has_text && !has(wanted, events_->class_of(event.type))) return true;
   fit_ = decode(line, event);
-  // A line that ends within an event's name looks like a function's.
+  // A line that ends within an event's name looks like the line of a function.
   const bool may_be_name = form_.learns && line.name.empty();
   if (fit_ != Fit::kWhole || form_.wrapped != 0 || may_be_name) join(line, event);
   return true;
 }
 
-// Whether the first piece belongs to the word above it.
+// Counts whether the first piece belongs to the word above it.
 void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
   const auto is_of_word = [](char c) {
     return is_small(c) || is_capital(c) || is_number(c) || c == '_';
@@ -80,7 +80,7 @@ void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
   folded_in_words_ += (glued ? 1 : 0) - (apart ? 1 : 0);
 }
 
-// Of the line alone fit_ is known.
+// Joins the line with its pieces. At first fit_ is that of the line alone.
 void LogicalLines::join(TextLine& line, Event& event) {
   joined_ = text_.substr(0, text_.find_last_not_of(" \t\r") + 1);
   std::size_t kept = joined_.size(), widest = 0, width = joined_.size();

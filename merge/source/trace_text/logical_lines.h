@@ -1,12 +1,13 @@
-// The events of a text, each with all of its text: what a mailer wrapped is joined, quotes, indents
-// and prefixes are gone. The look at a text, the search for losses and the reader share it.
+// Reads the events of a text, each with its complete text: joins lines that a mailer wrapped, and
+// removes quotes, indents and prefixes. The look at a text, the search for losses and the reader
+// share this class.
 //
 //   file → TextLines → LogicalLines → TextLine and Event
 //
-// A line that does not say all of its event takes pieces from the lines below it until it does. One
-// that does takes what a mailer moved: the piece's first word had no room in the line above it. No
-// piece stands below an empty line, begins like an event, or is of a stack trace. What no event
-// takes is a line of its own.
+// A line whose event is incomplete takes pieces from the lines below until the event is complete. A
+// line whose event is complete takes only what a mailer moved down, because the piece's first word
+// had no room in the line above. A piece is never below an empty line, does not begin like an
+// event, and is not part of a stack trace. A line that no event takes is returned as it is.
 #pragma once
 
 #include <cstdint>
@@ -20,39 +21,41 @@
 
 namespace trapline::trace_text {
 
-// Whether the line is an address of code, as ftrace and perf script print them below an event.
+// Returns whether the line is an address of code, which ftrace and perf script print below an
+// event.
 [[nodiscard]] bool is_of_stack(std::string_view line);
 
 class LogicalLines {
  public:
-  // Borrows both.
+  // Borrows `file` and `events`.
   LogicalLines(const File& file, TextEvents& events, const TextForm& form, std::uint64_t from = 0,
                std::uint64_t end = std::numeric_limits<std::uint64_t>::max())
       : lines_(file, from), events_(&events), form_(form), end_(end) {}
 
-  // The next line is the one that begins at `from`.
+  // Continues with the line that begins at `from`.
   void go_to(std::uint64_t from, std::uint64_t end) {
     lines_.seek(from);
     end_ = end;
   }
-  // Fills all of an event but its time where it is one of those that are wanted, else its type.
-  // False at the end. The views are valid until the next call.
+  // Returns the next line. If its event is of a wanted class, fills all of `event` but the time;
+  // otherwise fills only the type. False at the end. The views are valid until the next call.
   [[nodiscard]] bool next(TextLine& line, Event& event, EventClass wanted);
 
-  // Of the last line:
+  // The following are about the last line.
   [[nodiscard]] std::uint64_t begin() const { return begin_; }       // its offset in the file
-  [[nodiscard]] std::string_view text() const { return text_; }      // as it stands there
-  [[nodiscard]] bool is_whole() const { return lines_.is_whole(); }  // it has its end
-  // It is an event of which nothing was read; not all.
+  [[nodiscard]] std::string_view text() const { return text_; }      // as it is in the file
+  [[nodiscard]] bool is_whole() const { return lines_.is_whole(); }  // it has a line end
+  // Return whether it is an event of which nothing was read, and whether not all was read.
   [[nodiscard]] bool lacks_all() const { return fit_ == Fit::kNone; }
   [[nodiscard]] bool lacks_text() const { return fit_ != Fit::kWhole; }
-  [[nodiscard]] std::size_t pieces() const { return pieces_; }  // that were joined to it
-  // Of all lines so far: pieces that make an event without a blank before them and none with one,
-  // less those of which the contrary holds.
+  // The number of pieces that were joined to it.
+  [[nodiscard]] std::size_t pieces() const { return pieces_; }
+  // Returns, over all lines so far, how many pieces complete an event only without a blank before
+  // them, minus the pieces that complete one only with a blank.
   [[nodiscard]] int folded_in_words() const { return folded_in_words_; }
-  // Of the widest physical line that was not its last.
+  // Returns the width of the widest physical line of an event that was not its last.
   [[nodiscard]] std::size_t widest() const { return widest_; }
-  // After it.
+  // Returns the offset after it.
   [[nodiscard]] std::uint64_t offset() const { return lines_.offset(); }
   [[nodiscard]] const Result<void>& status() const { return lines_.status(); }
 

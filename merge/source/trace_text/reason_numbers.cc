@@ -244,7 +244,7 @@ constexpr ReasonName kUserspace[] = {
     {29, "KVM_EXIT_X86_RDMSR"},
     {30, "KVM_EXIT_X86_WRMSR"},
 };
-// Names of older kernels and of trace-cmd's plugin that are not the kernel's in capitals.
+// Names of older kernels and of trace-cmd's plugin that differ from the kernel's names in capitals.
 constexpr ReasonName kOtherVmx[] = {{7, "PENDING_INTERRUPT"}};
 constexpr ReasonName kOtherSvm[] = {
     {0x40, "EXIT_EXCP_DE"},    {0x41, "EXIT_EXCP_DB"},    {0x43, "EXIT_EXCP_BP"},
@@ -271,7 +271,7 @@ Numbers x86_numbers() {
   add(kOtherVmx, kIsaVmx);
   add(kSvm, kIsaSvm);
   for (const ReasonName& one : kSvm) {
-    // As the plugin has it.
+    // trace-cmd's plugin spells names like this.
     std::string capitals = "EXIT_";
     for (const char c : one.name)
       capitals += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;

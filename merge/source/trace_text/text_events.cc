@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMostNames = 8192;
 
-// "tracing_mark_write: TEXT", "0xffffffff8119: TEXT", "ip=tracing_mark_write buf=TEXT"
+// Returns TEXT of "tracing_mark_write: TEXT", "0xffffffff8119: TEXT", "ip=tracing_mark_write
+// buf=TEXT".
 std::string_view marker_text(std::string_view text) {
   if (text.starts_with("ip=")) {
     const std::size_t buffer = text.find(" buf=");
@@ -25,13 +26,13 @@ std::string_view marker_text(std::string_view text) {
   return text;
 }
 
-// The interrupt bits of common_flags, as the third column of the flags tells them.
+// Returns the interrupt bits of common_flags, from the third column of the line's flags.
 std::uint64_t common_flags(char level) {
   constexpr std::uint64_t kHard = 0x8, kSoft = 0x10;
   return level == 's' ? kSoft : level == '.' ? 0 : level == 'H' ? kHard | kSoft : kHard;
 }
 
-// The system of an event that no decoder knows, as far as its name tells.
+// Adds the system to the name of an event without a decoder, as far as the name shows it.
 std::string with_system(std::string_view name) {
   std::string text = printable(name);
   if (name.find(':') != name.npos) return text;
@@ -56,7 +57,7 @@ TextEvents::TextEvents() {
   ioctl_ = of(events::sys_enter_ioctl);
   futex_ = of(events::sys_enter_futex);
   futex_end_ = of(events::sys_exit_futex);
-  // The function that takes a marker is the name of its event in tracefs.
+  // In tracefs a marker's event has the name of the function that writes it.
   types_.emplace("tracing_mark_write", marker_);
   types_.emplace("write_marker_to_buffer", marker_);
   types_.emplace("tracing_mark_raw_write", marker_);
@@ -120,14 +121,15 @@ TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Eve
   const std::string_view system = known_[type]->system;
   if ((!line.has_cpu || !line.has_thread) && system != "kvm" && system != "syscalls")
     return Fit::kWhole;
-  // Without times, entries would give exits a length.
+  // Without times, entries would give exits a duration.
   if (!line.has_time && known_[type] != &events::kvm_exit) return Fit::kWhole;
   TextValues values(*known_[type]);
   values.thread = line.thread;
   values.comm = line.comm;
   values.is_cut = line.is_cut;
   if (line.level != 0) values.set("common_flags", common_flags(line.level));
-  // Of "wf%c" trace-cmd prints that: whether the guest waits or spins is not known then.
+  // trace-cmd prints "wf>c<" for the format "wf%c"; then it is not known whether the guest waits or
+  // spins.
   if (!fields_.read(line.text, values))
     return line.text.find("wf>c<") != line.text.npos ? Fit::kWhole : Fit::kNone;
   values.decode(event.payload);

@@ -1,4 +1,4 @@
-// What the lines of a text mean: the type of an event by its name, and its payload.
+// Interprets the lines of a text: finds the type of an event by its name, and decodes its payload.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ class TextEvents {
  public:
   TextEvents();
 
-  // By the line's name and, of a syscall, its text.
+  // Finds the type by the line's name and, for a syscall, by its text.
   [[nodiscard]] std::uint16_t type_of(const TextLine& line);
-  // Whether it is one of those that are decoded.
+  // Returns whether the event is one of those that are decoded.
   [[nodiscard]] bool is_known(const TextLine& line) { return type_of(line) < known_.size(); }
   [[nodiscard]] EventClass class_of(std::uint16_t type) const;
-  // "kvm:kvm_exit"; of an event that nothing decodes as the text has it.
+  // Returns a name such as "kvm:kvm_exit"; for an event without a decoder, the name in the text.
   [[nodiscard]] const std::string& name(std::uint16_t type) const { return names_[type]; }
   [[nodiscard]] std::size_t types() const { return names_.size(); }
   [[nodiscard]] const kernel_events::Witness& witness(std::uint16_t type) const {
@@ -32,20 +32,22 @@ class TextEvents {
   }
 
   enum class Fit : std::uint8_t {
-    kNone,  // the event is one of those that are decoded, and its text is not as any kernel or tool
-            // prints it: the payload is Other
-    kPart,  // there would be more of the text: what is missing is not known
+    // The event has a decoder, but its text is not as any known kernel or tool prints it: the
+    // payload is Other.
+    kNone,
+    kPart,  // the text is incomplete, and the missing part is not known
     kWhole
   };
-  // Fills type, thread, CPU, text and payload; not the time. Without the line's CPU or thread only
-  // events of KVM, system calls and markers are decoded: others are of a CPU. Without a thread the
-  // vCPU's number stands for it, which holds for what the vCPU's CPU has done since.
+  // Fills type, thread, CPU, text and payload, but not the time. For a line without a CPU or
+  // thread, decodes only events of KVM, system calls and markers, since other events are about a
+  // CPU. Without a thread, the vCPU's number is used in its place, also for what happened on the
+  // vCPU's CPU since.
   [[nodiscard]] Fit decode(const TextLine& line, std::uint16_t type, Event& event);
 
   [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return fields_.reasons(); }
 
  private:
-  // Without a copy of the name for each look-up.
+  // Allows look-ups without a copy of the name.
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const {
@@ -57,13 +59,13 @@ class TextEvents {
   ThreadId thread_of(const TextLine& line, const Payload& payload);
 
   TextFields fields_;
-  // Without threads in the lines: who had a CPU last, and who alone was seen at all.
+  // For texts without threads: the thread that had a CPU last, and the only thread seen at all.
   std::unordered_map<std::uint32_t, ThreadId> on_cpu_;
   std::optional<ThreadId> only_;
   bool several_ = false;
   std::unordered_map<std::string, std::uint16_t, Hash, std::equal_to<>> types_;
-  std::vector<const KernelEvent*> known_;          // by type
-  std::vector<std::string> names_;                 // by type; the known ones come first
+  std::vector<const KernelEvent*> known_;  // by type
+  std::vector<std::string> names_;         // by type; those of events with a decoder come first
   std::vector<kernel_events::Witness> witnesses_;  // by type
   std::uint16_t marker_ = 0, ioctl_ = 0, futex_ = 0, futex_end_ = 0, function_ = 0;
 };

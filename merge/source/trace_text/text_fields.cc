@@ -16,26 +16,26 @@ namespace {
 
 using kernel_events::Schema;
 
-// Reads a print format from left to right; once something is missing, it stays so.
+// Reads a printed text from left to right. Once something is missing, all later reads fail.
 class FormatScan {
  public:
   explicit FormatScan(std::string_view text) : rest_(text) {}
 
-  // Goes on after the first `word`.
+  // Moves to after the first `word`.
   FormatScan& to(std::string_view word) {
     const std::size_t at = rest_.find(word);
     ok_ = ok_ && at != rest_.npos;
     if (ok_) rest_.remove_prefix(at + word.size());
     return *this;
   }
-  // Whether it goes on with `word`; then after it.
+  // Skips `word` if it is next; returns whether it was.
   bool eat(std::string_view word) {
     blanks();
     if (!rest_.starts_with(word)) return false;
     rest_.remove_prefix(word.size());
     return true;
   }
-  // With 0x in front hexadecimal in any case.
+  // Reads a number; with 0x in front it is hexadecimal whatever `base` is.
   std::uint64_t number(int base) {
     blanks();
     const bool negative = rest_.starts_with('-');
@@ -58,7 +58,7 @@ class FormatScan {
     ok_ = ok_ && !word.empty();
     return word;
   }
-  // The index of the longest of the words "a|b|c" that comes next; then after it.
+  // Reads the longest of the words in "a|b|c" that is next, and returns its index.
   std::uint64_t one_of(std::string_view words) {
     blanks();
     std::optional<std::string_view> longest;
@@ -88,15 +88,15 @@ class FormatScan {
 
 // ---- NAME=VALUE
 
-// Formats that print a field in hexadecimal without 0x.
+// Returns whether print formats show the field in hexadecimal without 0x.
 bool is_bare_hex(std::string_view field) {
   constexpr std::string_view kBare[] = {"ecx",         "function", "index", "fault_address",
                                         "clone_flags", "code",     "cmd"};
   return std::ranges::find(kBare, field) != std::end(kBare);
 }
 
-// The value after the last "NAME=" or "NAME: ": names of threads, which may hold anything, come
-// first.
+// Returns the value after the last "NAME=" or "NAME: "; the last, because names of threads come
+// first and may contain anything.
 std::optional<std::string_view> value_of(std::string_view text, std::string_view name) {
   for (std::size_t at = text.rfind(name); at != text.npos && !text.empty();
        at = at == 0 ? text.npos : text.rfind(name, at - 1)) {
@@ -110,8 +110,8 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
   return std::nullopt;
 }
 
-// "GFP_HIGHUSER_MOVABLE|__GFP_ZERO": the flags that a decoder asks for, as linux/gfp_types.h has
-// them.
+// Parses flags like "GFP_HIGHUSER_MOVABLE|__GFP_ZERO": those of linux/gfp_types.h that a decoder
+// uses.
 std::uint64_t gfp_bits(std::string_view names) {
   std::uint64_t bits = 0;
   for (const std::string_view name : split(names, '|')) {
@@ -136,10 +136,10 @@ bool set_value(TextValues& values, std::string_view text, std::string_view field
   return true;
 }
 
-// As many fields of the event as the text has. Fields that are there in some kernels only decide
-// nothing, so one is enough.
+// Reads the event's fields as far as the text has them. One is enough, because some kernels lack
+// some of the fields.
 bool read_list(std::string_view text, TextValues& values) {
-  constexpr std::string_view kOfFlags = "common_flags";  // which are no part of the text
+  constexpr std::string_view kOfFlags = "common_flags";  // not part of the text
   // Entries have no vCPU on arm64 and RISC-V.
   const KernelEvent& event = values.event();
   bool any = event.fields[0].empty() || event.decoded.decoder == Decoder::kEntry;
@@ -159,7 +159,7 @@ bool is_list(std::string_view text) {
 
 // ---- print formats
 
-// A pattern of KernelEvent::printed, which is compared with the text from left to right:
+// Compares a pattern of KernelEvent::printed with the text from left to right:
 //
 //   {field}        a number, decimal unless 0x stands before it
 //   {field:x}      a hexadecimal number; {field:p}: that of a page, for the address where it begins
@@ -184,7 +184,7 @@ class PrintFormat {
   }
 
  private:
-  // Removes the pattern up to and with `end`; returns what stood before it.
+  // Removes the pattern up to and including `end`, and returns what was before `end`.
   std::string_view take(char end) {
     const std::string_view taken = pattern_.substr(0, pattern_.find(end));
     pattern_.remove_prefix(std::min(taken.size() + 1, pattern_.size()));
@@ -245,7 +245,7 @@ bool kvm_pic_set_irq(FormatScan scan, TextValues& values) {
   values.set("imr", masked ? std::uint64_t{1} << (pin & 7) : 0);
   return scan.ok();
 }
-// "S", "R+", "D|K", "W": the bits of task_struct's state, as far as a decoder asks for them.
+// Parses "S", "R+", "D|K", "W": the bits of task_struct's state that a decoder uses.
 std::uint64_t state_bits(std::string_view letters) {
   std::uint64_t bits = 0;
   for (const char letter : letters) {
@@ -273,7 +273,7 @@ std::uint64_t state_bits(std::string_view letters) {
   }
   return bits;
 }
-// A reason whose name was cut, and may be several.
+// Marks a reason whose name was cut and may be one of several.
 constexpr std::uint32_t kCutReason = 0x7fff;
 constexpr const char* kCut = "[cut]";
 
@@ -286,7 +286,7 @@ struct PrintedThread {
   std::string_view comm;
   std::uint64_t pid = 0, priority = 0;
 };
-// "comm", BEFORE_PID, "pid", BEFORE_PRIORITY, "prio". A comm may hold all of these.
+// Parses "comm", BEFORE_PID, "pid", BEFORE_PRIORITY, "prio". A comm may contain all of these.
 std::optional<PrintedThread> printed_thread(std::string_view text, std::string_view before_pid,
                                             std::string_view before_priority) {
   const std::size_t second = text.rfind(before_priority), first = text.rfind(before_pid, second);
@@ -297,7 +297,7 @@ std::optional<PrintedThread> printed_thread(std::string_view text, std::string_v
   if (!number || !priority) return std::nullopt;
   return PrintedThread{text.substr(0, first), *number, *priority};
 }
-// "comm:pid [prio]" of trace-cmd's plugin
+// Parses "comm:pid [prio]" of trace-cmd's plugin.
 std::optional<PrintedThread> plugin_thread(std::string_view text) {
   if (!text.ends_with(']')) return std::nullopt;
   return printed_thread(text.substr(0, text.size() - 1), ":", " [");
@@ -306,12 +306,12 @@ struct PrintedSwitch {
   PrintedThread prev, next;
   std::string_view state;
 };
-// A longer text has no arrow beyond: of a name, two numbers and a state.
+// Bytes before the arrow: a name, two numbers and a state need no more.
 constexpr std::size_t kLongestPrev = 160;
-// "comm:pid [prio] S ==> comm:pid [prio]" or "prev_comm=comm prev_pid=1 prev_prio=120 prev_state=S
-// ==> next_comm=comm next_pid=2 next_prio=120", which raw has no arrow. A thread may be called
-// "x:1 [1] R ==> y": of several places that can part the text the one is right whose previous
-// thread is that of the event's line.
+// Parses "comm:pid [prio] S ==> comm:pid [prio]" or "prev_comm=comm prev_pid=1 prev_prio=120
+// prev_state=S ==> next_comm=comm next_pid=2 next_prio=120", which raw output has without the
+// arrow. A thread may be called "x:1 [1] R ==> y", so of several possible places for the arrow the
+// right one is where the previous thread is the thread of the event's line.
 bool sched_switch(FormatScan scan, TextValues& values) {
   const bool list = scan.eat("prev_comm=");
   const std::string_view text = scan.rest(), parts = list ? " next_comm=" : " ==> ",
@@ -344,7 +344,7 @@ bool sched_switch(FormatScan scan, TextValues& values) {
   values.name = is.next.comm;
   return true;
 }
-// "comm:pid [prio] CPU:001", of trace-cmd's plugin; with "success=1" before 4.x's end
+// Parses "comm:pid [prio] CPU:001" of trace-cmd's plugin; until late 4.x kernels with "success=1".
 bool sched_wakeup(FormatScan scan, TextValues& values) {
   const std::string_view text = scan.rest();
   const std::size_t cpu = text.rfind(" CPU:");
@@ -375,8 +375,8 @@ std::optional<std::uint64_t> futex_operation(std::string_view text) {
          (text.find("|FUTEX_PRIVATE_FLAG") != text.npos ? kPrivate : 0) |
          (text.find("|FUTEX_CLOCK_REALTIME") != text.npos ? kRealtime : 0);
 }
-// "op=FUTEX_WAKE|FUTEX_PRIVATE_FLAG uaddr=0x004bcae0 val=1"; the kernel's "sys_futex(uaddr:
-// 7f3c, op: 80, val: 1, …)" is hexadecimal without 0x.
+// Parses "op=FUTEX_WAKE|FUTEX_PRIVATE_FLAG uaddr=0x004bcae0 val=1"; also the kernel's
+// "sys_futex(uaddr: 7f3c, op: 80, val: 1, …)", which is hexadecimal without 0x.
 bool sys_enter_futex(FormatScan scan, TextValues& values) {
   const std::string_view text = scan.rest();
   const auto address = value_of(text, "uaddr"), op = value_of(text, "op"),
@@ -390,7 +390,7 @@ bool sys_enter_futex(FormatScan scan, TextValues& values) {
   values.set("val", symbolic ? of_val.decimal() : of_val.hex());
   return operation && of_address.ok() && of_val.ok();
 }
-// "254,16 RA 1310720 () 57344 + 2560 [worker]"
+// Parses "254,16 RA 1310720 () 57344 + 2560 [worker]".
 bool block_io(FormatScan scan, TextValues& values) {
   constexpr int kMinorBits = 20;
   const std::uint64_t major = scan.decimal();
@@ -435,7 +435,7 @@ bool TextValues::has(std::string_view field) const {
 }
 
 void TextValues::decode(Payload& payload) const {
-  // A record of 64-bit fields, with the name after them.
+  // A record of 64-bit fields, followed by the name.
   constexpr std::size_t kMostName = 16, kName = 8 * kMostFields;
   std::array<std::byte, kName + kMostName> record{};
   Schema schema;
@@ -459,7 +459,7 @@ void TextValues::decode(Payload& payload) const {
 TextFields::TextFields() : reasons_(kernels_reason_names()) {}
 
 bool TextFields::read(std::string_view text, TextValues& values) {
-  // What libtraceevent could not print it lists.
+  // libtraceevent prints a list of the fields if it cannot print the event.
   constexpr std::string_view kFailed = "[FAILED TO PARSE]";
   if (text.starts_with(kFailed)) {
     text.remove_prefix(kFailed.size());
@@ -468,7 +468,7 @@ bool TextFields::read(std::string_view text, TextValues& values) {
   const KernelEvent& event = values.event();
   const bool list = is_list(text);
   if (values.is_cut && event.decoded.decoder != Decoder::kExit) {
-    // Its last word says nothing; of an exit to user space it is one all the same.
+    // The last word has no meaning, but shows that this is an exit to user space.
     const std::string_view word = text.substr(text.rfind(' ') + 1);
     text.remove_suffix(word.size());
     if (event.decoded.decoder == Decoder::kUserspaceExit && !list && text.find('(') == text.npos) {
@@ -507,10 +507,10 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
   if (is_list(text)) {
     const bool read = read_list(text, values);
     if (values.has("exit_reason") && !values.has("isa")) values.set("isa", isa_);
-    // An exit of arm64 before 4.x has no ret; one of x86 has its reason.
+    // Before 4.x, an exit of arm64 has no ret; one of x86 has its reason.
     return read && (values.has("exit_reason") || values.has("ret") || values.has("scause"));
   }
-  // trace-cmd's plugin of x86 begins with what it misses of an event of another architecture.
+  // trace-cmd's plugin for x86 begins with the field that an event of another architecture lacks.
   constexpr std::string_view kMissing = "<CANT FIND FIELD exit_reason>";
   if (text.starts_with(kMissing)) text.remove_prefix(kMissing.size());
   FormatScan scan(text);
@@ -542,15 +542,15 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
   return address.ok() && read_x86_exit(trimmed(rest.substr(0, rip)), values);
 }
 
-// "EPT_VIOLATION info1 0x0", "HLT", "EXTERNA": without an address. A name that no kernel has is
-// then cut.
+// Parses a text without an address: "EPT_VIOLATION info1 0x0", "HLT", "EXTERNA". A name that no
+// kernel has was cut then.
 bool TextFields::read_part_of_exit(std::string_view text, TextValues& values) {
   values.is_part = true;
   const std::size_t end = std::min(text.find(" info"), text.find(" intr_info"));
   const std::string_view name = trimmed(text.substr(0, end));
   if (name.empty() && !values.is_cut) return false;
   if (end != text.npos) return read_x86_exit(name, values);
-  // Prose may follow the name, which may be of two words.
+  // Prose may follow the name, which may have two words.
   for (std::size_t size = name.size(); !values.is_cut && size != name.npos && size != 0;
        size = name.rfind(' ', size - 1)) {
     if (x86_reason(name.substr(0, size))) return read_x86_exit(name.substr(0, size), values);
@@ -580,7 +580,8 @@ void TextFields::set_cut_userspace_exit(std::string_view name, TextValues& value
   values.set("errno", 0);
 }
 
-// "EPT_VIOLATION", "EPT_VIOLATION FAILED_VMENTRY", "EXIT_NPF", "PF excp", "0x4f", "UNKNOWN (79)"
+// Parses "EPT_VIOLATION", "EPT_VIOLATION FAILED_VMENTRY", "EXIT_NPF", "PF excp", "0x4f", "UNKNOWN
+// (79)".
 bool TextFields::read_x86_exit(std::string_view name, TextValues& values) {
   constexpr std::uint32_t kFailedEntry = 1U << 31;
   constexpr std::uint32_t kFirstNamed = 0x8000, kMostNamed = 256;
@@ -596,7 +597,7 @@ bool TextFields::read_x86_exit(std::string_view name, TextValues& values) {
     reason = static_cast<std::uint32_t>(number.decimal());
     if (!number.ok()) return false;
   } else {
-    // A kernel's newer name, of which no table has the number.
+    // A name of a newer kernel, for which our tables have no number.
     if (name.empty() || name.size() > 64) return false;
     isa_ = name.front() >= 'a' && name.front() <= 'z' ? kIsaSvm : kIsaVmx;
     auto& names = isa_ == kIsaVmx ? reasons_.vmx : reasons_.svm;

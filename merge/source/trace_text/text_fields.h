@@ -1,11 +1,11 @@
-// The fields of an event that was printed, by the names that the decoders of trace.dat have for
-// them (merge/model/kernel_events.h): what they make of a record, they make of a text.
+// Reads the fields of a printed event under the names that the decoders use
+// (merge/model/kernel_events.h), so that the same decoders work for records and for texts.
 //
 //   kvm_pio: pio_write at 0x70 size 1 count 1 val 0x8f     the kernel's print format
 //   kvm_pio: rw=1 port=0x70 size=1 count=1 val=0x8f        raw: trace-cmd report -R
 //
-// KernelEvent::printed says what the kernel prints where that is no list of NAME=VALUE; what a
-// pattern cannot say has a function in text_fields.cc.
+// KernelEvent::printed has the kernel's print format if it is not a list of NAME=VALUE. For formats
+// that such a pattern cannot describe, text_fields.cc has functions.
 #pragma once
 
 #include <array>
@@ -16,22 +16,22 @@
 
 namespace trapline::trace_text {
 
-// What was read of one event.
+// The values read from one event.
 class TextValues {
  public:
   explicit TextValues(const KernelEvent& event) : event_(&event) {}
 
   void set(std::string_view field, std::uint64_t value);
   [[nodiscard]] bool has(std::string_view field) const;
-  // A name in the text: of the next thread, of a request's kind. It points into the text.
+  // A name in the text: of the next thread, or of a request's kind. It points into the text.
   std::string_view name;
-  // Of the event's line: a text that can be read in several ways is the one that agrees with them.
+  // The thread of the event's line, which decides if a text can be read in several ways.
   std::int32_t thread = -1;
   std::string_view comm = {};
-  bool is_cut = false;   // the text's last word may be a part of one
-  bool is_part = false;  // what was read says that more belongs to it
+  bool is_cut = false;   // the text's last word may be incomplete
+  bool is_part = false;  // the values read show that the text should continue
 
-  // Makes the event's payload, as its decoder does of a record with these fields.
+  // Makes the event's payload, as its decoder does from a record with these fields.
   void decode(Payload& payload) const;
   [[nodiscard]] const KernelEvent& event() const { return *event_; }
 
@@ -41,16 +41,16 @@ class TextValues {
 
   const KernelEvent* event_;
   std::array<std::uint64_t, kMostFields> values_{};
-  std::uint32_t there_ = 0;  // a bit a field
+  std::uint32_t there_ = 0;  // one bit per field
 };
 
 class TextFields {
  public:
   TextFields();
 
-  // False where the text is not of the event: cut off, or of a format that is not known.
+  // False if the text does not fit the event: it is cut off, or its format is not known.
   [[nodiscard]] bool read(std::string_view text, TextValues& values);
-  // Of the kernel, and those that only the text has.
+  // Returns the kernel's names of reasons and those that only the text has.
   [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return reasons_; }
 
  private:
@@ -61,7 +61,7 @@ class TextFields {
   void set_cut_userspace_exit(std::string_view name, TextValues& values);
 
   kernel_events::ReasonNames reasons_;
-  std::uint32_t isa_ = 1;    // of the last exit that told
+  std::uint32_t isa_ = 1;    // of the last exit that showed it
   std::uint32_t named_ = 0;  // reasons that only the text has
 };
 

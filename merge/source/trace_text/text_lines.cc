@@ -12,7 +12,7 @@ using Kind = TextLine::Kind;
 
 constexpr std::uint32_t kMostCpus = 1U << 16;
 
-// The sets of string_view::find_first_not_of() cost a call for each character.
+// Faster than string_view::find_first_not_of(), whose sets cost a call for each character.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_name_char(char c) {
@@ -20,7 +20,7 @@ bool is_name_char(char c) {
          c == '.';
 }
 
-// How many characters at the beginning are such ones; at the end.
+// Return how many characters at the beginning, or at the end, satisfy `is`.
 template <typename Is>
 std::size_t leading(std::string_view text, Is is) {
   return static_cast<std::size_t>(std::ranges::find_if_not(text, is) - text.begin());
@@ -43,7 +43,7 @@ void cut_blanks(std::string_view& text) {
   text.remove_suffix(trailing(text, [](char c) { return is_blank(c) || c == '\r'; }));
 }
 
-// "CPU:3 [LOST 123 EVENTS]", "CPU:3 [EVENTS DROPPED]"
+// Parses "CPU:3 [LOST 123 EVENTS]", "CPU:3 [EVENTS DROPPED]".
 bool parse_loss(std::string_view text, TextLine& line) {
   if (!text.starts_with("CPU:")) return false;
   text.remove_prefix(4);
@@ -58,7 +58,8 @@ bool parse_loss(std::string_view text, TextLine& line) {
   return true;
 }
 
-// "##### CPU 3 buffer started ####": tracefs tells so where what came before was overwritten.
+// Parses "##### CPU 3 buffer started ####", which tracefs prints where earlier events were
+// overwritten.
 bool parse_start(std::string_view text, TextLine& line) {
   constexpr std::string_view kBegin = "##### CPU ";
   if (!text.starts_with(kBegin)) return false;
@@ -76,7 +77,7 @@ bool is_heading(std::string_view line) {
          (line.starts_with("CPU ") && line.ends_with(" is empty"));
 }
 
-// What stands before the most that a name can be is no part of it.
+// Keeps the name of the thread, which is the end of `text`: names have a greatest length.
 void keep_comm(std::string_view text, TextLine& line) {
   cut_blanks(text);
   if (text.size() > kMostOfComm) text.remove_prefix(text.size() - kMostOfComm);
@@ -84,7 +85,7 @@ void keep_comm(std::string_view text, TextLine& line) {
   line.comm = text;
 }
 
-// What stands before the CPU: "comm-tid", "comm-tid (tgid)", "comm tid", "comm pid/tid".
+// Parses the text before the CPU: "comm-tid", "comm-tid (tgid)", "comm tid", "comm pid/tid".
 bool parse_task(std::string_view text, TextLine& line) {
   cut_blanks(text);
   if (text.ends_with(')')) {  // the tgid
@@ -109,7 +110,7 @@ bool parse_task(std::string_view text, TextLine& line) {
   return !line.comm.empty();
 }
 
-// "[003]"; `rest` is then what comes after it.
+// Parses "[003]"; `rest` is then the text after it.
 bool parse_cpu(std::string_view& rest, TextLine& line) {
   if (!take_digits(rest, line.cpu) || line.cpu >= kMostCpus || !rest.starts_with(']')) return false;
   rest.remove_prefix(1);
@@ -139,7 +140,7 @@ bool parse_time(std::string_view& rest, TextLine& line) {
   return true;
 }
 
-// "d..1.", "dNh2": 4 or 5 columns, more in later kernels.
+// Parses "d..1.", "dNh2": 4 or 5 columns, more in later kernels.
 bool parse_flags(std::string_view& rest, TextLine& line) {
   constexpr std::size_t kLeast = 4, kMost = 8;
   const std::size_t size = std::min(rest.find(' '), rest.size());
@@ -152,7 +153,7 @@ bool parse_flags(std::string_view& rest, TextLine& line) {
   return true;
 }
 
-// "PERF_RECORD_LOST lost 21", of perf script --show-lost-events.
+// Parses "PERF_RECORD_LOST lost 21" of perf script --show-lost-events.
 bool parse_lost_record(std::string_view text, TextLine& line) {
   constexpr std::string_view kRecord = "PERF_RECORD_LOST";
   if (!text.starts_with(kRecord)) return false;
@@ -167,12 +168,12 @@ void parse_event(std::string_view rest, TextLine& line) {
   cut_blanks(rest);
   line.kind = Kind::kEvent;
   if (parse_lost_record(rest, line)) return;
-  // "(+41)" of trace-cmd report --ts-diff.
+  // "(+41)" of trace-cmd report --ts-diff
   if (rest.starts_with("(+")) {
     rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
     skip_blanks(rest);
   }
-  // perf's period.
+  // perf's period
   std::string_view after = rest;
   if (std::uint64_t period = 0; take_digits(after, period) && after.starts_with(' ')) {
     skip_blanks(after);
@@ -204,7 +205,7 @@ bool parse_event_line(std::string_view text, TextLine& line) {
   return false;
 }
 
-// The last word of `text`, which then ends before it.
+// Removes and returns the last word of `text`.
 std::string_view take_last_word(std::string_view& text) {
   cut_blanks(text);
   const std::string_view word =
@@ -213,16 +214,16 @@ std::string_view take_last_word(std::string_view& text) {
   return word;
 }
 
-// "0d..1." of the latency format: CPU and flags.
+// Parses "0d..1." of the latency format: CPU and flags.
 bool parse_cpu_and_flags(std::string_view word, TextLine& line) {
   return take_digits(word, line.cpu) && line.cpu < kMostCpus && parse_flags(word, line) &&
          word.empty();
 }
 
-// A line whose event comes right after a time with a fraction, and whose task or CPU may be
-// missing: "rcu_pree-15 0d..2. 6.476250: sched_switch: …", "qemu 12 6.476250: kvm:kvm_exit: …",
-// "[003] 6.476250: kvm_exit: …", "6.476250: kvm_exit: …". Without any time KVM's events alone are
-// known for events: "kvm_exit: …", "qemu-12 [003] kvm_entry: …".
+// Parses a line whose event comes directly after a time with a fraction, and whose task or CPU may
+// be missing: "rcu_pree-15 0d..2. 6.476250: sched_switch: …", "qemu 12 6.476250: kvm:kvm_exit: …",
+// "[003] 6.476250: kvm_exit: …", "6.476250: kvm_exit: …". Without any time, only KVM's events are
+// recognised: "kvm_exit: …", "qemu-12 [003] kvm_entry: …".
 bool parse_loose_line(std::string_view text, bool timeless, TextLine& line) {
   for (std::size_t at = 0; at < text.size(); at = text.find(' ', at)) {
     at += leading(text.substr(at), is_blank);
@@ -232,7 +233,7 @@ bool parse_loose_line(std::string_view text, bool timeless, TextLine& line) {
     parse_event(rest, line);
     if (line.kind == Kind::kEvent && line.name.empty()) return false;
     line.has_time = !timeless;
-    if (timeless) line.digits = 6;  // as any that is no whole number
+    if (timeless) line.digits = 6;  // like any time with a fraction
     std::string_view before = text.substr(0, at), word = take_last_word(before), flags = word;
     line.has_cpu = parse_cpu_and_flags(word, line);
     if (!line.has_cpu) {
@@ -391,12 +392,12 @@ std::string_view unit_of_clock_line(std::string_view line) {
 TextLines::TextLines(const File& file, std::uint64_t from, std::size_t longest)
     : file_(&file), longest_(longest), begin_(from) {
   if (from == 0 || from > file.size()) return;
-  --begin_;  // whose line may end right before
+  --begin_;  // the previous line may end just before
   std::string_view partial;
   (void)next(partial);
 }
 
-// Another block after what is left of the last one; false at the end.
+// Reads another block after the rest of the last one; false at the end.
 bool TextLines::fill() {
   constexpr std::uint64_t kTextBlock = 256U << 10;
   block_.erase(0, at_);

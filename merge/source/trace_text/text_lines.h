@@ -1,4 +1,4 @@
-// The lines of a text file, a block at a time. A line that is longer than `longest` comes in
+// Reads the lines of a text file, a block at a time. A line longer than `longest` is returned in
 // pieces, each but the last longer than that.
 #pragma once
 
@@ -29,56 +29,57 @@ namespace trapline::trace_text {
 // DROPPED]" of trace-cmd, both without a number where it is not known; and "##### CPU 3 buffer
 // started ####" where a CPU's first events were overwritten.
 
-// A longer line is none of a trace.
+// In bytes; no line of a trace is longer.
 inline constexpr std::size_t kLongestTraceLine = 8U << 10;
 
-// The kernel's names of threads have no more bytes.
+// The greatest length of the kernel's names of threads, in bytes.
 inline constexpr std::size_t kMostOfComm = 15;
 
-// What whole numbers are as times, "ns" or "cycles", where the line names ftrace's clock: "# clock:
-// boot", "trace_clock: local global [mono]". Empty: the line names no clock whose unit is known.
+// Returns the unit of whole-number times, "ns" or "cycles", from a line that names ftrace's clock:
+// "# clock: boot", "trace_clock: local global [mono]". Empty: the line names no clock with a known
+// unit.
 [[nodiscard]] std::string_view unit_of_clock_line(std::string_view line);
 
-// The form that the lines of one text share. Hands, mailers and pagers gave it to them.
+// The form that all lines of one text share. People, mailers and pagers change it.
 struct TextForm {
   enum class Prefix : std::uint8_t {
     kNone,
-    kLabel,      // "host.dat: " and the names of buffers, of trace-cmd
+    kLabel,      // "host.dat: " and buffer names, from trace-cmd
     kKernelLog,  // "[   12.345678] "
     kDate,       // "2026-11-28 01:02:03.456 ", "2026-11-28T01:02:03Z "
     kSyslog,     // "Nov 28 01:02:03 host program[12]: "
-    kNumber,     // "12:" and "FILE:12:" of grep, "12<TAB>" of cat -n
+    kNumber,     // "12:" and "FILE:12:" from grep, "12<TAB>" from cat -n
     kBullet,     // "* ", "| ", "+", "- "
     kName        // "jd> "
   };
   static constexpr std::size_t kPrefixes = 8;
   Prefix prefix = Prefix::kNone;
   bool loose = false;       // task and CPU may be missing
-  bool timeless = false;    // and times are
+  bool timeless = false;    // times may be missing too
   bool learns = false;      // the form is not known yet
-  bool folded = false;      // lines go on within words
-  std::size_t wrapped = 0;  // the widest line that was wrapped; 0: none was
-  std::size_t cut = 0;      // no line of an event is wider, and those that wide were cut; 0: none
+  bool folded = false;      // lines are wrapped within words
+  std::size_t wrapped = 0;  // width of the widest wrapped line; 0: none
+  std::size_t cut = 0;      // width at which long lines of events were cut; 0: none
 };
 
 struct TextLine {
   enum class Kind : std::uint8_t {
-    kOther,    // not of a trace
-    kHeading,  // of a trace, without an event: comments, "cpus=4", an empty line
+    kOther,    // not part of a trace
+    kHeading,  // part of a trace without an event: a comment, "cpus=4", an empty line
     kEvent,
     kLoss
   };
   Kind kind = Kind::kOther;
   std::uint32_t cpu = 0;
-  std::uint64_t count = 0;  // kLoss: 0 where the line has no number
-  bool is_begin = false;    // kLoss: of all of the CPU's events before it
+  std::uint64_t count = 0;  // kLoss: 0 if the line has no number
+  bool is_begin = false;    // kLoss: all of the CPU's events before it were lost
 
-  // kEvent
+  // The following are set for kEvent.
   std::uint64_t at = 0;     // ns, or cycles
-  std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number, of ns or cycles
+  std::uint8_t digits = 0;  // of the fraction; 0: the time is a whole number of ns or cycles
   char level = 0;           // the flags' third column: '.', 'h', 's', 'H'; 0 without flags
   bool has_cpu = true, has_thread = true, has_time = true;
-  bool is_cut = false;  // its last word may be a part of one
+  bool is_cut = false;  // the last word may be incomplete
   std::int32_t thread = 0;
   std::string_view comm;
   std::string_view label;  // of Prefix::kLabel
@@ -86,31 +87,31 @@ struct TextLine {
   std::string_view text;   // without blanks around it
 };
 
-// `line` without its line end. The views point into it.
+// Parses `line`, which has no line end. The views point into it.
 [[nodiscard]] TextLine parse_text_line(std::string_view line, const TextForm& form = {});
 
-// Without blanks and the ">" of a mail around it.
+// Returns the line without surrounding blanks and without the ">" of a mail.
 [[nodiscard]] std::string_view unquoted(std::string_view line);
-// The size of a prefix of this kind at the beginning; 0 where there is none.
+// Returns the size in bytes of a prefix of this kind; 0 if the line has none.
 [[nodiscard]] std::size_t prefix_size(TextForm::Prefix prefix, std::string_view line);
-// Whether the line has an event's task and CPU, and no time: the rest was wrapped.
+// Returns whether the line has an event's task and CPU but no time, because the rest was wrapped.
 [[nodiscard]] bool begins_event(std::string_view line, const TextForm& form);
 
 class TextLines {
  public:
-  // `file` is borrowed. From an offset within a line it begins with the next one.
+  // Borrows `file`. From an offset within a line, reading begins with the next line.
   explicit TextLines(const File& file, std::uint64_t from = 0,
                      std::size_t longest = kLongestTraceLine);
 
   // False at the end. The view is valid until the next call.
   [[nodiscard]] bool next(std::string_view& line);
-  // Whether the last line had its end.
+  // Returns whether the last line had a line end.
   [[nodiscard]] bool is_whole() const { return whole_; }
-  // The next line is the one that begins at this offset.
+  // Continues with the line that begins at this offset.
   void seek(std::uint64_t offset);
-  // Of the last line.
+  // Returns the offset of the last line in the file.
   [[nodiscard]] std::uint64_t line_offset() const { return begin_ + last_; }
-  // After the last line.
+  // Returns the offset after the last line.
   [[nodiscard]] std::uint64_t offset() const { return begin_ + at_; }
   [[nodiscard]] const Result<void>& status() const { return status_; }
 
@@ -121,9 +122,9 @@ class TextLines {
   std::size_t longest_;
   bool whole_ = false;
   std::string block_;
-  std::uint64_t begin_;   // of the block in the file
-  std::size_t at_ = 0;    // in the block
-  std::size_t last_ = 0;  // of the last line
+  std::uint64_t begin_;   // file offset of the block
+  std::size_t at_ = 0;    // offset in the block
+  std::size_t last_ = 0;  // offset of the last line in the block
   Result<void> status_;
 };
 

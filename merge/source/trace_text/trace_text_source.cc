@@ -26,10 +26,10 @@ namespace {
 
 using Kind = TextLine::Kind;
 
-// Of 40 bytes each.
+// Each takes 40 bytes.
 constexpr std::size_t kMostLosses = 500'000;
 
-// The first place from `from` on where `word` stands.
+// Returns the offset of the first `word` from `from` on; nullopt if there is none.
 Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t from,
                                              std::string_view word) {
   constexpr std::size_t kBlockSize = 256U << 10;
@@ -39,7 +39,8 @@ Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t fro
         std::min<std::uint64_t>(file.size() - at, kBlockSize + word.size())));
     if (auto read = file.read(at, std::as_writable_bytes(std::span(block))); !read)
       return tl::unexpected(std::move(read).error());
-    // Much faster than string::find(), which compares at each place of the word's first letter.
+    // memmem is much faster than string::find(), which compares at each occurrence of the first
+    // letter.
     const void* found = ::memmem(block.data(), block.size(), word.data(), word.size());
     if (found != nullptr)
       return at + static_cast<std::uint64_t>(static_cast<const char*>(found) - block.data());
@@ -49,19 +50,19 @@ Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t fro
 
 // ---- the look
 
-// What a look at the text tells before it is read.
+// What a first look at the text, before its events are read, shows about it.
 struct TextLook {
   Capabilities has;
   TextForm form;
-  std::int64_t more_whole = 0;  // so many more times without a fraction than with one
-  std::string whole_unit;       // "ns", "cycles", empty: not known
-  std::uint64_t unit = 1;       // of times with a fraction, in ns
+  std::int64_t more_whole = 0;  // how many more times without a fraction than with one
+  std::string whole_unit;       // "ns", "cycles"; empty: not known
+  std::uint64_t unit = 1;       // the unit of times with a fraction, in ns
   [[nodiscard]] bool whole() const { return more_whole > 0; }
   [[nodiscard]] bool cycles() const { return whole() && whole_unit == "cycles"; }
   std::optional<std::uint64_t> first, last;
   bool has_cpu = false, has_thread = false, has_vcpu = false, has_comm = false;
   std::set<std::string, std::less<>> labels;
-  // Without threads one VM is assumed, until a vCPU is entered or left twice.
+  // Without threads one VM is assumed, unless a vCPU enters or exits twice in a row: then the time.
   std::optional<std::uint64_t> twice;
   bool has_exit = false, has_entry = false;
   std::map<ThreadId, bool> entered;
@@ -93,7 +94,7 @@ struct TextLook {
   }
 };
 
-// Learns the form of a text from the lines that it begins with.
+// Learns the form of a text from its first lines.
 class FormLearner {
  public:
   void on(const TextLine& line, const LogicalLines& lines) {
@@ -114,7 +115,7 @@ class FormLearner {
     (width == form_.cut ? lacking_ : lacking_before_) += lacks ? 1 : 0;
   }
   [[nodiscard]] std::uint64_t events() const { return events_; }
-  // Those that lack text have all been cut at one width, or none of them has.
+  // Returns the form. Either all lines with incomplete text were cut at one width, or none was cut.
   [[nodiscard]] TextForm form(const TextForm& tried) const {
     constexpr std::uint64_t kLeastCut = 3;
     TextForm form = tried;
@@ -123,7 +124,7 @@ class FormLearner {
     form.cut = form_.cut;
     if (of_width_ < kLeastCut || lacking_ <= lacking_before_ || form.wrapped != 0) form.cut = 0;
     for (std::size_t i = 1; i < prefixes_.size(); ++i) {
-      // Without anything in front, an event's name looks like a label.
+      // Without a prefix, an event's name looks like a label.
       if (form.timeless && static_cast<Prefix>(i) == Prefix::kLabel) continue;
       if (prefixes_[i] * 10 < events_ * 9) continue;
       form.prefix = static_cast<Prefix>(i);
@@ -164,8 +165,7 @@ TextForm form_of(const File& file) {
   return {};
 }
 
-// What a text is read in: a part of the file, without what repeats an earlier one, on one side of
-// what was left out.
+// A part of the file to read: without repetitions of earlier parts, and on one side of an omission.
 struct TextPart {
   std::uint64_t begin = 0, end = 0, first = 0, last = 0;
   bool after_gap = false;
@@ -173,20 +173,20 @@ struct TextPart {
 
 struct TextPlan {
   std::vector<TextPart> parts;  // in the order of their times
-  std::uint64_t repeated = 0;   // events
-  bool all_twice = false;       // each line stands below an equal one
+  std::uint64_t repeated = 0;   // number of events
+  bool all_twice = false;       // each line is repeated directly below
 };
 
-// Where a text repeats itself, and where something was left out of it:
+// Finds where a text repeats itself and where something was left out:
 //
 //   repeated   eight events or more, or all of them, as they stand above
 //   left out   lines between two events that belong to neither, and a time that goes back, or on by
 //              more than a thousand times the usual distance; "[...]" alone tells it
 //
-// A halt that both sides show whole is no gap.
+// A halt that is complete on both sides is no gap.
 class TextPlanner {
  public:
-  // More events than are kept.
+  // Returns whether there are more events than are stored.
   [[nodiscard]] bool is_full() const { return seen_.size() == kMostSeen; }
   void on_event(const TextLine& line, const LogicalLines& lines, const Payload& payload) {
     if (is_full()) return;
@@ -261,11 +261,12 @@ class TextPlanner {
 
   void find_repeated(TextPlan& plan) {
     constexpr std::size_t kLeast = 8, kMostKnown = 64U << 10;
-    std::unordered_map<std::uint64_t, std::size_t> known;  // hash: the first one
-    std::size_t originals = 0;                             // they stand before any repetition
+    // Hash of an event: the first with this hash.
+    std::unordered_map<std::uint64_t, std::size_t> known;
+    std::size_t originals = 0;  // the events before any repetition
     std::uint64_t latest = 0;
     for (std::size_t i = 0; i < seen_.size();) {
-      // Lines that are equal at one time are events of their own.
+      // Equal lines with the same time are events of their own.
       const auto found = seen_[i].at < latest ? known.find(seen_[i].hash) : known.end();
       std::size_t size = 0;
       if (found != known.end())
@@ -287,7 +288,7 @@ class TextPlanner {
     plan.all_twice = stands_twice();
   }
 
-  // Whether nearly all lines stand there as two, as in a text that was sorted.
+  // Returns whether nearly all lines are there twice, as in a text that was sorted.
   [[nodiscard]] bool stands_twice() const {
     constexpr std::size_t kLeastTwice = 16;
     std::size_t in_pairs = 0;
@@ -298,7 +299,7 @@ class TextPlanner {
     return seen_.size() >= kLeastTwice && in_pairs * 100 >= seen_.size() * 95;
   }
 
-  // By event: whether something was left out before it.
+  // Returns for each event whether something was left out before it.
   [[nodiscard]] std::vector<bool> find_gaps() const {
     constexpr std::uint64_t kLeast = 10'000'000, kLeastTimesUsual = 1000;
     std::vector<bool> gaps(seen_.size());
@@ -342,7 +343,7 @@ class TextPlanner {
     return gaps;
   }
 
-  // Excerpts by time. Those that overlap stay as they stand.
+  // Orders excerpts by time; excerpts that overlap keep their order.
   static void order(std::vector<TextPart>& parts) {
     const bool back = std::ranges::adjacent_find(parts, [](const TextPart& a, const TextPart& b) {
                         return b.first < a.last;
@@ -380,7 +381,7 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
   }
 }
 
-// As of a trace.dat: three places, or all where no kvm_exit is there.
+// Looks at three places, like the sample of a trace.dat; at all of the text if it has no kvm_exit.
 void look_at_places(const File& file, TextLook& look) {
   constexpr std::uint64_t kTail = 64U << 10;
   TextEvents events;
@@ -391,7 +392,7 @@ void look_at_places(const File& file, TextLook& look) {
   look_from(file, file.size() - std::min(file.size(), kTail), kLookedAt, events, look);
 }
 
-// Whether the line of the first event stands again below a later time.
+// Returns whether the line of the first event occurs again after a later time.
 Result<bool> begins_again(const File& file, const TextForm& form) {
   TextEvents events;
   LogicalLines lines(file, events, form);
@@ -439,16 +440,17 @@ Result<TextPlan> look_at(const File& file, TextLook& look) {
 
 // ---- losses
 
-// A line that tells of a loss stands before the next event of its CPU, maybe long after the last
-// one; the timeline has to know it when it has read the last one, so they are sought before the
-// text is read. A text without any is only searched for the words.
+// A line that reports a loss comes before the next event of its CPU, which may be long after the
+// last one. The timeline must know the loss when it has read the last event, so losses are searched
+// for before the text is read. A text without losses is only searched for the words.
 struct TextLoss {
   std::size_t part = 0;
-  std::uint64_t offset = 0;  // in the file: after the last event before it, of its CPU
+  std::uint64_t offset = 0;  // in the file: after the last event before it on its CPU
   std::uint64_t from = 0, to = 0;
   std::uint64_t count = 0;  // 0: not known
   std::uint32_t cpu = 0;
-  bool is_counted = true;  // what was left out is one loss, of all CPUs
+  // False for all but one of the losses of one omission, which affects all CPUs.
+  bool is_counted = true;
 };
 
 struct LastOfCpu {
@@ -472,7 +474,8 @@ class TextLosses {
  public:
   void on(const TextLine& line, std::size_t part, std::uint64_t offset) {
     if (line.kind == Kind::kLoss) {
-      // Before its first event nothing of the CPU was recorded, or all was overwritten.
+      // If this loss begins the CPU's events, all that the CPU did before was lost: the loss begins
+      // with the first event of the text.
       if (line.is_begin && first_) cpus_.try_emplace(line.cpu, *first_);
       const auto cpu = cpus_.find(line.cpu);
       if (cpu == cpus_.end()) return;
@@ -486,7 +489,7 @@ class TextLosses {
       if (!first_) first_ = cpu;
     }
   }
-  // Of all CPUs that were there.
+  // Adds a loss on each CPU that was seen.
   void left_out(const TextPart& before, const TextPart& after, std::size_t part) {
     bool is_first = true;
     for (auto& [number, cpu] : cpus_) {
@@ -515,8 +518,8 @@ class TextLosses {
   std::vector<TextLoss> losses_;
 };
 
-// In the order in which they are read. Errors: the file cannot be read; more than a recording can
-// have.
+// Returns the losses in the order in which they are read. Errors: the file cannot be read; there
+// are more losses than a recording can have.
 Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm& form,
                                                const std::vector<TextPart>& parts) {
   bool any = std::ranges::any_of(parts, &TextPart::after_gap);
@@ -546,7 +549,7 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm&
   return losses.take();
 }
 
-// Errors: lines of several machines, or of nobody.
+// Errors: the lines are of several machines, or no line has a machine.
 Result<void> check_machines(const std::string& path, const TextLook& look) {
   const auto is_file = [](const std::string& label) { return label.find('.') != label.npos; };
   if (look.form.folded)
@@ -675,7 +678,7 @@ bool TraceTextSource::fill_loss(Event& event) {
   return true;
 }
 
-// Whether it is an event that was selected.
+// Returns whether the line is a selected event.
 bool TraceTextSource::on_line(const TextLine& line, Event& event) {
   if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
   if (line.kind == Kind::kOther || (line.digits == 0) != look_.whole()) {

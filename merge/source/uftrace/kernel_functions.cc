@@ -12,12 +12,12 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kBuffer = 64U << 10;  // the longest record, and more than most files
+constexpr std::size_t kBuffer = 64U << 10;  // bytes: the longest record, and more than most files
 constexpr std::size_t kHeader = 8, kSwitch = 24;
 constexpr std::uint32_t kTypeSwitch = 14;
 constexpr std::uint16_t kOut = 0x2000, kPreempted = 0x4000;
 
-// Nothing for other names.
+// Returns the CPU in the name of a file, such as 12 for perf-cpu12.dat; nullopt for other names.
 std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view before) {
   constexpr std::string_view kBehind = ".dat";
   if (!name.starts_with(before) || !name.ends_with(kBehind) ||
@@ -129,7 +129,7 @@ namespace {
 
 constexpr std::uint64_t kLongestHeader = 1U << 20;
 
-// Returns the offset of a field that has this size.
+// Returns the offset of a field of this size; nullopt if there is none.
 std::optional<std::uint32_t> offset_of(std::string_view format, std::string_view name,
                                        std::uint64_t size) {
   for (const kernel_events::FormatField& field : kernel_events::format_fields(format))

@@ -1,4 +1,5 @@
-// kernel-cpu<N>.dat of a uftrace data directory (uftrace record -k): the kernel's function graph.
+// Reads kernel-cpu<N>.dat of a uftrace data directory (uftrace record -k): the kernel's function
+// graph.
 //
 // Each file is one CPU's ftrace ring buffer, page after page as the kernel gave them (RingPage).
 // kernel_header says what is in them, in text:
@@ -25,41 +26,41 @@
 
 namespace trapline {
 
-// perf-cpu<N>.dat of a uftrace data directory: when its tasks were scheduled out and in.
+// Reads perf-cpu<N>.dat of a uftrace data directory: when its tasks were scheduled out and in.
 //
 // Records as perf_event_open(2) has them: u32 type, u16 misc, u16 size, then the fields. SWITCH
-// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read,
-// others are passed over. Times are of the directory's clock. What is no record ends the file and
-// counts as damaged.
+// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read;
+// other types are skipped. Times are on the directory's clock. Bytes that are not a record end the
+// file and count as damaged.
 struct TaskSwitch {
   std::uint64_t time = 0;
   std::uint32_t tid = 0;
-  std::int32_t cpu = 0;  // of the file's name
+  std::int32_t cpu = 0;  // from the file's name
   bool out = false, preempted = false;
 };
 
-// The files of the directory like perf-cpu12.dat that hold something, in the order of their names,
-// each with its CPU.
+// Returns the non-empty files of the directory with names like perf-cpu12.dat, in the order of
+// their names, each with its CPU.
 [[nodiscard]] Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(
     const std::string& directory, std::string_view before);
 
-// Where each task was before its first change, if that was leaving a CPU.
+// Returns the CPU of each task before its first switch, if that switch was leaving a CPU.
 [[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(
     const std::string& directory);
 
 class SwitchReader {
  public:
-  // The files of the directory, in the order of their names.
+  // Opens the files of the directory in the order of their names.
   [[nodiscard]] static Result<std::vector<SwitchReader>> open_all(const std::string& directory);
 
   [[nodiscard]] Result<std::optional<TaskSwitch>> next();
-  // Whether the file ended in something that is no record.
+  // Returns whether the file ended in bytes that are not a record.
   [[nodiscard]] bool damaged() const { return damaged_; }
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
  private:
   SwitchReader(File file, std::int32_t cpu) : file_(std::move(file)), cpu_(cpu) {}
-  // The `size` bytes at at_, or nullptr where the file ends before.
+  // Returns the `size` bytes at at_; nullptr if the file ends before.
   [[nodiscard]] Result<const std::byte*> peek(std::size_t size);
 
   File file_;
@@ -73,12 +74,12 @@ struct KernelCall {
   std::uint64_t time = 0;
   std::uint32_t tid = 0;
   std::int32_t cpu = 0;
-  std::uint32_t depth = 0;  // of the kernel's functions, from 0
+  std::uint32_t depth = 0;  // among the kernel's functions, from 0
   std::uint64_t function = 0;
   bool entry = false;
 };
 
-// Where the fields lie in an event's record.
+// The offsets of the fields in an event's record.
 struct KernelFormat {
   struct Event {
     std::uint16_t id = 0;
@@ -87,18 +88,20 @@ struct KernelFormat {
   std::uint32_t page_size = 4096, long_size = 8;
   std::uint32_t pid = 4;
   Event entry, exit;
-  // Nothing where it describes no function graph of a little-endian machine.
+  // Returns nullopt if `header` does not describe a function graph of a little-endian machine.
   [[nodiscard]] static std::optional<KernelFormat> parse(std::string_view header);
 };
 
 class KernelCallReader {
  public:
-  // The files of the directory, in the order of their names; none without kernel_header.
+  // Opens the files of the directory in the order of their names; returns none without
+  // kernel_header.
   [[nodiscard]] static Result<std::vector<KernelCallReader>> open_all(const std::string& directory);
 
   [[nodiscard]] Result<std::optional<KernelCall>> next();
   [[nodiscard]] bool damaged() const { return damaged_; }
-  // Events that the kernel lost since this was asked last; and gaps of which it gave no number.
+  // Returns the events that the kernel lost since the last call, and the gaps for which it gave no
+  // number.
   [[nodiscard]] LossCounts take_losses();
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 

@@ -44,7 +44,8 @@ std::optional<std::uint64_t> last_record_time(const std::string& path) {
   if (!file || file->size() < kSize || !file->read((file->size() / kSize - 1) * kSize, bytes))
     return {};
   const Record record(load<std::uint64_t>(bytes.data()), load<std::uint64_t>(bytes.data() + 8));
-  const bool stamped = record.valid() && record.type() != RecordType::kLost;  // LOST has time 0
+  // A LOST record has the time 0.
+  const bool stamped = record.valid() && record.type() != RecordType::kLost;
   return stamped ? std::optional(record.time()) : std::nullopt;
 }
 
@@ -55,7 +56,8 @@ std::int32_t vcpu_of_task(std::uint32_t tid) {
 
 namespace {
 
-// The file holds sections, each with its own comments; all name the same clock.
+// Parses a comment. The file has sections with comments of their own, which all name the same
+// clock.
 void read_comment(std::string_view line, SyncFile& file) {
   constexpr std::string_view kClock = "# clock: ", kRun = "# run: ", kThread = "# thread: cpu";
   if (line.starts_with(kClock)) {

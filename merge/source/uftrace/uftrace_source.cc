@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kYear2001 = 1'000'000'000'000'000'000;
-constexpr std::size_t kReadAhead = 2U << 20;  // all tasks together
+constexpr std::size_t kReadAhead = 2U << 20;  // for all tasks together
 constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
 
 class UftraceSource final : public Source {
@@ -96,7 +96,7 @@ class UftraceSource final : public Source {
     return Read::kEnd;
   }
 
-  // Of a call's values only texts tell.
+  // Only a call's text uses its values.
   bool keep_buffers(KeptBuffers& /*kept*/) override {
     tells_values_ = false;
     return true;
@@ -114,7 +114,7 @@ class UftraceSource final : public Source {
     is.machine.name = directory_.info().hostname;
     return is;
   }
-  // Nothing where values follow the records: the last 16 bytes may be no record then.
+  // Returns nullopt if values follow the records: then the last 16 bytes may not be a record.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     const UftraceInfo& info = directory_.info();
     const bool has_values = !info.argspecs.empty() || !info.retspecs.empty() ||
@@ -158,8 +158,9 @@ class UftraceSource final : public Source {
   static constexpr const char* kNames[] = {"guest:entry", "guest:exit",      "guest:lost",
                                            "guest:event", "guest:sched_out", "guest:sched_in"};
   static constexpr std::uint16_t kSchedOut = 4, kSchedIn = 5;
-  static constexpr std::uint64_t kKernel = std::uint64_t{1} << 63;  // addresses from here on
-  // As uftrace calls them: time off the CPU is a call of its own.
+  // The kernel's addresses begin here.
+  static constexpr std::uint64_t kKernel = std::uint64_t{1} << 63;
+  // uftrace's names; time off the CPU is a call of its own.
   static constexpr std::string_view kSchedule = "linux:schedule",
                                     kPreempted = "linux:schedule (pre-empted)";
   struct Lane {
@@ -170,23 +171,24 @@ class UftraceSource final : public Source {
     Record ahead;
     std::int32_t cpu = kNoVcpu;
     std::uint64_t last = 0;
-    // Open calls of the task, counted as uftrace counts them: a file's own depths are cut off at
-    // 1,023, and QEMU's uftrace plugin, as first merged, gives a return one less than its call.
+    // Open calls of the task, counted as uftrace does: depths in a file end at 1,023, and the first
+    // version of QEMU's uftrace plugin gives a return one less than its call.
     std::uint32_t depth = 0;
-    bool counted = false;            // false: the next record's own depth begins the count
-    std::uint32_t kernel_depth = 0;  // the same of its kernel functions, above that
+    bool counted = false;            // false: the count begins with the next record's own depth
+    std::uint32_t kernel_depth = 0;  // the same for its kernel functions, above `depth`
     std::string_view off_cpu = {};   // not empty: how it was scheduled out
-    std::vector<char> payload = {};  // of the record that next() gave last
-    std::uint64_t function = ~std::uint64_t{0};  // of the last call or return: no address is that
-    const Symbol* symbol = nullptr;              // its own
+    std::vector<char> payload = {};  // of the record that next() returned last
+    // The function of the last call or return; the initial value is no function's address.
+    std::uint64_t function = ~std::uint64_t{0};
+    const Symbol* symbol = nullptr;  // the symbol of `function`
   };
 
-  // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU. The CPU of others is
-  // that of their schedule events.
+  // Only the plugin's tasks, whose names begin with cpu, have the number of a vCPU. Other tasks get
+  // the CPU of their schedule events.
   [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
     return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
   }
-  // Sessions share a table; what has no map has no names.
+  // Sessions share a table; a session without a map has no names.
   Result<const SessionSymbols*> symbols_of(std::uint32_t tid) {
     const std::string sid = directory_.session_of(tid);
     const auto [known, is_new] = symbols_.try_emplace(sid);
@@ -197,7 +199,8 @@ class UftraceSource final : public Source {
       return tl::unexpected(std::move(loaded).error());
     return &known->second;
   }
-  // An event's data has its length in front; what a call's is, the specifications say.
+  // The data of an event begins with its length; the length of a call's data follows from the
+  // specifications.
   std::size_t payload_size(const Lane& lane, const Record& record,
                            std::span<const std::byte> bytes) {
     if (record.type() == RecordType::kEvent)
@@ -225,7 +228,7 @@ class UftraceSource final : public Source {
   void take_record(std::size_t i, Event& event) {
     Lane& lane = lanes_[i];
     const Record record = lane.ahead;
-    // uftrace stamps LOST with 0: it happened after the task's last record.
+    // uftrace writes LOST with the time 0; the loss happened after the task's last record.
     const std::uint64_t at = std::max(record.time(), lane.last);
     begin(event, at, lane, static_cast<std::uint16_t>(record.type()));
     if (record.type() == RecordType::kLost) {
@@ -234,7 +237,7 @@ class UftraceSource final : public Source {
       lane.counted = false;
     } else if (record.type() != RecordType::kEvent) {
       const bool entry = record.type() == RecordType::kEntry;
-      // A call and its return have one function, and so have calls in a loop.
+      // A call and its return have the same function, and so do calls in a loop.
       if (lane.function != record.address()) {
         lane.function = record.address();
         lane.symbol = lane.symbols->find(record.address());
@@ -246,13 +249,14 @@ class UftraceSource final : public Source {
       if (entry) ++lane.depth;
     }
     lane.last = event.at.ns();
-    (void)fetch(i);  // what fails now is told after this event
+    (void)fetch(i);  // next() reports an error after this event
     if (record.has_payload() && tells_values_) {
       lane.payload = lane.reader.payload();
       event.raw = std::as_bytes(std::span(lane.payload));
     }
   }
-  // False for a change that tells nothing: of another's task, or an end without its begin.
+  // False for a switch without effect: of a task that is not in the directory, or an end without
+  // its begin.
   bool take_switch(std::size_t i, Event& event) {
     const TaskSwitch change = switch_ahead_[i];
     (void)fetch_switch(i);
@@ -270,7 +274,8 @@ class UftraceSource final : public Source {
     if (!change.out) lane.off_cpu = {};
     return true;
   }
-  // Functions of the kernel lie above those of the task that called it. False for other tasks.
+  // Places kernel functions above the functions of the task that called them. False for other
+  // tasks.
   bool take_kernel(std::size_t i, Event& event) {
     const std::size_t file = i - lanes_.size() - switches_.size();
     const KernelCall call = kernel_ahead_[file];
@@ -294,7 +299,7 @@ class UftraceSource final : public Source {
     const SymbolFileSpec file{path, 0};
     return assign(kernel_symbols_, SymbolTable::load(std::span(&file, 1)));
   }
-  // One that comes before all others need not go through the heap.
+  // An item that comes before all others need not go through the heap.
   void put(std::size_t lane, std::uint64_t time) {
     if (reading_ && heap_.is_before_top(lane, time)) [[likely]] {
       first_ = lane;
@@ -362,7 +367,7 @@ class UftraceSource final : public Source {
 
   DataDirectory directory_;
   std::map<std::string, SessionSymbols> symbols_;
-  mutable UftraceValues values_;  // learns functions as they come
+  mutable UftraceValues values_;  // adds functions as they occur
   bool tells_values_ = true;
   std::vector<Lane> lanes_;
   std::map<std::uint32_t, std::size_t> lane_of_;  // by task
@@ -371,8 +376,8 @@ class UftraceSource final : public Source {
   std::vector<KernelCallReader> kernel_;
   std::vector<KernelCall> kernel_ahead_;
   SymbolTable kernel_symbols_;
-  MergeHeap heap_;  // of those that have a next one: lanes, then switches, then kernel
-  std::optional<std::size_t> first_;  // before all of them
+  MergeHeap heap_;  // of those with a next item: lanes, then switches, then kernel files
+  std::optional<std::size_t> first_;  // comes before all in the heap
   bool reading_ = false;
   std::uint64_t size_ = 0;
   std::optional<std::uint64_t> range_first_, range_last_;  // of the functions

@@ -14,8 +14,8 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kMostSpecs = 4096, kMostItems = 32;
-// Each function is tried with each pattern, names are looked up: uftrace writes a pattern where its
-// user gave one, and a name for each function that it knows by itself.
+// Limits, since each function is tried with each pattern. Names are looked up instead: uftrace
+// writes a pattern if its user gave one, and a name for each function that it knows itself.
 constexpr std::size_t kMostPatterns = 32, kLongestPattern = 256, kLongestMatched = 512;
 
 template <typename Take>
@@ -68,7 +68,8 @@ std::string number_text(char format, unsigned size, std::span<const std::byte> b
       }
       return "?";  // the x87's 80 bits
     default: {
-      // Without a format it may be anything: small ones are numbers, others look like addresses.
+      // Without a format the value may be anything: small ones are printed as numbers, others as
+      // addresses.
       constexpr std::int64_t kSmall = 100'000;
       if (-kSmall <= number && number <= kSmall) return std::to_string(number);
       return fmt::format("{:#x}", size == 8 ? value : value & ((std::uint64_t{1} << 8 * size) - 1));
@@ -87,7 +88,7 @@ std::string string_text(std::span<const std::byte> bytes) {
   return fmt::format("\"{}\"", printable(text));
 }
 
-// A pattern of what regcomp() cannot be made to need much time or memory for.
+// Returns whether regcomp() and regexec() cannot need much time or memory for the pattern.
 bool is_plain_regex(const std::string& pattern) {
   return pattern.size() <= kLongestPattern && pattern.find_first_of("\\{}") == std::string::npos;
 }
@@ -99,7 +100,7 @@ struct FreeRegex {
   }
 };
 
-// Nothing where the pattern cannot be compiled.
+// Returns null if the pattern cannot be compiled.
 std::shared_ptr<regex_t> compiled(const std::string& pattern) {
   if (!is_plain_regex(pattern)) return nullptr;
   auto made = std::make_unique<regex_t>();
@@ -118,7 +119,8 @@ UftraceValues::UftraceValues(const UftraceInfo& info)
   for (Specs* specs : {&given_[0], &given_[1], &automatic_[0], &automatic_[1]}) index(*specs);
 }
 
-// "arg2/x32%rsi": place, then after a slash format and bits, then the register it was in.
+// Parses "arg2/x32%rsi": the place, after a slash format and bits, then the register that it was
+// in.
 std::optional<UftraceValues::Item> UftraceValues::parse_item(std::string_view text) {
   text = text.substr(0, text.find('%'));
   const auto slash = text.find('/');
@@ -139,9 +141,9 @@ std::optional<UftraceValues::Item> UftraceValues::parse_item(std::string_view te
     item.format = how.front();
     how.remove_prefix(1);
   }
-  if (item.format == 'e') return item;  // "e:NAME", its number
+  if (item.format == 'e') return item;  // "e:NAME" is an enum, printed as its number
   if (std::string_view("diuxoscfSp").find(item.format) == std::string_view::npos) {
-    item.size = 0;  // a structure by value, or what a later uftrace knows
+    item.size = 0;  // a structure by value, or an item of a later uftrace
     return item;
   }
   if (item.format == 'c') item.size = 1;
@@ -187,10 +189,10 @@ void UftraceValues::index(Specs& specs) const {
   }
 }
 
-// A place that two specifications name has the later one's format, where it stood first; a name
-// goes before a pattern.
+// Returns the items for a function. If two specifications name the same place, the later one's
+// format is used at the first one's position; a name takes precedence over a pattern.
 UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::string& function) {
-  std::map<std::size_t, bool> matching;  // whether by name
+  std::map<std::size_t, bool> matching;  // true: by name
   const auto [first, last] = specs.by_name.equal_range(function);
   for (auto named = first; named != last; ++named) matching.emplace(named->second, true);
   if (function.size() <= kLongestMatched) {
@@ -251,7 +253,7 @@ std::size_t UftraceValues::size(std::string_view function, bool is_return,
     if (!take(item, bytes, at)) return 0;
   }
   const std::size_t size = (at + 7) / 8 * 8;
-  return size <= bytes.size() ? size : 0;  // its padding was cut off
+  return size <= bytes.size() ? size : 0;  // 0: the padding was cut off
 }
 
 std::optional<std::string> UftraceValues::text(std::string_view function, bool is_return,

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t kMinorBits = 20;
 constexpr std::uint64_t kLargest = ~std::uint64_t{0};  // no distance is larger
 
-// How many sectors two ranges share.
+// Returns how many sectors two ranges share.
 std::uint64_t overlap(std::uint64_t a, std::uint64_t size_a, std::uint64_t b,
                       std::uint64_t size_b) {
   const std::uint64_t begin = std::max(a, b), end = std::min(a + size_a, b + size_b);
@@ -49,7 +49,7 @@ void BlockRequests::on(const Event& event, const BlockIo& block, ThreadId proces
       }
       break;
     case BlockStep::kIssued:
-      // Without its bio a request of the disk is of the thread that hands it to the driver.
+      // Without its bio, a request of the disk belongs to the thread that passes it to the driver.
       if (!bios_are_recorded_) (void)add(block, process);
       issue(event.at, block);
       break;
@@ -81,9 +81,9 @@ void BlockRequests::Place::add(std::uint64_t distance) {
   if (at == known.end() || *at != distance) known.insert(at, distance);
 }
 
-// Those of `open` whose sectors the bio's are, at one of the image's places; nothing where two
-// places say different things, or one says too many. Each request looks for its places among all:
-// there may be many of both.
+// Returns those of `open` that contain the bio's sectors, for one of the image's places. Returns
+// none if two places give different requests or if a place gives too many. Each request finds its
+// places by searching, since there may be many of both.
 std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, const BlockIo& block,
                                                         const Open& open) {
   const std::vector<std::uint64_t>& known = place.known;
@@ -102,7 +102,7 @@ std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, cons
       }
       return true;
     };
-    // At other distances than these the two share no sector. Distances wrap.
+    // At other distances the two share no sector. Distances wrap around.
     const std::uint64_t between = block.sector - transfer.sector;
     const std::uint64_t from = between - transfer.sectors, until = between + block.sectors;
     const bool is_all = transfer.sectors > kLargest / 2;
@@ -149,7 +149,7 @@ std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, Thre
   return found;
 }
 
-// Keeps of the image's possible places those that explain this bio, too.
+// Keeps those of the image's possible places that explain this bio too.
 void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open) {
   std::vector<std::uint64_t> distances, both;
   for (const auto& [key, request] : open) {
@@ -169,8 +169,8 @@ void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open)
   place.seen = 0;
 }
 
-// A bio for a partition says the partition's number and the disk's sector; the request of the disk
-// says the disk's number, which comes before those of its partitions.
+// Returns the device of the disk. A bio for a partition has the partition's number and the disk's
+// sector; the disk's request has the disk's number, which is below those of its partitions.
 std::uint32_t BlockRequests::device_of(const BlockIo& block) const {
   std::uint32_t nearest = 0;
   for (const Bio& bio : bios_) {

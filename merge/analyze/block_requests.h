@@ -1,14 +1,15 @@
-// Which reads and writes of the host's block devices serve which of a VMM's requests.
+// Finds which reads and writes of the host's block devices serve which of a VMM's requests.
 //
 //   VMM:   START ──────────────────────────────────────────────────────────> END
 //   host:      block_bio_queue ──> block_rq_issue ──> block_rq_complete
 //                (a thread of the VMM)      (any thread, the same device and sectors)
 //
-// A bio is of the request that was open when a thread of the VMM's process queued it, of the same
-// direction. Where several are open, it is of the one whose sectors lie in the disk where the bio's
-// are: an image begins somewhere on its device, and that distance is known from bios with one open
-// request, or by elimination from several. A bio that may be of more than one is of none, and
-// counted. A request whose bios did not all end before it did has no way through the block layer.
+// A bio belongs to the request of the same direction that was open when a thread of the VMM's
+// process queued the bio. If several are open, it belongs to the one that covers the bio's sectors.
+// An image begins at some sector of its device; this distance is known from bios with only one open
+// request, or by elimination from several. A bio that may belong to several requests is assigned to
+// none, and counted. A request with a bio that did not end before the request gets no stages in the
+// block layer.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,10 @@ struct BlockTransfer {
 
 class BlockRequests {
  public:
-  // A request of the process begins: it and the value that its events carry are its key.
+  // A request of the process begins. Process and `value`, which the request's events carry, are its
+  // key.
   void begin(ThreadId process, std::uint64_t value, const BlockTransfer& transfer);
-  // It ends.
+  // The request ends. Returns its times in the block layer, if they are known.
   [[nodiscard]] std::optional<BlockTimes> end(ThreadId process, std::uint64_t value);
   void on(const Event& event, const BlockIo& block, ThreadId process);
   void on_hole();
@@ -39,32 +41,33 @@ class BlockRequests {
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
-  // Of requests, and bios, at a time; of images, and pieces of each; of requests that a bio may be
-  // of. Each bio is held against all requests: more than disks have in flight, and no more.
+  // Limits for requests and bios open at a time; for images, and for pieces of each; for requests
+  // that a bio may belong to. Each bio is compared with all requests. Disks do not have more in
+  // flight.
   static constexpr std::size_t kMostOpen = 1u << 10, kMostPlaces = 1u << 10, kMostKnown = 128,
                                kMostOwners = 64;
-  static constexpr unsigned kEnough = 2;  // bios that a distance must explain
+  static constexpr unsigned kEnough = 2;  // number of bios that a distance must explain
 
   using Key = std::pair<ThreadId, std::uint64_t>;
   struct Request {
     BlockTransfer transfer;
-    std::uint64_t unqueued = 0;  // sectors
+    std::uint64_t unqueued = 0;  // number of sectors
     std::optional<Timestamp> queued, issued, completed;
-    std::size_t on_disk = 0;  // bios that are issued and have not completed
-    bool uncertain = false;   // a bio may have been its own
+    std::size_t on_disk = 0;  // bios that were issued and have not completed
+    bool uncertain = false;   // a bio may have belonged to this request
   };
-  // Until its last sector is read or written.
+  // Kept until its last sector has been read or written.
   struct Bio {
     std::uint32_t device = 0;
     std::uint64_t sector = 0, sectors = 0, left = 0;
     bool issued = false;
     std::vector<Key> requests;
   };
-  // Where an image lies on a device: the sector of the device less that of the guest's disk.
+  // The place of an image on a device: the device's sector minus the sector of the guest's disk.
   struct Place {
-    // In order.
-    std::vector<std::uint64_t> known;     // several of a file in pieces
-    std::vector<std::uint64_t> possible;  // each explains the bios that nothing known does
+    // Both are sorted.
+    std::vector<std::uint64_t> known;     // several if the file is in pieces
+    std::vector<std::uint64_t> possible;  // each explains the bios that no known place explains
     unsigned seen = 0;
     void add(std::uint64_t distance);
   };

@@ -50,7 +50,8 @@ void CpuRunners::add(Cpu& cpu, const Run& run) {
   pieces_ += kPieces;
 }
 
-// Those that the CPU's last switch began: others came between it and the one after it.
+// Marks the runs that the CPU's last switch began as uncertain, because others came between it and
+// the next one.
 void CpuRunners::doubt_last(Cpu& cpu) {
   const std::uint64_t oldest = cpu.added - cpu.runs.size();
   for (std::uint64_t i = cpu.added; i > oldest; --i) {
@@ -69,7 +70,8 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
                                                                : Missing::kSelected;
   };
   if (switches.skipped()) doubt_last(*record);
-  // After a loss nothing is missing up to here: the thread that leaves has run since.
+  // After a loss the thread that leaves ran from the first event on, so nothing is missing up to
+  // here.
   const std::uint64_t oldest = record->added - record->runs.size();
   for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
        --i) {
@@ -97,7 +99,7 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
   if (begins) {
     open = number;
   } else if (!open) {
-    return;  // it began before the recording did
+    return;  // it began before the recording
   } else {
     open.reset();
   }
@@ -123,8 +125,8 @@ void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
 
 namespace {
 
-// Between two times in which the thread was not allowed to run nobody else kept it waiting,
-// whoever ran there.
+// Merges pieces between two times in which the thread was not allowed to run: nothing else kept it
+// waiting there, whoever ran.
 void join_not_allowed(std::span<WaitShare> pieces) {
   const auto not_allowed = [](const WaitShare& piece) {
     return piece.culprit.kind == CulpritKind::kNotAllowed;
@@ -132,7 +134,7 @@ void join_not_allowed(std::span<WaitShare> pieces) {
   const auto first = std::find_if(pieces.begin(), pieces.end(), not_allowed);
   const auto last = std::find_if(pieces.rbegin(), pieces.rend(), not_allowed).base();
   for (auto piece = first; piece < last; ++piece) {
-    if (piece->culprit.missing != Missing::kNone) return;  // it may have run unseen
+    if (piece->culprit.missing != Missing::kNone) return;  // the thread may have run unseen
   }
   for (auto piece = first; piece < last; ++piece) piece->culprit = first->culprit;
 }
@@ -146,7 +148,7 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   const Cpu& record = cpu < cpus_.size() ? cpus_[cpu] : kNone;
   const std::uint64_t kept = std::min<std::uint64_t>(record.runs.size(), pieces_);
   const std::uint64_t oldest = record.added - kept;
-  std::uint64_t run = record.added;  // the first one after `begin`
+  std::uint64_t run = record.added;  // the first run after `begin`
   while (run > oldest && record.at(run - 1).begin > begin) --run;
   pieces_ -= record.added - run;
   Timestamp at = begin;

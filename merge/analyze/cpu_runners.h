@@ -1,7 +1,7 @@
-// Tells who ran on each CPU of the host, from sched_switch, and the interrupts that took its time,
-// where ends of such are recorded. The latest kMost switches of a CPU are kept: a wait that is
-// longer than those is divided as far as they reach back. All waits together are divided into at
-// most kPieces for each switch: many that are long at once are divided as far back as that goes.
+// Tells which thread ran on each CPU of the host, from sched_switch, and which interrupts took the
+// CPU's time, if their ends are recorded. Only the latest kMost switches of a CPU are kept, so a
+// longer wait is divided only as far as they reach back. All waits together are divided into at
+// most kPieces per switch, so of many long waits at once only the last parts are divided.
 //
 //   first switch      switch        loss          event after it      switch
 //   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …
@@ -18,31 +18,33 @@ namespace trapline {
 
 class CpuRunners {
  public:
-  static constexpr std::size_t kMost = 1u << 14;  // switches of a CPU, a power of two
+  static constexpr std::size_t kMost = 1u << 14;  // switches per CPU, a power of two
   static constexpr std::uint64_t kPieces = 64, kFirstPieces = 1u << 16;
   static constexpr std::uint32_t kMostCpus = 1u << 12;
-  // No sleep state of a CPU takes as long to leave.
+  // In ns: leaving a CPU's sleep state takes no longer.
   static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
 
-  // A thread that a CPU switches to.
+  // Takes a switch of a CPU to a thread.
   void on_run(const ThreadChange& change, const RecordedSwitches& switches);
-  // A hard interrupt's handler, or a softirq, begins or ends.
+  // Takes the beginning or end of a hard interrupt's handler or of a softirq.
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);
   void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
-  // A thread was put into that CPU's queue. As long as no event of the CPU comes, it may not be
-  // recorded: threads may run there unseen, and of an idle CPU nothing is claimed.
+  // Takes that a thread was put into the CPU's queue. Until an event of the CPU comes, the CPU may
+  // not be recorded: threads may run there unseen, so an idle CPU proves nothing.
   void on_queued(std::uint32_t cpu);
   [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
 
-  // A thread's wait on that CPU. A CPU that switches to its idle thread while the thread is in its
-  // queue does not run it because it may not; one that was idle already has yet to take it up.
+  // A thread's wait on that CPU. If the CPU switches to its idle thread while the thread is in the
+  // queue, the thread was not allowed to run. If the CPU was idle already, it has not picked the
+  // thread up yet.
   struct Wait {
     Timestamp begin, end;
-    Timestamp queued;    // from then on it surely was in the queue
-    bool woken = false;  // it waits since a wake-up: else it was switched out runnable, or moved
+    Timestamp queued;  // from this time on the thread certainly was in the queue
+    // The wait began with a wake-up; otherwise the thread was switched out runnable, or moved.
+    bool woken = false;
   };
-  // Adds it in pieces to `shares`, without a gap.
+  // Appends the wait to `shares`, in pieces without gaps.
   void divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares);
 
  private:
@@ -53,14 +55,14 @@ class CpuRunners {
     CulpritKind kind = CulpritKind::kThread;  // kInterrupt and kSoftirq have a number
     std::uint32_t number = 0;
     Timestamp chosen =
-        {};  // when the CPU switched to the thread; begin may be the end of an interrupt
+        {};  // when the CPU switched to the thread; `begin` may be the end of an interrupt
   };
   struct Cpu {
     std::vector<Run> runs;                      // a ring once it is full
-    std::uint64_t added = 0;                    // runs that were ever added
-    Run thread{{}, {}, Missing::kSwitches};     // the last one that is no interrupt
-    std::optional<std::uint32_t> irq, softirq;  // that are open
-    bool seen = false;                          // an event of it came
+    std::uint64_t added = 0;                    // number of runs ever added
+    Run thread{{}, {}, Missing::kSwitches};     // the last run that is not an interrupt
+    std::optional<std::uint32_t> irq, softirq;  // the open ones
+    bool seen = false;                          // an event of the CPU came
     [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
@@ -69,9 +71,9 @@ class CpuRunners {
   static void doubt_last(Cpu& cpu);
 
   std::vector<Cpu> cpus_;
-  bool irq_ends_ = false, softirq_ends_ = false;  // an end came
-  std::vector<std::uint32_t> unseen_;    // CPUs with threads in their queues and without an event
-  std::uint64_t pieces_ = kFirstPieces;  // that waits may still be divided into
+  bool irq_ends_ = false, softirq_ends_ = false;  // an end was recorded
+  std::vector<std::uint32_t> unseen_;  // CPUs that have threads in their queues and no event so far
+  std::uint64_t pieces_ = kFirstPieces;  // number of pieces that waits may still be divided into
 };
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-// Who a vCPU waited for, and a piece of a wait that is charged to it.
+// Who a vCPU waited for, and the piece of a wait that is charged to that culprit.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,44 @@ namespace trapline {
 enum class CulpritKind : std::uint8_t {
   kUnknown,
   kThread,      // ran on the CPU that the vCPU waited for, or woke it
-  kIdle,        // the CPU was idle, and had not yet taken it up after its wake-up
-  kIdleOther,   // the CPU was idle, and no wake-up tells why it did not run
-  kNotAllowed,  // the CPU chose to be idle while it was in its queue
-  kQuota,       // the same, in throttled time of its cgroup's CPU quota
-  kTimer,       // a timer of the host's kernel woke it
-  kInterrupt,   // a device's interrupt woke it, or ran on its CPU; number: of the line
+  kIdle,        // the CPU was idle and had not picked the vCPU up after its wake-up
+  kIdleOther,   // the CPU was idle, and no wake-up explains why the vCPU did not run
+  kNotAllowed,  // the CPU went idle while the vCPU was in its queue
+  kQuota,       // as kNotAllowed, in the throttled time of its cgroup's CPU quota
+  kTimer,       // a timer of the host's kernel woke the vCPU
+  kInterrupt,   // a device's interrupt woke the vCPU or ran on its CPU; number: interrupt line
   kDisk,        // a read or write of the host's disk ended
-  kIpi,         // the vCPU of `thread` sent it an interrupt
-  kFutex,       // `thread` woke those who waited for a futex, as it did
-  kLock,        // `thread` held a lock (a futex) that it waited for
-  kSoftirq,     // a softirq ran on the CPU that it waited for; number: its vector
-  kPage,        // `thread` served the page that it waited for in a page fault (userfaultfd)
-  kCollapse,    // `thread` collapsed small pages into a huge one, and it waited in a page fault
+  kIpi,         // the vCPU of `thread` sent the vCPU an interrupt
+  kFutex,       // `thread` woke the waiters of a futex, the vCPU among them
+  kLock,        // `thread` held a lock (a futex) that the vCPU waited for
+  kSoftirq,     // a softirq ran on the vCPU's CPU; number: its vector
+  kPage,        // `thread` served the page that the vCPU waited for in a page fault (userfaultfd)
+  // `thread` collapsed small pages into a huge one while the vCPU waited in a page fault.
+  kCollapse,
 };
 
-// What is missing where the culprit is unknown.
+// The information that is missing if the culprit is unknown.
 enum class Missing : std::uint8_t {
   kNone,
-  kSwitches,    // who ran on the CPU: before the CPU's first sched_switch, or none is recorded
-  kWakeups,     // who woke it: sched_waking
-  kMigrations,  // where it waited: sched_migrate_task
+  kSwitches,    // what ran on the CPU: before the CPU's first sched_switch, or none is recorded
+  kWakeups,     // what woke it: sched_waking
+  kMigrations,  // on which CPU it waited: sched_migrate_task
   kContext,     // which interrupt woke it: irq and timer events
-  kLost,        // events that were lost
-  kRoom,        // the CPU's record, or the exit's, is longer than what is kept
-  kSelected,    // how long who ran on the CPU: only some threads' switches are recorded
+  kLost,        // events were lost
+  kRoom,        // the CPU's record, or the exit's, exceeds what is kept
+  kSelected,    // how long the running thread ran: only some threads' switches are recorded
   kFlags,       // whether an interrupt woke it: the text has no flags
-  kCpu,         // where it was: it was put on a CPU of which no event is recorded
+  kCpu,         // its CPU: it was put on a CPU that has no recorded event
 };
 
 struct Culprit {
   CulpritKind kind = CulpritKind::kUnknown;
   Missing missing = Missing::kNone;
-  ThreadId thread{};         // where is_thread(): tid_of() it
-  std::uint32_t number = 0;  // kInterrupt: the line; kSoftirq: the vector
-  NameId handler = kNoName;  // of the thread that woke: its last QEMU event in the wait
-  // What the thread that woke slept for itself during most of the wait, at the end of the chain of
-  // wakers; kUnknown: for nothing, or it is not known.
+  ThreadId thread{};         // if is_thread(): tid_of() returns its id
+  std::uint32_t number = 0;  // kInterrupt: interrupt line; kSoftirq: vector
+  NameId handler = kNoName;  // last QEMU event, in the wait, of the thread that woke
+  // What the waking thread itself slept for during most of the wait, at the end of the chain of
+  // wakers; kUnknown: nothing, or not known.
   CulpritKind root = CulpritKind::kUnknown;
   [[nodiscard]] bool is_thread() const {
     return kind == CulpritKind::kThread || kind == CulpritKind::kIpi ||
@@ -59,40 +60,41 @@ struct Culprit {
   friend auto operator<=>(const Culprit&, const Culprit&) = default;
 };
 
-// Unknown, for want of what `missing` says.
+// Returns the unknown culprit, with what is missing.
 [[nodiscard]] inline Culprit unknown_for(Missing missing) { return {.missing = missing}; }
 
 struct WaitShare {
   Part part = Part::kPreempted;
   Culprit culprit;
   Timestamp begin, end;
-  ThreadId root{};  // the thread of Culprit::root, where that is one
+  ThreadId root{};  // the thread of Culprit::root, if that is a thread
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// The names of the threads that kept others waiting, as they were then: an id is used again after
-// its thread, and a program executes another one.
+// The names of threads that kept others waiting, as they were at that time: ids are reused, and a
+// program can execute another one.
 class CulpritNames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
 
-  // The thread under that name, for Culprit::thread: its own id under the first of its names. A
-  // name that is not known, "", is the one that comes where it has no other.
+  // Returns the value of Culprit::thread for the thread under that name: its own id for the first
+  // of its names. An unknown name, "", stands for the thread's other name if it has only one.
   [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool has_one_name);
-  // Whether it is one of several names of an id.
+  // Returns whether the id has several names.
   [[nodiscard]] bool is_of_several(ThreadId thread) const;
-  // Empty where of() did not make it, and of a name beyond kMost.
+  // Empty if of() did not return this thread, and for a name beyond kMost.
   [[nodiscard]] std::string_view operator[](ThreadId thread) const;
 
  private:
-  static constexpr std::int32_t kMostNames = (1 << (31 - kTidBits)) - 1;  // of a thread
+  static constexpr std::int32_t kMostNames = (1 << (31 - kTidBits)) - 1;  // per thread
   std::unordered_map<ThreadId, std::string> names_;
 };
 
 struct WaitCounters {
-  std::uint64_t waits = 0;        // ended by the thread's running again
-  std::uint64_t cut_by_loss = 0;  // a loss could hide their end
-  std::uint64_t cpu_assumed = 0;  // woken, and nothing but where it ran next tells its CPU
+  std::uint64_t waits = 0;        // waits that ended when the thread ran again
+  std::uint64_t cut_by_loss = 0;  // waits whose end a loss could hide
+  // Woken threads whose CPU is known only because they ran there next.
+  std::uint64_t cpu_assumed = 0;
 };
 
 }  // namespace trapline

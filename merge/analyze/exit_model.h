@@ -1,5 +1,5 @@
-// How a recording lets VM exits be cut into parts. Chosen once for the whole recording, from the
-// witnesses that it holds, so that all of its figures mean the same.
+// The method by which a recording's VM exits are divided into parts. Chosen once for the whole
+// recording, from the events that it contains, so that all figures mean the same.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace trapline {
 
-// What ends the time in user space.
+// The event that ends the time in user space.
 enum class UserEnd : std::uint8_t {
   kIoctl,   // sys_enter_ioctl with KVM_RUN: exact
-  kReload,  // the kernel restores the guest's state: kvm_fpu load, arm64's timer
-  kEntry,   // kvm_entry: user time holds the kernel's way back into the guest too
-  kNone,    // nothing tells: exits are counted, without durations
+  kReload,  // the kernel reloads the guest's state: kvm_fpu load, arm64's timer
+  kEntry,   // kvm_entry: user time includes the kernel's way back into the guest
+  kNone,    // no event: exits are counted, without durations
 };
 [[nodiscard]] constexpr std::string_view name_of(UserEnd end) {
   constexpr std::string_view kNames[] = {"ioctl", "reload", "entry", "none"};
@@ -23,24 +23,26 @@ enum class UserEnd : std::uint8_t {
 }
 
 struct ExitModel {
-  bool from_userspace_exit = false;  // no kvm_exit: spans are the time in user space alone
+  bool from_userspace_exit = false;  // no kvm_exit: spans are only the time in user space
   bool userspace_exits = true;       // kvm_userspace_exit is recorded
-  bool sched_switch = true;          // without: preempted and blocked stay in the other parts
-  bool late_switches = false;        // the first may come long after what was recorded first
-  bool wakeups = true;               // without: sleeping threads are blocked until they run
-  bool cycles = false;               // a time in nanoseconds cannot be placed among the events
+  bool sched_switch = true;  // if false, preempted and blocked time stays in the other parts
+  // The first sched_switch may come long after the first recorded event.
+  bool late_switches = false;
+  bool wakeups = true;  // if false, sleeping threads count as blocked until they run
+  bool cycles = false;  // a time in nanoseconds cannot be placed among the events
   UserEnd user_end = UserEnd::kEntry;
 
   [[nodiscard]] bool operator==(const ExitModel&) const = default;
 
-  // Whether an exit has a duration.
+  // Returns whether exits have durations.
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
-  // The states whose times the events tell. In the others no time is known, which is not 0.
+  // Returns the states whose times the events show. In the others the time is not known, which is
+  // not the same as 0.
   [[nodiscard]] States known_states() const {
     States known;
     if (!durations()) return known;
     known.set();
-    // Events that a recording need not hold tell of these: ExitTracker::known_states().
+    // Events that not every recording contains show these: see ExitTracker::known_states().
     known.reset(static_cast<std::size_t>(State::kPaused));
     known.reset(static_cast<std::size_t>(State::kOffline));
     for (const State state : {State::kGuest, State::kKernel, State::kHalted})

@@ -8,7 +8,7 @@
 namespace trapline {
 namespace {
 
-constexpr ExitSpan kNoSpan;  // copied: faster than to clear 200 bytes
+constexpr ExitSpan kNoSpan;  // copied, which is faster than clearing 200 bytes
 constexpr std::uint64_t kPsciCpuOff = 0x84000002;
 
 template <typename T>
@@ -24,8 +24,8 @@ void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
   close_for_loss(thread);
 }
 
-// The thread is on a CPU: it was switched in, or does what no scheduler code does for it. (Other
-// events prove nothing: arm64 saves the timers of a thread after its sched_switch.)
+// The thread is on a CPU: it was switched in, or does something that the scheduler does not do on
+// its behalf. (Other events prove nothing: arm64 saves a thread's timers after its sched_switch.)
 void ExitTracker::runs(Thread& thread, Timestamp at) {
   if (!thread.off_cpu) return;
   account(thread, at);
@@ -33,14 +33,14 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
   thread.off_cpu = thread.asleep = thread.stopped = false;
 }
 
-// The thread is accounted up to where its events may be lost.
+// Accounts the thread's time up to where its events may be lost.
 void ExitTracker::close_for_loss(Thread& thread) {
   if (leave_unended(thread)) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
-  // Its kvm_exit may come yet.
+  // Its kvm_exit may still come.
   thread.back &= thread.phase == Thread::Phase::kUnknown;
   thread.back |= thread.phase == Thread::Phase::kLeft;
-  // Keep the completed exit, but attach no detail seen after the loss.
+  // Keep a completed exit, but do not use events after the loss for its detail.
   if (thread.phase != Thread::Phase::kEnded && thread.phase != Thread::Phase::kGone)
     thread.phase = Thread::Phase::kUnknown;
   thread.sealed = true;
@@ -52,7 +52,7 @@ void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
   if (vcpu != kNoVcpu) thread.totals.vcpu = vcpu;
 }
 
-// The state of the event's thread, made when it is the thread's first event of KVM.
+// Returns the state of the event's thread; makes it if this is the thread's first event of KVM.
 ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) {
@@ -75,7 +75,7 @@ ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
   return thread;
 }
 
-// The same of an event that only the thread of a vCPU has.
+// Does the same for an event that only a vCPU's thread has.
 ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   Thread* thread = known_thread(event);
   if (thread == nullptr) return nullptr;
@@ -87,7 +87,7 @@ ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   return thread;
 }
 
-// An exit begins; name() tells why.
+// Begins an exit; name() finds the reason.
 void ExitTracker::begin(Thread& thread, const Event& event) {
   thread.in_user = thread.off_cpu = thread.asleep = thread.stopped = thread.sealed = false;
   thread.goes_offline = thread.was_stopped = thread.is_cut = false;
@@ -124,7 +124,7 @@ void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& rea
   thread.halts_from = event.at;
 }
 
-// A thread's states are known from the first sched_switch on, where one comes at all.
+// Finds the first sched_switch: if any is recorded, a thread's states are known only from then on.
 void ExitTracker::look_for_switch(const Event& event, ThreadChanges changes) {
   if (first_ == Timestamp() && !threads_.entries().empty()) first_ = event.at;
   const Timestamp latest(first_.ns() + kLateSwitches);
@@ -179,8 +179,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   }
 }
 
-// What the exit begins with decides: one that enters the nested guest may be told to leave it at
-// once.
+// The first event of an exit decides its level: one that enters the nested guest may have to leave
+// it at once.
 void ExitTracker::on_nested(const Event& event, NestedStep step) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;
@@ -193,7 +193,7 @@ void ExitTracker::on_nested(const Event& event, NestedStep step) {
     level = NestedLevel::kNestedPassedOn;
   }
   if (level == NestedLevel::kNestedPassedOn) thread->span.halt = false;
-  // It may be entered halted.
+  // KVM may enter the nested guest in the HLT state.
   if (level == NestedLevel::kGuestEnters) keep_from_now(*thread, event.at);
 }
 
@@ -226,7 +226,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     runs(*thread, event.at);
     if (thread->phase != Thread::Phase::kExit) return nullptr;
     account(*thread, event.at);
-    // x86: KVM_RUN waited for SIPI.
+    // x86: KVM_RUN waited for SIPI (-EAGAIN).
     constexpr std::int32_t kTryAgain = -11;
     if (exit.error == kTryAgain && thread->slept != Timestamp())
       recut(*thread, thread->slept, thread->woken, State::kOffline);
@@ -240,7 +240,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   if (thread == nullptr) return nullptr;
   const ExitSpan* previous = nullptr;
   if (thread->phase == Thread::Phase::kEnded) {
-    done_ = *emit(*thread);  // the next one begins at once
+    done_ = *emit(*thread);  // the next exit begins at once
     previous = &done_;
   }
   end_unended(*thread, event.at);
@@ -250,7 +250,8 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   thread->user_begin = event.at;
   thread->span.userspace_reason = exit.reason;
   thread->span.detail = std::exchange(thread->waiting, kNoDetail);
-  if (!model_.durations()) {  // the span is a point; what follows may still tell its detail
+  // The span is a point in time, and later events may still give its detail.
+  if (!model_.durations()) {
     thread->phase = Thread::Phase::kEnded;
   }
   return previous;
@@ -291,8 +292,8 @@ const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& deta
   return nullptr;
 }
 
-// A write, or a read yet to be answered, comes before the exit that it is about; an answered read
-// after it.
+// A write, or a read that is not answered yet, comes before the exit that it belongs to; an
+// answered read comes after it.
 const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDetail& detail) {
   if (detail.kind > DetailKind::kMmio) return nullptr;
   Thread* thread = vcpu_thread(event);
@@ -323,8 +324,8 @@ const ExitSpan* ExitTracker::end_exit(Thread& thread) {
 
 namespace {
 
-// After which a vCPU runs no more unless it is reset (linux/kvm.h): unknown, fail_entry, shutdown,
-// internal error.
+// Returns whether the vCPU can only run again after a reset (linux/kvm.h): unknown, fail_entry,
+// shutdown, internal error.
 bool is_fatal(std::uint32_t userspace_reason) {
   return userspace_reason == 0 || userspace_reason == 8 || userspace_reason == 9 ||
          userspace_reason == 17;
@@ -337,7 +338,7 @@ ExitTracker::Kind& ExitTracker::kind_of(const ExitReason& reason) {
   return kinds_[(reason.reason ^ std::uint32_t{reason.exception_class} << kClassAt) % kKinds];
 }
 
-// No end of the exit is known. False where it has no kvm_exit in the figures' time.
+// Ends an exit without a known end. False if the exit has no kvm_exit in the time of the figures.
 bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   if (thread.phase != Thread::Phase::kExit || thread.is_cut) return false;
   name_device(thread);
@@ -358,7 +359,7 @@ bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   return true;
 }
 
-// The thread did something that it does not do in an exit.
+// Ends the exit because the thread did something that it does not do in an exit.
 void ExitTracker::end_unended(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kExit) return account(thread, at);
   kind_of(thread.span.reason).lacks_entry = true;
@@ -366,7 +367,7 @@ void ExitTracker::end_unended(Thread& thread, Timestamp at) {
   if (leave_unended(thread)) ++counters_.exit_without_entry;
 }
 
-// Sums up a span whose end is known; valid until the thread's next exit begins.
+// Completes a span whose end is known; the span is valid until the thread's next exit begins.
 const ExitSpan* ExitTracker::emit(Thread& thread) {
   name_device(thread);
   if (is_all_halted(thread)) [[unlikely]] {
@@ -433,7 +434,7 @@ void ExitTracker::on_irq(const Event& event, const KvmIrq& irq) {
   if (Thread* thread = threads_.find(event.thread)) thread->span.injected = irq.vector;
 }
 
-// A switch: std::visit calls a function for each type, which then calls another.
+// A switch is faster: std::visit calls a function for each type, which calls another one.
 const ExitSpan* ExitTracker::on(const Event& event) {
   const Payload& payload = event.payload;
   switch (payload.index()) {
@@ -480,7 +481,7 @@ const ExitSpan* ExitTracker::on(const Event& event) {
   return nullptr;
 }
 
-// What may be asked of an ExitTracker between two events and at the end: off the way of each event.
+// Queries between two events and at the end; none of this runs for each event.
 
 OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
   OpenExit open{thread, state.totals.vcpu, state.span.start, state.span.reason, {}};
@@ -544,8 +545,8 @@ std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
   return now;
 }
 
-// Offline: arm64 tells by PSCI's call alone, RISC-V not at all, x86 by what KVM_RUN returns.
-// Paused: by a signal, which the scheduler tells, or by the VMM, where its event is traced.
+// Offline: arm64 shows it by PSCI's call only, RISC-V not at all, x86 by the result of KVM_RUN.
+// Paused: by a signal, which the scheduler shows, or by the VMM, if that event is traced.
 States ExitTracker::known_states() const {
   States known = lacks_entries() ? States() : model_.known_states();
   if (!known.any() || !model_.sched_switch) return known;
@@ -586,8 +587,8 @@ const ExitSpan* ExitTracker::finish() {
   return nullptr;
 }
 
-// The states of a vCPU's thread: what the scheduler does to it, what a halt makes of an exit's
-// time, and what becomes of the time of exits that are no spans.
+// The states of a vCPU's thread: the effect of the scheduler and of halts on them, and the time of
+// exits that are not spans.
 
 namespace {
 
@@ -597,7 +598,7 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 }  // namespace
 
-// What the thread's time goes to from its mark on.
+// Returns the state that the thread's time counts for, from its mark on.
 State ExitTracker::state_of(const Thread& thread) const {
   if (late_ && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) return State::kNotSeen;
   if (in_exit(thread)) {
@@ -636,7 +637,7 @@ void ExitTracker::tally(Thread& thread, State state, Timestamp begin, Timestamp 
   runs_.push_back({thread.id, state, begin, end});
 }
 
-// Adds the interval up to `at`, or makes the last one longer where the part goes on.
+// Adds the interval up to `at`, or extends the last interval if it is of the same part.
 void ExitTracker::keep(Thread& thread, Part which, Timestamp at) {
   std::vector<PartInterval>& intervals = thread.intervals;
   if (!intervals.empty() && intervals.back().part == which && intervals.back().end == thread.mark) {
@@ -648,14 +649,14 @@ void ExitTracker::keep(Thread& thread, Part which, Timestamp at) {
   }
 }
 
-// The exit may turn out to be a halt: what follows can be recut.
+// Keeps the intervals from now on: the exit may turn out to be a halt, whose time is recut.
 void ExitTracker::keep_from_now(Thread& thread, Timestamp at) {
   thread.keeps = true;
   if (thread.halts_from == Timestamp()) thread.halts_from = at;
 }
 
-// Moves the time of an exit between the two times into one state, halted or offline. What no
-// interval is kept of stays where it is.
+// Changes the state of an exit's time between `begin` and `end` to halted or offline. Time without
+// a kept interval stays as it is.
 void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to) {
   if (end <= begin) return;
   std::vector<PartInterval>& intervals = thread.intervals;
@@ -688,7 +689,8 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     recut_.back().end = last->end;
     ++last;
   }
-  // Those after it stay where they are, if they can: there may be many, and many halts.
+  // Keep the later intervals in place if possible; moving them for each halt would be slow with
+  // many of both.
   const auto places = std::min<std::ptrdiff_t>(last - first, std::ssize(recut_));
   const auto done = std::copy_n(recut_.begin(), places, first);
   if (done != last)
@@ -697,7 +699,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     intervals.insert(last, recut_.begin() + places, recut_.end());
 }
 
-// KVM polled for the vCPU, or its thread slept; now it runs.
+// The vCPU runs again after KVM polled for it or its thread slept.
 void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr) return;
@@ -729,8 +731,8 @@ void ExitTracker::on_wfx(const Event& event, const KvmWfx& wfx) {
   if (wfx.is_wfe && thread->phase == Thread::Phase::kExit) thread->span.halt = false;
 }
 
-// The exit is no span, but its time up to the mark is known: that of its parts, or all of one
-// state. What was halted before the vCPU went offline stays halted.
+// The exit is not a span, but its time up to the mark is known: adds its parts, or all of it to one
+// state. Time halted before the vCPU went offline stays halted.
 void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   const auto state_of = [&](std::size_t part) {
     const auto state = static_cast<State>(part);
@@ -748,14 +750,14 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
-// An exit that began before the figures do has ended.
+// An exit that began before the time of the figures has ended.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
   fold(thread);
   thread.phase = Thread::Phase::kUnknown;
 }
 
-// An event does not fit: when the guest was left, or entered, is not known.
+// An event does not fit, so it is not known when the guest was left or entered.
 void ExitTracker::forget(Thread& thread, Timestamp at) {
   if (in_exit(thread)) fold(thread, State::kNotSeen);
   tally(thread, State::kNotSeen, thread.mark, at);
@@ -766,8 +768,8 @@ State ExitTracker::open_state(const Thread& thread) const {
   return thread.phase == Thread::Phase::kEnded ? State::kNotSeen : state_of(thread);
 }
 
-// The thread ends. What it left the guest for last was no exit of the guest's: its VM was switched
-// off, or the vCPU was taken away.
+// The thread ends. Its last way out of the guest was not an exit of the guest: its VM was switched
+// off, or the vCPU was removed.
 void ExitTracker::end_thread(Thread& thread, Timestamp at) {
   if (in_exit(thread)) {
     account(thread, at);
@@ -782,12 +784,12 @@ void ExitTracker::end_thread(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kGone;
 }
 
-// The recording ends: the state that the thread is in goes on to then.
+// The recording ends, so the thread's state continues until then.
 void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
   if (in_exit(thread)) {
-    // The vCPU may be in the guest again: no kvm_entry tells.
+    // The vCPU may be in the guest again, since kvm_entry is not recorded.
     const bool may_have_ended = !model_.from_userspace_exit &&
                                 (!thread.entered || kind_of(thread.span.reason).lacks_entry) &&
                                 !thread.off_cpu && !thread.in_user;
@@ -797,7 +799,7 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
       forget(thread, end);
     }
     account(thread, end);
-    // KVM tells of a halt when it ends: this one is as those of its reason were.
+    // KVM reports a halt when it ends. For an open halt, the other exits of the same reason decide.
     if (kind_of(thread.span.reason).halts && thread.asleep && !thread.in_user && thread.off_since) {
       thread.span.halt = true;
       thread.totals.open = State::kHalted;
@@ -815,13 +817,13 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
     const Timestamp since = std::max(thread.mark, thread.totals.end);
     thread.totals.open_ns = elapsed(since, end);
     tally(thread, open_state(thread), since, end);
-    // The mark of a span that waits to be handed out is its end.
+    // The mark of a span that waits to be returned is the span's end.
     if (thread.phase != Thread::Phase::kEnded) thread.mark = std::max(thread.mark, end);
   }
   thread.totals.end = std::max(thread.mark, end);
 }
 
-// Of a thread that is gone, and of an exit that waits to be handed out, nothing lies there.
+// Threads that are gone, and exits that wait to be returned, have no time after `begin`.
 void ExitTracker::begin_at(Timestamp begin) {
   begin_ = begin;
   for (auto& entry : threads_.entries()) {
@@ -864,7 +866,7 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
     if (change.wakes()) return on_wakeup(*thread, event.at);
     if (change.runs()) on_run(*thread, event);
   }
-  // It may turn out to be a vCPU's.
+  // The thread may turn out to be a vCPU's.
   if (!change.runs() || hole_end_.empty() || event.cpu >= kMostCpus) [[likely]]
     return;
   if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
@@ -873,7 +875,8 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
 
 void ExitTracker::on_run(Thread& thread, const Event& event) {
   seen(thread, event);
-  // It comes without having left: nothing tells since when it was off the CPU.
+  // It is switched in without having been switched out, so it is not known since when it was off
+  // the CPU.
   if (!thread.off_cpu && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) [[unlikely]] {
     forget(thread, event.at);
     if (leave_unended(thread)) ++counters_.exit_without_entry;
@@ -893,11 +896,11 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
       account(thread, event.at);
       close_for_loss(thread);
     }
-    // Its kvm_exit may come yet.
+    // Its kvm_exit may still come.
     if (in_guest && thread.phase == Thread::Phase::kUnknown) thread.back = true;
   }
   if (thread.phase == Thread::Phase::kGuest && is_asleep(change.now)) {
-    // A kvm_exit is missing: nothing sleeps in the guest.
+    // A kvm_exit is missing: no thread sleeps in the guest.
     forget(thread, event.at);
     thread.phase = Thread::Phase::kUnknown;
   } else if (thread.phase == Thread::Phase::kGuest) {
@@ -921,7 +924,7 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
   }
   if (thread.slept == Timestamp() && !thread.in_user) thread.slept = event.at;
   if (state_of(thread) != State::kHalted) return;
-  // It slept before, and will be woken again.
+  // It slept before and will be woken again.
   if (thread.halted_from != Timestamp())
     recut(thread, thread.halted_from, event.at, State::kHalted);
   else
@@ -935,8 +938,8 @@ void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
   thread.woken = at;
 }
 
-// QEMU has stopped its vCPUs before it says so: each of its vCPUs that sleeps in user space then
-// sleeps for that. It says that they run before it wakes them.
+// QEMU stops its vCPUs before it reports that, so every vCPU that then sleeps in user space is
+// paused. It reports that they run before it wakes them.
 void ExitTracker::on_vm_state(const Event& event) {
   saw_vm_state_ = true;
   if (processes_ == nullptr || vmm_event_.running < 0) return;
@@ -972,19 +975,19 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   for (std::size_t i = 0; i < unseen_.size(); ++i) {
     if (unseen_[i]) continue;
     Thread& thread = entries[i].state;
-    thread.vmm_stopped = false;  // that it runs again may be among them
-    // Without sched_switch the recording does not tell where a thread went.
+    thread.vmm_stopped = false;  // the lost events may include the report that it runs again
+    // Without sched_switch, the recording does not show where a thread went.
     if (thread.cpu != event.cpu && !thread.off_cpu && model_.sched_switch) continue;
-    unseen_[i] = !hole_end_.empty();  // seen() looks then
+    unseen_[i] = !hole_end_.empty();  // seen() looks it up then
     if (is_closed_for_loss(thread)) continue;
     account(thread, event.at);
     close_for_loss(thread);
   }
 }
 
-// Who served an exit: the device, and its event.
+// Finds who served an exit: the device and its event.
 
-// RISC-V has no kvm_mmio: a page fault that user space has to answer is an access to a device.
+// RISC-V has no kvm_mmio: a page fault that user space must answer is an access to a device.
 void ExitTracker::name_mmio(ExitSpan& span) {
   if (span.userspace_reason != kUserspaceMmio || span.detail.kind != DetailKind::kPageFault) return;
   const bool write = span.reason.reason == kRiscvStoreFault;
@@ -992,9 +995,8 @@ void ExitTracker::name_mmio(ExitSpan& span) {
                  write ? trapline::Access::kWrite : trapline::Access::kRead, false};
 }
 
-// The region whose address is the exit's names the device. Others say nothing of it: writes that
-// KVM coalesced are replayed inside a later exit, and a device may write a message for an
-// interrupt.
+// Names the device by the region with the exit's address. Other regions prove nothing: KVM replays
+// coalesced writes inside a later exit, and a device may write a message for an interrupt.
 void ExitTracker::name_device(Thread& thread) {
   ExitSpan& span = thread.span;
   const Access* chosen = nullptr;
@@ -1010,13 +1012,13 @@ void ExitTracker::name_device(Thread& thread) {
     return;
   }
   span.device = chosen->region.region;
-  // QEMU traces a read after the device answered, a write before the device sees it.
+  // QEMU traces a read after the device has answered, and a write before the device gets it.
   const NameId own =
       chosen->region.kind == VmmEvent::Kind::kRegionRead ? chosen->before : chosen->after;
   span.vmm_event = own != kNoName ? own : chosen->region.name;
 }
 
-// What the event in vmm_event_ tells of who serves the thread's exit.
+// Notes what the event in vmm_event_ shows about who serves the thread's exit.
 void ExitTracker::note_vmm_event(Thread& thread) const {
   switch (vmm_event_.kind) {
     case VmmEvent::Kind::kVmState:
@@ -1033,7 +1035,7 @@ void ExitTracker::note_vmm_event(Thread& thread) const {
     default:
       break;
   }
-  // Full: the latest takes the last place, unless that is the exit's own already.
+  // The list is full: the latest access replaces the last one, unless that is the exit's own.
   if (thread.accesses == thread.access.size()) {
     const Access& last = thread.access.back();
     if (thread.span.detail.kind <= DetailKind::kMmio &&

@@ -1,6 +1,7 @@
-// Cuts the events of vCPU threads into exit spans: docs/formats/report.md, "Exit model".
+// Divides the time of vCPU threads into exit spans: docs/formats/report.md, "Exit model".
 //
-// State is per thread: a span goes on across CPU migration, and vCPU 0 of two QEMUs stay apart.
+// State is kept per thread: a span continues across CPU migration, and vCPU 0 of two QEMUs are
+// different threads.
 //
 //                  kvm_exit                        kvm_entry / emit span
 //   ┌─> in guest ────────────> in exit (kernel) ──────────────────────────> in guest
@@ -10,18 +11,18 @@
 //   │                            in exit (user)
 //   └── unknown: at the start, and after a loss that could hide one of the thread's events
 //
-//   Off the CPU, wherever in a span: runnable -> preempted; asleep -> blocked until it is woken, in
-//   a halt halted. A switch in the guest ends the guest's run: the exit that it begins is named by
-//   the next kvm_exit, which some kernels write after the thread was switched out. After a loss a
-//   kvm_exit that follows a switch to the thread, without an entry between them, is such a one: its
-//   beginning was lost.
+//   Off the CPU, anywhere in a span: a runnable thread is preempted, a sleeping one is blocked until
+//   it is woken (in a halt, halted). A switch while in the guest ends the guest's run and begins an
+//   exit. The next kvm_exit names that exit; some kernels write it after the thread was switched out.
+//   The same holds after a loss for a kvm_exit that follows a switch to the thread without an entry
+//   between them: its beginning was lost.
 //
 //   exit by a halt   kernel │ polls, sleeps, wakes, sleeps │ preempted │ kernel
 //                           └──────────── halted ──────────┘ the last wake-up
 //
-// Every nanosecond of a thread that runs a vCPU is in one State, from its creation or first event
-// of KVM to its end: before its first entry it is offline; after a loss, or an event that does not
-// fit, not seen.
+// Every nanosecond of a thread that runs a vCPU is in exactly one State, from the thread's creation
+// or its first event of KVM to its end. The thread is offline before its first entry, and not seen
+// after a loss or an event that does not fit.
 //
 // Guarantees: the parts of a span sum to its total; no span bridges a loss that could hide one of
 // its events; what does not fit is counted. Every kvm_exit is a span or an UnendedExit: an
@@ -44,23 +45,24 @@
 
 namespace trapline {
 
-// What ExitTracker tells of threads that run vCPUs, beside their exits.
+// Counts for threads that run vCPUs, besides their exits.
 struct ExitCounters {
-  std::uint64_t exits = 0;               // that began: each kvm_exit
-  std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end came first
+  std::uint64_t exits = 0;               // exits that began: each kvm_exit
+  std::uint64_t exit_without_entry = 0;  // another kvm_exit, or the recording's end, came first
   std::uint64_t entry_without_exit = 0;
   std::uint64_t closed_by_loss = 0;    // open spans whose end may be among lost events
   std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
-  std::uint64_t clock_went_back = 0;   // events of a thread stamped before its last one
+  std::uint64_t clock_went_back = 0;   // events of a thread with a time before its last one
   std::uint64_t vmm_events = 0;
   std::uint64_t vmm_events_in_exits = 0;
-  std::uint64_t intervals_left_out = 0;  // beyond ExitTracker::kMostIntervals of an exit
-  std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
-  // No spans: the vCPU was paused, went offline or ended in them.
+  std::uint64_t intervals_left_out = 0;  // intervals beyond ExitTracker::kMostIntervals in an exit
+  // KVM events of threads beyond the greatest number of threads.
+  std::uint64_t threads_left_out = 0;
+  // Exits that are not spans: the vCPU was paused, went offline or ended in them.
   std::uint64_t exits_stopped = 0;
 };
 
-// What is known of a thread that runs a vCPU. Its time is the sum of its states; it begins with the
+// The totals of a thread that runs a vCPU. Its time is the sum of its states and begins with the
 // thread's creation or its first event of KVM.
 struct VcpuTotals {
   std::int32_t vcpu = kNoVcpu;
@@ -69,12 +71,13 @@ struct VcpuTotals {
   std::uint64_t guest_ns = 0;
   Parts parts{};
   std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
-  // x86: exits with rip 0, and whether one had another: SEV-ES, SNP and TDX hide the registers.
+  // x86: the number of exits with rip 0, and whether another rip was seen. SEV-ES, SNP and TDX hide
+  // the registers.
   std::uint64_t rip_hidden = 0;
   bool rip_shown = false;
-  Timestamp begin, end;  // end: once the thread or the recording ended
-  // The state that was carried to the recording's end, and since when it, or the exit that it is
-  // in, lasted.
+  Timestamp begin, end;  // `end` is set once the thread or the recording has ended
+  // The state that was extended to the recording's end, and when that state, or the exit that it is
+  // in, began.
   std::optional<State> open;
   std::uint64_t open_ns = 0;
 
@@ -90,7 +93,7 @@ struct VcpuTotals {
     for (const std::uint64_t part : parts) sum += part;
     return sum;
   }
-  // The exits and states of another vCPU as well.
+  // Adds the exits and states of another vCPU.
   void add(const VcpuTotals& other) {
     exits += other.exits;
     guest_ns += other.guest_ns;
@@ -101,8 +104,8 @@ struct VcpuTotals {
   }
 };
 
-// The cost of exits, of the busy time: as far as they lie in the figures' time, whether they ended
-// or not.
+// The cost of exits as a share of the busy time, as far as they are in the time of the figures,
+// whether they ended or not.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
@@ -113,72 +116,73 @@ struct Overhead {
   }
 };
 
-// How often a QEMU event came, and how often inside an exit.
+// How often a QEMU event occurred, and how often inside an exit.
 struct VmmEventCount {
   std::uint64_t count = 0;
   std::uint64_t in_exits = 0;
 };
 
-// What of an exit is kept beside its sums.
+// What is kept of an exit besides its sums.
 enum class Detail : std::uint8_t { kSums, kIntervals };
 
-// An exit that began and of which no end is known.
+// An exit that began and has no known end.
 struct UnendedExit {
   ExitSpan span;  // without handlers
   std::vector<PartInterval> intervals;
-  State state = State::kNotSeen;  // that it is in
-  // An open exit is told of that is no halt, and lasts longer than each of its reason that ended,
-  // or that a guest does not come back from.
+  State state = State::kNotSeen;  // the state that the exit is in
+  // An open exit is reported if it is not a halt and lasts longer than every ended exit of its
+  // reason, or if it is one that a guest does not return from.
   bool is_notable = false;
 };
 
-// An exit that has not been handed out yet.
+// An exit that has not been returned yet.
 struct OpenExit {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
   Timestamp begin;
   ExitReason reason;
-  // Its end is known, and the next event of its thread hands it out (recordings without kvm_exit).
+  // Set if the end is known and the thread's next event will return the exit (recordings without
+  // kvm_exit).
   std::optional<Timestamp> end;
 };
 
-// Where a thread that runs a vCPU is, as far as its last event tells.
+// Where a thread that runs a vCPU is, according to its last event.
 struct VcpuState {
   enum class Where : std::uint8_t { kUnknown, kGuest, kKernel, kUser };
   Where where = Where::kUnknown;
   std::int32_t vcpu = kNoVcpu;
-  ExitReason reason;                 // kKernel, kUser
-  Timestamp begin;                   // of the guest's run, or of the exit
-  Timestamp user_begin;              // of the last time in user space, 0 for none yet
-  bool in_fault = false;             // kKernel: of a page fault
+  ExitReason reason;                 // for kKernel and kUser
+  Timestamp begin;                   // of the guest's run or of the exit
+  Timestamp user_begin;              // of the last time in user space; 0: none yet
+  bool in_fault = false;             // for kKernel: in a page fault
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
 };
 
-// The state that a vCPU has been in since its last event.
+// The state that a vCPU has had since its last event.
 struct StateNow {
   State state = State::kNotSeen;
   std::int32_t vcpu = kNoVcpu;
-  ExitReason reason;            // of the exit that it is in
+  ExitReason reason;            // of the exit that the vCPU is in
   Timestamp since;              // when that exit, or the state, began
-  std::uint64_t halted_ns = 0;  // of that exit so far
+  std::uint64_t halted_ns = 0;  // halted time of that exit so far
 };
 
-// A time that the guest ran: from kvm_entry to kvm_exit, or to where its thread was switched out.
+// A time in which the guest ran: from kvm_entry to kvm_exit, or until its thread was switched out.
 struct GuestRun {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
   Timestamp begin, end;
 };
 
-// A time that a vCPU spent in one state, outside of the exits and guest's runs that are handed out:
-// it was not running, or an exit or a run was cut off.
+// A time of a vCPU in one state, outside the exits and guest runs that are returned: the vCPU was
+// not running, or its exit or run was cut off.
 struct StateRun {
   ThreadId thread{};
   State state = State::kNotSeen;
   Timestamp begin, end;
 };
 
-// A thread that runs a vCPU, and what it spent its time on.
+// A thread that runs a vCPU, with its totals.
 struct VcpuTotalsOf {
   ThreadId thread{};
   VcpuTotals totals;
@@ -187,11 +191,12 @@ struct VcpuTotalsOf {
 class ExitTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
-  // Intervals, and handlers, of one exit. What comes after is summed up, and counted.
+  // Limit for the intervals, and for the handlers, of one exit. Further ones are summed and
+  // counted.
   static constexpr std::size_t kMostIntervals = 1u << 15;
 
-  // `reader` and `processes` are borrowed; `model` stays as it is. Without processes nothing tells
-  // which vCPUs a VMM has stopped.
+  // Borrows `reader` and `processes`. Without processes, the vCPUs that a VMM stopped are not
+  // known.
   ExitTracker(const ExitModel& model, VmmEventReader& reader, Detail detail = Detail::kSums,
               const Processes* processes = nullptr)
       : model_(model),
@@ -200,8 +205,8 @@ class ExitTracker {
         detail_(detail),
         waits_for_switch_(model.late_switches) {}
 
-  // The span that the event completes, or nullptr; valid until the next call. `changes` are what
-  // Threads makes of the event.
+  // Returns the span that the event completes, or nullptr; valid until the next call. `changes` are
+  // those that Threads found in the event.
   [[nodiscard]] const ExitSpan* on(const Event& event, ThreadChanges changes) {
     pass();
     if (waits_for_switch_) [[unlikely]]
@@ -211,17 +216,17 @@ class ExitTracker {
     for (const ThreadChange& change : changes) on(event, change);
     return nullptr;
   }
-  // Once: the figures begin there. Each vCPU is in the state that earlier events left it in, and an
-  // exit that began before is no span.
+  // Call it once: the figures begin at this time. Each vCPU starts in the state that earlier events
+  // left, and an exit that began before is not a span.
   void begin_at(Timestamp begin);
-  // After the last event, once: the figures end then, and so does every state; the recording too
-  // unless it is `cut`.
+  // Call it once, after the last event: the figures end, with every state, and so does the
+  // recording unless it is `cut`.
   void close(Timestamp end, bool cut = false);
-  // After close(), until it returns nullptr: spans that were complete but for a look ahead. What is
-  // still open is then counted.
+  // Returns, after close(), the remaining spans one by one, then nullptr: spans that only waited
+  // for a further event. Exits that are still open are counted.
   [[nodiscard]] const ExitSpan* finish();
 
-  // Another event came that concerns no exit: what the last one told is past.
+  // Call it for an event that concerns no exit: the results of the last event are cleared.
   void pass() {
     is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
@@ -234,101 +239,105 @@ class ExitTracker {
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
   [[nodiscard]] const ExitCounters& counters() const { return counters_; }
-  // The states whose times the events tell, so far.
+  // Returns the states whose times the events have shown so far.
   [[nodiscard]] States known_states() const;
-  // The threads that run vCPUs, in order of first sight; with what is open at `now`, which is no
-  // earlier than the last event, or at close().
+  // Returns the threads that run vCPUs, in the order in which they were seen. Open states are
+  // included up to `now`, which is not before the last event, or up to close().
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
-  // The threads of which an exit had a rip that is not 0, in order of first sight.
+  // Returns the threads with an exit whose rip is not 0, in the order in which they were seen.
   [[nodiscard]] const std::vector<ThreadId>& rip_shown() const { return rip_shown_; }
-  // Whether a vCPU halted so far, before a window as well: then its guest does not idle unseen.
+  // Returns whether a vCPU has halted so far, also before the time of the figures: then no guest
+  // idles unseen.
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
-  // Whether a halt counts as a whole, its way in and out with it.
+  // Returns whether some halt counts as a whole, including the way in and out.
   [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
-  // Whether kvm_entry is not recorded: exits of a thread came in a row, and nothing ended any.
+  // Returns whether kvm_entry is not recorded: exits of a thread came in a row and nothing ended
+  // them.
   [[nodiscard]] bool lacks_entries() const {
     const bool alone = saw_exits_in_a_row_ || (closed_ && counters_.exits != 0);
     return alone && !saw_entry_ && !model_.from_userspace_exit;
   }
-  // When sched_switch came first, where that was long after the first event: the time before is not
-  // seen.
+  // Returns the time of the first sched_switch if it came long after the first event; the time
+  // before is not seen.
   [[nodiscard]] const std::optional<Timestamp>& switches_from() const { return switches_from_; }
-  // True if a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or polling.
+  // Returns whether a vCPU waited for a CPU in a halt: before a wake-up that was not its last, or
+  // while polling.
   [[nodiscard]] bool saw_waits_in_halts() const { return saw_waits_in_halts_; }
-  // Nothing for a thread without an event of KVM.
+  // Returns nullopt for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
   [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
-  // The guest's run that the last event ended, or nullptr.
+  // Returns the guest's run that the last event ended, or nullptr.
   [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
-  // Other times that the last event settled (Detail::kIntervals).
+  // Returns other times that the last event completed (Detail::kIntervals).
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
-  // The exits that it left without an end.
+  // Returns the exits that the last event left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
   [[nodiscard]] bool has_unended() const { return told_ && !unended_.empty(); }
-  // When the time in user space began that the last event ended, where its end is an event of its
-  // own (UserEnd::kIoctl, kReload).
+  // Returns when the time in user space began that the last event ended, if user time ends with an
+  // event of its own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
   // Indexed by NameId.
   [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
-  // The QEMU event of the last Marker given to on(), or nullptr when that was none.
+  // Returns the QEMU event of the last Marker given to on(), or nullptr if the marker was none.
   [[nodiscard]] const VmmEvent* last_vmm_event() const {
     return is_vmm_event_ ? &vmm_event_ : nullptr;
   }
 
  private:
-  // A memory region access inside a span, with the device's own events around it.
+  // An access to a memory region inside a span, with the device's own events around it.
   struct Access {
     VmmEvent region;
     NameId before = kNoName, after = kNoName;
   };
   struct Thread {
-    // kOffline: before its first entry. kLeft: an exit that has no kvm_exit yet. kEnded: fallback
-    // only.
+    // kOffline: before its first entry. kLeft: an exit that has no kvm_exit yet. kEnded: only in
+    // the fallback.
     enum class Phase : std::uint8_t { kUnknown, kOffline, kGone, kGuest, kLeft, kExit, kEnded };
     ThreadId id{};
-    std::size_t index = 0;  // in threads_
+    std::size_t index = 0;  // index in threads_
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
     bool is_known = false;
-    bool is_vcpu = false;  // it entered the guest or left it
+    bool is_vcpu = false;  // it has entered or left the guest
     bool in_user = false, off_cpu = false, asleep = false;
-    bool stopped = false;       // asleep: by a signal, or by its VMM
-    bool vmm_stopped = false;   // its VMM has stopped it: it will sleep in user space
-    bool goes_offline = false;  // in this exit
-    bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
-    bool is_cut = false;        // this exit began before the figures do: it will be no span
-    bool keeps = false;         // the intervals of this exit
-    bool entered = false;       // ever, so that kvm_entry is recorded of it
+    bool stopped = false;       // asleep because of a signal or its VMM
+    bool vmm_stopped = false;   // its VMM has stopped it, so it will sleep in user space
+    bool goes_offline = false;  // during this exit
+    bool was_stopped = false;   // it was paused or offline in this exit, which will not be a span
+    bool is_cut = false;        // this exit began before the figures do and will not be a span
+    bool keeps = false;         // keeps the intervals of this exit
+    bool entered = false;       // it has entered the guest, so its kvm_entry is recorded
     bool back = false;          // kUnknown: it was switched in, so it had left the guest before
-    bool sealed = false;        // fallback: events were lost, so no later one is the span's detail
+    bool sealed = false;  // fallback: events were lost, so no later event gives the span's detail
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
-    Timestamp mark;  // up to where the open interval is accounted
-    Timestamp last;  // of the thread's last event
+    Timestamp mark;  // the open interval is accounted up to here
+    Timestamp last;  // time of the thread's last event
     ExitSpan span;
-    KvmDetail waiting = kNoDetail;  // fallback: what the next exit is about
+    KvmDetail waiting = kNoDetail;  // fallback: the detail of the next exit
     NameId device_event = kNoName, accelerator_event = kNoName, before_access = kNoName;
     std::array<Access, 8> access{};
     Timestamp user_begin;
     std::optional<Timestamp> off_since;
-    // Of this exit; none is 0. From when on what KVM tells of a halt belongs to it; the beginning
-    // of its halted time; the first sleep since user space; the end of its last sleep.
+    // Times in this exit; 0: none. halts_from: from here on, reports of a halt belong to this exit;
+    // halted_from: when its halted time began; slept: the first sleep since user space; woken: the
+    // end of its last sleep.
     Timestamp halts_from, halted_from, slept, woken;
-    std::vector<PartInterval> intervals;  // Detail::kIntervals, or where they may have to be recut
+    std::vector<PartInterval> intervals;  // for Detail::kIntervals, or if they may have to be recut
     std::vector<HandlerEvent> handlers;
   };
   [[nodiscard]] static bool in_exit(const Thread& thread) {
     return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
   }
-  // Nothing of it was seen since close_for_loss().
+  // Returns whether nothing of the thread was seen since close_for_loss().
   [[nodiscard]] static bool is_closed_for_loss(const Thread& thread) {
     return thread.phase == Thread::Phase::kUnknown && thread.sealed &&
            thread.waiting.kind == DetailKind::kNone && !thread.off_cpu && !thread.in_user;
   }
-  // Adds the time since the thread's last mark to the state that it was in.
+  // Adds the time since the thread's last mark to its state.
   void account(Thread& thread, Timestamp at) {
     if (at > thread.mark && thread.phase != Thread::Phase::kEnded) add(thread, at);
   }
@@ -337,7 +346,7 @@ class ExitTracker {
   void tally(Thread& thread, State state, Timestamp begin, Timestamp end);
   void keep(Thread& thread, Part part, Timestamp at);
   void keep_from_now(Thread& thread, Timestamp at);
-  // Nothing tells when the halt slept: it is all of the exit.
+  // Returns whether the whole exit counts as halted, because nothing shows when the halt slept.
   [[nodiscard]] bool is_all_halted(const Thread& thread) const {
     return thread.span.halt && !model_.sched_switch && thread.halted_from == Timestamp();
   }
@@ -350,8 +359,8 @@ class ExitTracker {
   void carry(Thread& thread, Timestamp end);
   void end_thread(Thread& thread, Timestamp at);
   [[nodiscard]] State open_state(const Thread& thread) const;
-  // Every event of the thread itself comes by here: it shows where the thread runs, and that a loss
-  // of this CPU may have hidden what it did before.
+  // Called for every event of the thread itself, which shows where the thread runs and that a loss
+  // on this CPU may have hidden what it did before.
   void seen(Thread& thread, const Event& event) {
     if (event.at < thread.last || !hole_end_.empty()) [[unlikely]]
       look_for_loss(thread, event);
@@ -399,38 +408,39 @@ class ExitTracker {
   const Processes* processes_;
   Detail detail_;
   ThreadTable<Thread> threads_;
-  ThreadTable<Timestamp> created_;  // when
-  // In their order, as long as nothing else is known: markers of a VMM's state cost no other's.
+  ThreadTable<Timestamp> created_;  // time of creation
+  // By index, while no more is known: a marker of a VMM's state then visits only its own threads.
   std::vector<ThreadId> process_of_;
   std::uint64_t processes_seen_ = 0;
   ExitCounters counters_;
   std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
-  std::vector<ThreadId> back_;       // by CPU, once events were lost: who was switched in there
-  // Threads of which nothing was seen since a loss that they were closed for: many losses in a row
-  // cost them next to nothing.
+  std::vector<ThreadId> back_;       // by CPU: the thread switched in after events were lost
+  // Threads of which nothing was seen since they were closed for a loss, so that many losses in a
+  // row cost almost nothing for them.
   std::vector<bool> unseen_;
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false, is_cut_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
-  // sched_switch is recorded and has not come yet; late_: long after the first vCPU's event.
+  // sched_switch is recorded and has not come yet; late_: it came long after the first vCPU's
+  // event.
   static constexpr std::uint64_t kLateSwitches = 10'000'000;
   bool waits_for_switch_ = false, late_ = false, saw_waits_in_halts_ = false;
   Timestamp first_;
   std::optional<Timestamp> switches_from_;
   void look_for_switch(const Event& event, ThreadChanges changes);
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
-  Timestamp begin_;  // of begin_at()
+  Timestamp begin_;  // the time given to begin_at()
   GuestRun run_;
   bool told_ = false;  // one of these is not empty
   std::vector<StateRun> runs_;
   std::vector<UnendedExit> unended_;
-  // By reason: what is known of exits that ended. Those that share a place are taken for one.
+  // Facts about the ended exits of each reason. Reasons that share a place count as one.
   struct Kind {
-    std::uint64_t longest = 0;  // of those that were no halts
-    bool halts = false;         // KVM halted in one, whose reason is no halt
-    bool lacks_entry = false;   // another exit followed one
+    std::uint64_t longest = 0;  // ns, of exits that were not halts
+    bool halts = false;         // KVM halted in an exit whose reason is not a halt
+    bool lacks_entry = false;   // another exit followed one without an entry
   };
   static constexpr std::size_t kKinds = 1024;
   std::array<Kind, kKinds> kinds_{};
@@ -441,7 +451,7 @@ class ExitTracker {
   std::vector<PartInterval> done_intervals_;
   std::vector<HandlerEvent> done_handlers_;
   std::vector<ThreadId> rip_shown_;
-  std::size_t finished_ = 0;  // threads that finish() has looked at
+  std::size_t finished_ = 0;  // number of threads that finish() has handled
 };
 
 }  // namespace trapline

@@ -8,10 +8,10 @@ namespace trapline {
 namespace {
 
 constexpr std::uint64_t kCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
-// A lock that is waited for has this value, in glibc, Rust and Go, and one thread is woken.
+// A lock with waiters has this value in glibc, Rust and Go, and one thread is woken.
 constexpr std::int32_t kLockedAndWaitedFor = 2, kOneThread = 1;
 
-// "taken mutex 0x55d0 (file.c:12)"; 0: there is none.
+// Returns the address in "taken mutex 0x55d0 (file.c:12)"; 0 if there is none.
 std::uint64_t mutex_in(std::string_view text) {
   constexpr std::string_view kBefore = "mutex 0x";
   const std::size_t found = text.find(kBefore);
@@ -70,7 +70,7 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
       thread->kind = Kind::kOther;
       break;
   }
-  // It did not get the lock that it was woken for, or has let it go since.
+  // It did not get the lock that it was woken for, or has released it since.
   if (thread->kind == Kind::kWait && thread->held == call.address) thread->held = 0;
   if (thread->kind != Kind::kLockPi) return;
   thread->held = call.address;
@@ -110,7 +110,7 @@ bool FutexWakes::on_mutex(ThreadId id, Timestamp at, std::string_view name, std:
   Thread* thread = mutex == 0 ? nullptr : threads_.get(id, kMostThreads);
   if (thread == nullptr) return true;
   if (locked) {
-    // The earlier time, where its wait for the lock was seen.
+    // Keeps the earlier time if its wait for the lock was seen.
     if (thread->held != mutex) thread->held_since = at;
     thread->held = mutex;
   } else if (thread->held == mutex) {
@@ -165,8 +165,8 @@ bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) 
   return true;
 }
 
-// A number may be the address of a futex in several processes: only wake-ups count that lead, from
-// thread to thread, to the last one, and what these threads let go of.
+// The same number may be a futex's address in several processes. So only wake-ups count that lead,
+// from thread to thread, to the last one, and locks that these threads released.
 const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   pieces_.clear();
   chain_.clear();

@@ -75,7 +75,7 @@ std::vector<VcpuPiece> VcpuHistory::between(ThreadId thread, Timestamp begin, Ti
     VcpuPiece cut = *piece;
     cut.begin = std::max(cut.begin, begin);
     cut.end = std::min(cut.end, end);
-    // The rest of an exit with more intervals than are kept overlaps what comes before it.
+    // In an exit with more intervals than are kept, the rest overlaps the ones before.
     if (!pieces.empty()) cut.begin = std::max(cut.begin, pieces.back().end);
     if (cut.end > cut.begin) pieces.push_back(cut);
   }
@@ -84,13 +84,14 @@ std::vector<VcpuPiece> VcpuHistory::between(ThreadId thread, Timestamp begin, Ti
 
 namespace {
 
-// "irq_handler_entry" of "irq:irq_handler_entry" as well as of itself.
+// Returns whether `wanted` names the event, with or without its system: "irq_handler_entry" also
+// names "irq:irq_handler_entry".
 bool names_event(std::string_view full, std::string_view wanted) {
   return full == wanted || (full.size() > wanted.size() && full.ends_with(wanted) &&
                             full[full.size() - wanted.size() - 1] == ':');
 }
 
-// The value of "field=value" in an event's text; empty where it has none.
+// Returns the value of "field=value" in an event's text; empty if there is none.
 std::string value_of(std::string_view text, const std::string& field) {
   const std::string key = field + '=';
   for (auto at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
@@ -101,7 +102,7 @@ std::string value_of(std::string_view text, const std::string& field) {
   return {};
 }
 
-// "next_pid=12 (cyclictest)": a task with its name, where the event has it beside.
+// Returns "next_pid=12 (cyclictest)": a task with its name, if the event also has the name.
 std::string value_with_name(std::string_view text, const std::string& field,
                             const std::string& value) {
   constexpr std::string_view kPid = "pid";
@@ -111,7 +112,7 @@ std::string value_with_name(std::string_view text, const std::string& field,
   return comm.empty() ? what : what + " (" + comm + ')';
 }
 
-// START or END with its field.
+// Parses START or END with its field.
 bool parse_event(std::string_view text, std::string& name, std::string& field) {
   const auto colon = text.rfind(':');
   name = text.substr(0, colon);
@@ -211,7 +212,7 @@ void GuestIntervals::on_call(const Event& event, const GuestCall& call) {
   }
 }
 
-// An END that also is a START (sched_switch) ends before it begins the next.
+// An event that is END and START (sched_switch) ends an interval before it begins the next.
 void GuestIntervals::on_guest(const Event& event) {
   if (std::holds_alternative<Lost>(event.payload)) {
     open_.clear();
@@ -225,7 +226,7 @@ void GuestIntervals::on_guest(const Event& event) {
   const bool starts = names_event(name, spec_.start), ends = names_event(name, spec_.end);
   if (!starts && !ends) return;
   const std::string text = event_text_(event);
-  // Thread 0 is the idle one of each CPU.
+  // Thread 0 is the idle thread of each CPU.
   const auto key_of = [&](const std::string& field) {
     const std::string value = field.empty() ? "" : value_of(text, field);
     const bool of_cpu = field.empty() || (value == "0" && field.ends_with("pid"));

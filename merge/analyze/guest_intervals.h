@@ -1,11 +1,11 @@
-// Intervals that a guest recorded, and what its host did in each of them.
+// Finds intervals in a guest's recording, and what the host did during each of them.
 //
 //   guest     sched_waking pid 12 ─────────────────────────────> sched_switch next_pid 12
 //   its vCPU  guest │ kernel │ preempted by qemu (tid 7) │ kernel │ guest
 //
-// The host's time is that of the vCPU on which the interval ended. It is placed on the host's clock
-// by the guest's alignment: the interval's ends may be off by its error bound, its parts still sum
-// to it. An interval is told once its vCPU is known up to its end.
+// The host's time is that of the vCPU on which the interval ended. The guest's alignment places the
+// interval on the host's clock: its ends may be off by the error bound, but its parts always sum to
+// its length. An interval is returned once its vCPU's time is known up to the interval's end.
 #pragma once
 
 #include <deque>
@@ -25,17 +25,17 @@
 
 namespace trapline {
 
-// What each vCPU's thread did lately: the guest ran, or the parts of its exits with who kept it
-// waiting, in pieces that follow each other.
+// What each vCPU's thread did recently, in consecutive pieces: the guest ran, or a part of an exit,
+// with the culprit of a wait.
 //
-//   ── guest ──┬── kernel ──┬── user ──┬── preempted by A ──┬── preempted by B ──┬── kernel ──┬── guest ──
-//          kvm_exit                                                           kvm_entry
+//   ── guest ─┬─ kernel ─┬─ user ─┬─ preempted by A ─┬─ preempted by B ─┬─ kernel ─┬─ guest ──
+//          kvm_exit                                                        kvm_entry
 //
-// The latest kMost pieces of a thread are kept. What no piece covers is not known: losses, the time
-// before its first exit, and what was longer ago.
+// Only the latest kMost pieces of a thread are kept. Time without a piece is not known: losses, the
+// time before its first exit, and older times.
 struct VcpuPiece {
-  std::optional<Part> part;  // nothing: the guest ran
-  Culprit culprit;           // kPreempted, kBlocked, sleeps of kHalted
+  std::optional<Part> part;  // nullopt: the guest ran
+  Culprit culprit;           // for kPreempted, kBlocked, and sleeps in kHalted
   Timestamp begin, end;
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
   [[nodiscard]] bool has_culprit() const {
@@ -49,16 +49,16 @@ class VcpuHistory {
   static constexpr std::size_t kMost = 1u << 14;
 
   void add(const GuestRun& run);
-  // `waits` are the exit's, by WaitTracker::shares(), and `halts` the sleeps in its halted time; it
-  // needs its intervals. Halted time outside of the sleeps has no culprit.
+  // Adds an exit, which must have its intervals. `waits` are from WaitTracker::shares(), `halts`
+  // are the sleeps in its halted time. Halted time outside the sleeps has no culprit.
   void add(const ExitSpan& exit, std::span<const WaitShare> waits,
            std::span<const WaitShare> halts = {});
 
-  // Up to when the thread is known; nothing of one without a piece.
+  // Returns the time up to which the thread is known; nullopt without a piece.
   [[nodiscard]] std::optional<Timestamp> known_until(ThreadId thread) const;
-  // How many pieces between() returns at most.
+  // Returns the greatest number of pieces that between() can return.
   [[nodiscard]] std::size_t count(ThreadId thread, Timestamp begin, Timestamp end) const;
-  // What is known between those two times, cut to them, in order of time.
+  // Returns the pieces between the two times, cut to them, in order of time.
   [[nodiscard]] std::vector<VcpuPiece> between(ThreadId thread, Timestamp begin,
                                                Timestamp end) const;
 
@@ -67,51 +67,52 @@ class VcpuHistory {
   std::map<ThreadId, std::deque<VcpuPiece>> threads_;
 };
 
-// START[:FIELD]..END[:FIELD] of the guest kernel's events, function:NAME, or marker:TEXT.
+// A specification of intervals: START[:FIELD]..END[:FIELD] of the guest kernel's events,
+// function:NAME, or marker:TEXT.
 struct GuestSpanSpec {
   std::string text;
   std::string start, start_field, end, end_field;
-  std::string function;  // a guest function's calls; the others are empty
-  // Intervals that end at a marker with this text, as long as the first number after it says: µs,
-  // or with a unit (ns, us, ms, s).
+  std::string function;  // calls of this guest function; then the other fields are empty
+  // Intervals that end at a marker with this text. Their length is the first number after the text:
+  // µs, or with a unit (ns, us, ms, s).
   std::string marker;
 };
 [[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);
-// A specification for messages.
+// Returns a specification as an example for messages.
 [[nodiscard]] std::string example_guest_span();
-// The length that a marker tells after that text; nothing where it has no number there.
+// Returns the length after that text in a marker, in ns; nullopt if no number is there.
 [[nodiscard]] std::optional<std::uint64_t> told_length(std::string_view marker,
                                                        std::string_view text);
 
 struct GuestInterval {
-  ThreadId thread{};  // of the vCPU on which it ended
+  ThreadId thread{};  // of the vCPU on which the interval ended
   Timestamp begin, end;
-  std::string what;               // "next_pid=12"; empty: intervals have no value
-  std::vector<VcpuPiece> pieces;  // what is known of its vCPU in that time
+  std::string what;               // "next_pid=12"; empty: the intervals have no value
+  std::vector<VcpuPiece> pieces;  // known pieces of its vCPU's time
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
 class GuestIntervals {
  public:
   static constexpr std::size_t kMostOpen = 1u << 16, kMostPending = 1u << 14;
-  // Pieces of all intervals together, and for each piece and interval that there is: intervals that
-  // overlap have the same pieces.
+  // Limits for the pieces of all intervals together, also relative to the number of pieces and
+  // intervals: overlapping intervals contain the same pieces.
   static constexpr std::size_t kFreePieces = 1u << 18, kTimesEach = 16;
 
-  // An event's name ("irq:irq_handler_entry") and text ("irq=24 name=ata_piix").
+  // Returns an event's name ("irq:irq_handler_entry") and text ("irq=24 name=ata_piix").
   using TextOf = std::function<std::string(const Event&)>;
   GuestIntervals(GuestSpanSpec spec, TextOf event_name, TextOf event_text);
 
-  // Events, the guest's runs between them and exits with their waits and the sleeps in their halted
-  // time, in order of time.
+  // Take events, the guest's runs between them, and exits with their waits and the sleeps in their
+  // halted time, in order of time.
   void on(const Event& event);
   void on(const GuestRun& run);
   void on(const ExitSpan& exit, std::span<const WaitShare> waits, std::span<const WaitShare> halts);
-  // The end: what still waited for its vCPU's next events is told.
+  // Call it at the end: intervals that still wait for their vCPU's next events are returned.
   void finish();
 
-  // The next of those that ended with the last of these calls, until there is none: one at a time,
-  // as many may have the same pieces.
+  // Returns the next interval that ended with the last call; nullopt when there are no more. One at
+  // a time, because many may have the same pieces.
   [[nodiscard]] std::optional<GuestInterval> take_ended();
 
   struct Counters {
@@ -135,9 +136,10 @@ class GuestIntervals {
   TextOf event_name_, event_text_;
   VcpuHistory history_;
   std::map<Key, Timestamp> open_;
-  std::map<ThreadId, std::deque<GuestInterval>> pending_;  // until their vCPU is known to their end
-  std::deque<GuestInterval> ended_;                        // without their pieces
-  std::size_t room_ = kFreePieces;                         // for pieces
+  // Waiting until their vCPU is known up to their end.
+  std::map<ThreadId, std::deque<GuestInterval>> pending_;
+  std::deque<GuestInterval> ended_;  // without their pieces
+  std::size_t room_ = kFreePieces;   // number of pieces that may still be stored
   Counters counters_;
 };
 

@@ -20,7 +20,7 @@ StackId StackTree::child(StackId caller, NameId function) {
   return static_cast<StackId>(nodes_.size() - 1);
 }
 
-// What an address is called may change: names are compared.
+// Compares names, since the name of an address may change.
 StackTree::Called StackTree::call(StackId caller, std::uint64_t address, std::string_view name) {
   Recent& recent = recent_[hash(caller, address) >> 24];
   if (recent.to != kNoStack && recent.caller == caller && recent.address == address &&
@@ -44,7 +44,7 @@ StackId StackTree::with_innermost(StackId stack, NameId function) {
 
 std::string StackTree::text(StackId stack) const {
   if (stack == kNoStack) return "-";
-  // Each frame of a recursion is a stack of its own: their texts together would be as long as the
+  // Each frame of a recursion is a stack of its own, so all texts together would grow with the
   // square of its depth.
   constexpr std::size_t kMostText = 8192;
   std::vector<NameId> functions;
@@ -61,7 +61,7 @@ std::string StackTree::text(StackId stack) const {
   return text;
 }
 
-// Adds the time since the last mark to the innermost function: the guest's, which runs there.
+// Adds the time since the last mark to the innermost function, which the guest runs.
 void GuestStacks::account(Thread& thread, Timestamp at) {
   Frames& frames = frames_of(thread);
   std::uint64_t ns = 0;
@@ -79,7 +79,7 @@ void GuestStacks::account(Thread& thread, Timestamp at) {
   times(innermost(frames.back().stack)).guest_ns += ns;
 }
 
-// The same where the thread itself tells what it did.
+// Does the same if the thread itself shows what it did.
 void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   const OwnTime own = thread.time.take(at);
   Frames& frames = frames_of(thread);
@@ -96,7 +96,7 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   }
 }
 
-// Ends the calls at `depth` and above. Only that at `depth` itself can have returned.
+// Ends the calls at `depth` and above. Only the one at `depth` itself can have returned.
 void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, std::uint64_t task,
                       bool is_return) {
   for (; !frames.empty() && frames.back().depth >= depth; frames.pop_back()) {
@@ -104,7 +104,7 @@ void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, s
     if (!keep_calls_ || !frame.seen) continue;
     const bool complete = is_return && frame.depth == depth;
     if (runs_ == GuestRuns::kOnThread && frame.losses != losses_) frame.own.cut = true;
-    // finish() may be told an end of the host's record that lies before the guest's.
+    // finish() may get an end of the host's record that is before the guest's.
     ended_.push_back({event.thread, event.machine, task, frame.stack, frame.depth, frame.begin,
                       std::max(frame.begin, event.at), complete, frame.own});
     counters_.without_return += complete ? 0 : 1;
@@ -112,7 +112,7 @@ void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, s
   }
 }
 
-// The thread runs the task now; false where there are too many.
+// Makes `task` the one that the thread runs; false if there are too many tasks.
 bool GuestStacks::give_to(Thread& thread, std::uint64_t task) {
   if (tasks_.size() >= kMostThreads && !tasks_.contains(task)) return false;
   thread.task = task;
@@ -144,7 +144,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   cut(frames, depth, event, task, !call.entry);
   if (!call.entry) return;
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
-  // Frames whose calls were not seen are taken to be their caller's.
+  // Depths without a recorded call are taken to belong to their caller.
   const std::uint32_t next = frames.empty() ? 0 : frames.back().depth + 1;
   if (next < depth && (frames.empty() || frames.back().seen))
     frames.push_back({caller, next, false, {}, losses_, {}});
@@ -211,15 +211,15 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
   if (runs_ == GuestRuns::kOnThread) return;
   for (const ThreadChange& change : changes) {
     if (!change.leaves()) continue;
-    Thread* thread = threads_.find(change.thread);  // kvm_exit may come when it is back
+    Thread* thread = threads_.find(change.thread);  // kvm_exit may come when the thread is back
     if (thread == nullptr) return;
     account(*thread, change.at);
     thread->in_guest = false;
   }
 }
 
-// What was lost may be calls and returns, or an exit: nothing is known until the next entry, or
-// until the thread's next event.
+// A loss may hide calls and returns, or an exit, so nothing is known until the next entry, or until
+// the thread's next event.
 void GuestStacks::on_lost(const Event& event) {
   ++losses_;
   threads_.lose([&](Thread& thread) {

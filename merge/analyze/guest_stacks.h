@@ -1,4 +1,4 @@
-// The guest's call stacks, from the records of its function entries and exits, and what each
+// Tracks the guest's call stacks, from the records of its function entries and exits, and what each
 // function's own time was spent on.
 //
 //   call f      push f ──┐            own time of the innermost function:
@@ -7,8 +7,8 @@
 //   kvm_entry            ┘
 //   return g    pop to g's depth
 //
-// Where a guest's tasks take turns on a vCPU (GuestCall::task), each has a stack of its own: the
-// one that counts is that of the task whose records came last, none while that is off the CPU.
+// If a guest's tasks take turns on a vCPU (GuestCall::task), each has its own stack. The current
+// stack is that of the task with the latest record; there is none while that task is off the CPU.
 //
 // Records that do not fit (a return without its call) resynchronise by depth.
 #pragma once
@@ -31,19 +31,18 @@
 
 namespace trapline {
 
-// Calls of guest functions, and what a function's own time was spent on.
-
-// A stack of guest functions: the number of a node, GuestStacks.
+// A stack of guest functions: the number of a node in StackTree.
 using StackId = std::uint32_t;
 inline constexpr StackId kNoStack = 0;
 
-// What a guest function's own time, without its callees, went to.
+// What a guest function's own time, without its callees, was spent on.
 struct GuestFunctionTimes {
   std::uint64_t calls = 0;
   std::uint64_t exits = 0;
   std::uint64_t guest_ns = 0;
   Parts parts{};
-  // Where there are no exits: QEMU's events in it, and how much of guest_ns may be its devices'.
+  // Without exits: QEMU's events in the function, and how much of guest_ns its devices may have
+  // used.
   std::uint64_t vmm_events = 0;
   std::uint64_t devices_at_most_ns = 0;
   [[nodiscard]] std::uint64_t own_ns() const {
@@ -55,26 +54,26 @@ struct GuestFunctionTimes {
 
 // A call of a guest function.
 struct FunctionCall {
-  ThreadId thread{};  // of the vCPU
+  ThreadId thread{};  // the thread of the vCPU
   MachineId machine = MachineId::kHost;
   std::uint64_t task = 0;  // 0: the vCPU's only stack
   StackId stack = kNoStack;
   std::uint32_t depth = 0;
   Timestamp begin, end;
   bool complete = true;  // its own return was recorded
-  OwnTime own;           // where the recording has no exits
+  OwnTime own;           // set if the recording has no exits
 };
 
-// What of a vCPU's calls did not fit.
+// Counts of a vCPU's calls that do not fit.
 struct CallCounters {
   std::uint64_t calls = 0;
   std::uint64_t without_return = 0;  // their time is that up to where they must have ended
-  std::uint64_t cut_by_loss = 0;     // events were lost meanwhile: they took longer than is counted
+  std::uint64_t cut_by_loss = 0;  // events were lost meanwhile, so they took longer than is counted
 };
 
-// The different stacks of the guest's functions: each is a node of a tree of (caller's node,
-// function), so that a span holds a number. Bounded: after kMost different stacks new ones are
-// their caller's.
+// The different stacks of guest functions, as a tree. A node is (caller's node, function), so that
+// a span only holds a number. Bounded: after kMost different stacks, a new stack counts as its
+// caller's.
 class StackTree {
  public:
   static constexpr std::size_t kMost = 1u << 16;
@@ -83,17 +82,17 @@ class StackTree {
 
   struct Called {
     StackId stack;
-    NameId function;  // the stack's innermost, but where there is no room for more stacks
+    NameId function;  // the stack's innermost function, unless there is no room for more stacks
   };
-  // What the function at the address was called by `caller`; without a name it is called after its
-  // address.
+  // Returns the stack of a call by `caller` of the function at the address. A function without a
+  // name is named after its address.
   [[nodiscard]] Called call(StackId caller, std::uint64_t address, std::string_view name);
-  // The stack with `function` innermost: the same where it is that already, its caller's part where
-  // it is one of the frames, else with the function added as called by it.
+  // Returns the stack with `function` innermost: `stack` itself if it is already; the part up to
+  // the frame of `function` if there is one; else `stack` with a call of it.
   [[nodiscard]] StackId with_innermost(StackId stack, NameId function);
 
   [[nodiscard]] NameId innermost(StackId stack) const { return nodes_[stack].function; }
-  // "main;f;g", the innermost last; "-" of kNoStack.
+  // Returns "main;f;g", the innermost last; "-" for kNoStack.
   [[nodiscard]] std::string text(StackId stack) const;
 
  private:
@@ -101,7 +100,7 @@ class StackTree {
     StackId caller = kNoStack;
     NameId function = kNoName;
   };
-  // Where the last call of a hash led to: a loop's need no look-up of names.
+  // Caches where the last call with a hash led, so that calls in a loop need no look-up of names.
   struct Recent {
     StackId caller = kNoStack, to = kNoStack;
     std::uint64_t address = 0;
@@ -119,10 +118,10 @@ class StackTree {
   std::array<Recent, 256> recent_;
 };
 
-// How it is known that a thread runs the guest.
+// How the times in which a thread runs the guest are known.
 enum class GuestRuns : std::uint8_t {
   kBetweenExits,  // from kvm_entry to kvm_exit
-  kOnThread,      // no exits are recorded (TCG): while the thread is on a CPU, VcpuTime
+  kOnThread,      // no exits are recorded (TCG): it runs whenever its thread is on a CPU, VcpuTime
 };
 [[nodiscard]] constexpr bool has_exits(const Capabilities& has) {
   return has.kvm_exit || has.kvm_userspace_exit;
@@ -136,28 +135,28 @@ class GuestStacks {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::uint32_t kMostDepth = 1024;
 
-  // `keep_calls`: ended() tells the calls that an event ended.
+  // `keep_calls`: ended() shall return the calls that an event ended.
   explicit GuestStacks(Names& names, bool keep_calls = false,
                        GuestRuns runs = GuestRuns::kBetweenExits)
       : stacks_(names), keep_calls_(keep_calls), runs_(runs) {}
 
-  // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
+  // Takes GuestCall, KvmExit, KvmEntry and Lost events; ignores others.
   void on(const Event& event, ThreadChanges changes);
-  // GuestRuns::kOnThread: the scheduler's and QEMU's events; `vmm_event` is what a Marker is, or
-  // nullptr.
+  // GuestRuns::kOnThread: takes the scheduler's and QEMU's events. `vmm_event` is the QEMU event of
+  // a Marker, or nullptr.
   void on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event);
-  // The calls that the last event ended, the innermost first.
+  // Returns the calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
-  // The call that the last event began; its `end` is not known yet. Nothing for other events.
+  // Returns the call that the last event began, without a known `end`; nullopt for other events.
   [[nodiscard]] std::optional<FunctionCall> begun() const;
-  // After the last event: what is open ends there, not complete.
+  // Call it after the last event: open calls end there, incomplete.
   void finish(Timestamp at);
-  // The exit that a KvmEntry ended: its parts belong to the function it interrupted.
+  // Takes the exit that a KvmEntry ended: its parts belong to the function that it interrupted.
   void on_span(const ExitSpan& span, StackId stack);
 
-  // The stack of the vCPU's thread now, kNoStack where no record covers it.
+  // Returns the current stack of the vCPU's thread; kNoStack if no record covers it.
   [[nodiscard]] StackId stack_of(ThreadId thread) const;
-  // As StackTree has them.
+  // These call StackTree's functions.
   [[nodiscard]] StackId with_innermost(StackId stack, NameId function) {
     return stacks_.with_innermost(stack, function);
   }
@@ -166,7 +165,7 @@ class GuestStacks {
   // Indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
-  // GuestRuns::kOnThread: the threads that made the records, their `exits` are calls.
+  // GuestRuns::kOnThread: returns the threads that made the records; their `exits` are calls.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
   [[nodiscard]] const CallCounters& counters() const { return counters_; }
 
@@ -174,19 +173,20 @@ class GuestStacks {
   struct Frame {
     StackId stack = kNoStack;
     std::uint32_t depth = 0;
-    bool seen = false;  // its call was recorded; else it stands for all up to the next one's depth
+    // Its call was recorded; otherwise it stands for all frames up to the next one's depth.
+    bool seen = false;
     Timestamp begin;
-    std::uint64_t losses = 0;  // before it began
+    std::uint64_t losses = 0;  // number of losses before it began
     OwnTime own = {};          // GuestRuns::kOnThread
   };
   using Frames = std::vector<Frame>;  // by depth
   struct Thread {
     Frames frames;                  // of the thread itself
-    std::uint64_t task = 0;         // that runs; 0: none
-    Frames* task_frames = nullptr;  // its, in tasks_
+    std::uint64_t task = 0;         // the running task; 0: none
+    Frames* task_frames = nullptr;  // frames of that task, in tasks_
     bool in_guest = false;          // since `mark`, as far as the recording shows
     Timestamp mark;
-    MachineId machine = MachineId::kHost;  // of the records
+    MachineId machine = MachineId::kHost;  // the machine of the records
     VcpuTime time;                         // GuestRuns::kOnThread
     VcpuTotals totals;                     // GuestRuns::kOnThread
   };
@@ -216,7 +216,7 @@ class GuestStacks {
   GuestRuns runs_;
   CallCounters counters_;
   std::vector<FunctionCall> ended_;
-  // begun(): a frame of that thread and task.
+  // The frame that begun() returns: of that thread and task.
   struct Begun {
     const Frame* frame = nullptr;
     ThreadId thread{};

@@ -35,7 +35,7 @@ void HaltReplays::add(const Halt& halt) {
   for (HaltReplay& replay : replays_) replay.add(halt);
 }
 
-// An interval that is halved below grow_start becomes 0 too: that tells nothing.
+// Halving an interval below grow_start also gives 0, so such a change shows nothing.
 void HaltReplays::on_change(std::uint64_t before, std::uint64_t now) {
   if (now >= before) return;
   if (now != 0) ++halved_;
@@ -57,8 +57,8 @@ void HaltTracker::forget(Thread& thread) {
   thread.first_slept.reset();
 }
 
-// Of a halt of `ns` that cannot have polled longer than `most`, where that is known: KVM polls for
-// the vCPU's interval, or until another thread wants the CPU.
+// Adds the poll of a halt of `ns` that cannot have polled longer than `most`, if that is known: KVM
+// polls for the vCPU's interval, or until another thread wants the CPU.
 void HaltTracker::add_poll(Thread& thread, std::optional<std::uint64_t> most, std::uint64_t ns) {
   if (const auto interval = thread.interval_before ? thread.interval_before : thread.interval) {
     thread.polling_ns += std::min(*interval, most.value_or(ns));
@@ -70,7 +70,7 @@ void HaltTracker::add_poll(Thread& thread, std::optional<std::uint64_t> most, st
   }
 }
 
-// Before the first change, the interval was what that one says.
+// Takes a change of the interval, which also gives the interval before the first change.
 void HaltTracker::on_interval(Thread& thread, const KvmHaltPoll& poll) {
   if (!thread.interval && poll.before == 0)
     thread.polling_at_most_ns = thread.halts_bounded = thread.halts_unknown = 0;
@@ -79,7 +79,7 @@ void HaltTracker::on_interval(Thread& thread, const KvmHaltPoll& poll) {
   thread.replays.on_change(poll.before, poll.now);
 }
 
-// The end of a halt; kvm_halt_poll_ns, which tells the interval of the next, comes before it.
+// Takes the end of a halt. kvm_halt_poll_ns, with the interval for the next halt, comes before it.
 void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup) {
   if (!wakeup.valid) ++thread.invalid;
   (wakeup.waited ? thread.slept : thread.polls_won).add(wakeup.ns);
@@ -130,7 +130,7 @@ void HaltTracker::on(const Event& event, ThreadChanges changes, const ExitSpan* 
   if (poll != nullptr || wakeup != nullptr || exits) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
-    thread->is_vcpu |= poll == nullptr;  // a vCPU that never halts is told of too
+    thread->is_vcpu |= poll == nullptr;  // a vCPU that never halts is reported too
     if (poll != nullptr) return on_interval(*thread, *poll);
     return exits ? forget(*thread) : on_wakeup(*thread, event, *wakeup);
   } else if (std::holds_alternative<Lost>(event.payload)) {

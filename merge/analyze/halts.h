@@ -1,5 +1,5 @@
-// Halts of vCPU threads: polls that won (an interrupt came while KVM polled), polls that were lost
-// (the thread slept), how long a woken thread waited until it ran, and what polling cost.
+// Halts of vCPU threads: successful polls (an interrupt came while KVM polled), failed polls (the
+// thread slept), how long a woken thread waited until it ran, and the cost of polling.
 #pragma once
 
 #include <array>
@@ -15,25 +15,26 @@
 
 namespace trapline {
 
-// What another value of kvm.halt_poll_ns would have made of the halts that were recorded.
+// Computes the effect that another value of kvm.halt_poll_ns would have had on the recorded halts.
 //
 //   halt begins          polled for the interval            sleeps            woken      runs
 //   ──────┼──────────────────────────┼────────────────────────────────────────┼──────────┼──
 //         └──────────────── wake ─────────────────────────────────────────────┘└─ late ──┘
 //
-// Had KVM polled at least as long as `wake`, the vCPU would have run on then: `late` is saved and
-// `wake` is spent. Else the interval is spent for nothing. The interval grows and shrinks as in
-// kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c), as if no other thread wanted the CPU meanwhile.
+// If KVM had polled at least as long as `wake`, the vCPU would have run on at that time: `late` is
+// saved and `wake` is spent. Otherwise the interval is spent for nothing. The interval grows and
+// shrinks as in kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c), as if no other thread wanted the CPU
+// meanwhile.
 
 // One halt.
 struct Halt {
-  std::uint64_t wake_ns = 0;  // from its begin to what ended it
-  std::uint64_t late_ns = 0;  // from that to the vCPU's running on; 0 where polling won
+  std::uint64_t wake_ns = 0;  // from its beginning to the event that ended it
+  std::uint64_t late_ns = 0;  // from that event until the vCPU ran again; 0 if polling succeeded
   bool slept = false;
-  bool at_once = false;  // KVM did not poll, and it ended before the thread slept
+  bool at_once = false;  // KVM did not poll, and the halt ended before the thread slept
 };
 
-// halt_poll_ns_grow, halt_poll_ns_grow_start, halt_poll_ns_shrink: module parameters of kvm.
+// Module parameters of kvm: halt_poll_ns_grow, halt_poll_ns_grow_start, halt_poll_ns_shrink.
 struct PollParameters {
   std::uint64_t grow = 2, grow_start = 10'000, shrink = 0;
 };
@@ -47,7 +48,7 @@ class HaltReplay {
   [[nodiscard]] std::uint64_t won() const { return won_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
   [[nodiscard]] std::uint64_t polling_ns() const { return polling_; }
-  // Covers the halts that slept in the recording too; each other one adds a typical wake-up.
+  // Covers halts that also slept in the recording; each other one adds a typical wake-up.
   [[nodiscard]] std::uint64_t late_ns() const { return late_; }
   [[nodiscard]] std::uint64_t would_sleep() const { return would_sleep_; }
 
@@ -57,10 +58,11 @@ class HaltReplay {
   PollParameters how_;
   std::uint64_t max_, interval_ = 0;
   std::uint64_t won_ = 0, lost_ = 0, polling_ = 0, late_ = 0;
-  std::uint64_t would_sleep_ = 0;  // polling won in the recording and would not have here
+  // Polling succeeded in the recording and would fail with this value.
+  std::uint64_t would_sleep_ = 0;
 };
 
-// Several values side by side, with both ways to shrink that kernels have had as their default.
+// Several values at once, each with both ways of shrinking that have been the default of kernels.
 class HaltReplays {
  public:
   static constexpr std::array<std::uint64_t, 10> kSettings = {
@@ -68,25 +70,27 @@ class HaltReplays {
 
   HaltReplays();
   void add(const Halt& halt);
-  // KVM changed a vCPU's interval: how it shrinks shows.
+  // Takes a change of a vCPU's interval by KVM, which shows how the interval shrinks.
   void on_change(std::uint64_t before, std::uint64_t now);
 
   struct Row {
     std::uint64_t halt_poll_ns = 0, won = 0, lost = 0, polling_ns = 0;
-    std::uint64_t late_ns = 0;  // from what ended the halts to the vCPU's running on
+    std::uint64_t late_ns = 0;  // sum over halts, from what ended a halt until the vCPU ran
   };
   using Rows = std::array<Row, kSettings.size()>;
   [[nodiscard]] Rows rows(bool halves) const;
-  // Whether a shrinking interval was seen to be halved (true) or set to 0; nothing seen: false.
+  // Returns whether an interval was seen to be halved when it shrank (true), or set to 0; false if
+  // none was seen to shrink.
   [[nodiscard]] bool halves() const { return halved_ != 0; }
   [[nodiscard]] bool saw_shrinking() const { return halved_ + zeroed_ != 0; }
   [[nodiscard]] std::uint64_t halts() const { return halts_; }
-  // As they were recorded.
+  // As recorded.
   [[nodiscard]] std::uint64_t late_ns() const { return late_.total(); }
 
  private:
   static constexpr std::uint64_t kHalved = 2;
-  std::vector<HaltReplay> replays_;  // those that set the interval to 0, then those that halve it
+  // First those that set the interval to 0, then those that halve it.
+  std::vector<HaltReplay> replays_;
   Histogram late_;
   std::uint64_t halts_ = 0, halved_ = 0, zeroed_ = 0;
 };
@@ -94,21 +98,22 @@ class HaltReplays {
 class HaltTracker {
  public:
   struct Thread {
-    bool is_vcpu = false;  // it left its guest, or a halt of it ended
+    bool is_vcpu = false;  // it left its guest, or ended a halt
     Histogram polls_won, slept, wake_to_run;
-    std::uint64_t invalid = 0;     // halts whose time KVM itself calls invalid
+    std::uint64_t invalid = 0;     // halts whose time KVM itself marks as invalid
     std::uint64_t halt_exits = 0;  // ended exits that are halts
-    std::uint64_t polling_ns = 0;  // spent on polls
-    // Of halts before KVM told the vCPU's interval: the most that polling can have cost, and how
-    // many they are.
+    std::uint64_t polling_ns = 0;  // time spent on polls
+    // Halts before KVM reported the vCPU's interval: the greatest possible cost of their polls, and
+    // their number.
     std::uint64_t polling_at_most_ns = 0, halts_bounded = 0;
-    std::uint64_t halts_unknown = 0;  // of which nothing tells how long KVM polled
-    std::uint64_t wakes_unknown = 0;  // sleeps that no replay has: what ended them was not recorded
+    std::uint64_t halts_unknown = 0;  // halts for which nothing shows how long KVM polled
+    // Sleeps that no replay includes: what ended them was not recorded.
+    std::uint64_t wakes_unknown = 0;
     // The halts under other values of halt_poll_ns.
     HaltReplays replays;
-    // Of the open halt.
+    // State of the open halt:
     std::optional<Timestamp> last_woken, first_slept;
-    std::optional<std::uint64_t> interval, interval_before;  // KVM's, of the vCPU
+    std::optional<std::uint64_t> interval, interval_before;  // KVM's interval of the vCPU
   };
   // `ended` is the exit that the event ended, or nullptr.
   void on(const Event& event, ThreadChanges changes, const ExitSpan* ended);

@@ -5,7 +5,8 @@
 
 namespace trapline {
 
-// Its thread's time up to then; where another thread has the CPU by then, up to its last event.
+// Adds the time of the CPU's thread up to `end`, or up to its last event if another thread has the
+// CPU by then.
 void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
   if (!cpu.thread) return;
   const Timestamp until = known ? end : cpu.last;
@@ -16,7 +17,7 @@ void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
   cpu.began = {};
 }
 
-// A softirq's time has that of the interrupts in it.
+// Counts the time of an interrupt. A softirq's time includes the interrupts in it.
 void HostRuns::on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host) {
   const bool hard = host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd;
   if (!hard && host.step != HostStep::kSoftirqBegin && host.step != HostStep::kSoftirqEnd) return;

@@ -22,7 +22,7 @@ PicLines::Line* PicLines::find(Pics& pics, std::uint32_t vector) {
       chip = i;
       break;
     }
-    if (pics.base[1 - i] == base) continue;  // the other chip's vectors
+    if (pics.base[1 - i] == base) continue;  // the vectors of the other chip
     if (chip) {
       ++ambiguous_;
       return nullptr;
@@ -99,7 +99,7 @@ std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
 
 void IrqDeliveries::raise(Thread& thread, const Route& route) {
   if (thread.state != Thread::State::kNotified) {
-    thread.state = Thread::State::kIdle;  // a second one: not of this notify alone
+    thread.state = Thread::State::kIdle;  // a second one: not caused by this notify alone
     thread.requests.clear();
     return;
   }
@@ -129,7 +129,7 @@ void IrqDeliveries::pend(Thread& thread, const Key& key) {
 
 void IrqDeliveries::deliver(const Key& key, Timestamp at, bool posted) {
   const auto found = pending_.find(key);
-  // An injection that is told late may be older than what waits.
+  // An injection that is reported late may be older than the pending requests.
   if (found == pending_.end() || at < found->second.back().end) return;
   for (const RequestSpan& request : found->second) delivered_.push_back({request, at, posted});
   pending_count_ -= found->second.size();
@@ -161,7 +161,7 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
       if (thread->route.step == IrqStep::kMsi && thread->route.number != irq.vector)
         return on_other(event.thread);
       return pend(*thread, {process, irq.vcpu, irq.vector});
-    case IrqStep::kRoute:  // the IOAPIC is done, and no vCPU accepted: one that was pending already
+    case IrqStep::kRoute:  // the IOAPIC is done and no vCPU accepted: it was pending already
       return on_other(event.thread);
     case IrqStep::kPending:
       if (!raised || !irq.level || thread->route.step != IrqStep::kLine)
@@ -229,7 +229,7 @@ constexpr std::size_t kMostPerEntry = 256;
 }  // namespace
 
 void IrqTracker::pend(const Key& key, const Event& event) {
-  // A raise is told of once, right before the vCPU accepts it.
+  // A raise is reported once, just before the vCPU accepts it.
   Raise raised;
   if (Raise* raise = raises_.find(event.thread)) raised = std::exchange(*raise, Raise{});
   const auto [place, is_new] = pending_.try_emplace(key);
@@ -252,7 +252,7 @@ void IrqTracker::pend(const Key& key, const Event& event) {
 
 bool IrqTracker::inject(const Key& key, Timestamp at) {
   const auto found = pending_.find(key);
-  // An injection that is told late may be older than what waits.
+  // An injection that is reported late may be older than the pending interrupt.
   if (found == pending_.end() || at < found->second.raised) return false;
   found->second.injected = at;
   if (active_.size() < kMost) active_[key] = found->second;
@@ -260,7 +260,8 @@ bool IrqTracker::inject(const Key& key, Timestamp at) {
   return true;
 }
 
-// The raise stays: the IOAPIC has the same line, and its interrupt may be the one that is accepted.
+// Latches a PIC line. The raise stays, because the IOAPIC has the same line and its interrupt may
+// be the one that is accepted.
 void IrqTracker::latch(const KvmIrq& irq, const Event& event, ThreadId process) {
   const Raise* raise = raises_.find(event.thread);
   if (!irq.level || raise == nullptr || !raise->open) return;
@@ -359,7 +360,7 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
   thread->injected.clear();
   if (std::exchange(thread->of_pic, false)) pic_.enter(event.thread, event.at);
   if (entry.vcpu != kNoVcpu) return nullptr;
-  // arm64: the vCPU's lowest pending interrupt is taken with the entry.
+  // arm64: the entry takes the vCPU's lowest pending interrupt.
   const auto found = pending_.lower_bound({process, thread->vcpu, 0});
   if (found == pending_.end() || std::get<0>(found->first) != process ||
       std::get<1>(found->first) != thread->vcpu) {
@@ -384,7 +385,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
     Entering* thread = entering_.find(event.thread);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   }
-  if (std::holds_alternative<Lost>(event.payload)) {  // what was lost may have ended any of them
+  if (std::holds_alternative<Lost>(event.payload)) {  // the lost events may have ended any of them
     pending_.clear();
     active_.clear();
     entering_.lose([](Entering& thread) { thread.early.clear(); });

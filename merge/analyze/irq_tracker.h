@@ -1,14 +1,14 @@
-// The way of an interrupt, by vector:
+// Follows interrupts from the raise to their end, by vector:
 //
-//   kvm_set_irq | kvm_msi_set_irq ──> kvm_apic_accept_irq ──> kvm_inj_virq ──> kvm_entry ──>
-//   kvm_eoi
-//        raised (pin or msi)            pending at the vCPU       injected      in guest    done
+//   kvm_set_irq | kvm_msi_set_irq ─> kvm_apic_accept_irq ─> kvm_inj_virq ─> kvm_entry ─> kvm_eoi
+//        raised (pin or msi)         pending at the vCPU      injected      in guest     done
 //
-// An interrupt without a raise (the local timer) begins where its vCPU accepts it. One raised again
-// while it is pending is coalesced: the first raise counts. A posted interrupt (APICv) is injected
-// with its kvm_apicv_accept_irq, on the raising thread, and its entry is not known. arm64 has
-// vgic_update_irq_pending and no injection or EOI: raised to the next entry of its vCPU only.
-// PicLines follows those of the PIC; an injected vector that no APIC accepted is one of them.
+// An interrupt without a raise (the local timer) begins when its vCPU accepts it. An interrupt that
+// is raised again while pending is coalesced: the first raise counts. A posted interrupt (APICv) is
+// injected by its kvm_apicv_accept_irq, on the raising thread, and its entry is not known. arm64
+// has vgic_update_irq_pending and no injection or EOI, so only the time from the raise to the next
+// entry of the vCPU is known. PicLines follows interrupts of the PIC; an injected vector that no
+// APIC accepted is one of these.
 #pragma once
 
 #include <array>
@@ -27,9 +27,7 @@
 
 namespace trapline {
 
-// One interrupt that was handed to a guest, and which events of interrupts a recording holds.
-
-// Times that were not seen are absent.
+// An interrupt that a guest got. Times that were not seen are nullopt.
 struct IrqSpan {
   enum class Origin : std::uint8_t { kLine, kMsi, kLocal };
   Origin origin = Origin::kLocal;
@@ -39,28 +37,28 @@ struct IrqSpan {
   std::optional<Timestamp> injected, entered, ended;
 };
 
-// How many events of each IrqStep came.
+// The number of events of each IrqStep.
 using IrqStepCounts = std::array<std::uint64_t, static_cast<std::size_t>(IrqStep::kPicEnd) + 1>;
 
-// Interrupts through the PIC (i8259), which knows pins where the guest knows vectors:
+// Follows interrupts through the PIC (i8259), which has pins while the guest has vectors:
 //
 //   kvm_set_irq 1 ──> kvm_pic_set_irq ──> kvm_inj_virq ──> kvm_entry ──> kvm_ack_irq
 //     raised (pin)     latched: chip, pin    injected         in guest     done
 //
-// A vector's low three bits are its pin; which of the two chips it is of follows from the base that
-// the guest gave to each (the vector's other bits), learned where only one of them has such a pin
-// latched. What could be either's stays open and is counted. A pin latched again is one interrupt;
-// one that the guest masked is not followed.
+// A vector's low three bits are its pin. The other bits are the base that the guest gave to one of
+// the two chips; a chip's base is learned when only that chip has such a pin latched. An interrupt
+// that could be from either chip is left open and counted. A pin that is latched again is one
+// interrupt; a pin that the guest masked is not followed.
 class PicLines {
  public:
-  // `line` is chip * 8 + pin, as in KvmIrq of IrqStep::kPic.
+  // `line` is chip * 8 + pin, as in KvmIrq for IrqStep::kPic.
   void latch(ThreadId process, std::uint32_t line, const IrqSpan& raised);
-  // Whether it was an interrupt of the PIC.
+  // Returns whether the injected vector was an interrupt of the PIC.
   [[nodiscard]] bool inject(ThreadId process, std::uint32_t vector, const Event& event);
   void enter(ThreadId thread, Timestamp at);
-  // The interrupt that the guest ended, or nullptr; valid until the next call.
+  // Returns the interrupt that the guest ended, or nullptr; valid until the next call.
   [[nodiscard]] const IrqSpan* end(ThreadId process, std::uint32_t line, Timestamp at);
-  // Until it returns nullptr: what was injected and never ended.
+  // Returns the interrupts that were injected and never ended, one by one, then nullptr.
   [[nodiscard]] const IrqSpan* finish();
   void on_hole();
 
@@ -76,60 +74,62 @@ class PicLines {
   };
   struct Pics {
     std::array<Line, kLines> lines;
-    std::array<std::uint32_t, 2> base{kNoVector, kNoVector};  // vector of each chip's pin 0
+    std::array<std::uint32_t, 2> base{kNoVector, kNoVector};  // the vector of each chip's pin 0
   };
-  // The latched line whose vector it is, or nullptr.
+  // Returns the latched line with this vector, or nullptr.
   [[nodiscard]] Line* find(Pics& pics, std::uint32_t vector);
 
   LossTable<Pics> pics_;  // by process
-  // What a thread has injected since it entered its guest: lines stay where they are.
+  // The lines that a thread has injected since it last entered its guest. Pointers to lines stay
+  // valid.
   std::map<ThreadId, std::vector<Line*>> to_enter_;
   std::uint64_t coalesced_ = 0, ambiguous_ = 0;
   IrqSpan done_;
 };
 
-// From QEMU telling the guest of a finished request to the injection of the interrupt:
+// Follows an interrupt from QEMU's notify of a finished request to its injection into the guest:
 //
 //   QEMU's thread:  virtio_notify ──> kvm_msi_set_irq | kvm_set_irq 1 ──> kvm_apic_accept_irq
 //                     waits to raise      raised                            │ vCPU, vector
 //   vCPU's thread:                                  emit <── kvm_inj_virq <─┘
 //
-// Raise and accept follow the notify on its thread, in the same system call. The wait for them ends
-// when the thread does anything else: another QEMU event, sleep, running a guest. A queue's
-// interrupt has one way (MSI vector or pin); one that deviates is not joined, and counted, since
-// another device's may have come in place of a masked one. With APICv the accept is the injection
-// (kvm_apicv_accept_irq). arm64: kvm_irq_line, vgic_update_irq_pending, the next entry of the vCPU;
-// MSIs through the ITS leave no event there.
+// Raise and accept follow the notify on the same thread, in one system call. The wait for them ends
+// when the thread does anything else: another QEMU event, sleep, running a guest. A queue always
+// uses the same MSI vector or pin. An interrupt with another one is not joined to the queue's
+// requests but counted, since another device's interrupt may have come instead of a masked one.
+// With APICv the accept is the injection (kvm_apicv_accept_irq). arm64 has kvm_irq_line,
+// vgic_update_irq_pending and the next entry of the vCPU; MSIs through the ITS leave no event.
 struct Delivered {
   RequestSpan request;
   Timestamp injected;
-  bool posted = false;  // by the hardware, while the guest may have run
+  bool posted = false;  // injected by the hardware, possibly while the guest ran
 };
 
 class IrqDeliveries {
  public:
-  // The event's thread tells the guest of `requests`, by the interrupt of the queue `vq`.
+  // The event's thread tells the guest that `requests` have ended, by the interrupt of queue `vq`.
   void on_notify(const Event& event, ThreadId process, std::uint64_t vq,
                  std::vector<RequestSpan> requests);
   // The thread does something else.
   void on_other(ThreadId thread) { (void)take(thread); }
-  // What on_other() would take from the thread.
+  // Returns the requests that on_other() would drop.
   [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmExit, KvmStateLoad, KvmEntry>(payload);
   }
-  // An event of the kernel that it looks at, or that changed a thread: the requests whose
-  // interrupts it injects; valid until the next call.
+  // Takes a kernel event that it looks at, or that changed a thread. Returns the requests whose
+  // interrupts the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   void on_hole();
 
-  // Interrupts that came by another way than their queue's before.
+  // Returns the number of interrupts with another vector or pin than their queue's.
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 16, kMost = 1u << 16, kMostEarly = 256;
-  static constexpr std::uint32_t kSpi = 1u << 31;  // arm64's interrupt numbers beside x86's vectors
+  // Marks arm64's interrupt numbers, in contrast to x86's vectors.
+  static constexpr std::uint32_t kSpi = 1u << 31;
   using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
   using Queue = std::pair<ThreadId, std::uint64_t>;               // process, vq
   struct Route {
@@ -143,7 +143,7 @@ class IrqDeliveries {
     Route route;
     std::vector<RequestSpan> requests;
     std::int32_t vcpu = kNoVcpu;
-    // Injections before an event told the vCPU: kvm_entry, which follows them, will.
+    // Injections before an event gave the vCPU: the kvm_entry that follows will.
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
 
@@ -157,7 +157,7 @@ class IrqDeliveries {
   LossTable<Thread> threads_;
   std::map<Queue, Route> routes_;
   std::map<Key, std::vector<RequestSpan>> pending_;
-  std::size_t pending_count_ = 0;  // requests, of all keys
+  std::size_t pending_count_ = 0;  // requests, over all keys
   std::vector<Delivered> delivered_;
   std::uint64_t ambiguous_ = 0;
 };
@@ -167,17 +167,17 @@ class IrqTracker {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad, Lost>(payload);
   }
-  // Of events that it looks at; `process` is that of the event's thread: interrupts of one VM do
-  // not end another's. The interrupt that the event completes, or nullptr; valid until the next
-  // call.
+  // Takes an event that it looks at; `process` is that of the event's thread, so that interrupts of
+  // one VM do not end those of another. Returns the interrupt that the event completes, or nullptr;
+  // valid until the next call.
   [[nodiscard]] const IrqSpan* on(const Event& event, ThreadId process);
-  // Until it returns nullptr: what was injected and never ended.
+  // Returns the interrupts that were injected and never ended, one by one, then nullptr.
   [[nodiscard]] const IrqSpan* finish();
 
   [[nodiscard]] std::uint64_t coalesced() const { return coalesced_ + pic_.coalesced(); }
-  // Injected and possibly either of two lines'.
+  // Returns the number of injected interrupts that may be from either of two lines.
   [[nodiscard]] std::uint64_t ambiguous() const { return pic_.ambiguous(); }
-  // What the recording holds, to tell what it does not.
+  // Returns which steps the recording contains, and so which it lacks.
   [[nodiscard]] const IrqStepCounts& seen() const { return seen_; }
 
  private:
@@ -188,12 +188,13 @@ class IrqTracker {
     std::uint32_t pin = 0;
     Timestamp at;
     bool open = false;
-    bool routed = false;  // the IOAPIC is done with it: an acceptance after that is another's
+    // The IOAPIC is done with it: a later acceptance belongs to another interrupt.
+    bool routed = false;
   };
   struct Entering {
     std::vector<Key> injected;  // since the thread's last entry
-    bool of_pic = false;        // one of the PIC, too
-    // Injections before an event told the vCPU: kvm_entry, which follows them, will.
+    bool of_pic = false;        // also one of the PIC
+    // Injections before an event gave the vCPU: the kvm_entry that follows will.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
     std::int32_t vcpu = kNoVcpu;
   };
@@ -205,7 +206,7 @@ class IrqTracker {
   void pend(const Key& key, const Event& event);
   bool inject(const Key& key, Timestamp at);
 
-  ThreadTable<Raise> raises_;     // what the thread is just raising
+  ThreadTable<Raise> raises_;     // the interrupt that a thread is just raising
   LossTable<Entering> entering_;  // by vCPU thread
   std::map<Key, IrqSpan> pending_, active_;
   PicLines pic_;

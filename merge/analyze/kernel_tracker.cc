@@ -8,8 +8,8 @@
 namespace trapline {
 namespace {
 
-// Events that begin and end what a thread's CPU does, by the end of their names. `title` stands
-// before the rest of the name, or for it.
+// Events at the beginning and end of something that a thread's CPU does, by the ends of their
+// names. `title` is put before the rest of the name, or replaces it.
 struct Pair {
   std::string_view events, begin, end, title;
   bool rest;
@@ -42,7 +42,7 @@ std::string kernel_work_text(KernelWork work, std::string_view name) {
   return "untraced";
 }
 
-// An event without a name, of a text that has none, tells nothing.
+// An event without a name, as in some texts, shows nothing.
 KernelTracker::Type KernelTracker::look_up(const Event& event) {
   const std::string name = event_name_(event);
   for (const Pair& pair : kPairs) {
@@ -93,7 +93,7 @@ void KernelTracker::begin(Thread& thread, Timestamp at) {
   add(thread, at);
 }
 
-// What the thread does from now on.
+// Adds what the thread does from now on.
 void KernelTracker::add(Thread& thread, Timestamp at) {
   if (!thread.in_exit || thread.pieces.size() > kMostPieces) return;
   if (thread.pieces.size() == kMostPieces) {
@@ -125,7 +125,7 @@ NameId KernelTracker::function_of(const Event& event, std::uint64_t address) {
   return functions_[key] = names_.id(name);
 }
 
-// The depth tells which functions have returned, also where that was not recorded.
+// The depth shows which functions have returned, even if their returns were not recorded.
 void KernelTracker::on_function(const Event& event, const HostEvent& call) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr || call.number < 0) return;
@@ -157,7 +157,7 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
       break;
     }
     case Type::Kind::kInstant:
-      if (!thread.open.empty()) return;  // the handler's, or the function's
+      if (!thread.open.empty()) return;  // the time belongs to the handler or the function
       thread.last = type.name;
       thread.last_at = event.at;
       break;
@@ -169,7 +169,7 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
 
 void KernelTracker::on(const Event& event, ThreadChanges changes, const ExitTracker& exits) {
   if (std::holds_alternative<Lost>(event.payload)) {
-    // Which functions have returned meanwhile is not known.
+    // Functions may have returned unseen.
     threads_.lose([](Thread& thread) {
       std::erase_if(thread.open, [](const Open& one) { return one.depth != Open::kHandler; });
     });
@@ -246,7 +246,7 @@ void KernelTracker::on_exit(const ExitSpan& exit) {
       const Piece& piece = pieces[i];
       take(piece.begin, kUntraced);
       const Timestamp until = i + 1 < pieces.size() ? pieces[i + 1].begin : interval.end;
-      // What came before user space says nothing of what comes after it.
+      // Work before user space shows nothing about the time after it.
       const bool stale = piece.work == KernelWork::kAfter && piece.since < from_user;
       take(until, stale ? kUntraced : piece);
     }

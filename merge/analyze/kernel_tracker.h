@@ -1,14 +1,13 @@
-// Divides the kernel's part of exits among what the events of their threads tell of it.
+// Divides the kernel's part of exits by what the events of their threads show.
 //
 //   kvm_exit      kvm_page_fault     local_timer_entry    local_timer_exit        kvm_entry
 //      │  untraced  │ after kvm_page_fault │ vector local_timer │ after kvm_page_fault │
 //
-// A handler, or another span of the kernel's (an entry event and its exit event), has the time in
-// which it is the innermost; so have functions of the kernel that function_graph recorded. Those
-// that last longer than the exit, or began before it, are cut at its edges. Every other event is an
-// instant: nothing tells how long the work that it names took. The time up to the thread's next
-// event is "after" it, and no more is said. What comes before the first event, since kvm_exit or
-// since user space, is untraced.
+// A handler, or another span of the kernel (an entry event and its exit event), gets the time in
+// which it is the innermost; so do functions of the kernel that function_graph recorded. Spans that
+// extend beyond the exit are cut at its edges. Every other event is an instant, and how long the
+// work that it names took is not known: the time up to the thread's next event is only "after" this
+// one. Time before the first event, since kvm_exit or since user space, is untraced.
 //
 // The shares of an exit sum to its kernel part exactly.
 #pragma once
@@ -33,9 +32,10 @@
 
 namespace trapline {
 
-// Handlers and functions of the kernel, each in, or called by, its parent: stacks by number.
+// The kinds of kernel work. Handlers and functions are inside, or called by, a parent; stacks of
+// them have numbers.
 enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler, kFunction };
-// The innermost of a stack; 0: none.
+// The innermost frame of a stack; 0: none.
 using KernelStackId = std::uint32_t;
 struct KernelFrame {
   KernelStackId parent = 0;
@@ -48,7 +48,7 @@ class KernelFrames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
 
-  // The frame's number, `without_room` where there are kMost of them and it is a new one.
+  // Returns the frame's number; `without_room` for a new frame if there are kMost already.
   [[nodiscard]] KernelStackId number(const KernelFrame& frame, KernelStackId without_room) {
     if (const auto known = numbers_.find(frame); known != numbers_.end()) return known->second;
     if (frames_.size() >= kMost) return without_room;
@@ -62,9 +62,9 @@ class KernelFrames {
   std::map<KernelFrame, KernelStackId> numbers_;
 };
 
-// The kernel's softirqs by their numbers, include/linux/interrupt.h.
+// The kernel's softirqs by number, include/linux/interrupt.h.
 
-// "softirq NET_RX", or with the number where the kernel has none of that number.
+// Returns "softirq NET_RX"; with the number if the kernel has no such softirq.
 [[nodiscard]] inline std::string softirq_text(std::uint32_t number) {
   constexpr std::array<std::string_view, 10> kNames = {
       "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"};
@@ -74,38 +74,41 @@ class KernelFrames {
 
 struct KernelShare {
   KernelWork work = KernelWork::kUntraced;
-  NameId name = kNoName;  // of the event, without its system, of the handler, the function
+  NameId name = kNoName;  // of the event (without its system), the handler or the function
   KernelStackId stack = 0;
   std::uint32_t pieces = 0;
-  std::uint64_t ns = 0, max_ns = 0;  // the longest piece
+  std::uint64_t ns = 0, max_ns = 0;  // max_ns: the longest piece
 };
-// "untraced", "after kvm_page_fault", "vector local_timer", "svm_handle_exit()".
+// Returns "untraced", "after kvm_page_fault", "vector local_timer", "svm_handle_exit()".
 [[nodiscard]] std::string kernel_work_text(KernelWork work, std::string_view name);
 
 class KernelTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
-  static constexpr std::size_t kMostPieces = 1u << 15;     // of an exit; further time is untraced
-  static constexpr std::size_t kMostOpen = 128;            // handlers and functions
-  static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are "[other]"
+  static constexpr std::size_t kMostPieces = 1u << 15;     // per exit; further time is untraced
+  static constexpr std::size_t kMostOpen = 128;            // open handlers and functions
+  static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are named "[other]"
   using NameOf = std::function<std::string(const Event&)>;
 
-  // `names` is borrowed; `event_name`: "kvm:kvm_page_fault"; `function`: of kFunctionBegin.
+  // Borrows `names`. `event_name` returns a name such as "kvm:kvm_page_fault", `function` that of a
+  // kFunctionBegin.
   KernelTracker(Names& names, NameOf event_name, NameOf function)
       : names_(names), event_name_(std::move(event_name)), function_(std::move(function)) {}
 
-  // Every event of the host, after the exit tracker took it.
+  // Takes every event of the host, after the exit tracker.
   void on(const Event& event, ThreadChanges changes, const ExitTracker& exits);
-  // Takes the shares of an exit that ended with the last event. It needs the exit's intervals.
+  // Computes the shares of an exit that ended with the last event. The exit must have its
+  // intervals.
   void on_exit(const ExitSpan& exit);
-  // Of the exit that was taken last, in the order in which they began; one for each stack.
+  // Return the shares of that exit in the order in which they began, one per stack.
   [[nodiscard]] std::span<const KernelShare> shares() const { return shares_; }
   [[nodiscard]] const KernelFrame& frame(KernelStackId stack) const { return frames_[stack]; }
-  // The function that took most of that exit's kernel time, without its callees; kNoName: none.
+  // Returns the function that took most of that exit's kernel time, without its callees; kNoName:
+  // none.
   [[nodiscard]] NameId function() const;
 
  private:
-  // What the events of one type are.
+  // The meaning of events of one type.
   struct Type {
     enum class Kind : std::uint8_t { kNew, kNothing, kInstant, kBegin, kEnd };
     Kind kind = Kind::kNew;
@@ -113,12 +116,12 @@ class KernelTracker {
   };
   struct Piece {
     Timestamp begin;
-    Timestamp since;  // of the event that it is after
+    Timestamp since;  // when the event before this piece happened
     KernelWork work;
     NameId name;
     KernelStackId stack;
   };
-  struct Open {  // a handler, or a function of this depth
+  struct Open {  // a handler, or a function at this depth
     NameId name = kNoName;
     std::int32_t depth = kHandler;
     KernelStackId stack = 0;
@@ -126,7 +129,7 @@ class KernelTracker {
   };
   struct Thread {
     bool in_exit = false;
-    Timestamp exit;         // its begin
+    Timestamp exit;         // beginning of the exit
     NameId last = kNoName;  // the last instant; none: untraced
     Timestamp last_at;
     std::vector<Open> open;     // the innermost last
@@ -148,7 +151,7 @@ class KernelTracker {
   LossTable<Thread> threads_;
   std::vector<KernelShare> shares_;
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
-  KernelFrames frames_;  // without room they have no parents
+  KernelFrames frames_;  // when it is full, new frames have no parents
   std::map<std::pair<std::uint16_t, std::uint64_t>, NameId> functions_;  // by source and address
 };
 

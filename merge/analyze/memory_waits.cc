@@ -23,7 +23,8 @@ void MemoryWorks::on(HostStep step, Timestamp at) {
     if (!open_) open_ = Run{work, at, at};
     return;
   }
-  if (open_ && open_->work == MemoryWork::kDirtyLog && inner_ == 0) return;  // of no beginning
+  // An end without a beginning.
+  if (open_ && open_->work == MemoryWork::kDirtyLog && inner_ == 0) return;
   if (open_ && inner_ != 0) {
     --inner_;
     return;
@@ -57,7 +58,7 @@ void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     end(event.thread, event.at);
-    // Page faults in a memory slot that is changed are in vain, too.
+    // Page faults are also vain while their memory slot is being changed.
     if (std::ranges::find(kSetMemory, ioctl->command) != kSetMemory.end()) forget();
   } else if (is_any_of<KvmEntry, KvmExit>(event.payload)) {
     end(event.thread, event.at);
@@ -109,7 +110,7 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread == nullptr) continue;
-    thread->serves.reset();  // it would wake whom it serves before
+    thread->serves.reset();  // it would wake the thread that it serves first
     thread->unmaps = thread->collapses = std::nullopt;
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {

@@ -5,13 +5,13 @@
 namespace trapline {
 namespace {
 
-constexpr unsigned kEnough = 2;  // notifies that an address must have stood in
-// One that so many may belong to is as good as none that is known: queues are many, too.
+constexpr unsigned kEnough = 2;  // number of notifies in whose windows an address must have been
+// A notify with more possible addresses is useless, and there are many queues.
 constexpr std::size_t kMostAddresses = 256;
 
 }  // namespace
 
-// The window's, each once and in order; nothing where they are too many.
+// Returns the addresses in the window, each once and in order; none if there are too many.
 std::vector<std::uint64_t> NotifyExits::addresses_of(const std::vector<const Write*>& window) {
   std::vector<std::uint64_t> addresses;
   for (const Write* write : window) {
@@ -42,11 +42,11 @@ void NotifyExits::on(const Event& event, ThreadId process) {
     if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
   } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
     if (left->error < 0) return;  // interrupted: the kernel has served the write
-    // QEMU serves the write itself: no eventfd carries it.
+    // QEMU serves the write itself, so no eventfd carries it.
     auto& writes = writes_[process].writes;
     const Thread* thread = threads_.find(event.thread);
     if (thread == nullptr || !thread->in_exit) return;
-    // They stand in the order of their times: those of this exit came after it began.
+    // They are in order of time; those of this exit came after it began.
     for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
       if (last->thread != event.thread || last->exit != thread->exit) continue;
       writes.erase(std::next(last).base());
@@ -58,8 +58,8 @@ void NotifyExits::on(const Event& event, ThreadId process) {
   }
 }
 
-// Keeps of the queue's possible addresses those in `window`; false where they contradict, or none
-// can be told yet.
+// Keeps those of the queue's possible addresses that are in `window`. False if this is a
+// contradiction, or if no address can be determined yet.
 bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) {
   const auto begin_anew = [&] {
     queue.addresses = addresses_of(window);
@@ -75,7 +75,7 @@ bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) 
     if (std::ranges::binary_search(queue.addresses, write->address)) both.push_back(write->address);
   }
   if (both.empty()) {
-    // A kick of QEMU's own has no write; a device that the guest moved has another address.
+    // QEMU's own kick has no write; and a device that the guest moved has another address.
     if (queue.seen < kEnough || ++queue.missed >= kEnough) begin_anew();
     return false;
   }

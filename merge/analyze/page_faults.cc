@@ -13,21 +13,22 @@ namespace {
 constexpr std::uint64_t kPage = 4096, kLargePage = 512 * kPage;
 constexpr std::uint32_t kVmxEptViolation = 48, kSvmNpf = 0x400;
 
-// The access that the hardware says faulted, by its error code.
+// The access that faulted, according to the hardware's error code.
 struct ErrorCode {
   FaultAccess access = FaultAccess::kNotKnown;
   std::optional<bool> present;
   bool aged = false;
 };
 
-// With shadow paging a fault is of the guest's own tables: its address is none of its memory.
+// Returns whether the exit is about memory: with shadow paging, a fault is in the guest's own
+// tables and its address is not one of the guest's memory.
 bool is_of_memory(const ExitSpan& exit) {
   if (exit.reason.isa == kIsaVmx) return (exit.reason.reason & 0xffff) == kVmxEptViolation;
   return exit.reason.isa != kIsaSvm || exit.reason.reason == kSvmNpf;
 }
 
-// Intel SDM, exit qualification for EPT violations; AMD APM, page-fault error code; Arm ARM, ISS of
-// instruction and data aborts.
+// Decodes the error code. Sources: Intel SDM, exit qualification for EPT violations; AMD APM,
+// page-fault error code; Arm ARM, ISS of instruction and data aborts.
 ErrorCode error_code_of(const ExitSpan& exit) {
   const std::uint64_t code = exit.detail.data;
   const auto access = [](bool writes, bool executes) {
@@ -57,7 +58,7 @@ bool is_page_fault(const ExitSpan& exit) {
     case kIsaRiscv:
       return reason == kRiscvFetchFault || reason == kRiscvLoadFault || reason == kRiscvStoreFault;
     default:
-      return false;  // an abort of arm64 may as well be a device's
+      return false;  // an abort of arm64 may also be caused by a device
   }
 }
 
@@ -81,12 +82,13 @@ PageFaults::Removed PageFaults::removed_by(ThreadId thread, const Thread* known)
   return removed;
 }
 
-// A removal by a thread of no VM counts while a single VM is known.
+// Returns the removal of the page. A removal by a thread without a VM counts only while a single VM
+// is known.
 const PageFaults::Removed* PageFaults::removed(ThreadId vm, std::uint64_t address) const {
   for (const ThreadId of : {vm, ThreadId{}}) {
     if (of == ThreadId{} && vms_.size() > 1) break;
     for (const std::uint64_t size : {kPage, kLargePage}) {
-      // The lowest bit of the address tells the two apart.
+      // The lowest bit of the address distinguishes the two.
       const auto found = removed_.find({of, (address & ~(size - 1)) | (size == kPage ? 0 : 1)});
       if (found != removed_.end()) return &found->second;
     }
@@ -107,7 +109,7 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
   }
   Deeds* deeds = thread != nullptr && thread->vcpu ? &thread->deeds : nullptr;
   const std::uint64_t size = kPage << 9 * std::clamp(host.number - 1, 0, 3);
-  // A page that a worker has brought is mapped in some later exit.
+  // A page that a worker has brought in is mapped in a later exit.
   const bool is_its = deeds != nullptr && deeds->page - host.address < size;
   for (const ThreadId vm : {page.vm, ThreadId{}}) {
     const auto removed = is && !was ? removed_.find({vm, page.address}) : removed_.end();
@@ -123,7 +125,7 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
   deeds->page_bytes = size;
 }
 
-// The worker's deeds are those of the fault, if it did no other work meanwhile.
+// Adds the worker's deeds to the fault, if it did no other work in between.
 void PageFaults::on_brought(Thread& worker, std::uint64_t page) {
   const Deeds done = std::exchange(worker.deeds, {});
   for (const Handed& handed : handed_) {
@@ -160,7 +162,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
   switch (host.step) {
     case kPageAlloc:
       knows_pages_ = true;
-      if ((host.address & kGfpMovable) == 0) break;  // the kernel's own
+      if ((host.address & kGfpMovable) == 0) break;  // a page for the kernel itself
       if ((host.address & kGfpThisNode) != 0 && host.number == 0)
         break;  // a page moves to this node
       deeds.allocates = true;
@@ -174,7 +176,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
       knows_unmaps_ = true;
       const auto vcpu = thread.vcpu ? pipeline.vcpu(event.thread) : std::nullopt;
       deeds.unmaps |= vcpu && vcpu->in_fault && !thread.in_reclaim && !thread.in_compaction;
-      thread.sets_slots = false;  // that unmaps nothing of the process
+      thread.sets_slots = false;  // such a change unmaps nothing of the process
       break;
     }
     case kLoggedWrite:
@@ -208,7 +210,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
   }
 }
 
-// A loss may hide what was mapped or taken away.
+// A loss may hide what was mapped or unmapped.
 void PageFaults::on_lost() {
   ++losses_;
   handed_.clear();
@@ -225,7 +227,7 @@ void PageFaults::on_lost() {
 void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   const Payload& payload = event.payload;
   const auto* host = std::get_if<HostEvent>(&payload);
-  // A vCPU unmaps a page in its own fault to put a copy in its place.
+  // A vCPU unmaps a page in its own fault to replace it by a copy.
   const bool own = host != nullptr && host->step == HostStep::kUnmap;
   const Thread* unmapper = own ? threads_.find(event.thread) : nullptr;
   if (unmapper == nullptr || !unmapper->vcpu) unmaps_.on(event, pipeline.changes());
@@ -270,7 +272,7 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   }
 }
 
-// Who the exit waited for; of KVM's own halt for a page as well.
+// Divides the exit's waits by who caused them, also if KVM itself halted the vCPU for a page.
 void PageFaults::divide_waits(const ExitSpan& exit, const Pipeline& pipeline) {
   const auto add = [this](const WaitShare& share) {
     const Culprit& by = share.culprit;
@@ -316,7 +318,7 @@ bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
   return by_slots;
 }
 
-// Of a page of which nothing in the fault tells how it came to be there.
+// Returns the cause for a page if nothing in the fault shows how the page came to be there.
 PageFault::Why PageFaults::why_not_mapped(const ExitSpan& exit, const Thread& thread,
                                           std::uint64_t page, std::optional<bool> present,
                                           bool by_slots) const {
@@ -346,7 +348,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   using enum FaultCause;
   const Deeds& deeds = thread.deeds;
   const bool writes = last_.access == FaultAccess::kWrite, x86 = is_x86(exit.reason);
-  // The fault that maps the copy is the next one.
+  // The next fault is the one that maps the copy.
   const bool maps_copy = std::exchange(thread.copied, kNoPage) == page && page != kNoPage &&
                          page == thread.page && !deeds.allocates;
   if (last_.access == FaultAccess::kExecute && present == true) return {.cause = kNoExecute};
@@ -367,13 +369,13 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
                    : with_bitmap_.contains(last_vm_) ? FaultHow::kDirtyBitmap
                                                      : FaultHow::kNotKnown};
   if (deeds.mapped_so) return {.cause = kAgain};
-  // A new page in its place is no first touch.
+  // A new page in the place of an unmapped one is no first touch.
   const Removed* by = deeds.removed ? &*deeds.removed : removed(last_vm_, page);
   if (by != nullptr && page != kNoPage && present == false)
     return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
   if (deeds.allocates && present == false) {
-    // One that is not zeroed when it is allocated may be for a copy of a file's, or be swapped in
-    // from memory, but for a large one; one that was taken away without an event is no first touch.
+    // A page that is not zeroed when allocated may be for a copy of a file's page, or be swapped in
+    // from memory, unless it is large. A page that was unmapped without an event is no first touch.
     const bool large = deeds.allocated_bytes >= kLargePage;
     const bool is_new = x86 ? losses_ == 0 || last_.first == true : last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};
@@ -389,7 +391,7 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (thread == nullptr) return;
   thread->memory.forget_until(thread->memory_until);
   thread->memory_until = exit.end;
-  // An exit may begin before its kvm_exit: where the thread was switched out in the guest.
+  // An exit may begin before its kvm_exit, if the thread was switched out in the guest.
   const bool knows_deeds = thread->deeds.begin >= exit.start && thread->deeds.begin < exit.end;
   last_.logged = knows_deeds && thread->deeds.logged;
   if (!is_page_fault(exit)) {

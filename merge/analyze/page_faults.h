@@ -1,17 +1,17 @@
-// Finds why each page fault of a guest's memory came, from the events inside it, and which thread
-// had taken the page away before.
+// Finds why each page fault in a guest's memory happened, from the events inside it, and which
+// thread had unmapped the page before.
 //
 //   kvm_exit ── kvm_page_fault ── mm_page_alloc, kvm_tdp_mmu_spte_changed, … ── kvm_entry: a cause
 //
 //   a page    not seen ── mapped by a fault ── mapped ── mapped no more, by a thread ── fault
 //
-// A worker that brings the page (asynchronous page faults) counts as the fault: what it did since
-// kvm_try_async_get_page is what the fault did. A cause is told only where events prove it; that an
-// event did not come proves something only where its kind is recorded: it came before, or the
-// session says so. Otherwise the cause is not known, and the fault says which kind would tell.
+// A worker that brings in the page (asynchronous page faults) counts as part of the fault: what it
+// did since kvm_try_async_get_page, the fault did. A cause is given only if events prove it. A
+// missing event proves something only if its kind is recorded: it occurred before, or the session
+// says so. Otherwise the cause is not known, and the fault says which kind of event would show it.
 //
-// Memory: a little for each thread, for each 2 MiB with faults, and for each page that was taken
-// away; what lies beyond the limits is not known.
+// Memory: a little for each thread, for each 2 MiB with faults, and for each page that was
+// unmapped; beyond the limits, causes are not known.
 #pragma once
 
 #include <bitset>
@@ -40,19 +40,19 @@ class Pipeline;
 enum class FaultCause : std::uint8_t {
   kNotKnown,
   kFirstTouch,  // a new page
-  kWasThere,    // the host had the page, the guest faulted on it for the first time
-  kCopy,        // a write to a page that others share; the fault that maps the copy as well
+  kWasThere,    // the host had the page, and the guest faulted on it for the first time
+  kCopy,        // a write to a page that others share, or the next fault, which maps the copy
   kFile,        // a page is read into a file's cache
   kSwap,        // read from a swap device
   kDisk,        // read from a disk: a file or swap
-  kUserSpace,   // `by` served it (userfaultfd)
-  kRemoved,     // `by` had taken the page from KVM's page tables
+  kUserSpace,   // `by` served the page (userfaultfd)
+  kRemoved,     // `by` had removed the page from KVM's page tables
   kLogged,      // the page was write-protected, to log writes
   kAgain,       // nothing had to change
   kAged,        // arm64: the access flag was cleared
   kNoExecute,   // the page may not be executed
 };
-// How the mapping was removed, or, of kLogged, how writes are logged.
+// How the mapping was removed; for kLogged, how writes are logged.
 enum class FaultHow : std::uint8_t {
   kNotKnown,
   kMadvise,  // number: the advice
@@ -60,20 +60,20 @@ enum class FaultHow : std::uint8_t {
   kReclaim,
   kCompaction,
   kCopy,
-  kSlots,  // the VM's memory slots were changed
+  kSlots,  // the VM's memory slots changed
   kDirtyRing,
   kDirtyBitmap,
 };
-// What would tell a cause that is not known.
+// The kind of event that would show a cause that is not known.
 enum class FaultLack : std::uint8_t { kNone, kAddress, kAllocations, kFilePages, kMappings, kLost };
 enum class FaultAccess : std::uint8_t { kNotKnown, kRead, kWrite, kExecute };
 
 struct PageFault {
-  // What makes one row of faults: the cause, who and how.
+  // The faults with the same cause, thread and way form one row.
   struct Why {
     FaultCause cause = FaultCause::kNotKnown;
     FaultHow how = FaultHow::kNotKnown;
-    std::int32_t number = 0;  // of kMadvise
+    std::int32_t number = 0;  // for kMadvise
     ThreadId by{};
     FaultLack lack = FaultLack::kNone;
     friend auto operator<=>(const Why&, const Why&) = default;
@@ -81,15 +81,16 @@ struct PageFault {
   Why why;
   FaultAccess access = FaultAccess::kNotKnown;
   std::optional<std::uint64_t> address;
-  std::optional<bool> first;     // of its page of 4 KiB
-  std::uint64_t page_bytes = 0;  // that the fault mapped; 0: not known
-  bool logged = false;           // its write was to a page whose writes are logged
-  // Of the waits in it: for `by`, for a disk. In it, whatever it was: reclaim and compaction.
+  std::optional<bool> first;     // the first fault on its page of 4 KiB
+  std::uint64_t page_bytes = 0;  // of the mapping that the fault made; 0: not known
+  bool logged = false;           // it wrote to a page whose writes are logged
+  // Waits in the fault: for `by` and for a disk. reclaim_ns: reclaim and compaction in it, whatever
+  // the cause.
   std::uint64_t server_ns = 0, disk_ns = 0, reclaim_ns = 0;
 };
 
-// Whether the exit is a fault of the guest's memory as the host maps it: KVM's event says so, or
-// its reason where no event tells what it was about.
+// Returns whether the exit is a page fault in the guest's memory as the host maps it: according to
+// KVM's event or, if no event shows what the exit was about, to its reason.
 [[nodiscard]] bool is_page_fault(const ExitSpan& exit);
 
 class PageFaults {
@@ -100,16 +101,17 @@ class PageFaults {
   // KVM_GET_DIRTY_LOG, KVM_CLEAR_DIRTY_LOG (linux/kvm.h).
   static constexpr std::uint32_t kGetDirtyLog = 0x4010ae42, kClearDirtyLog = 0xc018aec0;
 
-  // `knows_files`: the session says that pages of files are recorded. `swaps`: devices.
+  // `knows_files`: the session says that pages of files are recorded. `swaps`: swap devices.
   PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}
 
-  // Every event of the host, after the pipeline took it.
+  // Takes every event of the host, after the pipeline.
   void on(const Event& event, const Pipeline& pipeline);
-  // An exit that is handed out, after its waits were: last() is its fault. Valid until the next.
+  // Takes an exit that the pipeline returns, after its waits: last() is its fault. Valid until the
+  // next exit.
   void on_exit(const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] const PageFault& last() const { return last_; }
-  // When the vCPU's thread was in reclaim or the like since the exit before its last one.
+  // Returns when the vCPU's thread was in reclaim or the like since the exit before its last one.
   [[nodiscard]] std::span<const MemoryWorks::Run> memory_of(ThreadId thread) const {
     const Thread* known = threads_.find(thread);
     return known == nullptr ? std::span<const MemoryWorks::Run>() : known->memory.ended();
@@ -122,38 +124,38 @@ class PageFaults {
     FaultHow how = FaultHow::kNotKnown;
     std::int32_t number = 0;
   };
-  // What a thread did since its exit began, or a worker since it brought a page last.
+  // What a thread did since its exit began, or a worker since it last brought in a page.
   struct Deeds {
     Timestamp begin;
     bool allocates = false, zeroes = false, file = false, reads = false, swap = false;
     bool unmaps = false, maps = false, makes_writable = false, changes = false;
     bool logged = false, ring = false, mapped_so = false;
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
-    std::uint64_t page = kNoPage;    // that it faults on; what it maps and changes is of that
-    std::optional<Removed> removed;  // what it maps again
+    std::uint64_t page = kNoPage;    // the page of the fault; mappings and changes are of this page
+    std::optional<Removed> removed;  // the removed page that it maps again
   };
   struct Thread {
     bool vcpu = false;
     Deeds deeds;
     MemoryWorks memory;
-    Timestamp memory_until;              // the end of the exit before
-    std::optional<std::int32_t> advice;  // of the madvise() that it is in
+    Timestamp memory_until;              // the end of the previous exit
+    std::optional<std::int32_t> advice;  // the advice of the madvise() that it is in
     bool collapses = false, in_reclaim = false, in_compaction = false;
     bool sets_slots = false;                // it is in an ioctl that changes the VM's memory slots
-    std::uint64_t copied = kNoPage;         // whose copy is not mapped yet
-    std::uint64_t page = kNoPage, rip = 0;  // of its last fault, where nothing came in between
+    std::uint64_t copied = kNoPage;         // the page whose copy is not mapped yet
+    std::uint64_t page = kNoPage, rip = 0;  // of its last fault, if nothing came in between
   };
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
-  // A page that a worker is to bring for a vCPU's thread.
+  // A page that a worker shall bring in for a vCPU's thread.
   struct Handed {
     std::uint64_t page = 0;
     ThreadId thread{};
     Timestamp since;
   };
-  // 2 MiB of a VM's memory.
+  // The state of 2 MiB of a VM's memory.
   struct Range {
-    std::bitset<512> faulted, mapped;  // ever; since the slots were changed last
-    std::uint32_t slots = 0;           // that change
+    std::bitset<512> faulted, mapped;  // faulted: ever; mapped: since the slots last changed
+    std::uint32_t slots = 0;           // number of that change
     std::uint32_t losses = 0;
   };
   struct Slots {
@@ -180,7 +182,8 @@ class PageFaults {
   [[nodiscard]] static Removed removed_by(ThreadId thread, const Thread* known);
   [[nodiscard]] const Removed* removed(ThreadId vm, std::uint64_t address) const;
   void divide_waits(const ExitSpan& exit, const Pipeline& pipeline);
-  // Marks the page as faulted on; true if the slots' change alone can have taken it away since.
+  // Marks that the page was faulted on. Returns true if only a change of slots can have unmapped it
+  // since.
   [[nodiscard]] bool note_page(std::uint64_t page, ThreadId vm);
   [[nodiscard]] PageFault::Why why(const ExitSpan& exit, Thread& thread, std::uint64_t page,
                                    std::optional<bool> present, bool by_slots);
@@ -198,7 +201,7 @@ class PageFaults {
   MemoryUnmaps unmaps_;
   PageFault last_;
   ThreadId last_vm_{};
-  // What is recorded, as far as it came.
+  // Kinds of events that are recorded, as far as they have occurred.
   bool knows_files_, knows_pages_ = false, knows_mappings_ = false, knows_unmaps_ = false,
                      knows_devices_ = false;
   bool removed_is_full_ = false;

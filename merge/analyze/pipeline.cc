@@ -25,7 +25,7 @@ Detail detail_of(SpanClass selected) {
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
-// What needs to know what threads did before: all but exits and losses.
+// The classes that need to know what threads did before: all except exits and losses.
 constexpr SpanClass kOfThreads = static_cast<SpanClass>(
     ~static_cast<std::uint32_t>(SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals));
 
@@ -82,7 +82,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
 
 Pipeline::~Pipeline() = default;
 
-// True if the window has not ended; the first event resolves it.
+// Returns whether the window has not ended; the first event resolves its limits.
 bool Pipeline::is_in_window(const Event& event, bool is_event) {
   if (!first_ && is_event) [[unlikely]] {
     first_ = event.at;
@@ -92,7 +92,7 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
   return event.at <= to_;
 }
 
-// What came before the window tells which states the vCPUs are in when it begins.
+// Events before the window determine the states of the vCPUs at its beginning.
 void Pipeline::begin_window() {
   if (carried_ || !first_ || *first_ >= from_) return;
   carried_ = true;
@@ -101,7 +101,7 @@ void Pipeline::begin_window() {
   if (runs_) runs_->begin_at(from_);
 }
 
-// The recording goes on after it.
+// The recording goes on after the window.
 void Pipeline::end_window() {
   begin_window();
   if (!begun_ && vcpus().empty()) return;
@@ -110,7 +110,8 @@ void Pipeline::end_window() {
   cut_ = true;
 }
 
-// What only a guest's machine or program tells: losses there hide nothing of the host's.
+// Returns whether only a guest's machine or program shows the event; losses there hide nothing of
+// the host.
 bool Pipeline::is_of_guest(const Event& event) const {
   if (is_guest(event.machine) || std::holds_alternative<GuestCall>(event.payload)) return true;
   return std::holds_alternative<Lost>(event.payload) && event.source < options_.roles.size() &&
@@ -119,7 +120,7 @@ bool Pipeline::is_of_guest(const Event& event) const {
 
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
-  // Nearly all events: of a tracker's interest, of the host, inside the window.
+  // True for nearly all events: of interest to a tracker, of the host, inside the window.
   const bool plain = !is_any_of<Other, Lost, GuestCall, NewThread, CodeSample>(event.payload) &&
                      !is_guest(event.machine);
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
@@ -143,7 +144,7 @@ bool Pipeline::push(const Event& event) {
     on_host(event);
     return true;
   }
-  // What on_host() comes to then, without its call.
+  // Does what on_host() would do, without the call.
   ended_ = tracker_.on(event, changes_);
   if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
@@ -160,7 +161,7 @@ bool Pipeline::push(const Event& event) {
 
 bool Pipeline::push_carefully(const Event& event) {
   changes_ = {};
-  // A sample is no part of what was recorded: it tells of it.
+  // A sample is not one of the recorded events but an observation of code.
   const bool is_event = !is_any_of<Lost, CodeSample>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
   if (!is_in_window(event, is_event)) {
@@ -185,10 +186,10 @@ bool Pipeline::push_carefully(const Event& event) {
     tell(event);
     return true;
   }
-  // Calls in trace_marker: no role of a source tells of them.
+  // Calls in trace_marker are not announced by a source's role.
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
-  // No loss of a guest's events or its program's hides what the host's threads do.
+  // A loss of events of a guest, or of a guest's program, does not hide what the host's threads do.
   if (!of_guest || is_guest(event.machine)) changes_ = threads_.on(event);
   if (has_guest_ && in_window) stacks_.on(event, changes_);
   if (of_guest) {
@@ -206,7 +207,7 @@ bool Pipeline::push_carefully(const Event& event) {
     on_host(event);
     return true;
   }
-  // A window is a view: who waits for whom in it is what the whole recording tells.
+  // A window is only a view: the whole recording decides who waits for whom in it.
   (void)tracker_.on(event, changes_);
   if (waits_ && (!changes_.empty() || WaitTracker::looks_at(event.payload)))
     waits_->on(event, *this);
@@ -274,7 +275,7 @@ void Pipeline::on_host(const Event& event) {
   if (placement_.checks()) placement_.on(event, tracker_);
 }
 
-// What comes before the exit that the event ended is told of.
+// Passes the event to those that must see it after the exit that it ended.
 void Pipeline::follow(const Event& event) {
   if (!tracker_.state_runs().empty()) tell_states();
   if (on_thread()) stacks_.on_host(event, changes_, vmm_event());
@@ -347,7 +348,7 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
   if (&exit == ended_ && stack_) return *stack_;
   StackId stack = stacks_.stack_of(exit.thread);
   const SymbolTable* symbols = options_.symbols;
-  // It may be no address of the guest: nothing is looked up for it.
+  // The rip may not be an address of the guest, so it is not looked up.
   const bool no_rip = exit.rip == 0 && may_hide_rip(exit.reason);
   const std::uint32_t symbol =
       symbols == nullptr || no_rip ? SymbolTable::kNone : symbols->index_of(exit.rip);

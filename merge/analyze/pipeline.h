@@ -1,4 +1,4 @@
-// From the events of one timeline to spans, for as many sinks as are there.
+// Turns the events of one timeline into spans, for any number of sinks.
 //
 //   events ──> exits ──────┬─> exit(), span() ──> sinks
 //         ├──> guest stacks┤
@@ -45,61 +45,62 @@ class StallTracker;
 struct PipelineOptions {
   ExitModel model;
   GuestRuns guest_runs = GuestRuns::kBetweenExits;
-  const tracetool::Declarations* declared = nullptr;  // the program's, or none; borrowed
-  const SymbolTable* symbols = nullptr;               // the guest's; borrowed
-  Processes processes;                                // known beforehand
-  // Which requests are followed; empty: those that QEMU's own devices trace.
+  const tracetool::Declarations* declared = nullptr;  // of the VMM, or null; borrowed
+  const SymbolTable* symbols = nullptr;               // of the guest; borrowed
+  Processes processes;                                // processes known beforehand
+  // The requests to follow; empty: those that QEMU's own devices trace.
   std::vector<RequestSpec> requests;
-  // Which intervals of the guest are followed, where a sink selects them, and how their events are
-  // read.
+  // The intervals of the guest to follow, if a sink selects them, and how their events are read.
   std::optional<GuestSpanSpec> guest_intervals;
   GuestIntervals::TextOf event_name, event_text;
-  // Of HostStep::kFunctionBegin.
+  // Returns the name of the function of a HostStep::kFunctionBegin.
   std::function<std::string(const Event&)> kernel_function;
-  // Stalls that last at least so long are handed out, where a sink selects them.
+  // In ns: stalls at least this long are passed on, if a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;
-  // As PageFaults has them.
+  // See PageFaults.
   bool records_file_pages = false;
   std::set<std::uint32_t> swaps;
-  // What each source of the timeline records; sources beyond the list are the host kernel's.
+  // What each source of the timeline records; sources beyond the list record the host's kernel.
   std::vector<Role> roles;
-  // By source, of those whose clock had to be related: PlacementCheck.
+  // By source, set if its clock was related to another: see PlacementCheck.
   std::vector<std::optional<std::uint64_t>> placement_errors;
-  // Nothing before and after is looked at. Relative ones count from the first event.
+  // The window; events outside are not looked at. Relative times count from the first event.
   std::optional<TimeSpec> from, to;
-  // The vCPU threads whose exits are handed out; nothing: all.
+  // The vCPU threads whose exits are passed on; nullopt: all.
   std::optional<std::set<ThreadId>> threads;
-  // Asked once for each exit of those: whether it is handed out, in exit() and span(); empty: all.
-  // The states of the vCPUs are of all exits.
+  // Called once for each exit of these threads: returns whether exit() and span() get it. Empty:
+  // all. The states of the vCPUs include all exits.
   std::function<bool(const ExitSpan&, const Pipeline&)> wants;
 };
 
 class Pipeline {
  public:
-  // The sinks are borrowed, as is what the options point to.
+  // The sinks are borrowed, and so is everything that the options point to.
   Pipeline(PipelineOptions options, std::vector<SpanSink*> all);
   ~Pipeline();
 
-  // Events in order of time. False when the event lies after `to`: nothing more is needed.
+  // Takes events in order of time. False if the event is after `to`: no further event is needed.
   [[nodiscard]] bool push(const Event& event);
-  // Call once, after the last event: the states of the vCPUs go on to `end` (nothing: the last
-  // event), and what was complete but for a look ahead is handed out.
+  // Call it once, after the last event. Extends the states of the vCPUs to `end` (nullopt: the last
+  // event) and passes on what only waited for a further event.
   void finish(std::optional<Timestamp> end = std::nullopt);
 
-  // What a sink may ask, also while events still come.
+  // A sink may call the following at any time.
   [[nodiscard]] const Names& names() const { return names_; }
   [[nodiscard]] const ExitTracker& exits() const { return tracker_; }
   [[nodiscard]] const GuestStacks& stacks() const { return stacks_; }
   [[nodiscard]] const Threads& threads() const { return threads_; }
-  // What the scheduler did by the last event; none but for events of the scheduler.
+  // Returns what the scheduler did by the last event; empty if it was not an event of the
+  // scheduler.
   [[nodiscard]] ThreadChanges changes() const { return changes_; }
-  // The threads that run vCPUs: those with exits, or, where none are recorded, with guest calls.
+  // Returns the threads that run vCPUs: those with exits or, if no exits are recorded, with guest
+  // calls.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const {
     return on_thread() ? stacks_.vcpus() : tracker_.vcpus();
   }
   [[nodiscard]] const Processes& processes() const { return processes_; }
   [[nodiscard]] const SymbolTable* symbols() const { return options_.symbols; }
-  // Nothing where no sink selects them.
+  // Null if no sink selects requests.
   [[nodiscard]] const RequestPath* request_path() const {
     return requests_ ? &*requests_ : nullptr;
   }
@@ -112,7 +113,7 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
-  // Nothing where neither page faults nor stalls are selected.
+  // Null if neither page faults nor stalls are selected.
   [[nodiscard]] const PageFaults* faults() const { return faults_.get(); }
   [[nodiscard]] const HostRuns* host_runs() const { return runs_ ? &*runs_ : nullptr; }
   [[nodiscard]] const KernelTracker* kernel() const { return kernel_.get(); }
@@ -120,9 +121,9 @@ class Pipeline {
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
     return guest_intervals_ ? &*guest_intervals_ : nullptr;
   }
-  // Tells whether events of logs can be where the clocks' relation puts them.
+  // Shows whether events of logs can be where the clocks' relation places them.
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
-  // Of a kernel of the host, not of its programs.
+  // Returns whether the event is from a kernel of the host, not from its programs.
   [[nodiscard]] bool is_of_hosts_kernel(const Event& event) const {
     const bool known = event.source < options_.roles.size();
     return !is_guest(event.machine) &&
@@ -133,28 +134,29 @@ class Pipeline {
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);
   }
-  // The exit that the last event ended, or nullptr.
+  // Returns the exit that the last event ended, or nullptr.
   [[nodiscard]] const ExitSpan* ended() const { return ended_; }
-  // The QEMU event that the last event's marker is, or nullptr.
+  // Returns the QEMU event in the last event's marker, or nullptr.
   [[nodiscard]] const VmmEvent* vmm_event() const { return tracker_.last_vmm_event(); }
   [[nodiscard]] std::optional<VcpuState> vcpu(ThreadId thread) const {
     return tracker_.state(thread);
   }
   [[nodiscard]] std::vector<OpenExit> open() const { return tracker_.open(); }
-  // True if the exit's rip is 0 because its guest hides its registers, as SEV-ES, SNP and TDX have
-  // it: no exit of its VM had another until now.
+  // Returns whether the exit's rip is 0 because its guest hides its registers, as SEV-ES, SNP and
+  // TDX do: no exit of its VM has had another rip so far.
   [[nodiscard]] bool hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const;
-  // The guest's stack when the exit came, with the function of its rip innermost where that is
-  // known: a record's stamp has the error of its clock's alignment, the rip has none.
+  // Returns the guest's stack at the exit, with the function of its rip innermost if that is known:
+  // the time of a record has the error of its clock's alignment, the rip has none.
   [[nodiscard]] StackId stack_of(const ExitSpan& exit) const;
 
-  // The first event of all, in the interval or before it: relative times count from it.
+  // Returns the time of the first event at all, in the window or before; relative times count from
+  // it.
   [[nodiscard]] std::optional<Timestamp> first() const { return first_; }
-  // The interval that was looked at: from the first event, or `from`, to the last, or `to`. Nothing
-  // before the first event in it, and where nothing lies in it and no vCPU is known.
+  // Returns the analysed interval: from the first event, or `from`, to the last event, or `to`.
+  // Nullopt before the first event in it, and if it is empty and no vCPU is known.
   [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
   [[nodiscard]] Timestamp end() const { return end_; }
-  // True if the user chose an interval.
+  // Returns whether the user chose a window.
   [[nodiscard]] bool is_window() const { return options_.from || options_.to; }
 
  private:
@@ -182,7 +184,7 @@ class Pipeline {
   void on_requests(const Event& event);
   void on_vhost(const Event& event, ThreadId process);
   void on_interrupts(const Event& event);
-  // The process of a thread, and that whose work it does.
+  // The process of a thread, and the process that the thread works for.
   struct Asked {
     ThreadId thread{-1}, process{}, worked_for{};
   };
@@ -199,7 +201,7 @@ class Pipeline {
   void tell(const IrqSpan& interrupt, ThreadId process);
 
   PipelineOptions options_;
-  // The sinks that select a class, by its bit.
+  // For each bit of a class, the sinks that select the class.
   std::array<std::vector<SpanSink*>, std::numeric_limits<std::uint32_t>::digits> sinks_of_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
@@ -208,16 +210,16 @@ class Pipeline {
   ExitTracker tracker_;
   Threads threads_;
   ThreadChanges changes_;
-  WorkedFor worked_for_;  // of threads that raise interrupts
-  Asked asked_;           // last: events of one thread follow each other
+  WorkedFor worked_for_;  // for threads that raise interrupts
+  Asked asked_;           // the last answer, since consecutive events are often of one thread
   mutable GuestStacks stacks_;
-  mutable std::set<ThreadId> rip_shown_;      // the processes that own tracker_.rip_shown()
-  mutable std::size_t rip_looked_at_ = 0;     // of these threads
-  mutable std::vector<NameId> symbol_names_;  // by symbol, made when first needed
+  mutable std::set<ThreadId> rip_shown_;      // the processes of tracker_.rip_shown()
+  mutable std::size_t rip_looked_at_ = 0;     // number of these threads already looked at
+  mutable std::vector<NameId> symbol_names_;  // by symbol, made on first use
   std::optional<RequestPath> requests_;
   std::vector<NameId> request_names_;     // by spec
-  VhostTracker vhost_;                    // where requests are followed
-  std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans
+  VhostTracker vhost_;                    // used if requests are followed
+  std::unique_ptr<SpanBuilder> builder_;  // set if a sink selects spans
   std::optional<IrqTracker> interrupts_;
   std::optional<HostRuns> runs_;
   std::optional<HaltTracker> halts_;
@@ -229,13 +231,13 @@ class Pipeline {
   PlacementCheck placement_;
   bool has_guest_ = false;
   bool follows_events_ = false;   // follow() has something to do
-  bool exits_only_ = false;       // no sink selects more, but for losses
-  bool hands_out_exits_ = false;  // take() does no more than that, without a guest's records
+  bool exits_only_ = false;       // the sinks select only exits and losses
+  bool hands_out_exits_ = false;  // take() only passes on exits, without a guest's records
   bool begun_ = false;            // an event of the window came
   bool cut_ = false;              // the recording goes on after the window
-  bool carried_ = false;          // the states of vCPUs, to the window's beginning
+  bool carried_ = false;          // the states of vCPUs were carried to the window's beginning
   const ExitSpan* ended_ = nullptr;
-  mutable std::optional<StackId> stack_;  // of ended_, once somebody asked
+  mutable std::optional<StackId> stack_;  // stack of ended_, set on first use
   std::optional<Timestamp> first_, begin_;
   Timestamp end_, from_, to_;
 };

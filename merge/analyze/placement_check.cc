@@ -4,7 +4,7 @@
 
 namespace trapline {
 
-// A run whose beginning is another one's, of which events were lost, proves nothing.
+// A run that begins after a loss may have begun earlier than known, so it proves nothing.
 void PlacementCheck::on_run(const GuestRun& run) {
   std::vector<Misplaced>* doubtful = doubtful_.find(run.thread);
   if (doubtful == nullptr || doubtful->empty()) return;

@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-// Where no event names the process, its thread stands for it.
+// Returns the thread if no event names the process.
 ThreadId process_or_thread(ThreadId process, ThreadId thread) {
   return process == ThreadId{} ? thread : process;
 }
@@ -69,7 +69,7 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges cha
   return deliveries_.on(event, changes, process);
 }
 
-// What the event tells of the thread, for a request that it may begin.
+// Notes what the event shows about the thread, for a request that it may begin.
 void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
                                ThreadId process) {
   if (step == RequestStep::kQueueNotify) {
@@ -80,7 +80,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
     if (vq && n) thread.notified = exits_.on_notify(event, process, *vq, *n);
   }
   if (is_notify(step) || step == RequestStep::kPartOfNotify) return;
-  thread.ended.clear();  // a request's end and the notify of it are next to each other
+  thread.ended.clear();  // the end of a request and its notify are adjacent
   std::vector<RequestSpan> waiting = deliveries_.take(event.thread);
   if (step != RequestStep::kDeferredNotify) return;
   const auto vq = field(fields_.queue);
@@ -89,7 +89,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   deliveries_.on_notify(event, process, *vq, std::move(waiting));
 }
 
-// The ended request's way on.
+// Follows the ended request further.
 void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& event,
                               ThreadId process, const RequestSpan* ended) {
   if (step == RequestStep::kDevice && ended != nullptr) {
@@ -107,7 +107,7 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
   if (!vq) return;
   if (step == RequestStep::kDeferrableNotify) {
     for (RequestSpan& request : requests) request.irqfd = true;
-    // It may be put off until its thread is done with a batch.
+    // The notify may be deferred until the thread has finished a batch.
     if (thread.deferred.size() >= kMostDeferred) thread.deferred.clear();
     auto& deferred = thread.deferred[*vq];
     if (deferred.size() >= kMostDeferred) deferred.clear();

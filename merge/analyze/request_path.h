@@ -1,13 +1,13 @@
-// The whole way of a virtio request: RequestSpans follows it inside the VMM, this joins what comes
-// before and after.
+// Follows a virtio request from the guest and back: RequestSpans follows it inside the VMM, and
+// this class adds what comes before and after.
 //
 //   guest's notify            VMM                                               guest
 //   kvm_exit ──> queue notify ──────────> START ······ END ──> notify ──────────> kvm_inj_virq
 //     NotifyExits      (thread serves the queue)    (same thread)    IrqDeliveries
 //
-// START belongs to the notify that its thread serves, and END to the notify next to it on
-// its thread, both of the same device; what does not follow directly is left open. A loss closes
-// all.
+// START belongs to the notify that its thread is serving, and END to the notify that is next to it
+// on its thread, both of the same device. Events that do not follow directly are not joined. A loss
+// closes everything.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace trapline {
 
 class RequestPath {
  public:
-  // `names` and `vmm` are borrowed; `spans` reads the fields of the VMM's events.
+  // Borrows `names` and `vmm`. `spans` reads the fields of the VMM's events.
   RequestPath(Names& names, RequestSpans spans, const VmmKnowledge& vmm = any_vmm());
   [[nodiscard]] const RequestSpans& spans() const { return spans_; }
 
@@ -34,12 +34,13 @@ class RequestPath {
     return is_any_of<Lost, Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
            IrqDeliveries::looks_at(payload);
   }
-  // Any event that it looks at but markers, or that changed a thread: the requests whose interrupt
-  // it injects; valid until the next call.
+  // Takes an event that it looks at, except markers, or one that changed a thread. Returns the
+  // requests whose interrupt the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
-  // A marker that is the VMM's event `name`: the request that it ends, or nullptr. Its `notified`
-  // is when the exit began that carried its notify. Valid until the next call.
+  // Takes a marker that is the VMM's event `name`. Returns the request that it ends, or nullptr;
+  // valid until the next call. The request's `notified` is the beginning of the exit that carried
+  // its notify.
   [[nodiscard]] const RequestSpan* on_marker(const Event& event, const Marker& marker, NameId name,
                                              ThreadId process);
 
@@ -51,9 +52,9 @@ class RequestPath {
   static constexpr std::size_t kMostThreads = 1u << 16, kMostDeferred = 1024;
 
   struct Thread {
-    std::uint64_t serves = 0;  // the device whose queue it handles, 0: none
+    std::uint64_t serves = 0;  // the device whose queue it handles; 0: none
     std::optional<Timestamp> notified;
-    std::vector<RequestSpan> ended;  // by its last event, of the device ended_device
+    std::vector<RequestSpan> ended;  // ended by its last event, of the device ended_device
     std::uint64_t ended_device = 0;
     std::map<std::uint64_t, std::vector<RequestSpan>> deferred;  // by queue
     void clear() {                                               // at each entry of a vCPU
@@ -83,7 +84,7 @@ class RequestPath {
   std::vector<RequestStep> steps_;                 // by NameId
   std::vector<const RequestTransfer*> transfers_;  // by NameId, where the step is known
   RequestSpan done_;
-  Timestamp hole_end_;  // until then events may be missing
+  Timestamp hole_end_;  // events before this time may be missing
 };
 
 }  // namespace trapline

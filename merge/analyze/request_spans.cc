@@ -8,7 +8,7 @@
 namespace trapline {
 namespace {
 
-// "EVENT:FIELD"
+// Splits "EVENT:FIELD".
 bool split(std::string_view text, std::string& event, std::string& field) {
   const auto colon = text.find(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;
@@ -21,7 +21,7 @@ bool same_start(const RequestSpec& a, const RequestSpec& b) {
   return a.start == b.start && a.start_field == b.start_field;
 }
 
-// The number after the word `field`: "… req 0x55d0 …", "… req=0x55d0 …".
+// Finds the number after the word `field`: "… req 0x55d0 …", "… req=0x55d0 …".
 bool number_after_word(std::string_view text, std::string_view field, std::uint64_t& value) {
   for (std::size_t at = text.find(field); at != std::string_view::npos;
        at = text.find(field, at + 1)) {
@@ -96,7 +96,7 @@ std::size_t RequestSpans::open() const {
   }));
 }
 
-// One begin may wait for several ends: the first that comes is its own.
+// If a begin can have several ends, the first that comes is the right one; ends the others.
 void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
   for (std::size_t other = 0; other < specs_.size(); ++other) {
     if (other != spec && same_start(specs_[other], specs_[spec]))
@@ -119,7 +119,7 @@ const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId pr
       if (open != open_.end() || open_.size() < kMostOpen)
         open_[key] = {role.spec, event.at, {}, event.thread, notified, process, value, {}, false};
     } else if (open == open_.end()) {
-      // One end may serve several begins: only one of them is open.
+      // An end may serve several begins, of which only one is open.
       const bool shared = std::any_of(specs_.begin(), specs_.end(), [&](const RequestSpec& other) {
         return &other != &spec && other.end == spec.end;
       });

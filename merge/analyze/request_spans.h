@@ -1,11 +1,11 @@
-// Asynchronous work followed across threads by the pointers in a VMM's events: a request begins
-// where an event carries its address and ends where another carries the same.
+// Follows asynchronous work across threads by the pointers in a VMM's events: a request begins at
+// an event with its address and ends at another event with the same address.
 //
 //   virtio_blk_handle_read vdev 0x… req 0x7f01 …   ──────▶   virtio_blk_req_complete … req 0x7f01 …
 //        (any thread)                  open by (process, value)            (any thread) / emit
 //
-// A begin whose request is open already restarts it (its end was not traced: counted); an end that
-// nothing began is counted. Lost events close what is open.
+// A begin whose request is already open restarts the request (its end was not traced) and is
+// counted. An end without a begin is counted. Lost events close all open requests.
 #pragma once
 
 #include <map>
@@ -22,51 +22,51 @@
 
 namespace trapline {
 
-// START:FIELD..END:FIELD
+// Parses START:FIELD..END:FIELD.
 [[nodiscard]] Result<RequestSpec> parse_request_spec(std::string_view text);
 
-// A request's way through the host's block layer: the first of its bios, the first and the last of
-// the disk's own requests.
+// A request's times in the host's block layer: of the first of its bios, and of the first and last
+// of the disk's own requests.
 struct BlockTimes {
-  std::optional<Timestamp> queued;  // nothing without block_bio_queue
+  std::optional<Timestamp> queued;  // nullopt without block_bio_queue
   Timestamp issued, completed;
 };
 
 struct RequestSpan {
   std::size_t spec = 0;
   Timestamp start, end;
-  ThreadId thread{};  // that began it
-  // When the exit began that carried the guest's notify, where that is known.
+  ThreadId thread{};  // the thread that began it
+  // The beginning of the exit that carried the guest's notify, if it is known.
   std::optional<Timestamp> notified;
   ThreadId process{};
-  std::uint64_t value = 0;          // that its events carry
-  std::optional<BlockTimes> block;  // where all of it is known
-  bool irqfd = false;               // the guest was told through an eventfd of KVM's
+  std::uint64_t value = 0;          // the value in its events
+  std::optional<BlockTimes> block;  // set if all of its times are known
+  bool irqfd = false;               // the guest was told through an eventfd of KVM
 };
 
 class RequestSpans {
  public:
   static constexpr std::size_t kMostOpen = 1u << 16;
 
-  // Borrows `names` and `declared` (the program's trace-events-all; without it, fields are found by
-  // the word before their value, "req 0x7f01").
+  // Borrows `names` and `declared` (the program's trace-events-all; without it, a field is found by
+  // the word before its value, "req 0x7f01").
   RequestSpans(std::vector<RequestSpec> specs, Names& names,
                const tracetool::Declarations* declared);
 
-  // The marker that the next calls are about: it is parsed once, where one of them needs it.
+  // Sets the marker for the next calls, which parse it once when needed.
   void look_at(const Marker& marker);
-  // It is the event `name` of a thread of `process`. The request that it ends, or nullptr; valid
-  // until the next call. A request that it begins was `notified` then.
+  // Takes the marker as event `name` of a thread of `process`. Returns the request that it ends, or
+  // nullptr; valid until the next call. `notified` is stored with a request that it begins.
   [[nodiscard]] const RequestSpan* on(const Event& event, NameId name, ThreadId process,
                                       std::optional<Timestamp> notified = {});
-  // The number that its argument `field` has; false where it has none.
+  // Gets the number in its argument `field`; false if it has none.
   [[nodiscard]] bool value_of(std::string_view field, std::uint64_t& value);
   void on_hole() { open_.clear(); }
 
   [[nodiscard]] const std::vector<RequestSpec>& specs() const { return specs_; }
   [[nodiscard]] std::uint64_t restarted() const { return restarted_; }
   [[nodiscard]] std::uint64_t end_without_start() const { return end_without_start_; }
-  // Begun and neither ended nor restarted.
+  // Returns how many requests have begun and neither ended nor restarted.
   [[nodiscard]] std::size_t open() const;
 
  private:
@@ -74,7 +74,8 @@ class RequestSpans {
     std::size_t spec;
     bool is_start;
   };
-  // Of the specs that have its begin; what they share is counted once.
+  // Returns whether this is the first of the specs with the same begin, so that shared begins are
+  // counted once.
   [[nodiscard]] bool is_first_of(std::size_t spec) const;
   void end_siblings(std::size_t spec, ThreadId process, std::uint64_t value);
 

@@ -8,12 +8,13 @@
 namespace trapline {
 namespace {
 
-// Interrupts wake on any thread, and the idle thread takes over wake-ups of other CPUs.
+// Returns whether the thread itself caused the wake-up. Interrupts wake on any thread, and the idle
+// thread takes over wake-ups of other CPUs.
 bool is_of_its_thread(const ThreadChange& wakeup) {
   return wakeup.context == WakeContext::kThread && wakeup.other != ThreadId{};
 }
 
-// Without an id; it has the parent's track.
+// Makes a span without an id on the parent's track.
 Span child_of(const Span& parent, SpanKind kind, Timestamp begin, Timestamp end) {
   Span child = parent;
   child.id = SpanId::kNone;
@@ -105,13 +106,13 @@ void SpanBuilder::on(ThreadChanges changes) {
   const ThreadChange& change = changes.front();
   const ThreadId woken = change.thread;
   const auto vcpu = pipeline_->vcpu(woken);
-  // Outside of an exit there is no part that it could lead to.
+  // Outside an exit there is no part that the wake-up could lead to.
   const bool in_exit =
       vcpu && (vcpu->where == VcpuState::Where::kKernel || vcpu->where == VcpuState::Where::kUser);
   if (!in_exit || !vcpu->off_cpu || !pipeline_->counts(woken)) return;
   std::vector<Wakeup>* wakeups = wakeups_.get(woken, kMostThreads);
   if (wakeups == nullptr || wakeups->size() >= ExitTracker::kMostIntervals) return;
-  // sched_waking, and then sched_wakeup, tell of the same one.
+  // sched_waking and then sched_wakeup report the same wake-up.
   if (!wakeups->empty() && wakeups->back().at >= *vcpu->off_cpu) return;
   Span span;
   span.kind = SpanKind::kWakeup;
@@ -126,7 +127,7 @@ void SpanBuilder::on(ThreadChanges changes) {
 void SpanBuilder::emit_handlers(const ExitSpan& exit, const Span& parent) {
   for (std::size_t i = 0; i < exit.handlers.size(); ++i) {
     const HandlerEvent& event = exit.handlers[i];
-    // The user time that holds the event; QEMU's events without one are points.
+    // Finds the user time that contains the event; QEMU's events outside any are points.
     const auto in =
         std::find_if(exit.intervals.begin(), exit.intervals.end(), [&](const auto& part) {
           return part.part == Part::kUser && part.begin <= event.at && event.at <= part.end;

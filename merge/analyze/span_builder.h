@@ -1,12 +1,12 @@
-// Makes Spans, with their tracks, parents and flows, from what the trackers hand out.
+// Makes Spans, with their tracks, parents and flows, from the results of the trackers.
 //
 //   exit's user time      u0 ─────────────────────────────── u1
 //   QEMU's events              read r     write w    other o
 //   handlers              [u0 ── r]      [w ──────── o]  [o]
 //
-// A region's read is traced after the device answered, a write before the device sees it: its
-// handler lasts from or to the event beside it, or the end of that user time. An event of another
-// kind is a point.
+// A region's read is traced after the device has answered, a write before the device gets it. So
+// its handler lasts from, or to, the adjacent event or the limit of the user time. An event of
+// another kind is a point.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace trapline {
 
 class SpanBuilder {
  public:
-  // All borrowed. `sinks` are those that select spans.
+  // Borrows all. `sinks` are those that select spans.
   SpanBuilder(const Pipeline& pipeline, std::vector<SpanSink*> sinks)
       : pipeline_(&pipeline), sinks_(std::move(sinks)) {}
 
@@ -37,11 +37,11 @@ class SpanBuilder {
   void on_delivered(const Delivered& delivered);
   void on_turn(const VhostTurn& turn);
   void on_interrupt(const IrqSpan& interrupt, ThreadId process);
-  // Threads of the host are woken.
+  // Takes changes in which threads of the host are woken.
   void on(ThreadChanges changes);
 
  private:
-  // What may yet be the beginning of a flow; of each kind the latest are kept.
+  // Limit for the possible beginnings of flows, of each kind; the latest are kept.
   static constexpr std::size_t kMostRemembered = 1u << 14;
   static constexpr std::size_t kMostThreads = 1u << 16;
   using Remembered = std::map<Timestamp, SpanId>;
@@ -61,17 +61,17 @@ class SpanBuilder {
   void notified_by(Timestamp notify, SpanId span);
   void emit_handlers(const ExitSpan& exit, const Span& parent);
   static void remember(Remembered& spans, Timestamp at, SpanId id);
-  // The exit that began then: one that is open yet is given its number.
+  // Returns the exit that began at this time. If it is still open, it gets its number now.
   [[nodiscard]] SpanId exit_of(Timestamp begin);
 
   const Pipeline* pipeline_;
   std::vector<SpanSink*> sinks_;
   std::uint64_t last_id_ = 0;
-  Remembered exits_;       // by their begin: a request's notify names it
-  Remembered open_exits_;  // the same, of those that ended after the request
-  Remembered requests_;    // by their end
-  Remembered injections_;  // by the time of the injection: the request that it tells of
-  ThreadTable<std::vector<Wakeup>> wakeups_;  // of vCPUs, since their last exit
+  Remembered exits_;       // by beginning, which a request's notify contains
+  Remembered open_exits_;  // the same for exits that ended after the request
+  Remembered requests_;    // by end
+  Remembered injections_;  // by time of the injection: the request that it reports
+  ThreadTable<std::vector<Wakeup>> wakeups_;  // by vCPU thread, since its last exit
 };
 
 }  // namespace trapline

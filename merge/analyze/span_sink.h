@@ -1,7 +1,7 @@
-// Who takes what the pipeline makes: reports, timelines, exporters, watches, live views.
+// The interface for consumers of the pipeline: reports, timelines, exporters, watches, live views.
 //
 // Calls come in order of time: an event, then what it completes; an exit, then its parts and
-// handlers in their order. Views in what is handed over (text, intervals) end with the call.
+// handlers in their order. Views in the arguments (text, intervals) are valid only during the call.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct GuestInterval;
 struct Stall;
 struct VhostTurn;
 
-// What a sink asks for. The pipeline makes nothing that no sink asks for.
+// What a sink selects. The pipeline makes only what some sink selects.
 enum class SpanClass : std::uint32_t {
   kNone = 0,
-  kEvents = 1,        // event() for those that are decoded for what else is selected
+  kEvents = 1,        // event() for events that are decoded for the other selected classes
   kExits = 2,         // exit()
   kIntervals = 4,     // exit() has its intervals and handlers
   kSpans = 8,         // span() for guest runs, exits, parts and handlers; implies kIntervals
@@ -54,36 +54,36 @@ enum class SpanClass : std::uint32_t {
 class SpanSink {
  public:
   virtual ~SpanSink() = default;
-  // Asked once, before the first event.
+  // Called once, before the first event.
   [[nodiscard]] virtual SpanClass selects() const = 0;
 
-  // Every event of the timeline, after the pipeline has taken it: Pipeline::ended() is the exit
-  // that it ended, Pipeline::vcpu() the state of a thread.
+  // Gets every event of the timeline, after the pipeline: Pipeline::ended() is the exit that it
+  // ended, Pipeline::vcpu() the state of a thread.
   virtual void event(const Event&, const Pipeline&) {}
   virtual void exit(const ExitSpan&, const Pipeline&) {}
-  // With kExits: no end of it is known. It has what exit() has, but handlers and the kernel's
-  // parts; where a wait in it did not end, who is to blame is not known.
+  // With kExits: gets an exit without a known end. It has what exit() has, except handlers and the
+  // kernel's parts. The culprit of a wait that did not end is not known.
   virtual void unended(const UnendedExit&, const Pipeline&) {}
-  // The times of vCPUs that are neither in an exit that is handed out nor a guest's run.
+  // Gets the times of vCPUs that are neither in a reported exit nor in a run of the guest.
   virtual void states(std::span<const StateRun>, const Pipeline&) {}
   virtual void span(const Span&, const Pipeline&) {}
-  // A guest function was called: span() follows when it ends, those that it calls before. On one
-  // track the begins and ends come in their order.
+  // A guest function was called. span() follows when it ends; those of functions that it calls come
+  // before. On one track, begins and ends come in order.
   virtual void begin(const Span&, const Pipeline&) {}
-  // A wait ended: its thread, any of the host, runs again.
+  // A wait ended: its thread, which may be any of the host, runs again.
   virtual void wait(const EndedWait&, const Pipeline&) {}
-  // In the order in which their vCPUs are known up to their ends.
+  // Intervals come in the order in which their vCPUs are known up to their ends.
   virtual void guest_interval(const GuestInterval&, const Pipeline&) {}
-  // When it ended; of a whole VM at the end.
+  // Gets a stall when it has ended; one of a whole VM at the end.
   virtual void stall(const Stall&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}
   virtual void turn(const VhostTurn&, const Pipeline&) {}
   virtual void interrupt(const IrqSpan&, const Pipeline&) {}
-  // A call of a guest function ended, with its own time; where the recording has no exits.
+  // A call of a guest function ended, with its own time; only if the recording has no exits.
   virtual void call(const FunctionCall&, const Pipeline&) {}
-  // Events of the machine's kernel were lost: spans that they could have ended are not complete.
+  // Events of the machine's kernel were lost, so spans that they could have ended are incomplete.
   virtual void lost(const Event&, const Lost&, const Pipeline&) {}
 };
 

@@ -51,7 +51,8 @@ namespace {
 
 bool is_stopped(State state) { return state <= State::kBlocked || state == State::kPaused; }
 
-// KVM has halted the vCPU for a page that is not there: no guest halts itself in a page fault.
+// Returns whether KVM has halted the vCPU for a page that is not present: no guest halts itself in
+// a page fault.
 bool waits_for_page(const ExitSpan& exit) {
   return is_x86(exit.reason) && exit.halt && !is_halt(exit.reason) &&
          exit.detail.kind == DetailKind::kPageFault;
@@ -103,7 +104,7 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
       thread->halts = is_halt({exit->reason, exit->isa, exit->exception_class});
     on_exit(event.thread, event.at, pipeline);
   } else if (std::holds_alternative<KvmUserspaceExit>(event.payload)) {
-    (void)thread_of(event.thread);  // without kvm_exit: its waits from now on
+    (void)thread_of(event.thread);  // without kvm_exit: the thread's waits from now on
   } else if (std::holds_alternative<Lost>(event.payload)) {
     on_lost();
   }
@@ -158,7 +159,8 @@ void StallTracker::on(const ExitSpan& exit, bool wanted) {
   for (const Piece& piece : later) add_piece(*thread, piece);
 }
 
-// Without kvm_exit an exit is told only when the next one begins: what came after it is known.
+// Without kvm_exit an exit is reported only when the next one begins, when pieces after it are
+// already known. Removes and returns these.
 std::vector<StallTracker::Piece> StallTracker::take_later(Thread& thread, Timestamp end) {
   std::vector<Piece> later;
   if (thread.pieces.empty()) return later;
@@ -180,7 +182,7 @@ void StallTracker::on_guest(const GuestRun& run) {
   if (elapsed(chain.end, run.end) > kMostBetween) close(*thread);
 }
 
-// Adds the piece to the sums, cut where memory was reclaimed or compacted.
+// Adds the piece to the sums, divided where memory was reclaimed or compacted.
 void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
                           StallShares& into) const {
   Piece cut = piece;
@@ -198,7 +200,7 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
   divide(thread, cut, page, work, into);
 }
 
-// Its waits by those who are to blame.
+// Adds the piece's waits by culprit.
 void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
                           StallShares& into) const {
   const bool waits = piece.state == State::kPreempted || piece.state == State::kBlocked ||
@@ -210,13 +212,13 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
   Timestamp at = piece.begin;
   const auto rest = [&](Timestamp until) {
     if (until <= at) return;
-    // Before and between the sleeps of such a halt KVM polls.
+    // Before and between the sleeps of such a halt, KVM polls.
     const Missing missing = until == end_ ? Missing::kNone : Missing::kRoom;
     into.add({page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
               elapsed(at, until), ThreadId{}, work});
     at = until;
   };
-  // In order of time, as the stops are.
+  // In order of time, like the stops.
   auto next = std::ranges::upper_bound(thread.shares, at, {}, &WaitShare::end);
   for (; next != thread.shares.end() && next->begin < piece.end; ++next) {
     const WaitShare& share = *next;
@@ -244,13 +246,13 @@ bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece
   const auto after = std::ranges::lower_bound(thread.stops, piece.end);
   if (after == thread.stops.begin()) return false;
   const Timestamp stop = *std::prev(after);
-  // Since before the piece: it is a part of what that stopped, or the figures begin in it.
+  // A stop before the piece began is part of what it stopped before, or the figures begin in it.
   return stop >= piece.begin || std::ranges::none_of(thread.pieces, [&](const Piece& other) {
            return other.begin >= stop && other.begin < piece.begin && other.state != State::kPaused;
          });
 }
 
-// The thread has ended: the guest was switched off when it was left last, or killed.
+// The thread ended after its last way out of the guest: the guest was switched off, or killed.
 void StallTracker::leave_out_end(Thread& thread) {
   std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
   const auto is_of_end = [&thread](const Piece& piece) {
@@ -262,7 +264,7 @@ void StallTracker::leave_out_end(Thread& thread) {
   }
 }
 
-// No event tells when the halt slept: before switches were recorded, or not at all.
+// No event shows when the halt slept: switches were recorded later, or not at all.
 void StallTracker::leave_out_halt(Thread& thread) {
   if (std::ranges::find(thread.pieces, State::kHalted, &Piece::state) != thread.pieces.end())
     return;
@@ -271,10 +273,10 @@ void StallTracker::leave_out_halt(Thread& thread) {
   }
 }
 
-// What the thread did since the last time: an exit that ended, or what became no exit.
+// Handles what the thread did since the last call: an exit that ended, or time that became no exit.
 void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (thread.pieces.empty()) return;
-  // Nearly always they are: sorting takes memory.
+  // They nearly always are, and sorting takes memory.
   if (!std::ranges::is_sorted(thread.pieces, {}, &Piece::begin))
     std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
   if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
@@ -316,7 +318,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
           unit.awake && (piece.state == State::kKernel || piece.state == State::kPreempted);
       divide(thread, piece, page, unit.last);
     } else {
-      // Before a halt's sleep the vCPU is on its way to it.
+      // Before a halt's sleep, the vCPU is on its way to it.
       if (piece.state == State::kHalted) unit.clear();
       end_unit();
       close(thread);
@@ -329,9 +331,9 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
 }
 
-// What lies after `until` belongs to an exit of which no piece is there yet.
+// Removes everything up to `until`; what is later belongs to an exit that has no piece yet.
 void StallTracker::forget_settled(Thread& thread, Timestamp until) {
-  constexpr std::size_t kKept = 256;  // room of a thread
+  constexpr std::size_t kKept = 256;  // capacity that a thread keeps
   pieces_ -= thread.pieces.size();
   thread.pieces.clear();
   if (thread.pieces.capacity() > kKept) thread.pieces.shrink_to_fit();
@@ -339,22 +341,22 @@ void StallTracker::forget_settled(Thread& thread, Timestamp until) {
   std::erase_if(thread.stops, [until](Timestamp stop) { return stop < until; });
 }
 
-// With so long a one that begins then.
+// Returns whether the chain continues with a unit of `length` that begins at `at`.
 bool StallTracker::goes_on(const Chain& chain, Timestamp at, std::uint64_t length) {
   const std::uint64_t between = elapsed(chain.end, at);
   return chain.any && between <= kMostBetween &&
          between * kShareBetween <= std::min(chain.length(), length);
 }
 
-// Whether the guest is at the instruction whose page fault comes again, or would, had no interrupt
-// come first. Without its rip nothing tells whether it got past that; any other exit there, such as
-// an access to a device, tells that it did.
+// Returns whether the guest is at the instruction whose page fault comes again, or would come if no
+// interrupt had come first. Without the rip it is not known whether the guest got past the
+// instruction; any other exit there, such as an access to a device, shows that it did.
 bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
   if (unit.rip == 0 || unit.rip != chain.rip) return false;
   return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;
 }
 
-// Takes the unit, or what is needed of it.
+// Joins the unit, or the necessary part of it, to the thread's chain.
 void StallTracker::join(Thread& thread, Chain& unit) {
   Chain& chain = thread.chain;
   unit.same = unit.fault ? 1 : 0;
@@ -364,7 +366,7 @@ void StallTracker::join(Thread& thread, Chain& unit) {
     const bool again =
         is_at_the_fault(chain, unit) && elapsed(chain.end, unit.begin) <= kMostBetween;
     if (again || goes_on(chain, unit.begin, unit.length())) {
-      // One that came a second time may have had another reason; an interrupt is none.
+      // A fault that came twice may have had another reason; an interrupt is not one.
       if (again && chain.last_fault && chain.same > 1 && chain.awake &&
           faults_.unmaps().any(chain.last_begin, chain.end))
         chain.last.set_work(MemoryWork::kUnmap);
@@ -472,7 +474,7 @@ void StallTracker::finish(Timestamp end, const Pipeline& pipeline) {
   }
 }
 
-// The times in which no vCPU of a VM was in the guest.
+// Finds the times in which no vCPU of a VM was in the guest.
 
 namespace {
 
@@ -486,7 +488,7 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
   if (process == ThreadId{} || vm_of_.size() >= kMostThreads) return nullptr;
   Vm& vm = vms_[process];
   if (vm.vcpus.size() >= kMostVcpus) {
-    vm.counts = false;  // nothing is said of it
+    vm.counts = false;  // nothing is reported about it
     return nullptr;
   }
   vm.vcpus.push_back(id);
@@ -496,7 +498,7 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
   return &vm;
 }
 
-// From now on it is known whether each vCPU is in the guest.
+// From this time it is known whether the vCPU is in the guest.
 void StallTracker::know(Vm& vm, Thread& thread, Timestamp at) {
   if (std::exchange(thread.known, true)) return;
   --vm.unknown;
@@ -563,7 +565,7 @@ void StallTracker::tell_gaps(const Thread& thread, const Piece& piece, bool page
   }
 }
 
-// Those up to whose end each vCPU is known, or all.
+// Ends the gaps up to whose end each vCPU is known, or all.
 void StallTracker::end_gaps(Vm& vm, bool all) {
   while (!vm.gaps.empty()) {
     const Gap& gap = vm.gaps.front();
@@ -589,7 +591,7 @@ void StallTracker::end_gap(Vm& vm, const Gap& gap) {
     longest = &vcpu;
     stall.thread = id;
   }
-  // What is not known of it whole is claimed of none.
+  // A stall that is not completely known is not claimed.
   if (stall.not_halted < 2 || longest->shares.total() != length) return;
   stall.begin = gap.begin;
   stall.end = gap.end;

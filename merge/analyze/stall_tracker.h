@@ -4,27 +4,29 @@
 //   guest │ exit ─────────────── │ │ exit ──────────── │ guest …
 //         └ begin                 ^ between             └ end
 //
-// Two exits belong to one stall where the time between them is at most kMostBetween, and a
-// hundredth of either side at most; or where the same page fault comes again at the same
-// instruction within kMostBetween: then the guest has not got past it. Nor has it where an
-// interrupt left it at that instruction in between. The exits of such faults but the first and the
-// last, if the vCPU did not sleep in them, were in vain because memory was unmapped, where
-// MemoryUnmaps has that. PageFaults finds the causes of faults.
+// Two exits belong to one stall if the time between them is at most kMostBetween and at most a
+// hundredth of either side. They also do if the same page fault comes again at the same instruction
+// within kMostBetween, because then the guest has not got past the instruction; an interrupt at
+// that instruction in between does not change this. Of such faults, all but the first and the last
+// in which the vCPU did not sleep were vain because memory was unmapped, if MemoryUnmaps contains
+// that. PageFaults finds the causes of faults.
 //
-// A vCPU that is halted is idle, and its time before the sleep belongs to no stall: a stall begins
-// at its wake-up. Only where KVM halts it for a page that is not there (asynchronous page faults)
-// it is stopped. Nothing of a vCPU that is offline, or not seen, is a stall, nor the last exit of a
-// thread that ends, but for the time in which a signal had stopped it: it may be killed then.
+// A halted vCPU is idle, and its time before the sleep belongs to no stall: a stall begins at its
+// wake-up. But if KVM halts a vCPU for a page that is not present (asynchronous page faults), the
+// vCPU is stopped. Time in which a vCPU is offline or not seen is no stall. Nor is the last exit of
+// a thread that ends, except for the time in which a signal had stopped the thread, since it may be
+// killed then.
 //
 //   VM    vCPU 0  ────guest────┤ stopped                   ├──guest──
 //         vCPU 1  ──guest──┤ stopped ──────────────────────────┤
 //                              └─── no vCPU in the guest ──┘
 //
-// A VM's is such a time in which at least two vCPUs were stopped for nine tenths of it. The causes
-// of a stall sum to it; what nothing proves is unknown and says which event would tell.
+// A stall of a VM is such a time in which at least two vCPUs were stopped for nine tenths of the
+// time. The causes of a stall sum to its length; a cause that nothing proves is unknown and says
+// which event would show it.
 //
-// Memory: a chain, the shares and pieces of one exit, for each vCPU, of all together kMostOfAll
-// pieces; for each VM kMostGaps.
+// Memory: for each vCPU a chain and the shares and pieces of one exit, kMostOfAll pieces in total;
+// for each VM kMostGaps gaps.
 #pragma once
 
 #include <cstdint>
@@ -42,61 +44,61 @@
 
 namespace trapline {
 
-// A time in which a vCPU, or all vCPUs of a VM, made no progress. StallTracker finds them.
 enum class StallCause : std::uint8_t {
   kGuest,      // the guest ran, between two exits of the stall
   kKernel,     // the host's kernel worked for the vCPU, on its CPU
-  kUser,       // QEMU did
-  kPreempted,  // it was ready to run
-  kBlocked,    // it slept
-  kPage,       // it slept until a thread of user space served a page (userfaultfd)
+  kUser,       // QEMU worked for the vCPU
+  kPreempted,  // the vCPU was ready to run
+  kBlocked,    // the vCPU slept
+  kPage,       // the vCPU slept until a user space thread served a page (userfaultfd)
   kSignal,     // a signal or a tracer had stopped its process
-  kVmm,        // QEMU had stopped it
-  kHalted,     // of a whole VM: the guest had halted it
+  kVmm,        // QEMU had stopped the vCPU
+  kHalted,     // for a whole VM: the guest had halted the vCPU
 };
 
 struct StallShare {
   StallCause cause = StallCause::kKernel;
-  Culprit culprit;  // of kPreempted, kBlocked, kPage; of kSignal and kVmm who let it go on
+  // For kPreempted, kBlocked and kPage; for kSignal and kVmm: who let the vCPU go on.
+  Culprit culprit;
   std::uint64_t ns = 0;
-  // That the culprit waited for itself, where it was one thread in all pieces (WaitShare::root).
+  // What the culprit itself waited for, if it was the same thread in all pieces (WaitShare::root).
   ThreadId root = {};
-  MemoryWork work = MemoryWork::kNone;  // in which it was
+  MemoryWork work = MemoryWork::kNone;  // the memory work in which the time was spent
 };
 
 struct Stall {
-  ThreadId thread{};  // of a whole VM: that of the vCPU which was stopped longest
+  ThreadId thread{};  // for a whole VM: the vCPU that was stopped longest
   Timestamp begin, end;
-  bool open = false;             // the recording ends in it
-  std::uint32_t vcpus = 0;       // of a whole VM: how many it has; 0: a vCPU's stall
-  std::uint32_t not_halted = 0;  // of those, how many were stopped for nine tenths of it
+  bool open = false;             // the recording ends in the stall
+  std::uint32_t vcpus = 0;       // for a whole VM: its number of vCPUs; 0: a vCPU's stall
+  std::uint32_t not_halted = 0;  // how many of these were stopped for nine tenths of it
   std::uint64_t exits = 0;
-  // The longest exit; nothing where none ended as one: the vCPU was paused in it, or it is open.
+  // The longest exit. Nullopt if none ended as an exit: the vCPU was paused in it, or it is open.
   std::optional<ExitSpan> longest;
-  PageFault::Why fault;  // the cause of that, where it is a page fault
-  // The page fault that came again and again, at the same instruction; 0 times: none did.
+  PageFault::Why fault;  // the cause of `longest`, if it is a page fault
+  // The page fault that came repeatedly at the same instruction; `faults` is 0 if none did.
   std::uint64_t fault_address = 0, faults = 0;
   std::vector<StallShare> shares;  // the largest first; they sum to the stall
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// One of a vCPU that was not handed out yet.
+// A vCPU's stall that was not reported yet.
 struct OpenStall {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
   Timestamp begin, end;
-  bool lasts = true;  // up to now, which is its end
+  bool lasts = true;  // it lasts until now, which is its end
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// Sums by cause, culprit and work; beyond kMost of them the time of further ones is unknown.
+// Sums by cause, culprit and work. Beyond kMost sums, further time is unknown.
 class StallShares {
  public:
   static constexpr std::size_t kMost = 64;
   void add(const StallShare& share);
   void add(const StallShares& others);
-  // Of those that have none.
+  // Sets the work of the sums that have none.
   void set_work(MemoryWork work);
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::vector<StallShare> largest_first() const;
@@ -113,28 +115,29 @@ class StallTracker {
   static constexpr std::uint64_t kMostBetween = 100'000, kShareBetween = 100;
   static constexpr std::size_t kMostThreads = 1u << 16, kMostPieces = 1u << 15, kMostGaps = 64,
                                kMostOfAll = 1u << 20,  // pieces
-      kMostVcpus = 4096,                               // of a VM, KVM's own limit
-      kMostOfVm = 10'000;                              // stalls, the longest
+      kMostVcpus = 4096,                               // per VM, KVM's own limit
+      kMostOfVm = 10'000;                              // per VM, the longest ones
 
-  // Stalls that last at least so long; `of_all`: also those that are no exits, and whole VMs'.
-  // `faults` are borrowed.
+  // Reports stalls that last at least `at_least_ns`. `of_all`: also stalls that are not exits, and
+  // those of whole VMs. Borrows `faults`.
   StallTracker(std::uint64_t at_least_ns, bool of_all, const PageFaults& faults)
       : at_least_ns_(at_least_ns), of_all_(of_all), faults_(faults) {}
 
-  // Every event of the host, after the pipeline took it and its waits; the states and the exit that
-  // it ends follow.
+  // Takes every event of the host, after the pipeline and its waits; the states and the exit that
+  // the event ends follow.
   void on(const Event& event, const Pipeline& pipeline);
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
-  // `wanted`: its stall may be handed out. It needs its intervals.
+  // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
   void on(const ExitSpan& exit, bool wanted);
-  // The vCPUs' stalls of at least that length that were not handed out at `now`, which is no
-  // earlier than the last event: they last, or their vCPU has not left the guest, or a halt, since.
+  // Returns the vCPUs' stalls of at least that length that were not reported at `now`, which is not
+  // before the last event: they last, or their vCPU has not left the guest, or a halt, since.
   [[nodiscard]] std::vector<OpenStall> open(const Pipeline& pipeline, Timestamp now,
                                             std::uint64_t at_least_ns) const;
-  // After the states up to the end.
+  // Call it after the states up to the end.
   void finish(Timestamp end, const Pipeline& pipeline);
 
-  // The exits in which KVM logged dirty pages, in stalls and elsewhere: the guest ran between them.
+  // The exits in which KVM logged dirty pages, inside stalls and elsewhere: the guest ran between
+  // them.
   struct DirtyLog {
     std::uint64_t exits = 0, kernel_ns = 0;
   };
@@ -148,27 +151,27 @@ class StallTracker {
     std::uint64_t address = 0, rip = 0;
     friend bool operator==(const Fault&, const Fault&) = default;
   };
-  // One exit, or the part of it after a halt; or several that became one.
+  // One exit, or its part after a halt; or several exits that were joined.
   struct Chain {
     bool any = false, wanted = true;
     bool open = false;  // the last one did not end as an exit
     Timestamp begin, end;
     std::uint64_t exits = 0;
     StallShares shares;
-    // Of the last exit, not among those above: its begin and shares, whether it is a page fault,
-    // and whether the vCPU slept nowhere in it, nor was in user space.
+    // Of the last exit, which is not included above: its beginning and shares, whether it is a page
+    // fault, and whether the vCPU neither slept in it nor was in user space.
     Timestamp last_begin;
     StallShares last;
     bool last_fault = false, awake = true;
     std::optional<ExitSpan> longest;
-    PageFault::Why why;          // of that, where it is a page fault
-    std::uint64_t rip = 0;       // of the last exit, if for a fault or an interrupt; 0: not known
-    std::optional<Fault> fault;  // at that instruction
+    PageFault::Why why;     // cause of the last exit, if it is a page fault
+    std::uint64_t rip = 0;  // of the last exit, if it was a fault or an interrupt; 0: not known
+    std::optional<Fault> fault;  // the fault at that instruction
     std::uint64_t same = 0;      // how often it came in a row
-    Fault most;                  // that came most often
+    Fault most;                  // the most frequent fault
     std::uint64_t most_times = 0;
     [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
-    // As new, but for the room of its sums: each exit has some.
+    // Resets everything but the memory of its sums, because each exit needs some.
     void clear() {
       StallShares kept = std::move(shares), kept_of_last = std::move(last);
       *this = {};
@@ -185,16 +188,17 @@ class StallTracker {
   struct Thread {
     ThreadId id{};
     std::vector<Piece> pieces;            // since the last settle()
-    std::vector<WaitShare> shares;        // of the waits that ended after what it settled
-    std::vector<Timestamp> stops;         // by a signal
-    MemoryWork work = MemoryWork::kNone;  // in which the exit is that settle() looks at
-    Timestamp until;                      // up to where all is known
+    std::vector<WaitShare> shares;        // of waits that ended after the last settle()
+    std::vector<Timestamp> stops;         // when signals stopped it
+    MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
+    Timestamp until;                      // everything is known up to here
     Chain chain;
-    StallShares between;  // after the chain
+    StallShares between;  // between the chain and the next exit
     std::uint64_t between_exits = 0;
-    bool halts = false;  // its last kvm_exit, which no kvm_entry followed, was by a halt
+    bool halts = false;  // its last kvm_exit was a halt, and no kvm_entry followed
     bool in_guest = false;
-    bool known = false;  // whether it is in the guest: it entered or left it, since the last loss
+    // It is known whether it is in the guest, since it entered or left after the last loss.
+    bool known = false;
   };
   // A time in which no vCPU of the VM was in the guest.
   struct Gap {
@@ -209,10 +213,11 @@ class StallTracker {
   struct Vm {
     std::vector<ThreadId> vcpus;
     std::size_t in_guest = 0, unknown = 0;
-    bool counts = true;  // the user asked for all of its vCPUs
-    Timestamp left;      // the last one left the guest
+    bool counts = true;  // the user selected all of its vCPUs
+    Timestamp left;      // when the last vCPU left the guest
     std::deque<Gap> gaps;
-    std::vector<Stall> stalls;  // until the end: a vCPU not seen before may prove them wrong
+    // Kept until the end, since a vCPU that was not seen before may prove them wrong.
+    std::vector<Stall> stalls;
   };
 
   void on_guest(const GuestRun& run);
@@ -236,7 +241,7 @@ class StallTracker {
   void close(Thread& thread);
   void hand_out(ThreadId id, const Chain& chain);
 
-  // A VM's times.
+  // The following find a VM's stalls.
   void on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline);
   void on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline);
   Vm* vm_of(ThreadId id, const Pipeline& pipeline);
@@ -251,10 +256,10 @@ class StallTracker {
   const PageFaults& faults_;
   DirtyLog dirty_log_;
   LossTable<Thread> threads_;
-  Chain unit_;                     // settle()'s, as new between its calls
+  Chain unit_;                     // used by settle(); empty between its calls
   std::size_t pieces_ = 0;         // of all threads
   std::map<ThreadId, Vm> vms_;     // by process
-  std::map<ThreadId, Vm*> vm_of_;  // of vCPUs whose process is known
+  std::map<ThreadId, Vm*> vm_of_;  // of vCPUs with a known process
   std::vector<Stall> ended_;
   Timestamp end_;
 };

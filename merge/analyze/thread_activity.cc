@@ -20,7 +20,7 @@ void Activity::merge(const Activity& other) {
 }
 
 void ThreadActivity::add(ThreadId id, Timestamp at, State state, NameId event) {
-  if (id == ThreadId{}) return;  // every CPU's idle thread
+  if (id == ThreadId{}) return;  // the idle thread of all CPUs
   Thread* thread = threads_.get(id, kMostThreads);
   if (thread == nullptr) return;
   thread->state = state;
@@ -56,7 +56,7 @@ void ThreadActivity::on(const Event& event, ThreadChanges changes, NameId vmm_ev
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_hole(lost->from);
   } else if (vmm_event != kNoName) {
-    // Whoever writes an event runs.
+    // The thread that writes an event runs.
     add(event.thread, event.at, State::kRan, vmm_event);
   }
 }

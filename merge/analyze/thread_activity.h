@@ -1,11 +1,11 @@
-// What any thread of the host did lately: ran, was ready to run, or slept; and the VMM's events
-// that it wrote.
+// Tells what any thread of the host did recently: it ran, was ready to run, or slept; and which of
+// the VMM's events it wrote.
 //
 //   switched in ──> ran ──┬─ switched out, runnable ──> ready ──> switched in
 //                         └─ switched out, asleep ────> slept ──> woken ──> ready ──> switched in
 //
-// The latest kMost changes and events of a thread are kept. What is longer ago, before the thread's
-// first switch, or hidden by a loss is not known.
+// Only the latest kMost changes and events of a thread are kept. Times before that, before the
+// thread's first switch, or hidden by a loss are not known.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Activity {
     NameId name = kNoName;
     std::uint64_t count = 0;
   };
-  std::vector<Count> events;  // the VMM's, in order of first sight
+  std::vector<Count> events;  // the VMM's events, in the order in which they were first seen
   void merge(const Activity& other);
 };
 
@@ -31,19 +31,18 @@ class ThreadActivity {
  public:
   static constexpr std::size_t kMost = 256, kMostThreads = 1u << 12;
 
-  // An event of the host, which `switches` has taken; `vmm_event` is the VMM's event that it is, or
-  // kNoName.
+  // Takes an event of the host, after `switches`. `vmm_event` is the VMM's event in it, or kNoName.
   void on(const Event& event, ThreadChanges changes, NameId vmm_event,
           const RecordedSwitches& switches);
-  // Its times sum to the interval.
+  // Returns the thread's times, which sum to the interval.
   [[nodiscard]] Activity between(ThreadId thread, Timestamp begin, Timestamp end) const;
 
  private:
   enum class State : std::uint8_t { kUnknown, kRan, kReady, kSlept };
   struct Step {
     Timestamp at;
-    State state = State::kUnknown;  // from then on
-    NameId event = kNoName;         // or the VMM's event, and the state stays
+    State state = State::kUnknown;  // from this step on
+    NameId event = kNoName;         // or the VMM's event, without a change of state
   };
   struct Thread {
     std::vector<Step> steps;  // a ring once it is full

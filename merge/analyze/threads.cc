@@ -15,8 +15,8 @@ RunState state_after(const SchedSwitch& sched) {
   return sched.left == SchedSwitch::Left::kStopped ? RunState::kStopped : RunState::kAsleep;
 }
 
-// A host that is watched for long has any number of threads: those that ended, or of which a loss
-// hides all, give way, and where that is not enough the half of the others that slept longest.
+// Makes room. A host that is watched for long has any number of threads: those that ended or that a
+// loss hides are removed and, if that is not enough, the half of the others that slept longest.
 ThreadTable<ThreadFacts> with_room(const ThreadTable<ThreadFacts>& full, std::uint64_t losses) {
   using Entry = ThreadTable<ThreadFacts>::Entry;
   std::vector<const Entry*> rest;
@@ -83,7 +83,7 @@ ThreadChanges Threads::changes_of(const Event& event) {
 }
 
 void Threads::note_switch(ThreadChange& change) {
-  if (change.thread == ThreadId{}) return;  // every CPU's idle thread
+  if (change.thread == ThreadId{}) return;  // the idle thread of all CPUs
   ThreadFacts* facts = facts_.get(change.thread, kMostThreads);
   if (facts == nullptr) [[unlikely]] {
     facts_ = with_room(facts_, losses_);
@@ -105,7 +105,8 @@ void Threads::note_switch(ThreadChange& change) {
   facts->woken = {};
 }
 
-// Beyond kMostOldNames no thread's name is known: one of them may be another by then.
+// Ends a thread's name. Beyond kMostOldNames no thread's name is known, because it may have
+// changed.
 void Threads::end_name(ThreadId thread, Timestamp at, std::string_view name) {
   if (old_names_count_ < kMostOldNames) old_names_[thread].push_back({at, std::string(name)});
   ++old_names_count_;
@@ -153,7 +154,8 @@ bool RecordedSwitches::is_stopper(std::string_view comm, std::uint32_t cpu) {
   return take_number(comm, number) && comm.empty() && number == cpu;
 }
 
-// Two of the few threads of a recorder that leaves itself out have one in common, and none is idle.
+// Counts a skipped switch. A recorder that leaves itself out has few threads, so two skips have one
+// in common, and none is idle.
 void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
   const auto in_first = [&](ThreadId thread) {
     return thread == cpu.first.to || thread == cpu.first.from;

@@ -21,7 +21,7 @@ void VcpuTime::account(Timestamp at) {
   const std::uint64_t ns = elapsed(mark_, at);
   if (state_ == State::kRuns) {
     piece_ns_ += ns;
-    time_.guest_ns += ns;  // what of it is a device's, take() moves
+    time_.guest_ns += ns;  // take() moves a device's part of it
   } else if (state_ != State::kUnknown) {
     const Part part = state_ == State::kAsleep ? Part::kBlocked : Part::kPreempted;
     time_.parts[static_cast<std::size_t>(part)] += ns;
@@ -29,7 +29,7 @@ void VcpuTime::account(Timestamp at) {
   mark_ = std::max(mark_, at);
 }
 
-// The thread does something: it is on a CPU.
+// The thread does something, so it is on a CPU.
 void VcpuTime::runs(Timestamp at) {
   account(at);
   state_ = State::kRuns;
@@ -40,7 +40,7 @@ void VcpuTime::end_piece(bool may_be_device) {
   piece_ns_ = 0;
 }
 
-// An access that began with its write ends where the next one begins, or with the guest's record.
+// An access that began with its write ends when the next one begins, or at a record of the guest.
 void VcpuTime::end_access() {
   if (of_write_) devices_ns_ += access_ns_;
   of_write_ = false;

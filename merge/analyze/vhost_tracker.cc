@@ -46,7 +46,7 @@ void VhostTracker::on_leave(const ThreadChange& change) {
     turn.ran += elapsed(turn.since, change.at);
     add_piece(turn, TurnPart::kRuns, change.at);
   } else {
-    turn.all_pieces = false;  // when it began to run is not known
+    turn.all_pieces = false;  // it is not known when it began to run
   }
   turn.running = false;
   turn.since = change.at;
@@ -72,7 +72,7 @@ void VhostTracker::on_run(const ThreadChange& change, const Processes& processes
 
 void VhostTracker::on_wakeup(const ThreadChange& change) {
   Thread* woken = threads_.find(change.thread);
-  if (woken == nullptr || woken->turn) return;  // sched_wakeup tells of the same one once more
+  if (woken == nullptr || woken->turn) return;  // sched_wakeup reports the same wake-up once more
   Turn& turn = woken->turn.emplace(Turn{});
   turn.woken = turn.since = change.at;
   const Exit* exit = exits_.find(change.other);
@@ -93,7 +93,7 @@ void VhostTracker::on_write(ThreadId vcpu) {
   }
 }
 
-// Each interrupt that the worker raises is a request of its own on the way to its injection.
+// Follows each interrupt that the worker raises, like a request, to its injection.
 void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& irq) {
   if (irq.step != IrqStep::kMsi && !(irq.step == IrqStep::kLine && irq.level)) return;
   ++thread.worker.interrupts;

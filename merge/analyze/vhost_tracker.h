@@ -1,4 +1,4 @@
-// The kernel's threads that serve a device's queues in place of the VMM: "vhost-PID".
+// Follows the kernel threads that serve a device's queues instead of the VMM: "vhost-PID".
 //
 //   vCPU:    kvm_exit ── write, no exit to user space ── sched_waking
 //                                                             │
@@ -6,9 +6,9 @@
 //                                                                            │ kvm_msi_set_irq,
 //   vCPU:                                              kvm_inj_virq <────────┘ kvm_apic_accept_irq
 //
-// A turn lasts from a wake-up to the next sleep. It is a notify's where a vCPU woke the worker in
-// an exit in which the guest wrote to a port or to memory, before any exit to user space. Turns
-// whose begin was not recorded, and those that a loss may have changed, are left out.
+// A turn lasts from a wake-up to the next sleep. A notify caused it if a vCPU woke the worker in an
+// exit in which the guest wrote to a port or to memory, before any exit to user space. Turns
+// without a recorded beginning, and those that a loss may have changed, are left out.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,8 @@
 
 namespace trapline {
 
-// Kernel threads that work for a VMM's process and carry its number in their names: "kvm-pit/110"
-// raises the PIT's interrupts, "vhost-110" serves a device's queues.
-
-// The thread that the name tells, of the process that made it; ThreadId{} for other names.
+// Returns the process number in the name of a kernel thread that works for a process: "kvm-pit/110"
+// raises the PIT's interrupts, "vhost-110" serves a device's queues. ThreadId{} for other names.
 [[nodiscard]] inline ThreadId maker_of_kernel_thread(std::string_view comm) {
   for (const std::string_view prefix : {"kvm-pit/", "vhost-"}) {
     if (!comm.starts_with(prefix)) continue;
@@ -43,10 +41,10 @@ namespace trapline {
   return {};
 }
 
-// The process whose work a thread does; kernel threads are learned as they are switched to.
+// Finds the process that a thread works for. Kernel threads become known when they are switched to.
 class WorkedFor {
  public:
-  // Whether it may know more than before.
+  // Returns whether of() may know more than before.
   bool on(ThreadChanges changes) {
     if (changes.empty() || !changes.back().runs()) return false;
     const ThreadId maker = maker_of_kernel_thread(changes.back().name);
@@ -56,7 +54,7 @@ class WorkedFor {
   }
   [[nodiscard]] ThreadId process(ThreadId thread, const Processes& processes) const {
     if (makers_.empty()) return processes.of(thread, {});
-    // A kernel thread is a process of its own, so its maker comes first.
+    // A kernel thread is a process of its own, so the process that made it comes first.
     const auto made = makers_.find(thread);
     return processes.of(made == makers_.end() ? thread : made->second, {});
   }
@@ -66,9 +64,9 @@ class WorkedFor {
   std::map<ThreadId, ThreadId> makers_;
 };
 
-// A worker's turn that ended. Views are valid until the tracker's next event.
+// A worker's turn that has ended. Views are valid until the tracker's next event.
 struct VhostTurn {
-  // Without a gap, from the wake-up to the turn's end.
+  // Without gaps, from the wake-up to the turn's end.
   struct Piece {
     TurnPart part = TurnPart::kWaits;
     Timestamp begin, end;
@@ -76,35 +74,36 @@ struct VhostTurn {
   ThreadId worker{}, process{};
   std::string_view name;
   Timestamp woken, ran_at, end;
-  std::optional<Timestamp> notify;  // the exit with the guest's notify, where one woke it
+  std::optional<Timestamp> notify;  // the exit with the guest's notify, if a notify woke it
   std::optional<Timestamp> raised;  // its first interrupt
   std::uint64_t ran_ns = 0, preempted_ns = 0;
-  std::span<const Piece> pieces;  // none: there were more than are kept
+  std::span<const Piece> pieces;  // empty: there were more than are kept
 };
 
 class VhostTracker {
  public:
-  static constexpr std::size_t kMostPieces = 256;  // of a turn
+  static constexpr std::size_t kMostPieces = 256;  // per turn
   struct Worker {
     std::string name;
-    ThreadId process{};  // that it works for; ThreadId{}: not known
+    ThreadId process{};  // the process that it works for; ThreadId{}: not known
     std::uint64_t turns = 0, notified = 0, interrupts = 0, preempted_ns = 0;
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  // Before the first worker: what tells of it, and what vCPUs are in then.
+  // Before the first worker, looks only at events that show a worker, and at what vCPUs are doing
+  // then.
   [[nodiscard]] bool looks_at(const Payload& payload) const {
     return is_any_of<Lost, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
            (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
-  // Events of the host's kernel that it looks at, or that changed a thread; `process` is that of
-  // the event's thread.
+  // Takes events of the host's kernel that it looks at, or that changed a thread; `process` is that
+  // of the event's thread.
   void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
 
-  // The turn that the last event ended, or nullptr.
+  // Returns the turn that the last event ended, or nullptr.
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
 
-  // By thread, in order of first sight.
+  // Visits by thread, in the order in which they were first seen.
   template <typename Visit>
   void for_each(Visit visit) const {
     for (const auto& entry : threads_.entries()) visit(entry.thread, entry.state.worker);
@@ -114,12 +113,12 @@ class VhostTracker {
   static constexpr std::size_t kMostWorkers = 1u << 10, kMostThreads = 1u << 16;
 
   struct Turn {
-    Timestamp woken, since;  // since: of its running or of its waiting for a CPU
+    Timestamp woken, since;  // `since`: when it began to run, or to wait for a CPU
     bool running = false;
     std::uint64_t ran = 0, preempted = 0;
     std::optional<Timestamp> ran_at, raised;  // for the first time
     ThreadId notifier{};                      // the vCPU's thread that woke it
-    Timestamp notify;                         // its exit
+    Timestamp notify;                         // the exit in which that happened
     bool is_notify = false;
     std::vector<VhostTurn::Piece> pieces;
     bool all_pieces = true;
@@ -128,7 +127,7 @@ class VhostTracker {
     Worker worker;
     std::optional<Turn> turn;
   };
-  // What a vCPU does.
+  // What a vCPU is doing.
   struct Exit {
     bool in_kernel = false, wrote = false;
     Timestamp begin;

@@ -19,7 +19,7 @@ void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Time
   thread.since = end;
 }
 
-// Among those who ran on that CPU.
+// Divides the wait among the threads that ran on that CPU.
 void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end) {
   if (held_ >= kMostHeld) make_room();
   if (thread.shares.size() >= kMostShares) return drop(thread, thread.since, end);
@@ -43,14 +43,14 @@ void WaitTracker::drop(Thread& thread, Timestamp from, Timestamp until) {
 }
 
 void WaitTracker::clear(Thread& thread) {
-  constexpr std::size_t kKept = 256;  // room of a thread
+  constexpr std::size_t kKept = 256;  // capacity that a thread keeps
   held_ -= thread.shares.size();
   thread.shares.clear();
   if (thread.shares.capacity() > kKept) thread.shares.shrink_to_fit();
   thread.first = 0;
 }
 
-// Most are of exits that nobody asks for any more: all give way.
+// Most shares are of exits that nobody asks for any more, so all are dropped.
 void WaitTracker::make_room() {
   for (auto& entry : threads_.entries()) {
     Thread& thread = entry.state;
@@ -77,8 +77,8 @@ void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
                                    : Thread::State::kWaiting;
 }
 
-// The handler that woke it has ended by now, and no end of its kind was ever recorded: it may have
-// ended long before.
+// The handler that woke it has ended by now, but no end of its kind was ever recorded: the handler
+// may have ended long before.
 void WaitTracker::doubt_handler(Thread& thread) const {
   if (!thread.without_end || cause_.ends(*thread.without_end)) return;
   for (std::size_t i = thread.first; i < thread.shares.size(); ++i) {
@@ -87,8 +87,8 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// As they were called then: who ran when it began to, who woke when it did. A vCPU's name is its
-// VM's and its number.
+// Sets the names of culprits at the time: of a thread that ran, when it began to run; of a waker,
+// when it woke. A vCPU's name is its VM's and its number.
 void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline) {
   const Threads& threads = pipeline.threads();
   const auto named = [&](ThreadId thread, Timestamp at) {
@@ -157,8 +157,8 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
   }
 }
 
-// What the waker slept for most of that time, if it did; a thread that woke it did so for its own
-// cause.
+// Returns what the waker slept for during most of that time, if it did; a thread that woke the
+// waker did so for that reason.
 WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestamp until,
                                        const Threads& threads) const {
   const ThreadFacts* facts = waker.is_thread() ? threads.find(waker.thread) : nullptr;
@@ -168,7 +168,8 @@ WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since, Ti
   return woken != nullptr && woken->at == facts->woken ? woken->cause : Root();
 }
 
-// To what woke it; of a futex, to those who let go of it one after the other.
+// Charges the sleep to what woke the thread; for a futex, to those who released it one after
+// another.
 void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
                                const Threads& threads) {
   if (by.kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, end, root.thread);
@@ -181,8 +182,8 @@ void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& ro
   }
 }
 
-// What of the sleep somebody took to bring the page. A worker that brought it on may have waited
-// for more.
+// Charges the part of the sleep that another thread needed to bring the page. A worker that brought
+// the page may have waited for more.
 void WaitTracker::charge_page(Thread& thread, const Culprit& by, const Root& root) {
   const PageServers::Served& served = *servers_.served_by();
   const bool same = by.thread == served.by;
@@ -219,7 +220,7 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
 }
 
 void WaitTracker::on_wakeup(Thread& thread, const ThreadChange& change) {
-  // The target of sched_waking is the CPU that it ran on, before another one is chosen.
+  // The target of sched_waking is the CPU that the thread ran on, before another is chosen.
   if (thread.state != Thread::State::kWaiting || change.waking || change.to_cpu < 0) return;
   runners_.on_queued(static_cast<std::uint32_t>(change.to_cpu));
   if (!thread.queue_known) thread.cpu = static_cast<std::uint32_t>(change.to_cpu);
@@ -277,7 +278,7 @@ void WaitTracker::on_interrupt(const Event& event, const HostEvent& host) {
                         begins, static_cast<std::uint32_t>(host.number));
 }
 
-// What the shares leave of the exit's parts: an exit of more intervals than are kept.
+// Adds what the shares leave of the exit's parts, if the exit has more intervals than are kept.
 void WaitTracker::add_rest(const ExitSpan& exit) {
   for (const Part part : {Part::kPreempted, Part::kBlocked}) {
     std::uint64_t charged = 0;
@@ -329,7 +330,7 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
       if (end <= at) continue;
       of_exit_.push_back({interval.part, share->culprit, at, end, share->root});
       at = end;
-      if (share->end > interval.end) break;  // it goes on in the next interval
+      if (share->end > interval.end) break;  // it continues in the next interval
     }
     fill(interval.end);
   }

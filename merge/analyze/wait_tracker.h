@@ -1,4 +1,4 @@
-// Divides the time that vCPU threads are off their CPUs among those who kept them waiting.
+// Divides the time that vCPU threads are off their CPUs by the culprits that kept them waiting.
 //
 //                 switched out, runnable                         switched in
 //      ┌──────────────────────────────────────> waiting ──────────────────────> running
@@ -6,19 +6,19 @@
 //      └────────────────────> asleep ──────────────┘
 //           asleep                     woken
 //
-//   asleep:  charged to what woke it (WakeCause); a waker that slept for most of that time says for
-//            what (Culprit::root), along the chain of wakers; in a page fault as far as another
-//            thread brought the page (PageServers)
-//   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it
-//            was switched out, or to which sched_wakeup or sched_migrate_task says it went;
-//            without those of a wake-up, the one that it ran on next. A CPU that went idle with the
-//            thread in its queue was not allowed to run it: by a CPU quota as far as cpu.stat of
-//            the thread's cgroups counts throttled time (CpuQuotas) and its policy is not a
-//            real-time one. Where not all threads' switches are recorded (RecordedSwitches), those
-//            who ran are not known
+//   asleep:  charged to what woke the thread (WakeCause). If the waker itself slept for most of that
+//            time, Culprit::root says what for, along the chain of wakers. In a page fault, the time
+//            in which another thread brought the page is charged to that thread (PageServers).
+//   waiting: charged to what ran on the CPU in whose queue the thread was (CpuRunners): the CPU on
+//            which it was switched out, or to which sched_wakeup or sched_migrate_task moved it;
+//            without these events of a wake-up, the CPU on which it ran next. A CPU that went idle
+//            with the thread in its queue was not allowed to run it. A CPU quota is the reason as far
+//            as cpu.stat of the thread's cgroups counts throttled time (CpuQuotas), unless the
+//            thread's policy is a real-time one. If not all threads' switches are recorded
+//            (RecordedSwitches), it is not known what ran.
 //
-// The shares of an exit sum to its preempted and blocked parts exactly; what nothing proves is
-// unknown and says which event would tell.
+// The shares of an exit sum exactly to its preempted and blocked parts. A culprit that nothing
+// proves is unknown, and Culprit::missing says which event would show it.
 #pragma once
 
 #include <optional>
@@ -39,7 +39,7 @@ struct EndedWait {
   std::span<const WaitShare> shares;  // in order of time; valid until the next event
 };
 
-// A thread of the host that slept was woken.
+// A sleeping thread of the host was woken.
 struct Waking {
   ThreadId thread{};
   Culprit by;
@@ -54,52 +54,54 @@ class WaitTracker {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<Marker, Lost, HostEvent, BlockIo, IoctlEnter>(payload);
   }
-  // Every event of the host that it looks at, or that changed a thread, after the pipeline took it.
+  // Takes every event of the host that it looks at, or that changed a thread, after the pipeline.
   void on(const Event& event, const Pipeline& pipeline);
-  // The figures begin there: of waits that began before it the rest is handed out.
+  // The figures begin at this time: of waits that began before, only the rest is returned.
   void begin_at(Timestamp begin) {
     begin_ = begin;
     counters_ = {};
   }
-  // Another event came: what the last one ended is past.
+  // Call it for other events: the results of the last event are cleared.
   void pass() {
     has_ended_ = false;
     woke_.reset();
   }
 
-  // The wait that the last event ended: its thread runs again. Nothing where it ended none.
+  // Returns the wait that the last event ended, because its thread runs again; nullptr if it ended
+  // none.
   [[nodiscard]] const EndedWait* ended() const { return has_ended_ ? &ended_ : nullptr; }
 
-  // The sleep that the last event ended.
+  // Returns the sleep that the last event ended.
   [[nodiscard]] const std::optional<Waking>& woke() const { return woke_; }
-  // The shares so far of the thread's wait that has not ended.
+  // Returns the shares so far of the thread's open wait.
   [[nodiscard]] std::span<const WaitShare> open(ThreadId thread) const;
 
-  // Takes the shares of an exit from those of its thread. It needs the exit's intervals.
+  // Takes the shares of an exit from those of its thread. The exit must have its intervals.
   void on_exit(const ExitSpan& exit);
-  // Of the exit that was taken last, in order of time.
+  // Returns the shares of that exit in order of time.
   [[nodiscard]] std::span<const WaitShare> shares() const { return of_exit_; }
-  // The sleeps in its halted time, with what ended them.
+  // Returns the sleeps in its halted time, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
-  // Of the culprits in them.
+  // Returns the names of the culprits in them.
   [[nodiscard]] const CulpritNames& names() const { return names_; }
 
  private:
   struct Thread {
     enum class State : std::uint8_t { kRunning, kAsleep, kWaiting };
     State state = State::kRunning;
-    bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
-    bool woken = false;       // kWaiting: since a wake-up, and not moved after it
+    bool queue_known = true;  // kWaiting: it is in the queue of `cpu`
+    bool woken = false;       // kWaiting: since a wake-up, and it was not moved afterwards
     bool fair = true;         // a CPU quota applies to it
-    // What woke it was a handler of this kind, if an end of one is recorded before it runs.
+    // Set if a handler of this kind woke it and no end of such a handler is recorded before it
+    // runs.
     std::optional<WakeCause::HandlerKind> without_end;
-    Timestamp queued;  // kWaiting: in that queue at the latest
+    Timestamp queued;  // kWaiting: when it was certainly in that queue
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues
-    std::size_t first = 0;          // of the current wait, in shares
-    std::vector<WaitShare> shares;  // those since the last exit
-    // Shares of this time found no place.
+    std::size_t first = 0;          // index of the current wait's first share
+    std::vector<WaitShare> shares;  // since the last exit
+    // There was no room for shares of this time.
     Timestamp dropped_from, dropped_until;
     [[nodiscard]] bool dropped(Timestamp at) const {
       return dropped_from <= at && at < dropped_until;
@@ -109,9 +111,9 @@ class WaitTracker {
   // What a sleep waited for, at the end of the chain of wakers.
   struct Root {
     CulpritKind kind = CulpritKind::kUnknown;
-    ThreadId thread{};  // where it is one
+    ThreadId thread{};  // if it is a thread
   };
-  // The end of the last sleep of any thread: a waker's tells what it waited for itself.
+  // The end of a thread's last sleep, which shows what a waker itself waited for.
   struct Woken {
     Timestamp at;
     Root cause;
@@ -141,22 +143,22 @@ class WaitTracker {
   void add_halts(const PartInterval& halted, std::span<const WaitShare> shares);
 
   CpuRunners runners_;
-  std::optional<CpuQuotas> quotas_;  // what is left of them
+  std::optional<CpuQuotas> quotas_;  // the quotas' remaining time
   WakeCause cause_;
   PageServers servers_;
   LossTable<Thread> threads_;
   ThreadTable<Woken> woken_;
   CulpritNames names_;
   WaitCounters counters_;
-  Timestamp begin_;       // of begin_at()
-  std::size_t held_ = 0;  // shares
+  Timestamp begin_;       // the time given to begin_at()
+  std::size_t held_ = 0;  // number of shares held
   std::vector<WaitShare> of_exit_, halts_, ended_shares_;
   EndedWait ended_;
   std::optional<Waking> woke_;
   bool has_ended_ = false;
 };
 
-// The largest culprit of a part by its sum; the earliest of equals. Nothing without shares of it.
+// The culprit of a part with the largest sum; the earliest of equal ones; none without shares.
 struct LargestCulprit {
   Culprit culprit;
   std::uint64_t ns = 0;

@@ -19,13 +19,13 @@ WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
 }
 
 void WakeCause::begin(Cpu& cpu, Handler handler) {
-  // No more than that are ever open at once: ends were not recorded.
+  // More are never open at once, so their ends were not recorded.
   if (cpu.depth == kMostHandlers) cpu.depth = 0;
   cpu.open[cpu.depth++] = handler;
 }
 
-// What was begun inside of it has ended too. An end without a begin is of a handler that was open
-// before the recording, or the CPU's last switch.
+// Ends a handler, and those that began inside it. An end without a begin belongs to a handler that
+// was open before the recording or before the CPU's last switch.
 void WakeCause::end(Cpu& cpu, Handler::Kind kind) {
   ends_[static_cast<std::size_t>(kind)] = true;
   for (std::size_t i = cpu.depth; i > 0; --i) {
@@ -75,8 +75,8 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
   }
 }
 
-// A read or write that ended in a thread's context, or in an interrupt without a handler that is
-// known, says nothing about later wake-ups of that CPU.
+// A read or write that ended in a thread's context, or in an interrupt without a known handler,
+// shows nothing about later wake-ups of that CPU.
 void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
   Cpu* cpu = cpu_of(on);
   if (cpu == nullptr || cpu->depth == 0 || block.level == InterruptLevel::kNone) return;
@@ -84,7 +84,7 @@ void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
   if (innermost.level == block.level) innermost.disk = true;
 }
 
-// No interrupt lasts over a switch: an end that was lost is made up for here.
+// No interrupt lasts over a switch, which makes up for lost ends.
 void WakeCause::on_run(const ThreadChange& change) {
   if (change.cpu < cpus_.size()) cpus_[change.cpu] = {};
   futexes_.on_run(change.thread, change.at);
@@ -122,7 +122,8 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
   return known(CulpritKind::kSoftirq, innermost.number);
 }
 
-// The sender sent it in the exit that it is in. The APIC's id is KVM's number of the vCPU.
+// Returns whether the interrupt that a vCPU sent woke the thread. The sender sent it in its current
+// exit. The APIC id is KVM's number of the vCPU.
 bool WakeCause::is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipeline& of) {
   if (cpu.ipi_from != wakeup.other || cpu.ipi_to == HostEvent::kNotKnown) return false;
   const auto sender = of.vcpu(wakeup.other), woken = of.vcpu(wakeup.thread);
@@ -146,7 +147,8 @@ Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
       break;
   }
   const ThreadId waker = wakeup.other;
-  // The idle thread wakes nobody: it took over a wake-up from another CPU. So does a stopper.
+  // The idle thread wakes nobody: it took over a wake-up from another CPU. A stopper thread does
+  // too.
   const bool passed_on = !wakeup.waking && pipeline.threads().switches().runs_stopper(wakeup.cpu);
   if (waker == ThreadId{} || passed_on) return unknown_for(Missing::kWakeups);
   Culprit culprit = known(CulpritKind::kThread);

@@ -1,11 +1,11 @@
-// Who or what a wake-up came from, as far as the events on the waker's CPU prove it.
+// Finds who or what caused a wake-up, as far as the events on the waker's CPU prove it.
 //
-// A wake-up in a thread's own context is that thread's; one in an interrupt's is that of the
-// innermost handler that is open on the CPU and runs at the event's level, of a timer, an
-// interrupt's line or a softirq, where ends of such handlers are recorded too; of the disk's where
-// a read or write ended in that same handler. Else it is unknown: the thread that the interrupt hit
-// has nothing to do with it. A vCPU's interrupt woke those that it was sent to. FutexWakes tells
-// more of a thread that waits for a futex.
+// A wake-up in a thread's own context is caused by that thread. A wake-up in an interrupt is caused
+// by the innermost handler (of a timer, an interrupt line or a softirq) that is open on the CPU at
+// the event's interrupt level, if the ends of such handlers are recorded too; or by the disk, if a
+// read or write ended in that handler. Otherwise the cause is unknown: the thread that the
+// interrupt hit has nothing to do with it. An interrupt sent by a vCPU woke the vCPUs that it was
+// sent to. FutexWakes gives more details for a thread that waits for a futex.
 #pragma once
 
 #include <array>
@@ -31,18 +31,18 @@ class WakeCause {
   void on_run(const ThreadChange& change);
   void on_lost(const Event& event);
   void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
-  // The cause of that wake-up; the sleep began at its `since`.
+  // Returns the cause of that wake-up; the sleep began at its `since`.
   [[nodiscard]] Culprit of(const ThreadChange& wakeup, const Pipeline& pipeline);
-  // Of the handler that of() named last, its kind, where no end of that kind was recorded so far:
-  // without ends a handler seems to last until the CPU switches.
+  // Returns the kind of the handler that of() named last, if no end of that kind was recorded so
+  // far: without ends a handler seems to last until the CPU switches.
   [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
   [[nodiscard]] bool ends(HandlerKind kind) const { return ends_[static_cast<std::size_t>(kind)]; }
-  // Tells who woke it and who held what it waited for, after of() told a futex.
+  // Tells who woke the thread and who held what it waited for, after of() returned a futex.
   [[nodiscard]] FutexWakes& futexes() { return futexes_; }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 12;
-  static constexpr std::size_t kMostHandlers = 8;  // open at once, on a CPU
+  static constexpr std::size_t kMostHandlers = 8;  // open at once, per CPU
   struct Handler {
     using Kind = HandlerKind;
     Kind kind = Kind::kTimer;

@@ -16,8 +16,8 @@ bool is_name(std::string_view text) {
   return !text.empty() && !is_digit(text[0]) && std::ranges::all_of(text, is_name_char);
 }
 
-// Where `label` (two characters or more) begins, or nullptr. The first two are looked for at eight
-// places at a time: few pass.
+// Returns where `label` (two characters or more) begins, or nullptr. Searches the first two
+// characters at eight places at a time, since few places match.
 const char* find_label(std::string_view text, std::string_view label) {
   if (text.size() < label.size()) return nullptr;
   constexpr std::uint64_t kOnes = 0x0101010101010101;
@@ -30,7 +30,8 @@ const char* find_label(std::string_view text, std::string_view label) {
     std::memcpy(&here, at, sizeof here);
     std::memcpy(&next, at + 1, sizeof next);
     const std::uint64_t differs = (here ^ first) | (next ^ second);
-    // The lowest bit is of a place where both are equal; one above may be of another place.
+    // The lowest bit belongs to a place where both are equal; a higher one may belong to another
+    // place.
     std::uint64_t equal = (differs - kOnes) & ~differs & kOnes << 7;
     for (; equal != 0; equal &= equal - 1) {
       const char* const place = at + std::countr_zero(equal) / 8;
@@ -50,8 +51,8 @@ bool number_after(std::string_view text, std::string_view label, int base, Numbe
   return std::from_chars(first, text.data() + text.size(), number, base).ec == std::errc{};
 }
 
-// What stands after the last `before` (two characters or more), to the last quote: a name may hold
-// one itself.
+// Returns the text after the last `before` (two characters or more) up to the last quote, since a
+// name may contain a quote.
 std::string_view quoted(std::string_view text, std::string_view before) {
   const char* const end = text.data() + text.size();
   const std::size_t size = before.size();
@@ -67,7 +68,7 @@ std::string_view quoted(std::string_view text, std::string_view before) {
   return last == std::string_view::npos ? text : text.substr(0, last);
 }
 
-// Whether the declared format has `argument` where the built-in reading looks for it.
+// Returns whether the declared format has `argument` where the built-in reading looks for it.
 bool stands_after(const tracetool::Event& event, std::string_view argument,
                   std::string_view literal_end) {
   const auto& pieces = event.format.pieces;
@@ -163,7 +164,7 @@ void VmmEventReader::read_declared(const EventPlan& plan, std::string_view argum
 bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   text = event_part(text);
   const std::string_view name = text.substr(0, text.find(' '));
-  const std::string_view arguments = text.substr(name.size());  // with the blank in front
+  const std::string_view arguments = text.substr(name.size());  // with the leading blank
   NameId id = names_->find(name);
   const bool is_known = id < plans_.size() && plans_[id].layout != Layout::kUnseen;
   if (!is_known) {

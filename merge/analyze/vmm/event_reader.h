@@ -1,9 +1,9 @@
-// A VMM's trace events as they stand in markers: "NAME ARGS".
+// Reads a VMM's trace events in markers: "NAME ARGS".
 //
-// What the exit model needs of them is the name, the device that an access went to, and the vCPU.
-// VmmKnowledge says which events tell it and how they print it; where the program's
-// trace-events-all is given and declares them otherwise, its formats are used. Texts come from
-// whoever may write trace_marker, and in part from the guest: nothing in them is trusted.
+// The exit model needs the name, the device of an access, and the vCPU. VmmKnowledge says which
+// events contain these and how they print them; if the program's trace-events-all is given and
+// declares an event differently, its format is used. Anyone who can write to trace_marker makes
+// these texts, and the guest makes parts of them, so they are not trusted.
 #pragma once
 
 #include <memory>
@@ -24,22 +24,22 @@ struct VmmEvent {
   bool has_address = false;
   std::uint64_t address = 0;    // kRegion*: port or guest-physical address
   NameId region = kNoName;      // kRegion*: the region's name
-  std::int32_t vcpu = kNoVcpu;  // where the event tells it
-  std::int32_t running = -1;    // kVmState: 0 stopped, 1 running; else, not known
+  std::int32_t vcpu = kNoVcpu;  // if the event contains it
+  std::int32_t running = -1;    // kVmState: 0 stopped, 1 running; otherwise not known
 };
 
 class VmmEventReader {
  public:
-  // Borrows all. `declared`: by the program's trace-events-all, or nullptr.
+  // Borrows all. `declared`: the program's trace-events-all, or nullptr.
   explicit VmmEventReader(Names& names, const tracetool::Declarations* declared = nullptr,
                           const VmmKnowledge& vmm = any_vmm());
 
-  // False when the marker is not a VMM's event (a name of letters, digits and _ comes first, after
-  // the optional PID@TIME: of QEMU's log backend).
+  // False if the marker is not a VMM's event (a name of letters, digits and _ must come first,
+  // after the optional PID@TIME: of QEMU's log backend).
   [[nodiscard]] bool read(std::string_view text, VmmEvent& event);
 
  private:
-  // How to read the events of one name, decided when the name is first seen.
+  // How to read the events of one name; decided when the name is first seen.
   enum class Layout : std::uint8_t { kUnseen, kNothing, kBuiltIn, kDeclared };
   struct EventPlan {
     Layout layout = Layout::kUnseen;
@@ -58,7 +58,8 @@ class VmmEventReader {
   std::vector<EventPlan> plans_;  // by NameId
 };
 
-// The marker's text without its line end and the log backend's "PID@SECONDS.MICROSECONDS:".
+// Returns the marker's text without its line end and without the log backend's
+// "PID@SECONDS.MICROSECONDS:".
 [[nodiscard]] std::string_view event_part(std::string_view marker);
 
 }  // namespace trapline

@@ -1,4 +1,5 @@
-// QEMU: what its trace events mean as versions 2.x to 11 print them, and its names of threads.
+// QEMU: the meaning of its trace events, as versions 2.x to 11 print them, and its names of
+// threads.
 #include <vector>
 
 #include "merge/analyze/vmm/vmms.h"
@@ -18,7 +19,7 @@ class Qemu final : public VmmKnowledge {
  public:
   std::string_view name() const override { return "QEMU"; }
 
-  // With -name …,debug-threads=on, as libvirt starts it: "CPU 3/KVM", "CPU 3/TCG".
+  // With -name …,debug-threads=on, which libvirt uses: "CPU 3/KVM", "CPU 3/TCG".
   std::int32_t vcpu_of_thread(std::string_view comm) const override {
     if (!comm.ends_with("/KVM") && !comm.ends_with("/TCG")) return kNoVcpu;
     return number_after_prefix(comm.substr(0, comm.size() - 4), "CPU ");
@@ -35,7 +36,7 @@ class Qemu final : public VmmKnowledge {
     return name.starts_with("kvm_") ? &kAccelerator : nullptr;
   }
 
-  // virtio-blk's requests, and from a queue's notify to the guest's.
+  // virtio-blk's requests, and from a queue's notify to the notify of the guest.
   std::span<const RequestSpec> requests() const override {
     static const std::vector<RequestSpec> kRequests{
         {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
@@ -50,7 +51,7 @@ class Qemu final : public VmmKnowledge {
     if (name == "virtio_notify") return RequestStep::kNotify;
     if (name == "virtio_notify_irqfd") return RequestStep::kDeferrableNotify;
     if (name == "virtio_notify_irqfd_deferred_fn") return RequestStep::kDeferredNotify;
-    // virtqueue_fill and _flush hand the request back; an MSI is a write to a memory region.
+    // virtqueue_fill and _flush return the request; an MSI is a write to a memory region.
     for (const std::string_view part : {"virtqueue_", "memory_region_", "kvm_"}) {
       if (name.starts_with(part)) return RequestStep::kPartOfNotify;
     }

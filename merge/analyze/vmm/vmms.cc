@@ -6,7 +6,7 @@
 
 namespace trapline {
 
-// One for each VMM, defined in its file of this folder: what vmms() lists, in this order.
+// One for each VMM, defined in a file of this folder; vmms() lists them in this order.
 const VmmKnowledge& qemu_vmm();
 const VmmKnowledge& device_events_vmm();
 const VmmKnowledge& firecracker_vmm();
@@ -46,7 +46,7 @@ class AnyVmm final : public VmmKnowledge {
     }
     return RequestStep::kOther;
   }
-  // One VMM's so far; a second one's would have to come with the step.
+  // Only one VMM has these so far; with a second one, the step would have to include the fields.
   RequestFields request_fields() const override { return qemu_vmm().request_fields(); }
   const RequestTransfer* transfer(std::string_view name) const override {
     return qemu_vmm().transfer(name);
@@ -87,8 +87,8 @@ std::int32_t number_after_prefix(std::string_view text, std::string_view prefix)
   return whole ? number : kNoVcpu;
 }
 
-// Any VMM that tells of its devices through libtrapline_ftrace, by two events of this convention
-// (docs/vmm.md; docs/examples/vmm is one):
+// Any VMM that reports accesses to its devices through libtrapline_ftrace, with two events of this
+// convention (docs/vmm.md; docs/examples/vmm is one):
 //
 //   vmm_device_read(uint64_t addr, uint64_t value, unsigned size, const char *name)
 //   vmm_device_write(...)   "addr 0x%"PRIx64" value 0x%"PRIx64" size %u name '%s'"
@@ -120,13 +120,13 @@ const VmmKnowledge& device_events_vmm() {
   return kVmm;
 }
 
-// VMMs that write no events: their vCPU threads' names, and their processes'.
+// VMMs without events: the names of their vCPU threads and of their processes.
 
 namespace {
 
 class NamedThreads final : public VmmKnowledge {
  public:
-  // `process` as the kernel keeps it: 15 characters at most.
+  // `process` in the kernel's form: at most 15 characters.
   constexpr NamedThreads(std::string_view name, std::string_view thread, std::string_view process)
       : name_(name), thread_(thread), process_(process) {}
 

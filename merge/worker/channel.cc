@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSocket = 0;
 
-// Fills all of it; a descriptor that comes with it goes to `file`.
+// Fills all of `into`; a descriptor that comes with the bytes goes to `file`.
 void receive(std::span<std::byte> into, UniqueFd& file) {
   while (!into.empty()) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

@@ -1,5 +1,5 @@
-// The worker's end of its socket (backend_ftrace/base/worker_message.h). What goes wrong with it
-// ends the worker: its caller is gone, or sends what no caller sends.
+// The worker's end of its socket (backend_ftrace/base/worker_message.h). Any failure ends the
+// worker: the caller is gone, or sends what no caller of ours would send.
 #pragma once
 
 #include <string_view>
@@ -14,14 +14,14 @@ namespace trapline::worker {
 struct Request {
   MessageKind kind{};
   std::vector<std::byte> payload;
-  UniqueFd file;  // with kFile
+  UniqueFd file;  // set for kFile
 };
 
 [[nodiscard]] Request next_request();
 void answer(MessageKind kind, std::span<const std::byte> payload);
 void refuse(ErrorKind kind, std::string_view reason);
 
-// An answer in pieces: call between rows.
+// Sends the rows so far as a piece of the answer when they are large enough. Call it between rows.
 inline void answer_piece(MessageKind kind, MessageWriter& rows) {
   if (rows.size() < kMessagePiece) return;
   answer(kind, rows.bytes());
@@ -32,7 +32,7 @@ inline void answer_end(MessageKind kind, MessageWriter& rows) {
   answer(MessageKind::kEnd, {});
 }
 
-// The tasks: each answers one request, and keeps between them what it has read.
+// The tasks. Each answers one request and keeps between requests what it has read.
 void print_events(Request&& request);
 void read_symbols(Request&& request);
 

@@ -20,7 +20,7 @@
 namespace trapline::worker {
 namespace {
 
-// Memory, the descriptors that it has, its end.
+// System calls for memory, the open descriptors and exiting.
 constexpr int kAllowed[] = {
     SCMP_SYS(read),         SCMP_SYS(write),        SCMP_SYS(readv),
     SCMP_SYS(writev),       SCMP_SYS(pread64),      SCMP_SYS(lseek),
@@ -34,7 +34,7 @@ constexpr int kAllowed[] = {
     SCMP_SYS(getpid),       SCMP_SYS(gettid),       SCMP_SYS(restart_syscall),
     SCMP_SYS(setitimer),
 };
-// Libraries try these and go on without. Some architectures lack the older ones.
+// System calls that libraries try and can do without. Some architectures lack the older ones.
 constexpr int kRefused[] = {
     SCMP_SYS(open),       SCMP_SYS(stat),      SCMP_SYS(lstat),      SCMP_SYS(access),
     SCMP_SYS(readlink),   SCMP_SYS(unlink),    SCMP_SYS(openat),     SCMP_SYS(newfstatat),
@@ -51,12 +51,13 @@ bool install_filter() {
   return installed;
 }
 
-// Of this process alone: none but the kernel's name spaces and systemd gives out uids from here on,
-// and those begin and end elsewhere.
+// First of the uids used only by workers: only the kernel's name spaces and systemd allocate uids
+// above this, and their ranges begin and end elsewhere.
 constexpr uid_t kFirstUid = 0x70000000;
-constexpr uid_t kOverflowUid = 65534;  // where a user namespace lacks the others
+constexpr uid_t kOverflowUid = 65534;  // used if a user namespace lacks the others
 
-// A sandbox around the caller, as QEMU's, may end whoever asks for another uid: a child asks first.
+// Returns whether the process may change its uid. A sandbox around the caller, such as QEMU's, may
+// kill a process that asks for another uid, so a child asks first.
 bool may_change_uid() {
   constexpr int kFiltered = 2;
   if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != kFiltered) return true;
@@ -70,7 +71,7 @@ bool may_change_uid() {
   return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-// Where root may not give it another uid, it is root without capabilities.
+// Gives up rights. If root cannot take another uid, it stays root without capabilities.
 void give_up_rights() {
   const uid_t own = kFirstUid + static_cast<uid_t>(::getpid());
   if (may_change_uid()) {
@@ -80,7 +81,7 @@ void give_up_rights() {
   (void)give_up_root(std::nullopt);
 }
 
-// At `value` a signal, at `last` the end.
+// Sets a limit: at `value` the process gets a signal, at `last` it is killed.
 bool limit(__rlimit_resource what, rlim_t value, rlim_t last) {
   rlimit before{};
   if (::getrlimit(what, &before) == 0) last = std::min(last, before.rlim_max);
@@ -103,7 +104,7 @@ void* make_filter(std::uint32_t architecture) {
   const scmp_arg_cmp no_code{2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0};
   for (const int call : {SCMP_SYS(mmap), SCMP_SYS(mprotect)})
     made = made && ::seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &no_code) == 0;
-  const scmp_arg_cmp own{0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(::getpid()), 0};  // abort()
+  const scmp_arg_cmp own{0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(::getpid()), 0};  // for abort()
   made = made && ::seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &own) == 0;
   for (const int call : kRefused)
     made = made && ::seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), call, 0) == 0;
@@ -114,11 +115,12 @@ void* make_filter(std::uint32_t architecture) {
 
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds) {
   close_all_from(3);  // all but standard input, output and error
-  // A key that ends the program ends its worker through the socket; until then it answers.
+  // A key that ends the program also ends its worker, through the socket; until then the worker
+  // answers.
   for (const int signal : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE}) (void)::signal(signal, SIG_IGN);
   bool limited = limit(RLIMIT_CORE, 0);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // Their shadow takes terabytes, and a report reads files.
+  // The sanitizers' shadow memory takes terabytes, and their reports read files.
   (void)memory;
   (void)seconds;
   (void)limited;
@@ -127,7 +129,7 @@ std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds) {
 #else
   const bool is_root = ::geteuid() == 0;
   if (is_root) give_up_rights();
-  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);  // which another uid takes away
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the change of uid, which clears this setting
   constexpr rlim_t kFiles = 16;
   limited &= limit(RLIMIT_NOFILE, kFiles);
   if (memory != 0) limited &= limit(RLIMIT_AS, memory) && limit(RLIMIT_FSIZE, memory);

@@ -1,17 +1,18 @@
-// What holds the worker, set before it reads the first byte of a message: nothing that its
-// libraries are made to do reaches further than its memory and its socket.
+// Confines the worker before it reads the first byte of a message, so that nothing that its
+// libraries are made to do reaches beyond its memory and its socket.
 #pragma once
 
 #include <cstdint>
 
 namespace trapline::worker {
 
-// Bits of WorkerStatus. `memory` bytes of address space, `seconds` of processor time; 0: no limit.
-// Started by root it has a uid of its own and no capability. Where the kernel has no seccomp the
-// limits alone hold.
+// Confines this process to `memory` bytes of address space and `seconds` of processor time; 0: no
+// limit. A worker started by root gets a uid of its own and no capability. Without seccomp in the
+// kernel, only the limits hold. Returns bits of WorkerStatus.
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds);
 
-// The filter as a scmp_filter_ctx, for one of libseccomp's architectures; null: it cannot be made.
+// Returns the filter as a scmp_filter_ctx, for one of libseccomp's architectures; null if it cannot
+// be made.
 [[nodiscard]] void* make_filter(std::uint32_t architecture);
 
 }  // namespace trapline::worker

@@ -1,6 +1,6 @@
 #include "merge/worker/demangle.h"
 
-// libiberty.h would declare basename() against the C library's declaration.
+// Without this, libiberty.h would declare basename() in conflict with the C library.
 #define HAVE_DECL_BASENAME 1
 #include <ansidecl.h>
 #include <demangle.h>
@@ -18,24 +18,26 @@
 namespace trapline::worker {
 namespace {
 
-// A hostile name of a few hundred bytes can stand for gigabytes of text (substitutions that
-// double): the demangler is left as soon as its text is longer than a name may be.
+// Limits names: a hostile name of a few hundred bytes can stand for gigabytes of text
+// (substitutions that double). The demangler is left as soon as its text is longer than a name may
+// be.
 constexpr std::size_t kMaxMangled = 8 * 1024;
 constexpr std::size_t kMaxDemangled = 64 * 1024;
 
 std::string demangled;
 std::jmp_buf too_long;
 MessageWriter names;                   // the answer so far
-volatile std::sig_atomic_t busy = 0;   // inside a demangler
-volatile std::sig_atomic_t ticks = 0;  // since it was entered
+volatile std::sig_atomic_t busy = 0;   // a demangler is running
+volatile std::sig_atomic_t ticks = 0;  // since it was called
 
-// The demanglers hand out what they have every 256 bytes, and hold no memory meanwhile.
+// Takes the next part of a name. The demanglers pass on their text every 256 bytes and hold no
+// memory meanwhile.
 void collect(const char* part, std::size_t length, void*) {
   if (demangled.size() + length > kMaxDemangled) std::longjmp(too_long, 1);
   demangled.append(part, length);
 }
 
-// Leaves the result in `demangled`. Nothing with a destructor lives in it, for longjmp.
+// Leaves the result in `demangled`. Because of longjmp, no object with a destructor is alive in it.
 bool demangled_by(int (*demangler)(const char*, int, demangle_callbackref, void*),
                   const char* name) {
   demangled.clear();
@@ -51,9 +53,9 @@ bool demangle(const std::string& name) {
   return cxx && demangled_by(cplus_demangle_v3_callback, name.c_str());
 }
 
-// A name that takes long without text: the demangler cannot be left, so the names before it are the
-// answer, and the worker ends. The caller leaves this one as it is and asks another worker for the
-// rest.
+// Handles a name that takes long without producing text. The demangler cannot be left, so the names
+// before are the answer, and the worker ends. The caller keeps this name as it is and asks another
+// worker for the rest.
 void on_tick(int) {
   constexpr int kMostTicks = 3;
   ticks = ticks + 1;

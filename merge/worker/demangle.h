@@ -4,8 +4,8 @@
 
 namespace trapline::worker {
 
-// Answers with a C++ or Rust name, without its parameters, for each mangled one; empty where it is
-// neither, or stands for more text or work than a name is worth.
+// Answers with the demangled name of each mangled C++ or Rust name, without parameters; empty if it
+// is neither, or if it stands for more text or work than a name is worth.
 void demangle_names(MessageReader& request);
 
 }  // namespace trapline::worker

@@ -1,4 +1,4 @@
-// ELF symbol tables through libelf; build-id and debug link through libdw's dwelf functions.
+// Reads ELF symbol tables through libelf; build-id and debug link through libdw's dwelf functions.
 #include <elfutils/libdwelf.h>
 #include <fmt/format.h>
 #include <gelf.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMaxName = 64 * 1024;
 
-// The file in memory: it may shrink meanwhile, which ends the worker and nothing else.
+// A mapped file. If the file shrinks while it is read, only the worker process ends.
 struct ElfFile {
   std::span<std::byte> bytes;
   Elf* elf = nullptr;
@@ -31,7 +31,7 @@ ElfFile opened;
 std::span<std::byte> mapped(int fd) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
   if (size <= 0) return {};
-  // libelf may write where it changes the byte order: into a copy.
+  // libelf may write to memory when it changes the byte order, so this is a private copy.
   void* memory =
       ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   if (memory == MAP_FAILED) return {};
@@ -70,7 +70,8 @@ bool is_code(const GElf_Shdr& header) {
          header.sh_size != 0 && header.sh_addr + header.sh_size > header.sh_addr;
 }
 
-// $x, $d, $xrv64i…: marks of the assembler between code and data, not names.
+// Returns whether the symbol is a mark of the assembler between code and data, not a name: $x, $d,
+// $xrv64i….
 bool is_mapping_symbol(std::string_view name) {
   return name.size() >= 2 && name[0] == '$' && std::strchr("atdx", name[1]) != nullptr &&
          (name.size() == 2 || name[2] == '.' || name.starts_with("$xrv"));
@@ -90,7 +91,7 @@ std::optional<char> type_of(const GElf_Sym& symbol) {
   }
 }
 
-// The functions of a table, row by row.
+// Reads the functions of a table row by row.
 class TableReader {
  public:
   TableReader(Elf* elf, const std::vector<Section>& sections) : elf_(elf), sections_(sections) {
@@ -98,7 +99,7 @@ class TableReader {
     if (gelf_getehdr(elf, &header) != nullptr) arm_ = header.e_machine == EM_ARM;
   }
 
-  // Calls visit(symbol, limit, type, typed, name) for each function of the tables of this type
+  // Calls visit(symbol, limit, type, typed, name) for each function in the tables of this type
   // (SHT_SYMTAB or SHT_DYNSYM), until it returns false.
   template <typename Visit>
   void read(GElf_Word table_type, Visit visit) const {

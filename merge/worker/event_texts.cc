@@ -1,4 +1,4 @@
-// The texts of kernel events, by libtraceevent: the values of an event in its own print format.
+// Prints the texts of kernel events through libtraceevent, in the print format of each event.
 #include <event-parse.h>
 #include <sys/mman.h>
 #include <trace-seq.h>
@@ -12,10 +12,10 @@
 namespace trapline::worker {
 namespace {
 
-constexpr std::size_t kMostText = 16 * 1024;  // of one event
+constexpr std::size_t kMostText = 16 * 1024;  // per event
 
-// An event's bytes, at the end of memory that may be read: libtraceevent does not look at an
-// event's size, and a print format that reads on ends the worker.
+// Puts an event's bytes at the end of readable memory. libtraceevent does not check an event's
+// size, so a print format that reads beyond the event ends the worker.
 class Fence {
  public:
   explicit Fence(std::size_t size) {
@@ -30,7 +30,7 @@ class Fence {
     start_ = static_cast<std::byte*>(memory);
   }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // Before it are zeros.
+  // There are zeros before the bytes.
   std::byte* put(std::string_view bytes) {
     std::memset(start_, 0, size_);
     std::byte* place = start_ + size_ - bytes.size();
@@ -58,7 +58,7 @@ void add_formats(MessageReader& request) {
   while (!request.at_end()) {
     const std::string system(request.text().value_or(""));
     const std::string format(request.text().value_or(""));
-    // What it cannot parse is an event without fields.
+    // An event that libtraceevent cannot parse has no fields.
     (void)tep_parse_event(formats, format.c_str(), format.size(), system.c_str());
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestName = 64 * 1024;
 
-// By the address of the word that the loader fills with a function's address.
+// Keyed by the address of the word that the loader fills with a function's address.
 using Bindings = std::map<std::uint64_t, std::string_view>;
 
 Bindings bindings_of(Elf* elf) {
@@ -58,13 +58,13 @@ struct Code {
   }
 };
 
-// What an entry jumps through, and how many bytes it has.
+// The address of the word that an entry jumps through, and the entry's size in bytes.
 struct Jump {
   std::uint64_t through;
   std::size_t size;
 };
 
-// [endbr64] [bnd] jmp *DISTANCE(%rip)
+// Parses [endbr64] [bnd] jmp *DISTANCE(%rip).
 std::optional<Jump> x86_jump(const Code& code, std::size_t begin) {
   constexpr std::array<std::uint8_t, 4> kEndBranch{0xf3, 0x0f, 0x1e, 0xfa};
   std::size_t at = begin;
@@ -76,7 +76,7 @@ std::optional<Jump> x86_jump(const Code& code, std::size_t begin) {
   return Jump{next + static_cast<std::uint64_t>(std::int64_t{distance}), at + 6 - begin};
 }
 
-// [bti c] adrp x16, PAGE; ldr x17, [x16, OFFSET]; add …; br x17
+// Parses [bti c] adrp x16, PAGE; ldr x17, [x16, OFFSET]; add …; br x17.
 std::optional<Jump> arm_jump(const Code& code, std::size_t begin) {
   constexpr std::uint32_t kBtiC = 0xd503245f;
   std::size_t at = begin;
@@ -113,7 +113,7 @@ std::vector<LinkageEntry> linkage_entries(Elf* elf) {
     if (!bindings) bindings = bindings_of(elf);
     const Code code{{static_cast<const std::uint8_t*>(data->d_buf), data->d_size}, header.sh_addr};
     const std::uint64_t limit = header.sh_addr + data->d_size;
-    // x86's are 8 or 16 bytes each, AArch64's any number of instructions.
+    // Entries of x86 have 8 or 16 bytes, those of AArch64 any number of instructions.
     const std::size_t step = x86 ? 8 : 4;
     for (std::size_t at = 0; at < data->d_size;) {
       const auto jump = x86 ? x86_jump(code, at) : arm_jump(code, at);

@@ -1,5 +1,5 @@
-// trapline-worker: parses foreign bytes for trapline and its QEMU plugin, confined. They start it;
-// backend_ftrace/base/worker_message.h has what they say to each other.
+// trapline-worker: parses untrusted bytes for trapline and its QEMU plugin, confined. They start
+// it; backend_ftrace/base/worker_message.h describes their messages.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ bool is_socket(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
 }
 
-// Foreign bytes are not parsed for root where nothing but limits holds the worker.
+// Refuses to parse untrusted bytes for root if only the limits confine the worker.
 [[noreturn]] void serve(const Task& task, std::uint32_t status, bool unconfined) {
   constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
   constexpr auto kRoots = static_cast<std::uint32_t>(WorkerStatus::kRoots);

@@ -1,4 +1,4 @@
-// Where functions are declared, from DWARF through libdw.
+// Finds where functions are declared, from DWARF through libdw.
 #include "merge/worker/source_lines.h"
 
 #include <dwarf.h>

@@ -4,7 +4,7 @@
 
 namespace trapline::worker {
 
-// Answers with the functions that the file's DWARF places in a source (MessageKind::kLines).
+// Answers with the functions for which the file's DWARF has a source line (MessageKind::kLines).
 void send_source_lines(Elf* elf);
 
 }  // namespace trapline::worker

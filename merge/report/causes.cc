@@ -77,7 +77,8 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
 };
 
-// KVM polls for 200 us at most unless halt_poll_ns is raised; five times that is no short sleep.
+// In ns. KVM polls for at most 200 us unless halt_poll_ns is raised; a sleep of five times that is
+// not short.
 constexpr std::uint64_t kLongestPolled = 1'000'000;
 
 std::string_view id_of(KernelThread kernel) {
@@ -100,8 +101,8 @@ std::string_view id_of(KernelThread kernel) {
   return {};
 }
 
-// Softirqs that run where their interrupt came: NET_TX, NET_RX, BLOCK and IRQ_POLL. No affinity
-// moves TIMER, TASKLET, SCHED, HRTIMER and RCU (Linux, include/linux/interrupt.h).
+// Returns whether the softirq runs on the CPU of its interrupt: NET_TX, NET_RX, BLOCK and IRQ_POLL.
+// Affinity does not move TIMER, TASKLET, SCHED, HRTIMER and RCU (Linux, include/linux/interrupt.h).
 bool follows_interrupt(std::uint32_t softirq) { return softirq >= 2 && softirq <= 5; }
 
 std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {
@@ -112,7 +113,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
       return "preempted-by-interrupt";
     if (culprit.kind == CulpritKind::kNotAllowed) return "not-allowed-to-run";
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
-    // It may have been throttled while the other one ran.
+    // The vCPU may have been throttled while the other one ran.
     if (culprit.kind != CulpritKind::kThread || around.throttled || around.recorder) return {};
     if (around.kernel != KernelThread::kNone) return id_of(around.kernel);
     return by_vcpu         ? "preempted-by-vcpu"
@@ -123,7 +124,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
   if (part != Part::kBlocked && !halted) return {};
   switch (culprit.kind) {
     case CulpritKind::kTimer:
-      // Nothing polls for the end of another sleep.
+      // Nothing polls for the end of another kind of sleep.
       return halted && short_sleep ? "halted-until-timer" : std::string_view();
     case CulpritKind::kIpi:
       return halted && short_sleep ? "halted-until-ipi" : std::string_view();
@@ -135,7 +136,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
     case CulpritKind::kLock:
       return around.of_vmm && around.iothread_device ? "blocked-on-vmm" : std::string_view();
     case CulpritKind::kThread:
-      // A vCPU wakes another one from the kernel too; its QEMU event tells that it was in QEMU.
+      // A vCPU also wakes another one from the kernel; its QEMU event shows that it was in QEMU.
       return around.of_vmm && around.iothread_device && (!by_vcpu || culprit.handler != kNoName)
                  ? "blocked-on-vmm"
                  : std::string_view();
@@ -188,7 +189,7 @@ Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
   if (!culprit.is_thread()) return around;
   around.by_vcpu = names.is_vcpu(culprit.thread);
   const std::string comm = names.comm(culprit.thread);
-  // Where nothing tells of its process: QEMU's threads are called as the program is.
+  // If its process is not known: QEMU's threads have the program's name.
   around.of_vmm = !names.vm(culprit.thread).empty() || comm.starts_with("qemu-");
   around.kernel = kernel_thread(comm);
   for (const std::string_view recorder : {"trace-cmd", "trapline", "perf"})

@@ -13,14 +13,14 @@
 
 namespace trapline {
 
-// The parts of a time, "kernel_ns" and so on, as shares of it.
+// The parts of a time, "kernel_ns" and so on, shown as shares of the time.
 struct PartsOf {
   Parts parts;
   std::uint64_t whole;
-  bool halts = false;  // of nothing else
+  bool halts = false;  // the time contains only halts
 };
 inline constexpr std::array<std::string_view, kParts> kNoParts = {};
-// The kernel's title where what the VMM took is in it.
+// Title of the kernel's column if it includes the VMM's time.
 inline constexpr std::string_view kKernelOrUser = "kernel or QEMU";
 [[nodiscard]] inline std::array<std::string_view, kParts> part_titles(const States& known) {
   std::array<std::string_view, kParts> titles = kPartNames;
@@ -38,7 +38,8 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
     return Share{told(known, part, of.parts, of.halts), of.whole};
   });
 }
-// `drop_order`: as Column::drop_order of the first; the last of them go first.
+// `drop_order`: Column::drop_order of the first part. On a narrow terminal the last parts are
+// dropped first.
 template <typename Row, typename Get>
 void add_parts(TableOf<Row>& table, const States& known,
                const std::array<std::string_view, kParts>& titles, std::uint8_t drop_order,
@@ -49,8 +50,8 @@ void add_parts(TableOf<Row>& table, const States& known,
               .drop_order = static_cast<std::uint8_t>(drop_order == 0 ? 0 : drop_order + i)},
              get);
 }
-// Of calls of guest functions, which have no time in the kernel: QEMU's part is its devices', and
-// `at_most` stands beside it in text.
+// Adds the parts of calls of guest functions, which have no kernel time: QEMU's part is that of its
+// devices, and text shows `at_most` with it.
 template <typename Row, typename Get, typename AtMost>
 void add_call_parts(TableOf<Row>& table, const States& known, Get get, AtMost at_most) {
   constexpr std::array<std::string_view, kParts> kTitles = {"", "devices", "preempted", "blocked",
@@ -62,7 +63,7 @@ void add_call_parts(TableOf<Row>& table, const States& known, Get get, AtMost at
   }
 }
 
-// The columns of a distribution that text shows.
+// Titles of the columns of a distribution that text shows.
 struct DistributionTitles {
   struct Title {
     std::string_view text{};
@@ -75,8 +76,8 @@ struct DistributionTitles {
   std::uint8_t block = 0;
 };
 
-// min_ns, mean_ns, the percentiles and max_ns of a Histogram, or of what has the same figures.
-// `get` gives a pointer to it; of a row without one, nullptr, they are absent.
+// Adds min_ns, mean_ns, the percentiles and max_ns of a Histogram, or of a type with the same
+// figures. `get` returns a pointer to it; nullptr means that the row has none.
 template <typename Row, typename Get>
 void add_percentiles(TableOf<Row>& table, const std::string& prefix,
                      const DistributionTitles& titles, Get get) {
@@ -101,7 +102,7 @@ void add_percentiles(TableOf<Row>& table, const std::string& prefix,
   add("max_ns", titles.max, [](const auto& histogram) { return histogram.max(); });
 }
 
-// The same as an object, "raise_to_inject", with how many there were and how long together.
+// Adds the same as an object such as "raise_to_inject", with the count and the total.
 template <typename Row, typename Get>
 void add_distribution(TableOf<Row>& table, std::string_view key, const DistributionTitles& titles,
                       Get get) {

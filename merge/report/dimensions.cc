@@ -93,13 +93,13 @@ KvmDetail unpack_detail(std::uint64_t value, std::uint64_t kind) {
   return {value, 0, static_cast<DetailKind>(kind >> 8), static_cast<Access>(kind & 0xff), false};
 }
 
-// The culprit of most of that part's time.
+// Packs the culprit of most of that part's time.
 std::uint64_t pack_largest(std::span<const WaitShare> waits, Part part) {
   const LargestCulprit most = largest(waits, part);
   return most.ns == 0 ? kNoCulprit : pack(most.culprit);
 }
 
-// The first word of an exit's key in the dimension: a detail's kind is another.
+// Returns the first word of an exit's key in the dimension; a detail's kind is a second word.
 std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
                       const GuestStacks& stacks, std::span<const WaitShare> waits,
                       const KernelTracker* kernel) {

@@ -1,5 +1,5 @@
-// The dimensions by which exits are grouped, as --by names them; an exit's key in them, and the
-// key's text. A new dimension is a case in both.
+// The dimensions of --by, by which exits are grouped, an exit's key in them, and the key's text. A
+// new dimension needs a case in both.
 #pragma once
 
 #include <array>
@@ -32,40 +32,40 @@ enum class Dimension : std::uint8_t {
   kPreemptedBy,
   kBlockedOn,
   kKernelFunction,
-  kCount  // of them
+  kCount  // the number of dimensions
 };
 
-// "reason,device"; an Error names what is unknown and what there is: the dimensions, and `alone`,
-// which the command takes in their place ("span").
+// Parses "reason,device". The Error names what is unknown, and what exists: the dimensions, and
+// `alone`, which the command takes in their place ("span").
 [[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text,
                                                               std::string_view alone = {});
 
-// An Error names the one that only exits have.
+// The Error names a dimension that only exits have.
 [[nodiscard]] Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions);
-// As --by names it.
+// Returns the name in --by.
 [[nodiscard]] std::string_view name_of(Dimension dimension);
-// "reason, detail, ...": what parse_dimensions() takes.
+// Returns "reason, detail, ...": everything that parse_dimensions() accepts.
 [[nodiscard]] std::string dimension_names();
 
-// What an exit is in each dimension; a detail takes two words.
+// An exit's values in the dimensions; a detail takes two words.
 struct GroupKey {
   static constexpr std::size_t kWords = static_cast<std::size_t>(Dimension::kCount) + 1;
   std::array<std::uint64_t, kWords> words{};
-  bool halted = false;  // of halts, which are one row where the reason is not asked for
+  bool halted = false;  // true for halts, which are one row if the reason is not a dimension
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
 };
 
-// An exit's key in the dimensions of --by, and the key's text. A new dimension is a case in both.
+// Makes an exit's key in the dimensions of --by, and the key's text.
 
 class ExitKeys {
  public:
-  // Borrows the dimensions for as long as it lives.
+  // Borrows `dimensions`.
   explicit ExitKeys(const std::vector<Dimension>& dimensions)
       : dimensions_(dimensions),
         by_reason_(has(Dimension::kReason)),
         only_reason_(by_reason_ && dimensions.size() == 1) {}
 
-  // The words of a key that are used.
+  // Returns how many words of a key are used.
   [[nodiscard]] std::size_t words() const;
   [[nodiscard]] bool has(Dimension dimension) const;
   [[nodiscard]] bool needs_stack() const {
@@ -78,27 +78,28 @@ class ExitKeys {
 
   [[nodiscard]] bool needs_kernel() const { return has(Dimension::kKernelFunction); }
 
-  // `waits` and `kernel` are the exit's, where needs_waits(), needs_kernel(). Valid until the next
-  // call.
+  // Returns an exit's key, valid until the next call. `waits` and `kernel` are the exit's; they are
+  // needed if needs_waits() or needs_kernel() is true.
   [[nodiscard]] const GroupKey& of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                                    std::span<const WaitShare> waits = {},
                                    const KernelTracker* kernel = nullptr);
-  // The key of all halts, where they are one row: there is no reason among the dimensions.
+  // Returns the key of the row of all halts; nullptr if `halt` is false or if the reason is a
+  // dimension.
   [[nodiscard]] const GroupKey* halted_row(bool halt) const {
     static constexpr GroupKey kRow{{}, true};
     return halt && !by_reason_ ? &kRow : nullptr;
   }
-  // Of a call: check_dimensions_of_calls().
+  // Returns the key of a call; see check_dimensions_of_calls().
   [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
-  // The device of calls that accessed more than one.
+  // Stands for the device of calls that accessed more than one.
   static constexpr std::uint64_t kSeveralDevices = ~std::uint64_t{0};
-  // "io / rtc"
+  // Returns a text such as "io / rtc".
   [[nodiscard]] std::string text(const GroupKey& key, const Naming& names) const;
 
  private:
   const std::vector<Dimension>& dimensions_;
   bool by_reason_, only_reason_;
-  GroupKey key_;  // the same words each time; the others stay 0
+  GroupKey key_;  // the same words are set each time; the others stay 0
 };
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-// --faults: why pages of the guests were not mapped, and what the faults took.
+// --faults: why pages of the guests were not mapped, and how long the faults took.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,13 +61,13 @@ void FaultSum::add(const FaultSum& other) {
   max_at_ns = other.max_at_ns;
 }
 
-// A row of any of the tables.
+// A row of one of the tables.
 struct FaultRow {
   std::string name;
-  PageFault::Why why;  // of the rows by cause
+  PageFault::Why why;  // in rows by cause
   std::string by, how, vm, vm_name;
-  std::uint64_t address = 0;    // of the rows by region
-  std::int32_t vcpu = kNoVcpu;  // of the rows by vCPU
+  std::uint64_t address = 0;    // in rows by region
+  std::int32_t vcpu = kNoVcpu;  // in rows by vCPU
   FaultSum sum;
   std::uint64_t whole = 0;
 };
@@ -94,7 +94,7 @@ class FaultTable : public TableSink {
   std::size_t top_;
   std::map<PageFault::Why, FaultSum> causes_;
   struct Region {
-    ThreadId thread{};  // of the VM
+    ThreadId thread{};  // a thread of the VM
     FaultSum sum;
   };
   std::map<std::pair<ThreadId, std::uint64_t>, Region> regions_;  // by process
@@ -133,7 +133,7 @@ std::string_view lacking_event(FaultLack lack) {
   }
 }
 
-// The events that would tell the causes that are not known.
+// Notes the events that would show the unknown causes.
 void FaultTable::fill(ReportData& data, const Naming& /*names*/) const {
   std::vector<std::string_view> missing;
   std::uint64_t count = 0;
@@ -150,7 +150,7 @@ void FaultTable::fill(ReportData& data, const Naming& /*names*/) const {
                   fmt::join(missing, ", "));
 }
 std::vector<FaultRow> FaultTable::causes(const Naming& names) const {
-  std::map<std::string, FaultRow> merged;  // what is missing of those not known is a note
+  std::map<std::string, FaultRow> merged;  // without what is missing, which is a note
   for (const auto& [why, sum] : causes_) {
     const std::string name = names.text(why);
     FaultRow& row = merged[name];
@@ -193,7 +193,7 @@ std::vector<FaultRow> FaultTable::vcpus(const Naming& names) const {
   return rows;
 }
 
-// The columns that all tables have. Text leaves out those that are 0 in all rows.
+// Adds the columns that all tables have. Text leaves out columns that are 0 in all rows.
 void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   using Row = FaultRow;
   enum DropOrder : std::uint8_t { kFirst = 1, kLarge, kMax, kReclaim, kParts };
@@ -236,7 +236,7 @@ void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   count("large_pages", large ? "2 MiB" : "", kLarge, &FaultSum::large);
 }
 
-// "11,871 page faults took 1.34 s, 98.8% of the busy time."
+// Returns "11,871 page faults took 1.34 s, 98.8% of the busy time."
 std::vector<Paragraph> sentences_of(const FaultSum& all, const FaultSum& devices,
                                     const ReportData& data) {
   const auto time = [&data](std::uint64_t ns) { return duration_text(ns, data.cycles); };
@@ -262,7 +262,8 @@ std::vector<Paragraph> sentences_of(const FaultSum& all, const FaultSum& devices
 std::vector<Table> FaultTable::tables(const ReportData& data, const Naming& names) const {
   using Row = FaultRow;
   std::vector<Table> tables;
-  // The rows with the most time first. `title`: of text's first column; none: it has no such table.
+  // Adds a table with the rows of most time first. `title` is the title of text's first column;
+  // null: text does not have the table.
   const auto add = [&](const char* key, std::vector<Row> rows, const char* title, auto add_own,
                        std::size_t top = 0) -> Table& {
     std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });

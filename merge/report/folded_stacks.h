@@ -1,5 +1,5 @@
-// Where the time went, as stacks: guest functions with their own time, and below them the causes of
-// their exits. For differential flame graphs.
+// Shows where the time went as stacks: guest functions with their own time, and below them the
+// causes of their exits. Tools turn two such files into a differential flame graph.
 //
 //   main;draw                  the guest's time in draw itself
 //   main;draw;io;rtc           the time of exits with reason io that the rtc served
@@ -20,18 +20,19 @@
 
 namespace trapline {
 
-// A frame's name: ';' separates frames, and a line's last blank the weight.
+// Returns a frame's name without ';', which separates frames, and without blanks, since a line's
+// last blank precedes the weight.
 [[nodiscard]] std::string folded_frame(std::string_view name);
 
 using FoldedTimes = std::map<std::string, std::uint64_t>;  // ns by stack
 
-// Weights of exits by guest stack, reason and device.
+// The weights of exits by guest stack, reason and device.
 class ExitStacks {
  public:
-  // Further stacks than `most` are "[other]".
+  // After `most` stacks, further ones are "[other]".
   explicit ExitStacks(std::size_t most) : most_(most) {}
   void add(const ExitSpan& exit, std::uint64_t weight, const Pipeline& pipeline);
-  // "main;draw;io;rtc", with its weight.
+  // Calls `take` with each stack, "main;draw;io;rtc", and its weight.
   void each(const Naming& names,
             const std::function<void(const std::string&, std::uint64_t)>& take) const;
 
@@ -43,24 +44,23 @@ class ExitStacks {
   std::uint64_t other_ = 0;
 };
 
-// The kernel's time in exits by reason, then what `report --kernel` tells of it: functions and
-// handlers one in the other, what came after an event, "untraced". It sums to the exits' kernel
-// part exactly.
+// The kernel's time in exits by reason, and below that the rows of `report --kernel`: nested
+// functions and handlers, "after" an event, "untraced". The sum is exactly the exits' kernel part.
 //
 //   io;svm_handle_exit();io_interception()      in io_interception itself
 //   io;untraced
 class KernelStacks {
  public:
-  // Further stacks than `most` are "[other]".
+  // After `most` stacks, further ones are "[other]".
   explicit KernelStacks(std::size_t most) : most_(most) {}
   void add(const ExitSpan& exit, const KernelTracker& kernel);
-  // Needs the tracker that it was fed from: Naming::pipeline's. Two numbers of reasons may have one
-  // name: a stack may come twice.
+  // Needs the tracker that add() was called with: Naming::pipeline's. A stack may come twice,
+  // because two numbers of reasons may have one name.
   void each(const Naming& names,
             const std::function<void(const std::string&, std::uint64_t)>& take) const;
 
  private:
-  // Source and reason, what it was in, and what that is where it is in no stack.
+  // Source and reason, the stack, and the work if it is in no stack.
   using Key = std::tuple<std::uint16_t, ExitReason, KernelStackId, KernelWork, NameId>;
   std::size_t most_;
   std::map<Key, std::uint64_t> ns_;
@@ -73,7 +73,7 @@ class FoldedStacks : public SpanSink {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
 
-  // After Pipeline::finish().
+  // Call it after Pipeline::finish().
   [[nodiscard]] FoldedTimes take(const Naming& names) const;
 
  private:
@@ -84,10 +84,10 @@ class FoldedStacks : public SpanSink {
 
   bool exits_ = false;
   ExitStacks causes_{std::size_t{1} << 16};
-  std::map<StackId, Own> own_;  // GuestStacks bounds them
+  std::map<StackId, Own> own_;  // GuestStacks limits their number
 };
 
-// A stack of both sides, in time for each recording of a side.
+// A stack with its time in each recording of both sides.
 struct FoldedDifference {
   std::string stack;
   std::uint64_t before_ns = 0, after_ns = 0;

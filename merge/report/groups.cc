@@ -12,7 +12,7 @@
 namespace trapline {
 
 void GroupRow::merge(const GroupRow& other) {
-  // Of equally long ones the first tells when.
+  // Of equally long exits, the first one gives the time.
   const bool longer = other.total.max() > total.max() || total.count() == 0;
   const bool as_long = other.total.max() == total.max() && other.total.count() != 0;
   if (longer || (as_long && other.max_at_ns < max_at_ns)) max_at_ns = other.max_at_ns;
@@ -62,15 +62,15 @@ void Groups::add(const GroupKey& key, const FunctionCall& call) {
 
 namespace {
 
-// What a narrow terminal leaves out, the highest first: the shape of a distribution, then parts
-// that little time was spent in, then how many there were, then what it was about; the total and
-// its share stay.
+// The order in which a narrow terminal drops columns, the highest first: the shape of the
+// distribution, then small parts, then counts, then the largest subject; the total and its share
+// stay.
 enum GroupDropOrder : std::uint8_t {
   kOfParts = 1,
   kLargest = kOfParts + kParts,
   kCount,
   kSmallParts,
-  kHalted = kSmallParts + kParts,  // what the halts' rows say already
+  kHalted = kSmallParts + kParts,  // the rows of halts show this already
   kP99,
   kMax,
   kP50,
@@ -173,7 +173,8 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
 
 namespace {
 
-// The rows of exits, those that --top left out in one, all in one; then those of halts.
+// Returns the rows of exits, the rows that --top left out as one, and all as one; then those of
+// halts.
 std::vector<GroupRow> shown_rows(const ReportData& report) {
   std::vector<GroupRow> rows = report.rows;
   if (report.rows_of != RowsOf::kExits) return rows;
@@ -198,7 +199,7 @@ std::vector<GroupRow> shown_rows(const ReportData& report) {
   return rows;
 }
 
-// Of the costliest rows what most of them was about.
+// Returns what most exits of the costliest rows were about.
 std::string largest_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
   std::vector<const GroupRow*> rows;
@@ -338,7 +339,7 @@ std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t
   std::vector<Subject> subjects(rows);
   std::vector<const Sum*> most(rows, nullptr);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    // Several groups may be one row.
+    // Several groups may belong to one row.
     if (i + 1 < sums.size() && key(sums[i]) == key(sums[i + 1])) {
       sums[i + 1].ns += sums[i].ns;
       continue;

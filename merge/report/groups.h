@@ -1,5 +1,5 @@
-// Exits by any combination of dimensions. A key is numbers; its text is made once per group, at the
-// end. At most kMost groups: what comes then is counted as one, "[other]".
+// Groups exits by any combination of dimensions. Keys are numbers; a key's text is made once per
+// group, at the end. After kMost groups, exits of further ones count as one group, "[other]".
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,15 @@ namespace trapline {
 
 struct GroupRow {
   std::string key;
-  bool halts = false;                    // all of its exits are halts
-  Histogram total;                       // of those that ended
-  Parts parts{};                         // the same
-  std::uint64_t cut = 0, open = 0;       // exits that did not end
-  std::uint64_t unended_cost_ns = 0;     // what they cost as far as they were recorded
-  std::uint64_t devices_at_most_ns = 0;  // of calls: what of their guest's time may be devices'
-  std::uint64_t max_at_ns = 0;           // when the longest began
-  // What most of its time was about, a device or a detail, and how much; of exits only.
+  bool halts = false;                 // all of its exits are halts
+  Histogram total;                    // of exits that ended
+  Parts parts{};                      // of the same exits
+  std::uint64_t cut = 0, open = 0;    // exits that did not end
+  std::uint64_t unended_cost_ns = 0;  // their cost as far as it was recorded
+  // For rows of calls: the part of the calls' guest time that devices may have used.
+  std::uint64_t devices_at_most_ns = 0;
+  std::uint64_t max_at_ns = 0;  // when the longest began
+  // The device or detail that took most of the row's time, and how much; for exits only.
   std::string largest;
   std::uint64_t largest_ns = 0;
   bool largest_at_least = false;
@@ -38,7 +39,7 @@ struct GroupRow {
 
   void merge(const GroupRow& other);
   void add(const ExitSpan& exit);
-  // Of calls: what the parts leave.
+  // For rows of calls: the calls' time that is in none of the parts.
   [[nodiscard]] std::uint64_t guest_ns() const {
     std::uint64_t rest = total.total();
     for (const std::uint64_t part : parts) rest -= std::min(rest, part);
@@ -53,7 +54,7 @@ class Groups {
 
   explicit Groups(std::size_t words) : groups_(words, kMost) {}
 
-  // The group's place, kOther where there was no more room.
+  // Returns the group's index; kOther if there was no more room.
   std::uint32_t add(const GroupKey& key, const ExitSpan& span);
   void add(const GroupKey& key, const FunctionCall& call);
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
@@ -63,7 +64,7 @@ class Groups {
     GroupRow row;  // without its text
   };
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_.rows(); }
-  // Of the exits that found no place; empty when all did.
+  // Returns the exits that found no room; empty if all did.
   [[nodiscard]] const GroupRow& other() const { return other_; }
 
  private:
@@ -75,14 +76,14 @@ class Groups {
 };
 
 struct ReportData;
-// The columns of rows that text, JSON, CSV and the page have.
+// Returns the columns of these rows in text, JSON, CSV and the page.
 [[nodiscard]] TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> rows,
                                               const ReportData& report);
-// The table of --by.
+// Returns the table of --by.
 [[nodiscard]] Table group_table(const ReportData& report);
 
-// What the exits of each row were about more than others: a device, or where none is known, a
-// detail ("port 0x71 read"). What the rows' own keys say is not said again.
+// Finds what most exits of each row were about: a device or, if none is known, a detail ("port 0x71
+// read"). Dimensions that are part of the row's key are left out.
 
 class Subjects {
  public:
@@ -90,15 +91,15 @@ class Subjects {
 
   explicit Subjects(const std::vector<Dimension>& by);
 
-  // An exit of that group, Groups::kOther excepted; halts are about nothing.
+  // Adds an exit of that group, which must not be Groups::kOther; halts have no subject.
   void add(std::uint32_t group, const ExitSpan& exit);
 
   struct Subject {
-    std::string text;  // empty: no exit of the row was about anything
+    std::string text;  // empty: no exit of the row had a subject
     std::uint64_t ns = 0;
-    bool at_least = false;  // some of its exits found no place here
+    bool at_least = false;  // some of its exits found no room here
   };
-  // The one with the most time, of each row.
+  // Returns the subject with the most time, for each row.
   [[nodiscard]] std::vector<Subject> of_rows(const std::vector<std::uint32_t>& row_of_group,
                                              std::size_t rows, const Naming& names) const;
 
@@ -116,7 +117,7 @@ class Subjects {
   bool devices_, details_;
   std::vector<Sum> sums_;
   FlatIndex index_;
-  std::vector<std::uint32_t> last_;  // by group: what its exits are about seldom changes
+  std::vector<std::uint32_t> last_;  // by group: the last subject, since it seldom changes
   std::vector<bool> overflow_;       // by group
 };
 

@@ -1,4 +1,4 @@
-// --guest: guest functions, with their own time and what of it were exits.
+// --guest: guest functions, with their own time and the time of exits in them.
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
@@ -16,7 +16,7 @@ struct GuestFunctionRow {
   GuestFunctionTimes times;
 };
 
-// In order of own time.
+// Returns the rows in order of own time.
 std::vector<GuestFunctionRow> guest_function_rows(const Pipeline& pipeline) {
   std::vector<GuestFunctionRow> rows;
   const auto& functions = pipeline.stacks().functions();
@@ -57,7 +57,7 @@ std::vector<Table> GuestFunctionTable::tables(const ReportData& report, const Na
   table.key = "guest_functions";
   table.csv = is_asked_;
   table.left_out = left_out;
-  // Of calls by function the groups are the same.
+  // With calls grouped by function, the groups are the same.
   if (!calls && report.counters.guest_records == 0)
     table.after = {
         {.text = "\nNo guest functions were recorded (docs/plugin.md).", .verbatim = true}};

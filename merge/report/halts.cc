@@ -1,5 +1,5 @@
-// --halt: how halts ended, what polling cost, and what other limits of polling would have cost.
-// docs/formats/report.md, "Halts".
+// --halt: how halts ended, the cost of polling, and the cost that other limits of polling would
+// have had. docs/formats/report.md, "Halts".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,18 +69,18 @@ struct HaltCostRow {
   std::int32_t vcpu = kNoVcpu;
   std::string vm, vm_name;
 
-  // How much of its exits, those that ended, and of its time the guest was idle.
+  // The share of the exits that ended, and of the time, in which the guest was idle.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
   std::uint64_t time_ns = 0;  // of the vCPU
 
-  // What polling cost. Of the bounded halts it is the most that it can have been; of the unknown
-  // ones nothing is in polling_ns.
+  // The cost of polling. For bounded halts it is an upper limit; for unknown ones polling_ns
+  // contains nothing.
   std::uint64_t polling_ns = 0, halts_bounded = 0, halts_unknown = 0;
 
-  // The halts under other values of halt_poll_ns.
-  std::uint64_t halts = 0;          // that were replayed
-  std::uint64_t wakes_unknown = 0;  // sleeps that were not
-  std::uint64_t late_ns = 0;        // of the replayed ones, as recorded
+  // The halts with other values of halt_poll_ns.
+  std::uint64_t halts = 0;          // halts that were replayed
+  std::uint64_t wakes_unknown = 0;  // sleeps that were not replayed
+  std::uint64_t late_ns = 0;        // of the replayed halts, as recorded
   bool halves = false, saw_shrinking = false;
   HaltReplays::Rows replay{};
 };
@@ -100,7 +100,7 @@ HaltCostRow halt_cost_row(const HaltTracker::Thread& costs) {
   return row;
 }
 
-// Of the vCPUs that count, in order of VM and vCPU.
+// Returns rows of the selected vCPUs, in order of VM and vCPU.
 std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
   std::vector<HaltCostRow> rows;
   const std::vector<VcpuTotalsOf> totals = names.pipeline.vcpus();
@@ -120,10 +120,10 @@ std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
   return rows;
 }
 
-// What another value of halt_poll_ns means for a vCPU, or for all of them.
+// The effect of another value of halt_poll_ns on a vCPU, or on all of them.
 struct ReplayRow {
   HaltReplays::Row setting{};
-  std::uint64_t late_ns = 0, time_ns = 0;  // as recorded, of the vCPU
+  std::uint64_t late_ns = 0, time_ns = 0;  // of the vCPU, as recorded
 };
 
 constexpr std::uint8_t kShareDropped = 1;
@@ -157,7 +157,7 @@ Table replay_table(std::vector<ReplayRow> rows) {
   return table;
 }
 
-// Without a halt every setting reads the same.
+// Without a halt, all settings have the same effect.
 Table replay_of(const HaltCostRow& costs) {
   std::vector<ReplayRow> rows;
   for (const HaltReplays::Row& setting : costs.replay)
@@ -172,7 +172,7 @@ Table replay_of(const HaltCostRow& costs) {
   return table;
 }
 
-// What each value of halt_poll_ns means for all vCPUs.
+// Returns the effect of each value of halt_poll_ns on all vCPUs together.
 std::vector<ReplayRow> sum_of_replays(std::span<const HaltCostRow> costs) {
   std::vector<ReplayRow> sums(HaltReplays::kSettings.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -190,7 +190,7 @@ std::vector<ReplayRow> sum_of_replays(std::span<const HaltCostRow> costs) {
   return sums;
 }
 
-// The text's table of all vCPUs together, and what the replay assumes.
+// Returns text's table of all vCPUs together, with the assumptions of the replay.
 Table replay_in_text(std::span<const HaltCostRow> costs, bool cycles) {
   std::uint64_t halts = 0, late = 0, unknown = 0;
   bool halves = false, seen = false;

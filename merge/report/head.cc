@@ -31,7 +31,7 @@ Table source_table(std::vector<SourceRow> rows) {
   table.add({"clock"}, [](const Row& row) { return printable(row.clock); });
   table.add({"resolution_ns"}, &Row::resolution_ns);
   table.add({"events"}, &Row::events);
-  // A text need not name what was lost.
+  // A text recording does not always say what was lost.
   table.add({"lost"}, [](const Row& row) {
     return row.lost != 0 || row.kind != "trace text" ? to_value(row.lost) : CellValue();
   });

@@ -1,4 +1,4 @@
-// --host-cpu: what CPU time of the host each VM took, thread by thread.
+// --host-cpu: the CPU time of the host that each VM used, thread by thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ constexpr std::string_view text_of(HostRole role) {
   return kTexts[static_cast<std::size_t>(role)];
 }
 
-// How often each came; what is beyond the room is counted as one.
+// Counts how often each key came; keys beyond the room count as one.
 template <typename Key>
 struct Counts {
   static constexpr std::size_t kMost = 32;
@@ -49,8 +49,8 @@ struct Counts {
 };
 using NumberCounts = Counts<std::uint64_t>;
 
-// "KVM_IRQ_LINE_STATUS"; the number of one that is none of KVM's or userfaultfd's (linux/kvm.h,
-// linux/userfaultfd.h).
+// Returns "KVM_IRQ_LINE_STATUS"; the number for an ioctl that is not KVM's or userfaultfd's
+// (linux/kvm.h, linux/userfaultfd.h).
 std::string ioctl_text(std::uint64_t command) {
   constexpr std::pair<std::uint64_t, std::string_view> kNames[] = {
       {0x4008ae61, "KVM_IRQ_LINE"},        {0xc008ae67, "KVM_IRQ_LINE_STATUS"},
@@ -66,7 +66,7 @@ std::string ioctl_text(std::uint64_t command) {
   return fmt::format("ioctl {:#x}", command);
 }
 
-// What happened how often, most first.
+// What happened how often, the most frequent first.
 struct Ranked {
   std::vector<std::string> names;
   std::vector<std::uint64_t> counts;
@@ -78,18 +78,18 @@ struct HostThreadRow {
     [[nodiscard]] std::uint64_t set() const { return raised + lowered; }
   };
   HostRole role = HostRole::kNotKnown;
-  std::string name, part;  // part: of the thread's time, in a row below the thread's
+  std::string name, part;  // part: a part of the thread's time, in a row below the thread's
   std::int32_t tid = 0;
   std::uint64_t ns = 0, whole = 0, turns = 0;
   std::optional<std::uint64_t> interrupts_ns;
   Ranked woken_by, did;
-  std::optional<Line> line;  // that it set most often
+  std::optional<Line> line;  // the interrupt line that it set most often
 };
 struct HostVmRow {
   std::string vm, vm_name;
-  bool has_others = true;  // which threads are its own besides its vCPUs' is known
+  bool has_others = true;  // it is known which threads it has besides its vCPUs
   std::uint64_t ns = 0;
-  std::uint64_t unknown_ns = 0;  // of ids that several threads had
+  std::uint64_t unknown_ns = 0;  // time of ids that several threads had
   double cpus = 0;
   std::vector<HostThreadRow> threads;
 };
@@ -106,9 +106,9 @@ class HostCpuTable : public TableSink {
                                           const Naming& names) const override;
 
  private:
-  static constexpr std::size_t kMostThreads = 1u << 16;  // of which it is kept what they did
+  static constexpr std::size_t kMostThreads = 1u << 16;  // limit of threads whose actions are kept
   struct Deeds {
-    NumberCounts ioctls, lines;  // lines: 2 * gsi + level
+    NumberCounts ioctls, lines;  // lines: keyed by 2 * gsi + level
     std::uint64_t messages = 0;
     Counts<std::pair<CulpritKind, ThreadId>> woken_by;
   };
@@ -130,7 +130,7 @@ void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
     if (deeds != nullptr)
       deeds->woken_by.add({woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}});
   }
-  // What an interrupt on top of the thread does is none of its deeds.
+  // Work of an interrupt that hit the thread is not the thread's.
   if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
     return;
   Deeds* deeds = deeds_.get(event.thread, kMostThreads);
@@ -141,8 +141,8 @@ void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
   if (irq->step == IrqStep::kMsi) ++deeds->messages;
 }
 
-// "timer", "vCPU", "main loop", "own thread", a thread's name, "interrupt", "not known": what ended
-// a sleep.
+// Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name,
+// "interrupt", "not known".
 std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process,
                        const std::string& vm) {
   if (by != ThreadId{}) {
@@ -168,7 +168,7 @@ Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
   return ranked;
 }
 
-// "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", most first.
+// Returns "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", the most frequent first.
 Ranked deeds_of(const NumberCounts& ioctls, const NumberCounts& lines, std::uint64_t messages) {
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [command, count] : ioctls.of) counts[ioctl_text(command)] = count;
@@ -191,7 +191,7 @@ std::optional<HostThreadRow::Line> line_of(const NumberCounts& lines) {
   return most;
 }
 
-// The process that the name of a kernel's thread ends in, "vhost-229", "kvm-pit/229".
+// Returns the process in the name of a kernel thread: "vhost-229", "kvm-pit/229".
 ThreadId named_process(std::string_view comm) {
   for (const std::string_view kind : {"vhost-", "kvm-pit/"}) {
     std::int32_t process = 0;
@@ -202,7 +202,7 @@ ThreadId named_process(std::string_view comm) {
   return ThreadId{};
 }
 
-// The id of the VM that a thread is of; empty: of none, or it is not known.
+// Returns the id of a thread's VM; empty if it has none or if it is not known.
 std::string vm_of(ThreadId thread, const Naming& names) {
   if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
   for (const ThreadId process :
@@ -220,8 +220,8 @@ HostRole role_of(ThreadId thread, const std::string& comm, ThreadId process) {
   return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
 }
 
-// What a vCPU's thread did while it ran. What its states leave is in its halts, where it polls and
-// falls asleep, and outside of what they are known for.
+// Adds what a vCPU's thread did while it ran. The time outside its states is in halts, where it
+// polls and falls asleep, and outside the time for which the states are known.
 void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, const ReportData& data) {
   const std::uint64_t ran = rows.back().ns;
   const auto part = [&](Part one) { return totals.parts[static_cast<std::size_t>(one)]; };
@@ -319,8 +319,8 @@ std::string name_of(const HostThreadRow& row) {
              : fmt::format("{}: {}", text_of(row.role), text);
 }
 
-// " Its main loop ran 250 times a second and set interrupt line 0 500 times a second, without
-// raising it." Nothing where it took little.
+// Returns " Its main loop ran 250 times a second and set interrupt line 0 500 times a second,
+// without raising it."; empty if the main loop took little.
 std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   constexpr std::uint64_t kLeastShare = 10;  // a tenth
   const auto loop = std::ranges::find(row.threads, HostRole::kMainLoop, &HostThreadRow::role);
@@ -339,7 +339,7 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   return text + '.';
 }
 
-// "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, vCPUs 21.0%."
+// Returns "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, vCPUs 21.0%."
 std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   std::map<HostRole, std::uint64_t> roles;
   for (const HostThreadRow& thread : row.threads)
@@ -422,7 +422,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   return table;
 }
 
-// The page has the threads of all VMs in one table.
+// Returns the page's table, which has the threads of all VMs in one table.
 Table page_table(std::vector<HostVmRow> vms) {
   HostVmRow all;
   for (HostVmRow& vm : vms) {

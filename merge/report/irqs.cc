@@ -22,8 +22,8 @@ using enum IrqStep;
 
 constexpr IrqStep kSteps[] = {kLine, kMsi, kAccept, kPic, kInject, kEoi, kPicEnd, kPending};
 
-// An interrupt needs one event of each step to be followed; those of which a recording has none are
-// missing where the steps around them are there.
+// Notes which events of interrupts were recorded. An interrupt can only be followed with one event
+// of each step, so a step without events is missing if the steps around it have some.
 void fill_events(ReportData& data, const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
   data.irq_events.clear();
@@ -32,7 +32,7 @@ void fill_events(ReportData& data, const IrqTracker& tracker) {
     if (!data.irq_events.empty()) data.irq_events += ", ";
     data.irq_events += fmt::format("{} {}", seen(step), events::of(step).name);
   }
-  if (data.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has one step
+  if (data.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has only one step
   const auto missing = [&](bool is_missing, IrqStep step, std::optional<IrqStep> other = {}) {
     if (!is_missing) return;
     if (!data.irq_events_missing.empty()) data.irq_events_missing += ", ";
@@ -44,7 +44,7 @@ void fill_events(ReportData& data, const IrqTracker& tracker) {
   missing(!apic && !pic, kAccept, kPic);
   missing(seen(kInject) == 0, kInject);
   missing(apic ? seen(kEoi) == 0 : pic && seen(kPicEnd) == 0, apic ? kEoi : kPicEnd);
-  // Events of a step that has no other event.
+  // Any other event is missing if the recording has no event at all of its step.
   for (const KernelEvent& event : events::all()) {
     if ((event.recorded.options & RecordedBy::kIrq) == 0) continue;
     if (const auto step = events::irq_step(event)) missing(seen(*step) == 0, *step);
@@ -53,7 +53,8 @@ void fill_events(ReportData& data, const IrqTracker& tracker) {
 
 }  // namespace
 
-// Of the events that came. What its vCPU accepts without a raise begins there.
+// Returns the stages between the recorded events. An interrupt that its vCPU accepts without a
+// raise begins there.
 std::string irq_stages(const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) {
     return tracker.seen()[static_cast<std::size_t>(step)] != 0;
@@ -79,7 +80,7 @@ std::string irq_stages(const IrqTracker& tracker) {
 
 namespace {
 
-// One way of an interrupt; docs/formats/report.md.
+// Interrupts of one vector and origin; docs/formats/report.md.
 struct IrqRow {
   std::string vector, pin;
   std::uint64_t raised = 0, injected = 0;
@@ -135,7 +136,8 @@ std::vector<IrqRow> IrqTable::rows() const {
   return rows;
 }
 
-// Below the table: between which events the times lie, and interrupts that were raised twice.
+// Returns the sentences below the table: between which events the times are, and interrupts that
+// were raised twice.
 std::vector<Paragraph> sentences_below(const IrqTracker& tracker) {
   std::vector<Paragraph> sentences = {{.text = irq_stages(tracker)}};
   if (const std::uint64_t coalesced = tracker.coalesced(); coalesced != 0)
@@ -146,7 +148,7 @@ std::vector<Paragraph> sentences_below(const IrqTracker& tracker) {
   return sentences;
 }
 
-// In place of a table without rows.
+// Returns the text that replaces a table without rows.
 Paragraph none_text(const std::string& events) {
   if (!events.empty())
     return {.text = fmt::format("No interrupt was followed to the guest. Recorded: {}.", events)};

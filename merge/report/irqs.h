@@ -1,4 +1,4 @@
-// Of --irq, for tests.
+// Parts of --irq that tests use.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trapline {
 
-// Between which events the times of interrupts lie, of those that came.
+// Returns between which events the times of interrupts are, for the events that were recorded.
 [[nodiscard]] std::string irq_stages(const IrqTracker& tracker);
 
 }  // namespace trapline

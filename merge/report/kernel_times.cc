@@ -1,4 +1,4 @@
-// --kernel: what the kernel's time in exits went to, by reason.
+// --kernel: what the kernel did in exits, by reason.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,18 +25,18 @@
 namespace trapline {
 namespace {
 
-// A sub-part of the kernel's time in the exits of one reason.
+// A part of the kernel's time in the exits of one reason.
 struct KernelRow {
   std::string reason, part;
   std::uint64_t ns = 0;
-  std::optional<std::uint64_t> total_ns;  // of a function: with its callees
+  std::optional<std::uint64_t> total_ns;  // of a function: including its callees
   std::uint64_t count = 0;                // pieces
   std::uint64_t max_ns = 0;               // the longest piece
 };
 
 class KernelTable : public TableSink {
  public:
-  // Of reasons and their sub-parts; what comes then is one row, "[other]".
+  // Limit of reasons and their parts; further ones are one row, "[other]".
   static constexpr std::size_t kMost = 4096;
   static constexpr std::size_t kMostOnPage = 200;
 
@@ -50,9 +50,9 @@ class KernelTable : public TableSink {
                                           const Naming& names) const override;
 
  private:
-  // The largest first.
+  // Returns the rows, the largest first.
   [[nodiscard]] std::vector<KernelRow> rows(const Naming& names) const;
-  // Source and reason, and the sub-part.
+  // Source and reason, and the part.
   using Key = std::tuple<std::uint16_t, ExitReason, KernelWork, NameId>;
   struct Sum {
     std::uint64_t ns = 0, count = 0, max_ns = 0, total_ns = 0;
@@ -76,7 +76,7 @@ KernelTable::Sum& KernelTable::sum_of(const ExitSpan& exit, KernelWork work, Nam
   return bounded(sums_, Key{exit.source, exit.reason, work, name}, kMost, other_);
 }
 
-// A function that calls itself has its total once.
+// A function that calls itself counts once in its total.
 void KernelTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const KernelTracker& kernel = *pipeline.kernel();
   std::set<NameId> counted;
@@ -91,7 +91,7 @@ void KernelTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
-// Two numbers may have one name.
+// Merges rows of one name, since two numbers may have the same name.
 std::vector<KernelRow> KernelTable::rows(const Naming& names) const {
   std::map<std::pair<std::string, std::string>, Sum> sums;
   for (const auto& [key, sum] : sums_) {
@@ -112,7 +112,7 @@ std::vector<KernelRow> KernelTable::rows(const Naming& names) const {
 
 std::vector<Table> KernelTable::tables(const ReportData& report, const Naming& names) const {
   using Row = KernelRow;
-  constexpr std::uint8_t kMax = 1, kCount = 2;  // what a narrow terminal leaves out last
+  constexpr std::uint8_t kMax = 1, kCount = 2;  // what a narrow terminal drops last
   std::uint64_t whole = other_.ns, untraced = 0;
   for (const auto& [key, sum] : sums_) {
     whole += sum.ns;

@@ -1,5 +1,5 @@
-// Rows by key, in the order in which their keys came. They are bounded, since keys come from
-// recordings: what has no room is the caller's to count as one row, "[other]".
+// Rows by key, in the order in which their keys came. Their number is limited, since keys come from
+// recordings; the caller counts keys without room as one row, "[other]".
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace trapline {
 
-// The same of a map: the value of the key, or `other` where there are `most` and it is not one.
+// Does the same for a map: returns the value of the key, or `other` if the key is new and the map
+// has `most` keys.
 template <typename Map>
 [[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
                                                  std::size_t most,
@@ -20,7 +21,7 @@ template <typename Map>
   if (found != map.end()) return found->second;
   return map.size() < most ? map[key] : other;
 }
-// `other` is a key in the map.
+// Does the same; `other` is a key in the map.
 template <typename Map>
 [[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
                                                  std::size_t most,
@@ -28,7 +29,7 @@ template <typename Map>
   return map[map.size() < most || map.contains(key) ? key : other];
 }
 
-// --top: keeps the first `top` rows, 0: all. Returns how many it left out.
+// --top: keeps the first `top` rows (0: all). Returns how many it removed.
 template <typename Row>
 [[nodiscard]] std::size_t keep_first(std::vector<Row>& rows, std::size_t top) {
   if (top == 0 || rows.size() <= top) return 0;
@@ -37,14 +38,14 @@ template <typename Row>
   return left_out;
 }
 
-// A Row has a GroupKey, `key`, and is otherwise as new when its key is.
+// `Row` has a GroupKey `key`; its other members have their initial values when a key is added.
 template <typename Row>
 class KeyedRows {
  public:
-  // `words` of a key are used; the others are 0.
+  // A key has `words` used words; the others are 0.
   KeyedRows(std::size_t words, std::size_t most) : words_(words), most_(most) {}
 
-  // The key's place, `most` where there is no more room.
+  // Returns the key's index; `most` if there is no more room.
   std::uint32_t place_of(const GroupKey& key) {
     if (!rows_.empty() && is_same(rows_[last_].key, key)) return last_;
     const std::uint32_t hash = hash_of(key);
@@ -59,7 +60,7 @@ class KeyedRows {
   }
   [[nodiscard]] Row& operator[](std::uint32_t place) { return rows_[place]; }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
-  // What there is; it begins anew.
+  // Returns all rows and starts afresh.
   [[nodiscard]] std::vector<Row> take() {
     index_ = FlatIndex(kSlots);
     last_ = 0;
@@ -87,7 +88,7 @@ class KeyedRows {
   std::size_t words_, most_;
   std::vector<Row> rows_;
   FlatIndex index_{kSlots};
-  std::uint32_t last_ = 0;  // exits of one kind follow each other
+  std::uint32_t last_ = 0;  // the last key's index: consecutive exits are often of one kind
 };
 
 }  // namespace trapline

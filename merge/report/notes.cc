@@ -41,7 +41,7 @@ std::vector<std::string> notes_of_calls(const ReportData& report,
   return notes;
 }
 
-// Exits that are always about something, and no event that tells what.
+// Notes exits that always concern something, if no event shows what.
 void note_details(const ReportData& report, std::vector<std::string>& notes) {
   constexpr std::string_view kAccesses[] = {
       "EPT_MISCONFIG", "IO_INSTRUCTION", "MSR_READ", "MSR_WRITE", "io", "msr"};
@@ -58,7 +58,7 @@ void note_details(const ReportData& report, std::vector<std::string>& notes) {
       events::kvm_pio.full_name, events::kvm_mmio.full_name, events::kvm_msr.full_name));
 }
 
-// A note for each VM whose exits all have rip 0.
+// Notes each VM whose exits all have rip 0.
 void note_hidden(const ReportData& report, std::vector<std::string>& notes) {
   struct Seen {
     std::uint64_t hidden = 0;
@@ -88,7 +88,7 @@ std::string late_switches_note(Timestamp from, bool cycles) {
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
-// What the model makes of the times.
+// Returns notes on how the model divides times.
 std::vector<std::string> notes_of(const ExitModel& model) {
   std::vector<std::string> notes;
   const std::string_view ioctl = events::sys_enter_ioctl.full_name;

@@ -1,4 +1,4 @@
-// What a report is asked for.
+// The options of a report.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -29,8 +29,8 @@ inline constexpr std::array<std::string_view, 6> kSortNames{"total", "count", "m
   return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are {}", text,
               fmt::join(kSortNames, ", "));
 }
-// What rows are sorted by, the largest first; without durations their number stands for the total.
-// `total` is a row's Histogram, or what has the same figures.
+// Returns the figure that rows are sorted by, the largest first. Without durations, the count
+// replaces the total. `total` is a row's Histogram, or a type with the same figures.
 template <typename Total>
 [[nodiscard]] std::uint64_t measure(const Total& total, SortBy sort, bool durations) {
   switch (sort) {
@@ -50,7 +50,8 @@ template <typename Total>
   return durations ? total.total() : total.count();
 }
 
-// The order of a report's rows: those of halts last, for they are the guest's own waiting.
+// Compares two rows of a report. Rows of halts come last, because a halt is the guest's own
+// waiting.
 [[nodiscard]] inline bool comes_before(const GroupRow& a, const GroupRow& b, SortBy sort,
                                        bool durations) {
   if (a.halts != b.halts) return b.halts;
@@ -63,16 +64,17 @@ template <typename Total>
 struct ReportOptions {
   std::vector<Dimension> by = {Dimension::kReason};
   std::string by_text = "reason";
-  bool by_default = false;  // nobody asked for it: a recording without exits has functions instead
-  bool calls = false;       // calls of guest functions instead of exits: run_report() decides
+  // Not chosen by the user: a recording without exits shows functions instead.
+  bool by_default = false;
+  bool calls = false;  // calls of guest functions instead of exits; run_report() decides
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;    // 0: all
   bool requests = false;  // --by span: requests instead of exits
-  // What table_kinds() has and was asked for, by option, with the option's value.
+  // The tables of table_kinds() that the user selected, by option, with the option's value.
   std::map<std::string, std::string, std::less<>> tables;
-  std::vector<std::string> phases;  // --phase, of --phases
-  // The report is that of a page, which has other tables beside it: it says by which program it was
-  // made, and the words that print it in a terminal, "report", FILE, ….
+  std::vector<std::string> phases;  // the --phase options, for --phases
+  // The report is for a page, which has other tables too: it contains the program that made it, and
+  // the words that print it in a terminal: "report", FILE, ….
   bool page = false;
   std::string tool;
   std::vector<std::string> command;

@@ -72,7 +72,8 @@ bool has_wildcard(std::string_view text) {
   return text.find_first_of("*?") != std::string_view::npos;
 }
 
-// Wildcards are looked for in whole lines, plain text anywhere and at once.
+// Patterns with wildcards must match whole lines; plain text matches anywhere, as soon as it is
+// there.
 bool matches_text(const PhaseSpec& spec, std::string_view line, bool whole) {
   if (!has_wildcard(spec.text)) return line.find(spec.text) != std::string_view::npos;
   if (!whole) return false;
@@ -84,11 +85,12 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-// As among the vCPUs: shown where a vCPU was in that state.
+// Adds columns for paused, offline and not seen, like the table of vCPUs: only if a vCPU was in
+// that state.
 template <typename Whole>
 void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
               Whole whole) {
-  constexpr std::uint8_t kDropped = 1 + kParts;  // where a terminal is narrow, before the parts
+  constexpr std::uint8_t kDropped = 1 + kParts;  // on a narrow terminal, dropped before the parts
   const auto add = [&](State state, std::uint64_t PhaseRow::*away) {
     const auto i = static_cast<std::size_t>(state);
     const bool never =
@@ -269,7 +271,7 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
   using Row = PhaseRow;
   const std::uint64_t begin = phases.empty() ? 0 : phases.front().start_ns;
   const bool guest = report.knows(State::kGuest);
-  // The wall time of all vCPUs.
+  // Returns the wall time of all vCPUs together.
   const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
     return row.ns * vcpus;
   };
@@ -294,7 +296,7 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
 
 namespace {
 
-// A device or a function of a phase.
+// A device or a function in a phase.
 struct PhaseShareRow {
   std::string phase;
   std::string_view what;
@@ -337,9 +339,9 @@ std::vector<Table> shares_of(const PhaseRow& phase, bool durations) {
   return tables;
 }
 
-constexpr std::size_t kShown = 3;  // devices, and functions, of a phase
+constexpr std::size_t kShown = 3;  // number of devices, and of functions, per phase
 
-// Of the text: the first devices and functions of all phases.
+// Returns text's table: the first devices and functions of all phases.
 Table first_shares(std::span<const PhaseRow> phases, bool durations) {
   std::vector<PhaseShareRow> rows;
   const auto add = [&rows](const std::vector<PhaseShareRow>& shares) {
@@ -358,7 +360,7 @@ Table first_shares(std::span<const PhaseRow> phases, bool durations) {
   return table;
 }
 
-// `phase`: "init: Run /init".
+// `phase` is a text such as "init: Run /init".
 std::string phase_text(std::string_view phase) {
   const std::size_t colon = phase.find(": ");
   if (colon == phase.npos) return fmt::format("Phase {} did not begin.", phase);

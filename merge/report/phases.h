@@ -1,12 +1,12 @@
-// --phases: a boot cut into phases, and what each one's time went to.
+// --phases: divides a boot into phases and shows where each phase's time went.
 //
 //   first event        pattern of phase 1       pattern of phase 3          end
 //   ─────┼─ firmware and loader ─┼─ phase 1 ──────────┼─ phase 3 ─────────────┼──
 //
-// A phase begins where its pattern comes first while an earlier phase of the list lasts; one that
-// was passed over begins no more. An exit, and a run of the guest, belongs to the phase in which it
-// began: the phases' exits are all exits of the report. A time in which a vCPU was paused, offline
-// or not seen is divided among the phases that it lies in.
+// A phase begins at the first match of its pattern while an earlier phase of the list lasts; phases
+// that were skipped do not begin later. An exit or a run of the guest belongs to the phase in which
+// it began, so the phases contain all exits of the report. A time in which a vCPU was paused,
+// offline or not seen is divided among the phases that it overlaps.
 #pragma once
 
 #include <array>
@@ -25,23 +25,24 @@
 
 namespace trapline {
 
-// How a phase's begin is found.
+// The pattern at which a phase begins.
 struct PhaseSpec {
   enum class Kind : std::uint8_t {
-    kText,       // in a line that the guest wrote to its console, or in a line of trace_marker
-    kFunction,   // an exit in, or a recorded call of, that guest function
-    kAddresses,  // an exit from there
+    kText,       // a line that the guest wrote to its console, or a line of trace_marker
+    kFunction,   // an exit in that guest function, or a recorded call of it
+    kAddresses,  // an exit from these addresses
   };
   std::string name, pattern;
   Kind kind = Kind::kText;
-  std::string text;                   // kText, kFunction; * and ? stand for any characters
-  std::uint64_t first = 0, last = 0;  // kAddresses
+  std::string text;                   // for kText and kFunction; * and ? stand for any characters
+  std::uint64_t first = 0, last = 0;  // for kAddresses
 };
 
-// PATTERN: a text of the console, function:NAME, or 0xFIRST..0xLAST.
+// Parses PATTERN: a text of the console, function:NAME, or 0xFIRST..0xLAST.
 [[nodiscard]] Result<PhaseSpec> parse_phase_spec(std::string_view text);
 
-// A Linux kernel, by its addresses, and its init, by what it prints.
+// Returns the phases of a Linux kernel, recognised by its addresses, and of its init, recognised by
+// what it prints.
 [[nodiscard]] std::vector<PhaseSpec> default_phases();
 
 struct PhaseShare {
@@ -51,24 +52,24 @@ struct PhaseShare {
 
 struct PhaseRow {
   std::string name;
-  std::string pattern;  // empty: from the recording's begin
+  std::string pattern;  // empty: begins with the recording
   std::uint64_t start_ns = 0, ns = 0;
   std::uint64_t exits = 0, guest_ns = 0;
   Parts parts{};  // of the exits that began in the phase
   std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
-  // Their times by device and by guest function, the largest first; without halts.
+  // Their times by device and by guest function, the largest first, without halts.
   std::vector<PhaseShare> devices, functions;
 };
 
 [[nodiscard]] TableOf<PhaseRow> phase_table(std::vector<PhaseRow> rows, const ReportData& report);
 
-// What the guest writes byte by byte to one port or address: the line so far.
+// Collects what the guest writes byte by byte to one port or address into lines.
 class ConsoleLines {
  public:
-  // Addresses that are written to, most of them registers of devices.
+  // Number of addresses that are tracked; most are registers of devices.
   static constexpr std::size_t kMostConsoles = 4096, kMostLength = 512;
-  // The line that the write continues, without its end; empty for other accesses. `ended`: the
-  // write ended it, and the next one begins another.
+  // Returns the line that the write continues, without its end; empty for other accesses. `ended`:
+  // the write ended the line, so the next one begins another.
   [[nodiscard]] std::string_view add(const KvmDetail& detail, bool& ended);
 
  private:
@@ -81,22 +82,22 @@ class ConsoleLines {
 
 class PhaseTable : public TableSink {
  public:
-  static constexpr std::size_t kMostKeys = 4096;  // devices, and functions, of a phase
+  static constexpr std::size_t kMostKeys = 4096;  // number of devices, and of functions, per phase
 
   explicit PhaseTable(std::vector<PhaseSpec> specs) : specs_(std::move(specs)) {}
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kStateRuns;
   }
-  // Every event, after the pipeline took it; an exit after the events that it holds.
+  // Takes every event after the pipeline, and an exit after the events inside it.
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  // Before the event that settled them.
+  // Called before the event that completed these times.
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override;
 
-  // In order of time; the last one lasts to `end_ns`.
+  // Returns the phases in order of time; the last one lasts until `end_ns`.
   [[nodiscard]] std::vector<PhaseRow> rows(const Pipeline& pipeline, std::uint64_t end_ns) const;
-  // Those that did not begin, "init: Run /init".
+  // Returns the phases that did not begin, such as "init: Run /init".
   [[nodiscard]] std::vector<std::string> never() const;
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override;
@@ -108,15 +109,15 @@ class PhaseTable : public TableSink {
   using Sums = std::map<NameId, Sum>;
   using Away = std::array<std::uint64_t, kStates>;  // ns: paused, offline, not seen
   struct Phase {
-    const PhaseSpec* spec = nullptr;  // nullptr: the one before any began
+    const PhaseSpec* spec = nullptr;  // nullptr: the time before the first phase
     Timestamp begin;
     std::uint64_t exits = 0, guest_ns = 0;
     Parts parts{};
     Sums devices, functions;
-    std::map<ThreadId, Away> away;  // of threads that may yet turn out to run a vCPU
+    std::map<ThreadId, Away> away;  // of threads that may still turn out to run a vCPU
   };
   [[nodiscard]] Phase& phase_at(Timestamp at);
-  // The next phase whose pattern `matches`, where one does.
+  // Begins the first possible phase whose pattern `matches`, if there is one.
   template <typename Matches>
   void begin_first(PhaseSpec::Kind kind, Timestamp at, const Matches& matches);
   void match_text(std::string_view text, Timestamp at, bool whole);
@@ -125,7 +126,7 @@ class PhaseTable : public TableSink {
   [[nodiscard]] static std::vector<PhaseShare> shares(const Sums& sums, const Names& names);
 
   std::vector<PhaseSpec> specs_;
-  std::size_t next_ = 0;  // the first spec that may still begin
+  std::size_t next_ = 0;  // the first phase that may still begin
   std::vector<Phase> phases_;
   ConsoleLines console_;
 };

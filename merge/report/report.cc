@@ -20,7 +20,7 @@ namespace trapline {
 
 namespace {
 
-// A line of each source, and how its clock became the timeline's.
+// Adds a line for each source, with how its clock was converted to the timeline's.
 void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
   for (const SourceRow& source : report.sources) {
     const std::string resolution =
@@ -46,7 +46,7 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
   }
 }
 
-// What is printed and does not heed which vCPUs were asked for.
+// Says which parts of the report ignore the selection of vCPUs.
 std::string of_all_vcpus(const ReportData& report) {
   std::string text;
   if (report.rows_of == RowsOf::kRequests) text += "requests, ";
@@ -57,7 +57,7 @@ std::string of_all_vcpus(const ReportData& report) {
   return text + " and the counters";
 }
 
-// What was asked for, and what else is told all the same.
+// Adds what was selected, and what is reported regardless.
 void add_selection(const ReportData& report, std::vector<Paragraph>& text) {
   if (!report.vcpus_asked.empty())
     text.push_back({.text = fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
@@ -135,7 +135,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
   const ReportCounters& counters = report.counters;
   const ExitCounters& exits = counters.exits;
   const std::string_view exit = events::kvm_exit.name, entry = events::kvm_entry.name;
-  // One of each vCPU is cut at either edge of a recording.
+  // At either edge of a recording, one exit of each vCPU is cut.
   const std::uint64_t edges = report.threads;
   std::vector<CounterRow> rows = {
       {"exits", exits.exits},
@@ -208,7 +208,7 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
   report.notes = data.notes;
   if (!data.notes.empty()) report.after.emplace_back();
   for (const std::string& note : data.notes) report.after.push_back(note_paragraph(note));
-  // What came through the standard input is gone for another command.
+  // A recording from standard input is not available to another command.
   if (std::ranges::find(data.sources, kStandardInput, &SourceRow::path) == data.sources.end())
     report.next = next_steps(data, words);
   return report;
@@ -222,16 +222,16 @@ std::uint64_t time_in(const ReportData& report, State state) {
   return sum;
 }
 
-// "the vCPU's 1.2 s"
+// Returns "the vCPU's 1.2 s".
 std::string whole_text(const ReportData& report) {
   return fmt::format("{} {}", report.vcpus.size() == 1 ? "the vCPU's" : "the vCPUs'",
                      duration_text(report.vcpu_time(), report.cycles));
 }
 
-// A key that begins with these names nothing: "-", "[other]".
+// Returns whether a key is a name; those like "-" and "[other]" are not.
 bool is_named(std::string_view key) { return !key.empty() && key.find_first_of("-[") != 0; }
 
-// Where there are no exits: what a guest loses to emulation has no event of its own.
+// The finding without exits: what emulation costs a guest has no event of its own.
 std::string finding_of_calls(const ReportData& report) {
   const std::uint64_t whole = report.vcpu_time();
   if (whole == 0 || report.rows.empty()) return {};
@@ -287,8 +287,8 @@ std::string finding_without_overhead(const ReportData& report) {
                             events::kvm_exit.full_name);
 }
 
-// The costliest row's share of what all exits cost, `exit_ns`. Exits that a loss cuts cost time and
-// are in no row: which share of theirs is the row's is not known.
+// Returns the costliest row's share of the cost of all exits, `exit_ns`. Exits that a loss cuts
+// cost time and are in no row, so the row's share of these is not known.
 std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
   constexpr std::uint64_t kPercent = 100;
   const std::string_view least =
@@ -300,20 +300,20 @@ std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
     return fmt::format(" ({}{} of it by those with {})", least,
                        percent_text(report.cost_ns, exit_ns), report.exits_asked.text());
   }
-  // One that is of waits, or of the kernel's part alone, names no exit; nor does whose exit it is:
-  // the guest's exits are not the guest's time.
+  // A row that consists of waits, or of the kernel's part alone, is not an exit. Nor is a row by
+  // whose exits they are: the guest's exits are not the guest's time.
   for (const std::string_view no_exit : {"-by", "-on", "kernel-function", "nested"})
     if (report.by.find(no_exit) != report.by.npos) return {};
   if (!is_named(report.costliest)) return {};
-  // Another row may have more.
+  // Another row may have cost more.
   if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
   return fmt::format(" ({} of that: {})",
                      std::string(least) + percent_text(report.costliest_ns, exit_ns),
                      report.costliest);
 }
 
-// Who ran while the vCPUs were ready, of `not_run_ns`: where the waits were followed, and neither a
-// loss nor a wait of which something is assumed can make another one's share larger.
+// Returns who ran while the vCPUs were ready, of `not_run_ns`. Only if waits were followed, and if
+// neither a loss nor an assumption about a wait can make another one's share larger.
 std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns) {
   if (!report.waits || report.waits->ran_most.empty()) return {};
   const ReportCounters& counters = report.counters;
@@ -368,8 +368,8 @@ std::string finding_text(const ReportData& report) {
 
 namespace {
 
-// The report's option that tells more of a part of the exits' time, and what it tells; no option
-// where the recording has no more.
+// The report's option that shows more about a part of the exits' time, and what it shows; no option
+// if the recording does not contain more.
 struct Question {
   std::string_view option, answers;
 };
@@ -398,7 +398,7 @@ Question question_of(Part part, const ReportData& report) {
   return {"--by detail --top 20", "which ports, registers and addresses took the time"};
 }
 
-// Another recording, where this one cannot tell kernel, QEMU and waiting apart; else no command.
+// Returns the command to record again, if this recording cannot separate kernel, QEMU and waiting.
 NextStep step_to_record(const ReportData& report) {
   if (report.knows(State::kUser) && report.durations()) return {};
   return {report.knows(State::kPreempted) ? "record" : "record --sched",
@@ -406,7 +406,8 @@ NextStep step_to_record(const ReportData& report) {
                              : "a recording that has the exits' durations"};
 }
 
-// Of the busy time a twentieth or more went to exits, or to waits for a CPU: a change may gain it.
+// Returns whether a change may gain something: at least a twentieth of the busy time went to exits
+// or to waits for a CPU.
 bool can_be_advised(const ReportData& report) {
   if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
   const Overhead& overhead = *report.overhead;
@@ -448,7 +449,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   std::vector<NextStep> steps;
   const std::string around =
       words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
-  // Of a vCPU that is idle for most of its time the exits cost little.
+  // Exits cost little on a vCPU that is idle most of the time.
   std::uint64_t time = 0;
   for (const VcpuRow& row : report.vcpus) time += row.totals.time_ns();
   const bool idle = report.knows(State::kPreempted) && time_in(report, State::kHalted) > time / 2;

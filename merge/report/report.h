@@ -1,4 +1,4 @@
-// The Report of `trapline report`: its head, its tables and what it says to ask next.
+// Makes the Report of `trapline report`: its head, its tables and the suggested next commands.
 #pragma once
 
 #include <string>
@@ -9,21 +9,20 @@
 
 namespace trapline {
 
-// Where the vCPUs' time went and what the exits cost, in one sentence or two; empty where that is
-// not known.
+// Returns one or two sentences on where the vCPUs' time went and what the exits cost; empty if it
+// is not known.
 [[nodiscard]] std::string finding_text(const ReportData& data);
 
-// How the report's recording, and the interval of it, are named on the command line; the latter may
-// be empty.
+// The report's recording and window as words of the command line; the window may be empty.
 struct RecordingWords {
   std::string recording, interval;
 };
-// Three at most: what the largest part of the exits' time can be asked for, the longest exit, and
-// what changes would gain.
+// Returns at most three commands: about the largest part of the exits' time, about the longest
+// exit, and about what changes would gain.
 [[nodiscard]] std::vector<NextStep> next_steps(const ReportData& data, const RecordingWords& words);
 
 [[nodiscard]] std::vector<CounterRow> counter_rows(const ReportData& data);
-// "filter.vm": "web01", …: what was asked for.
+// Adds what was selected: "filter.vm": "web01", ….
 void add_filter(Facts& head, const VcpuFilter& vcpus, const ExitFilter& exits);
 
 // Borrows the data.

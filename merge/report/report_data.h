@@ -1,5 +1,5 @@
-// What a report tells, before it is tables: the figures of which several of them, the finding and
-// the notes are made.
+// The data of a report before it becomes tables: the figures that several tables, the finding and
+// the notes use.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct VcpuRow {
   std::int32_t tid = 0;
   std::string comm;
   VcpuTotals totals;
-  // Threads of two processes had its id: vm is none of theirs.
+  // True if threads of two processes had its id: then `vm` is not known.
   bool of_several = false;
 };
 
@@ -51,15 +51,16 @@ struct ReportCounters : LossCounts {
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
   std::uint64_t notifies_ambiguous = 0, interrupts_ambiguous = 0;
-  std::uint64_t bios_ambiguous = 0;  // of more than one possible request
-  std::uint64_t groups_folded = 0;   // exits in "[other]": more groups than are kept
+  std::uint64_t bios_ambiguous = 0;  // bios that may belong to several requests
+  // Exits in "[other]", because there are more groups than are kept.
+  std::uint64_t groups_folded = 0;
 };
 
-// What a report counts.
+// What the rows of a report count.
 enum class RowsOf : std::uint8_t {
   kExits,
-  kRequests,  // they have no parts
-  kCalls,     // of guest functions, where there are no exits: Part::kUser is QEMU's devices
+  kRequests,  // without parts
+  kCalls,     // calls of guest functions, if there are no exits: Part::kUser is QEMU's devices
 };
 [[nodiscard]] constexpr std::string_view name_of(RowsOf rows) {
   constexpr std::string_view kNames[] = {"exits", "requests", "calls"};
@@ -75,10 +76,10 @@ struct ReportData {
   bool cycles = false;
   ExitModel model;
   std::vector<VcpuRow> vcpus;
-  // Of all vCPUs; nothing where the times in the guest and in exits are not known.
+  // Totals over all vCPUs. Nullopt if guest or exit times are not known.
   std::optional<Overhead> overhead;
-  States told;  // by the events, beyond what the model tells
-  // The states whose times the events tell.
+  States told;  // states shown by events, beyond those of the model
+  // Returns the states whose times the events show.
   [[nodiscard]] States known_states() const {
     if (rows_of != RowsOf::kCalls) return lacks_entries ? told : model.known_states() | told;
     States known = States().set();
@@ -94,69 +95,69 @@ struct ReportData {
   [[nodiscard]] bool knows(State state) const {
     return known_states()[static_cast<std::size_t>(state)];
   }
-  // All vCPUs' time, of which shares are.
+  // Returns the time of all vCPUs, the whole of shares.
   [[nodiscard]] std::uint64_t vcpu_time() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
-  bool is_window = false;                  // of the recording
-  bool saw_halts = false;                  // in the recording, up to the end of the interval
-  bool costs_at_least = false;             // notes.h
+  bool is_window = false;                  // part of the recording was selected
+  bool saw_halts = false;                  // in the recording, up to the end of the window
+  bool costs_at_least = false;             // costs_at_least() of notes.h
   bool lacks_entries = false;              // ExitTracker::lacks_entries()
   std::optional<Timestamp> switches_from;  // ExitTracker::switches_from()
   bool waits_in_halts = false;             // ExitTracker::saw_waits_in_halts()
   std::vector<std::string> open;           // OpenExits::sentences()
-  std::size_t threads = 0;                 // of vCPUs in the recording, whichever were asked for
+  std::size_t threads = 0;  // number of vCPU threads in the recording, whichever were selected
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)
       sum += row.totals.parts[static_cast<std::size_t>(Part::kHalted)];
     return sum;
   }
-  // What was asked for; where not all exits of those vCPUs are in the rows, how many are, and the
-  // figures of all.
+  // The selection. If the rows do not contain all exits of the selected vCPUs, also how many they
+  // contain, and the figures of all.
   VcpuFilter vcpus_asked;
   ExitFilter exits_asked;
   std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
-  // True if the rows have times.
-  // A text without times: exits are counted, and nothing has a length.
+  // Returns whether the recording is a text without times: exits are counted and have no durations.
   [[nodiscard]] bool lacks_times() const {
     return std::ranges::find(sources, "none", &SourceRow::clock) != sources.end();
   }
+  // Returns whether the rows have times.
   [[nodiscard]] bool durations() const {
     return rows_of != RowsOf::kExits || (model.durations() && !lacks_entries);
   }
-  std::vector<GroupRow> rows;      // those of halts last
+  std::vector<GroupRow> rows;      // rows of halts are last
   std::size_t rows_left_out = 0;   // by --top
-  std::size_t halts_left_out = 0;  // of them rows of halts
-  GroupRow left_out, total;        // of exits but halts: those rows in one, and all in one
+  std::size_t halts_left_out = 0;  // how many of these are rows of halts
+  // Exits other than halts: those in left-out rows together, and all together.
+  GroupRow left_out, total;
   GroupRow left_out_halts;
-  // The row whose exits cost most, and what all of them cost, halts included.
+  // The row whose exits cost most, its cost, and the cost of all exits, halts included.
   std::string costliest;
   std::uint64_t costliest_ns = 0, cost_ns = 0;
-  // Of which shares are: what all exits cost, in the rows or not.
+  // Returns the whole of shares: the cost of all exits, in the rows or not.
   [[nodiscard]] std::uint64_t whole_cost_ns() const {
     if (!exits_asked.empty()) return all_cost_ns;
     return overhead ? overhead->exit_ns : cost_ns;
   }
-  std::vector<RequestPathRow>
-      request_paths;            // of the rows, in their order, where they are requests
-  std::vector<VhostRow> vhost;  // beside requests
+  std::vector<RequestPathRow> request_paths;  // for each row, if the rows are requests
+  std::vector<VhostRow> vhost;                // with requests
   std::vector<VmmEventRow> vmm_events;
-  // With --irq: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did
-  // not and would tell more. Either may be empty.
+  // With --irq: the recorded events of interrupts, "310 kvm_pic_set_irq, …", and missing ones that
+  // would show more. Either may be empty.
   std::string irq_events, irq_events_missing;
-  std::string faults_missing;       // with --faults, a note: the events that would tell more causes
+  std::string faults_missing;       // with --faults, a note: the events that would show more causes
   std::optional<WaitReport> waits;  // with --waits
-  std::optional<WaitCounters> wait_counters;        // where waits were followed
+  std::optional<WaitCounters> wait_counters;        // set if waits were followed
   std::set<std::string, std::less<>> tables_asked;  // by option
-  std::vector<Table> tables;                        // those, and what comes with --by
+  std::vector<Table> tables;  // the selected tables, and those that come with --by
   ReportCounters counters;
-  std::vector<std::string> notes;    // sentences a reader has to know
-  std::vector<std::string> missing;  // of the sessions; input.h
+  std::vector<std::string> notes;    // sentences that a reader needs
+  std::vector<std::string> missing;  // what is missing in the sessions; input.h
 };
 
 }  // namespace trapline

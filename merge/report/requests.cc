@@ -84,7 +84,7 @@ Table request_path_table(const ReportData& report) {
   table.key = "request_paths";
   table.csv = true;
   if (!report.rows.empty()) table.titles = {"From notify to interrupt", "From request to disk"};
-  // A request of a disk is part of its queue's: the largest row has all of them.
+  // A request of a disk is part of its queue's request, so the largest row has all of them.
   const auto add_count = [&table](std::uint64_t Row::*count, const char* text) {
     std::uint64_t most = 0;
     for (const Row& row : table.all()) most = std::max(most, row.*count);
@@ -103,7 +103,7 @@ Table request_path_table(const ReportData& report) {
                    {.count = "injected", .p50 = "from end p50", .p99 = "p99"}, &Row::to_injection);
   add_distribution(table, "notify_to_injection",
                    {.count = "both", .p50 = "in all p50", .p99 = "p99"}, &Row::whole);
-  // Of rows with events of block devices.
+  // Returns the column for rows that have events of block devices.
   const auto if_disk = [](Histogram Row::*part) {
     return [part](const Row& row) { return row.in_disk.count() == 0 ? nullptr : &(row.*part); };
   };

@@ -16,27 +16,29 @@ namespace trapline {
 
 struct ReportData;
 
-// What comes before and after the requests of a row; without what was not seen or is ambiguous.
+// The times before and after the requests of a row, without those that were not seen or are
+// ambiguous.
 struct RequestPathRow {
   std::string key;
   std::uint64_t requests = 0;
-  Histogram from_notify;                // the exit with the guest's notify to the request's begin
-  Histogram to_injection;               // its end to the injection of the interrupt
-  Histogram whole;                      // the exit to the injection, of those that have both
-  std::uint64_t irqfd = 0, posted = 0;  // interrupts by KVM's eventfd; injected by the hardware
-  // Where block devices' events were recorded; these four are a request's whole time.
-  Histogram to_block;        // its begin to the first bio
+  Histogram from_notify;   // from the exit with the guest's notify to the beginning of the request
+  Histogram to_injection;  // from its end to the injection of the interrupt
+  Histogram whole;         // from the exit to the injection, for requests that have both
+  // Interrupts through KVM's eventfd; interrupts injected by the hardware.
+  std::uint64_t irqfd = 0, posted = 0;
+  // If block devices' events were recorded; these four together are a request's whole time.
+  Histogram to_block;        // from its beginning to the first bio
   Histogram in_block_layer;  // to the first request of the disk's driver
   Histogram in_disk;         // to the end of the last one
-  Histogram from_disk;       // to the request's end
+  Histogram from_disk;       // to the end of the request
 };
 
-// A thread of the kernel's that serves a device's queues, "vhost-PID": how often it was woken, by a
-// guest's notify or not, until it ran, until it slept again; from the notify's exit to the first
+// A kernel thread that serves a device's queues, "vhost-PID": how often it was woken, with or
+// without a guest's notify, until it ran, until it slept again; from the notify's exit to the first
 // interrupt that it raised, and from there to the injection.
 struct VhostRow : VhostTracker::Worker {
   std::int32_t tid = 0;
-  std::string vm_name;  // its, by its owner
+  std::string vm_name;  // the VM's name, given by its owner
 };
 
 class RequestTable {
@@ -57,7 +59,8 @@ class RequestTable {
   std::vector<Row> rows_;  // by spec
 };
 
-// What comes before and after requests, and the kernel's threads that serve them.
+// Returns the table of what comes before and after requests, and of the kernel threads that serve
+// them.
 [[nodiscard]] Table request_path_table(const ReportData& report);
 [[nodiscard]] Table vhost_table(const ReportData& report);
 

@@ -51,7 +51,7 @@ std::vector<SpanSink*> Aggregator::sinks() {
 
 SpanClass Aggregator::selects() const {
   SpanClass selected = SpanClass::kLosses;
-  // A report of requests alone needs no exits.
+  // A report of requests only needs no exits.
   selected = selected | (options_.requests ? SpanClass::kRequests : SpanClass::kExits);
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
@@ -137,7 +137,7 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
   const Pipeline& pipeline = names.pipeline;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    // Of a window the host's losses are those that lie in it.
+    // In a window, only the host's losses inside it count.
     if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
       told.add(counters);
     told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);
@@ -171,7 +171,7 @@ void Aggregator::report_groups(ReportData& report, const Naming& names) const {
   sort_rows(report);
 }
 
-// --top is of both, exits and halts. What found no room among the groups is no row to leave out.
+// --top applies to both, exits and halts. The row of groups without room is never left out.
 void Aggregator::sort_rows(ReportData& report) const {
   std::stable_sort(report.rows.begin(), report.rows.end(),
                    [&](const GroupRow& a, const GroupRow& b) {
@@ -204,7 +204,7 @@ void Aggregator::sort_rows(ReportData& report) const {
   report.rows.insert(place, groups_.other())->key = ReportData::kFoldedKey;
 }
 
-// Once each, where a vCPU is in such a cgroup.
+// Notes each quota once, if a vCPU is in such a cgroup.
 void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
   std::set<const CpuQuota*> told;
   for (const VcpuRow& row : report.vcpus) {
@@ -216,13 +216,13 @@ void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
 
 namespace {
 
-// True if the report has something to say of events in trace_marker alone.
+// Returns whether the report can have content from events in trace_marker only.
 bool counts_markers(const ReportOptions& options) {
   return options.requests ||
          std::find(options.by.begin(), options.by.end(), Dimension::kVmmEvent) != options.by.end();
 }
 
-// What was asked for that only exits have.
+// Checks for options that need exits.
 Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_for) {
   const std::string exits = asked_for.text();
   std::vector<std::string_view> names;
@@ -239,7 +239,7 @@ Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_f
   return check_dimensions_of_calls(options.by);
 }
 
-// After the pass: whether there is something to report.
+// Checks after the pass whether there is something to report.
 Result<void> check_found(const Pass& pass, const ReportOptions& options) {
   if (!pass.status() || has_exits(pass.input().capabilities)) return {};
   if (options.calls && pass.pipeline().stacks().records() != 0)

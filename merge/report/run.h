@@ -1,5 +1,5 @@
-// From spans to a ReportData: sums up the groups of --by, and has the other tables that were asked
-// for gather theirs. And one report, from what the user named to plain data.
+// Turns spans into a ReportData: sums up the groups of --by, and lets the other selected tables
+// collect their rows. Also makes one report, from the user's options to plain data.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,10 @@ namespace trapline {
 
 class Aggregator : public SpanSink {
  public:
-  // Borrows input and options for as long as it lives. `tables`: make_tables().
+  // Borrows input and options. `tables` come from make_tables().
   Aggregator(const Input& input, const ReportOptions& options,
              std::vector<std::unique_ptr<TableSink>> tables = {});
-  // All that take part in the pass.
+  // Returns all sinks of the pass.
   [[nodiscard]] std::vector<SpanSink*> sinks();
 
   [[nodiscard]] SpanClass selects() const override;
@@ -36,7 +36,7 @@ class Aggregator : public SpanSink {
   void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
   void lost(const Event& event, const Lost& loss, const Pipeline& pipeline) override;
 
-  // The report of what came so far; once Pipeline::finish() was called, of all.
+  // Returns the report of everything so far; complete after Pipeline::finish().
   [[nodiscard]] ReportData snapshot(const Naming& names) const;
 
  private:
@@ -57,26 +57,27 @@ class Aggregator : public SpanSink {
   std::vector<std::unique_ptr<TableSink>> tables_;
 };
 
-// One report, from what the user named to plain data.
+// A finished report.
 
 struct ReportRun {
   ReportData report;
-  Result<void> status;  // an error when the input ended early: the report holds what came before
+  // An Error if the input ended early; then the report contains what came before.
+  Result<void> status;
 };
 
-// What was asked for, as the recording can be reported: one without exits by its calls of guest
-// functions, where it holds some.
+// Returns the options adjusted to the recording: a recording without exits is reported by its calls
+// of guest functions, if it contains some.
 [[nodiscard]] ReportOptions options_for(const ReportOptions& asked, const Input& input);
 
-// Pass::run() for a report and for sinks beside it. Errors: a recording without exits (says which
-// events it holds and how to record the right ones); an interval without events.
+// Calls Pass::run() for a report and for other sinks. Errors: a recording without exits (says which
+// events it contains and how to record the right ones); a window without events.
 [[nodiscard]] Result<void> read_report(Pass& pass, const ReportOptions& options,
                                        std::vector<SpanSink*> sinks, const Progress& progress);
 
-// The aggregator's, of what read_report() has read.
+// Returns the aggregator's report of what read_report() has read.
 [[nodiscard]] ReportData report_of(const Pass& pass, const Aggregator& aggregator);
 
-// All of it. Errors: those of Pass::open() as well.
+// Makes a whole report. Errors: also those of Pass::open().
 [[nodiscard]] Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,
                                            const Progress& progress);
 

@@ -109,10 +109,10 @@ namespace {
 
 class SlowExits : public TableSink {
  public:
-  // So many are kept; of more, the slowest.
+  // Number of exits that are kept; of more, the slowest.
   static constexpr std::size_t kMost = 20'000;
 
-  // `top`: the slowest of them; 0: all.
+  // `top`: how many of the slowest; 0: all.
   SlowExits(std::uint64_t at_least_ns, std::size_t top)
       : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
 
@@ -125,14 +125,14 @@ class SlowExits : public TableSink {
   struct SlowExit {
     ExitSpan span;
     NameId function;
-    std::uint64_t order;  // in which it ended
+    std::uint64_t order;  // the order in which it ended
   };
-  // In the order of time.
+  // Returns the rows in order of time.
   [[nodiscard]] std::vector<ExitRow> rows(const Naming& naming) const;
 
   std::uint64_t at_least_ns_;
   std::size_t most_;
-  std::vector<SlowExit> kept_;  // a heap with the fastest in front once it is full
+  std::vector<SlowExit> kept_;  // once full, a heap with the fastest exit in front
   std::uint64_t added_ = 0;
 };
 
@@ -149,7 +149,7 @@ void SlowExits::exit(const ExitSpan& span, const Pipeline& pipeline) {
     kept_.pop_back();
   }
   kept_.push_back({span, function, added_});
-  kept_.back().span.intervals = {};  // they end with the call
+  kept_.back().span.intervals = {};  // they are valid only during the call
   kept_.back().span.handlers = {};
   std::push_heap(kept_.begin(), kept_.end(), faster_last);
 }
@@ -164,7 +164,7 @@ std::vector<ExitRow> SlowExits::rows(const Naming& naming) const {
   return rows;
 }
 
-// An exit's line, and one for its parts.
+// Returns an exit's line, and a line with its parts.
 std::vector<Paragraph> sentences_of(const ExitRow& row, bool is_longest, bool cycles,
                                     const std::array<std::string_view, kParts>& titles) {
   std::string parts;

@@ -1,4 +1,4 @@
-// Single exits: those that lasted at least so long (--slower-than), and those that did not end.
+// Single exits: those that lasted at least TIME (--slower-than TIME), and those that did not end.
 #pragma once
 
 #include <string>
@@ -16,16 +16,17 @@ struct ExitRow {
   ExitSpan span;
   std::string vcpu, function, reason, detail, device, preempted_by;
 };
-// `function` is the guest's, kNoName where it is not known.
+// `function` is the guest's function; kNoName if not known.
 [[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming);
-// "io, port 0x71 read, rtc, in outb"; `accesses` stands after the detail.
+// Returns "io, port 0x71 read, rtc, in outb"; `accesses` comes after the detail.
 [[nodiscard]] std::string exit_text(const ExitRow& row, const std::string& accesses = {});
 
-// The exits that last at the recording's end and are told of, the longest.
+// The longest notable exits that last until the recording's end.
 class OpenExits {
  public:
   void add(const UnendedExit& exit);
-  // "vCPU 0 has been in an exit since 8.678771 (for 1.2 s): shutdown, in QEMU: KVM_EXIT_SHUTDOWN."
+  // Returns "vCPU 0 has been in an exit since 8.678771 (for 1.2 s): shutdown, in QEMU:
+  // KVM_EXIT_SHUTDOWN."
   [[nodiscard]] std::vector<std::string> sentences(const Naming& names) const;
 
  private:

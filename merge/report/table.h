@@ -1,10 +1,10 @@
-// A table of a report as a value: text, JSON, CSV, the page and `top --batch` print what it says
-// and know none by name.
+// A table of a report as a value. Text, JSON, CSV, the page and `top --batch` print any table from
+// its description; they know no table by name.
 //
 //   std::vector<Row> ──> TableOf<Row>, a line for each column ──> Table ──> Report ──> render/
 //
-// A table owns its rows, or borrows them. Cells are made when they are printed, row by row: a
-// report of ten thousands of vCPUs would take hundreds of megabytes as cells.
+// A table owns its rows, or borrows them. Cells are made row by row when they are printed: as
+// cells, a report of ten thousands of vCPUs would take hundreds of megabytes.
 #pragma once
 
 #include <cstddef>
@@ -22,34 +22,35 @@
 
 namespace trapline {
 
-// How text writes a number; JSON and CSV have it as it is.
+// How text formats a number; JSON and CSV contain the number itself.
 enum class Unit : std::uint8_t {
   kText,
-  kWord,         // a text of ours, which CSV need not quote
-  kCount,        // thousands apart
-  kDuration,     // each in the unit that suits it
-  kNanoseconds,  // the same, whatever the clock of the recording
+  kWord,         // one of our own words, which CSV need not quote
+  kCount,        // with thousands separated
+  kDuration,     // in a unit that suits the value
+  kNanoseconds,  // the same, but in ns even if the recording's clock counts cycles
   kShare,        // a percentage
-  kChange,       // of a Changed: "+12.3%", "new", "x12.3"
-  kThousandths,  // the same times 1000
-  kSubject,      // what a share is of, and the percentage; nothing where that is less than 10
+  kChange,       // for a Changed: "+12.3%", "new", "x12.3"
+  kThousandths,  // the same for a value times 1000
+  kSubject,      // the subject of a share, and the percentage; empty if that is less than 10
 };
 
-// A time that is part of another one.
+// A time that is part of another time.
 struct Share {
   std::optional<std::uint64_t> ns;
   std::uint64_t whole = 0;
-  bool at_most = false, at_least = false;  // no more than this, or no less
+  bool at_most = false, at_least = false;  // the share is an upper, or a lower, limit
   std::string of{};
 };
-// By how much something changed, as a share of what it was; infinite from nothing, NaN: not known.
+// How much something changed, as a share of its previous value; infinite if that was 0, NaN: not
+// known.
 struct Changed {
   double by = 0;
   bool proven = false;
 };
-struct Absent {};  // the row has no such column: not in JSON, and in text without it
-// std::monostate, and a number that is not finite: not known, "-" in text, null in JSON, nothing in
-// CSV.
+struct Absent {};  // the row does not have this column: JSON omits it, and text omits its words
+// std::monostate, and a number that is not finite, mean not known: "-" in text, null in JSON, empty
+// in CSV.
 using CellValue =
     std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double, std::string,
                  Share, Changed, std::vector<double>, std::vector<std::uint64_t>,
@@ -71,97 +72,100 @@ template <typename T>
 [[nodiscard]] CellValue to_value(const std::optional<T>& value) {
   return value ? to_value(*value) : CellValue();
 }
-// Nothing of an empty text.
+// Returns not known for an empty text.
 [[nodiscard]] inline CellValue text_or_null(std::string_view text) {
   return text.empty() ? CellValue() : to_value(text);
 }
-// Nothing of a name that a report writes as "-".
+// Returns not known for "-", which reports print for an unknown name.
 [[nodiscard]] inline CellValue name_or_null(std::string_view name) {
   return name == "-" ? CellValue() : to_value(name);
 }
-// Nothing of a number that stands for none.
+// Returns a cell "not known" if `number` is `none`, the number that stands for no value.
 [[nodiscard]] inline CellValue number_or_null(std::int32_t number, std::int32_t none) {
   return number == none ? CellValue() : to_value(number);
 }
 
-// Which of a column's cells a terminal shows in colour: none, the largest of the rows that are not
-// dim, those that are the largest part of their row, or the changes that are proven, with a star.
+// Which cells of a column a terminal shows in colour: none, the largest in rows that are not dim,
+// those that are the largest part of their row, or proven changes, with a star.
 enum class Highlight : std::uint8_t { kNever, kLargest, kLargestPart, kProven };
 
 struct Column {
-  std::string key{};    // JSON and CSV; "a.b": b of the object a. Empty: not there
-  std::string title{};  // text. Empty: not there
+  // Name in JSON and CSV; "a.b" is b in the object a. Empty: they omit the column.
+  std::string key{};
+  std::string title{};  // title in text. Empty: text omits the column
   Unit unit = Unit::kCount;
-  std::uint8_t block = 0;  // of the text: a table may stand in several, one below the other
-  std::uint8_t drop_order =
-      0;  // 0: it stays; where a terminal is narrow the highest is dropped first
+  std::uint8_t block = 0;  // in text: a table may be printed in several blocks, one below the other
+  std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
 };
 
-// A figure beside the rows: "a.b" is b of the object a.
+// A figure besides the rows: "a.b" is b in the object a.
 struct Fact {
   std::string key;
   CellValue value;
 };
 using Facts = std::vector<Fact>;
 
-// How a label stands out on a terminal.
+// How a label is emphasised on a terminal.
 enum class LabelLook : std::uint8_t { kPlain, kStrong, kWarning };
 
-// A sentence of the text. Without a text it is an empty line.
+// A sentence in text; an empty line if `text` is empty.
 struct Paragraph {
   std::string text{};
-  std::string label{};  // before the text, whose further lines begin under its first word
+  // Printed before the text, whose further lines are aligned with its first word.
+  std::string label{};
   LabelLook look = LabelLook::kPlain;
-  bool figures = false;   // durations and percentages stand out
-  bool verbatim = false;  // it keeps its lines, however wide the terminal is
-  std::string dropped{};  // printed only where the table's column with this key has no room
+  bool figures = false;   // emphasise durations and percentages
+  bool verbatim = false;  // keep its line breaks, however wide the terminal is
+  std::string dropped{};  // printed only if the table's column with this key is dropped
 };
 
-// JSON has a row's children as tables in the row, CSV as tables of their own whose first column is
-// the parent's name.
+// A table. JSON has a row's children as tables in the row. CSV has them as separate tables, whose
+// first column is the parent's name.
 struct Table {
   struct Described : Column {
     std::function<CellValue(std::size_t row)> value;
   };
 
-  std::string key{};  // of JSON, and of the line "# KEY" of CSV
+  std::string key{};  // key in JSON, and in the line "# KEY" of CSV
   Facts facts{};
   std::vector<Described> columns{};
   std::size_t rows = 0, left_out = 0;
-  // Of one row, which JSON has beside the rows; no row: null.
+  // A table of one row, which JSON has besides the rows; without a row: null.
   std::shared_ptr<const Table> total{};
   std::function<std::vector<Table>(std::size_t row)> children{};
-  // Whether JSON has it, and CSV: the tables that were asked for, and the rows' children.
+  // Whether JSON and CSV have the table: the selected tables, and the rows' children.
   bool json = true, csv = false, csv_children = false;
-  bool packed = false;     // the page's JSON has the rows as lists, under the columns' keys
-  std::string raw_rows{};  // JSON of the rows, in place of columns
-  // What the page calls a row's name, where it has no view of its own for the table: it then gets
-  // the columns that text has, with their titles and units.
+  bool packed = false;     // the page's JSON has the rows as lists, below the columns' keys
+  std::string raw_rows{};  // JSON of the rows, which replaces columns
+  // The page's title for a row's name, if the page has no view of its own for the table. The page
+  // then shows the columns of text, with their titles and units.
   std::string page_title{};
 
-  // The first column of the text, and the rows that it shows as less important.
+  // Returns the first column in text; the rows for which is_dim is true are shown as less
+  // important.
   std::function<std::string(std::size_t row)> name{};
   std::function<bool(std::size_t row)> dim{};
-  // Where --budget has no room for all rows, those with the most stay; else the first.
+  // If --budget has no room for all rows, those with the greatest weight stay; without this
+  // function, the first ones.
   std::function<std::uint64_t(std::size_t row)> weight{};
-  // What text calls the first column, of each block; none: text has no such table.
+  // Title of text's first column, for each block; empty: text does not have the table.
   std::vector<std::string> titles{};
   std::vector<Paragraph> before{}, after{};
-  // A row in sentences, in place of a line.
+  // Returns sentences that replace the row's line.
   std::function<std::vector<Paragraph>(std::size_t row)> sentences{};
-  bool text_children = false;              // text has the children's tables
+  bool text_children = false;              // text prints the children's tables
   bool tree = false;                       // text draws the rows and their children as a tree
-  std::shared_ptr<const Table> in_text{};  // what text has in its place
+  std::shared_ptr<const Table> in_text{};  // the table that replaces this one in text
 
-  std::shared_ptr<const void> owned{};  // the rows, where they are the table's own
+  std::shared_ptr<const void> owned{};  // the rows, if the table owns them
 };
 
 template <typename Row>
 class TableOf : public Table {
  public:
-  // `row_name`: a row's first column in text; a member or a function of the row.
+  // `row_name`: a member or a function of the row that gives its first column in text.
   template <typename Name>
   TableOf(std::span<const Row> all, Name row_name) : all_(all) {
     rows = all.size();
@@ -190,32 +194,32 @@ class TableOf : public Table {
   std::span<const Row> all_;
 };
 
-// What the recording cannot tell of any row: the columns whose keys begin so.
+// Removes what the recording cannot show for any row: the columns whose keys begin with `prefix`.
 inline void forget(Table& table, std::string_view prefix) {
   for (Table::Described& column : table.columns)
     if (column.key.starts_with(prefix)) column.value = [](std::size_t) { return CellValue(); };
 }
 
 struct NextStep {
-  std::string command;  // what is typed after "trapline"
+  std::string command;  // what to type after "trapline"
   std::string answers;
 };
 
-// What a command prints: `trapline report`, explain, stalls, advise, diff, top --batch, the page.
-// docs/formats/report.md has its JSON.
+// The output of a command: `trapline report`, explain, stalls, advise, diff, top --batch, the page.
+// docs/formats/report.md describes its JSON.
 struct Report {
   static constexpr int kVersion = 3;
 
   Facts head;
-  bool cycles = false;  // times are cycles, not ns
+  bool cycles = false;  // times are in cycles, not ns
   std::vector<Table> tables;
-  std::vector<std::string> notes;  // sentences a reader has to know
-  // Of the text alone: what stands above the tables and below them.
+  std::vector<std::string> notes;  // sentences that a reader needs
+  // Only in text: above and below the tables.
   std::vector<Paragraph> before, after;
-  std::vector<NextStep> next;  // what to ask next
+  std::vector<NextStep> next;  // suggested commands
 };
 
-// A note as text has it, at the end of a report.
+// Returns a note as text shows it, at the end of a report.
 [[nodiscard]] inline Paragraph note_paragraph(const std::string& note,
                                               LabelLook look = LabelLook::kStrong) {
   return {.text = note, .label = "note:", .look = look};

@@ -15,7 +15,7 @@ Result<std::vector<std::unique_ptr<TableSink>>> make_tables(const ReportOptions&
   std::vector<std::unique_ptr<TableSink>> tables;
   for (const TableKind& kind : table_kinds()) {
     const auto asked = options.tables.find(kind.option);
-    // Of a recording without exits a report has the tables of calls, asked for or not.
+    // A report of a recording without exits has the tables of calls even if they were not selected.
     if (asked == options.tables.end() && (kind.of_exits || !options.calls)) continue;
     auto table = kind.make(options, asked == options.tables.end() ? "" : asked->second);
     if (!table) return tl::unexpected(std::move(table).error());

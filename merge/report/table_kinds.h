@@ -1,5 +1,5 @@
-// The tables that a report has where they are asked for, one file each: from this list come the
-// options of `report`, what it refuses, what it says to ask next, the page and the completion.
+// The optional tables of a report, one file each. From this list come the options of `report`, what
+// it refuses, the commands that it suggests, the page and the completion.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace trapline {
 struct ReportData;
 struct ReportOptions;
 
-// Gathers what its tables have, and makes them at the end.
+// Collects the rows of its tables, and makes the tables at the end.
 class TableSink : public SpanSink {
  public:
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kNone; }
-  // Tells the finding and the notes what they have to know.
+  // Sets the data that the finding and the notes need.
   virtual void fill(ReportData& /*data*/, const Naming& /*names*/) const {}
-  // They own their rows and borrow nothing.
+  // Returns the tables, which own their rows and borrow nothing.
   [[nodiscard]] virtual std::vector<Table> tables(const ReportData& data,
                                                   const Naming& names) const = 0;
 };
 
-// Whether the page has a table: never, for it has a view of its own.
+// Whether the page shows a table: kNever if the page has a view of its own for it.
 enum class InPage : std::uint8_t { kNever, kAsked, kAlways };
 
 // Makes a sink from the options.
@@ -43,14 +43,14 @@ template <typename Sink>
 
 struct TableKind {
   std::string_view option{};    // "--irq"
-  std::string_view argument{};  // of the option, "TIME"; empty: it is a flag
+  std::string_view argument{};  // the option's argument, "TIME"; empty: it is a flag
   std::string_view help{};
-  bool of_exits = true;  // calls of guest functions have no such table
+  bool of_exits = true;  // false: calls of guest functions have this table too
   InPage in_page = InPage::kAsked;
-  // An Error (kUsage) where the option's value is none.
+  // Makes the sink; an Error (kUsage) if the option's value is invalid.
   Result<std::unique_ptr<TableSink>> (*make)(const ReportOptions& options,
                                              const std::string& value) = nullptr;
-  // What it tells where most of the exits' time went to this part; empty: nothing more.
+  // Returns what the table shows if most of the exits' time went to this part; empty: nothing more.
   std::string_view (*answers)(Part most) = [](Part) { return std::string_view(); };
 };
 
@@ -58,9 +58,9 @@ struct TableKind {
 extern const TableKind kSlowExitTable, kIrqTable, kHaltTables, kPhaseTable, kKernelTable,
     kWaitTables, kStealTable, kHostCpuTable, kFaultTable, kGuestFunctionTable;
 
-// In the order in which a report has them.
+// Returns the kinds in the order of a report.
 [[nodiscard]] std::span<const TableKind> table_kinds();
-// Those that are asked for. An Error (kUsage) where an option's value is none.
+// Makes the selected tables. An Error (kUsage) if an option's value is invalid.
 [[nodiscard]] Result<std::vector<std::unique_ptr<TableSink>>> make_tables(
     const ReportOptions& options);
 

@@ -24,7 +24,7 @@ std::string duration_text(std::optional<std::uint64_t> value, bool cycles) {
   if (!value) return "-";
   const std::span<const TimeUnit> units = cycles ? kCycleUnits : kTimeUnits;
   std::size_t at = 0;
-  // What would be rounded to 1,000 of a unit is 1.00 of the next.
+  // A value that would be rounded to 1,000 of a unit is 1.00 of the next.
   while (at + 1 < units.size() && static_cast<double>(*value) >= units[at].size * 999.5) ++at;
   const double number = static_cast<double>(*value) / units[at].size;
   const std::string digits = at == 0          ? std::to_string(*value)

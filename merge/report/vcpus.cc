@@ -13,11 +13,11 @@
 namespace trapline {
 namespace {
 
-// What a narrow terminal leaves out, the highest first.
+// The order in which a narrow terminal drops columns, the highest first.
 constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
                        kCount = kRareState + 1, kRate = kCount + 1;
 
-// The figures of an overhead; `add` gets the key and the function that makes each.
+// Calls `add` for each figure of an overhead, with its key and the function that makes it.
 template <typename Add>
 void each_figure(bool known, const Add& add) {
   const auto share = [](std::uint64_t ns, const Overhead& overhead) -> CellValue {
@@ -58,7 +58,7 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
     if (calls && state == State::kNotSeen) title = "elsewhere";
     const bool never = std::none_of(rows.begin(), rows.end(),
                                     [&](const VcpuRow& row) { return time_in(state, row) != 0; });
-    // Calls have no time in the kernel; states that are rare are shown where a vCPU was in them.
+    // Calls have no time in the kernel. Rare states are shown only if a vCPU was in them.
     const bool of_calls = state == State::kGuest || state == State::kUser ||
                           state == State::kPreempted || state == State::kBlocked ||
                           state == State::kNotSeen;
@@ -121,7 +121,7 @@ void fill_vcpus(ReportData& report, const Naming& names) {
     if (!pipeline.counts(thread.thread)) continue;
     VcpuTotals totals = all[i].totals;
     if (report.rows_of == RowsOf::kCalls) {
-      // The time outside of functions that were recorded.
+      // Time outside recorded functions.
       const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
       totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
     } else if (report.knows(State::kGuest)) {
@@ -141,7 +141,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 16;
 
-// `rows` are the report's, or those of them that text shows.
+// `rows` are the report's rows, or those of them that text shows.
 TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
   TableOf<VcpuRow> table(rows, [with_vm](const VcpuRow& row) { return vcpu_name(row, with_vm); });
@@ -194,7 +194,8 @@ TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& repor
   return table;
 }
 
-// Where there are many, the busiest in their order, and a row that sums up all.
+// Returns the rows that text shows: of many vCPUs only the busiest, in their order, and a row that
+// sums up all.
 std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
   std::vector<VcpuRow> rows = report.vcpus;
   if (rows.size() > kMostShown) {
@@ -210,7 +211,7 @@ std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
   return rows;
 }
 
-// The row of all vCPUs has their rates together; its other figures are sums by themselves.
+// The row of all vCPUs has the sum of their rates; its other figures are sums anyway.
 void name_sum(Table& table, const ReportData& report) {
   const std::size_t last = table.rows - 1;
   table.name = [all = fmt::format("all {} vCPUs", report.vcpus.size()), name = table.name,

@@ -112,7 +112,7 @@ TableOf<WaitRow> wait_table(WaitRows waits, bool is_known) {
 
 namespace {
 
-// --waits
+// The tables of --waits.
 class WaitTables : public TableSink {
  public:
   explicit WaitTables(const ReportOptions& options) : top_(options.top) {}
@@ -133,7 +133,7 @@ class WaitTables : public TableSink {
   WaitSums sums_;
 };
 
-// Why there is no row of time before a wait's end.
+// Explains why there are no rows of preempted or blocked time; empty if there are some.
 std::vector<Paragraph> none_text(const WaitReport& waits, bool is_known) {
   if (!is_known)
     return {{},
@@ -167,7 +167,7 @@ std::vector<Table> WaitTables::tables(const ReportData& report, const Naming& /*
   return tables;
 }
 
-// The time that a vCPU's thread was runnable and did not run, inside and outside of exits.
+// The time in which a vCPU's thread was runnable and did not run, inside and outside exits.
 struct StealRow {
   std::string vm, vm_name;
   std::int32_t vcpu = -1;
@@ -189,13 +189,13 @@ class StealTable : public TableSink {
                                           const Naming& names) const override;
 
  private:
-  // A row of each vCPU thread that counts, in order of VM and vCPU.
+  // Returns a row for each selected vCPU thread, in order of VM and vCPU.
   [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
   struct Vcpu {
     CulpritSums sums;
     std::uint64_t waits = 0;
   };
-  static constexpr std::size_t kMostSums = 1u << 15;  // of all vCPUs
+  static constexpr std::size_t kMostSums = 1u << 15;  // over all vCPUs
 
   std::size_t top_;
   std::map<ThreadId, Vcpu> vcpus_;
@@ -240,7 +240,7 @@ std::string name_of(const StealRow& row) {
                      row.tid);
 }
 
-// Above the table of a vCPU; in its place where it has no row.
+// Returns the text above a vCPU's table, or in its place if it has no rows.
 Paragraph stolen_text(const StealRow& row, const ReportData& report) {
   if (!report.model.sched_switch)
     return {.text = fmt::format("{}: what was stolen from it was not recorded ({}).", name_of(row),

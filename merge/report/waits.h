@@ -21,10 +21,10 @@ struct WaitRow {
   CulpritKind kind = CulpritKind::kUnknown;
   std::int32_t tid = -1;      // -1: not a thread
   std::int32_t process = -1;  // -1: not known
-  std::string vm;             // that it belongs to; empty: to none, or not known
-  std::string vm_name;        // the VM's, by its owner; empty: it has none
+  std::string vm;             // the VM that it belongs to; empty: none, or not known
+  std::string vm_name;        // the VM's name, given by its owner; empty: none
   std::uint64_t ns = 0;
-  std::uint64_t count = 0;   // pieces of waits
+  std::uint64_t count = 0;   // number of pieces of waits
   std::uint64_t max_ns = 0;  // the longest piece
 };
 
@@ -41,21 +41,22 @@ struct WaitRows {
 struct WaitReport {
   WaitRows preempted, blocked;
   WaitRows halted;  // the sleeps of halts, by what ended them
-  // The thread that ran for most of the preempted time, however long the others were of which
-  // something is not known; empty: there is none. How long any other can have been at most.
+  // The thread that certainly ran for most of the preempted time, however long the pieces were of
+  // which something is not known; empty: there is none. others_at_most_ns: the greatest time that
+  // any other thread can have run.
   std::string ran_most{};
   std::uint64_t ran_most_ns = 0, others_at_most_ns = 0;
 };
 
-// Sums by culprit. At most `most` culprits; the time of further ones is unknown (Missing::kRoom).
+// Sums by culprit. After `most` culprits, the time of further ones is unknown (Missing::kRoom).
 class CulpritSums {
  public:
   static constexpr std::size_t kMost = 4096;
 
   void add(const WaitShare& share, std::size_t most = kMost);
   [[nodiscard]] std::size_t size() const { return sums_.size(); }
-  // Of preempted time: the thread that ran for most of it. Nothing where that is no thread, where
-  // another may have run longer, or where events of a CPU were lost or not recorded.
+  // The thread that ran for most of the preempted time. Nullopt if most was not a thread, if
+  // another may have run longer, or if events of a CPU were lost or not recorded.
   struct Runner {
     ThreadId thread{};
     std::uint64_t ns = 0, others_at_most_ns = 0;
@@ -66,7 +67,7 @@ class CulpritSums {
  private:
   struct Sum {
     std::uint64_t ns = 0, count = 0, max_ns = 0;
-    ThreadId root{};  // of Culprit::root; of several none
+    ThreadId root{};  // the thread of Culprit::root; none if there are several
   };
   std::map<Culprit, Sum> sums_;
 };
@@ -86,7 +87,7 @@ class WaitSums {
   CulpritSums preempted_, blocked_, halted_;
 };
 
-// `is_known`: the events tell of such waits.
+// `is_known`: the events show such waits.
 [[nodiscard]] TableOf<WaitRow> wait_table(WaitRows waits, bool is_known);
 
 }  // namespace trapline

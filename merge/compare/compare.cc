@@ -13,15 +13,16 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// Of all runs together: a row with fewer is not tested.
+// In all runs together: a row with fewer exits is not tested.
 constexpr std::uint64_t kFewestExits = 50;
 
-// A percentile is the middle of a bucket: it is off by up to 1/256, evenly spread.
+// A percentile is the middle of a histogram bucket, so its error is up to 1/256, uniformly
+// distributed.
 const double kBucketError = 1.0 / 256 / std::sqrt(3.0);
 
 bool is_percentile(Metric metric) { return metric == Metric::kP50 || metric == Metric::kP99; }
 
-// Whether the events tell the part, or the duration.
+// Returns whether the events show the part, or the duration.
 bool is_known(Metric metric, const ExitModel& model) {
   if (metric < Metric::kKernel) return model.durations();
   return model
@@ -53,10 +54,11 @@ double ratio(double above, double below) { return below > 0 ? above / below : kU
 
 struct Figure {
   double value = kUnknown;
-  double noise = 0;  // its variance, as the stamps are rounded
+  double noise = 0;  // variance caused by the rounding of stamps
 };
 
-// A run without the row spent no time in it; how long each of none took is not known.
+// Returns a row's figure in a run. A run without the row spent no time in it, and how long one of
+// its exits takes is not known.
 Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   static const RecordedRow kNone;
   const auto found = run.rows.find(key);
@@ -65,7 +67,7 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const auto total = static_cast<double>(row.durations.total());
   const auto wall = static_cast<double>(run.wall_ns);
   const double rate = ratio(count * 1e9, wall);
-  // The difference of two stamps, each rounded to the unit.
+  // Variance of a difference of two stamps, each rounded to the unit.
   const double noise = run.unit * run.unit / 6;
   const auto divided = [&](double sum, double by) {
     return Figure{ratio(sum, by), noise * count / (by * by)};
@@ -92,7 +94,7 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   return divided(static_cast<double>(row.parts[part]), count);
 }
 
-// One figure of all runs, with the most noise that one has.
+// Returns one figure of all runs, with the greatest noise of any run.
 RunFigures figures_of(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
                       const std::string& key, Metric metric) {
   RunFigures figures;
@@ -134,8 +136,8 @@ std::uint64_t count_of(const std::vector<Recorded>& side, const std::string& key
   return count;
 }
 
-// The rows with the most time, or the most exits where nothing has a duration; never chosen by
-// their change.
+// Returns the rows with the most time, or the most exits if nothing has a duration. They are never
+// chosen by their change.
 std::vector<std::string> rows_to_show(const std::vector<Recorded>& before,
                                       const std::vector<Recorded>& after, bool durations) {
   std::map<std::string, std::uint64_t> sizes;

@@ -15,7 +15,7 @@ tl::unexpected<Error> no_condition(std::string_view text) {
               text, fmt::join(kMetricNames, ", "));
 }
 
-// A row that a condition is about.
+// A row that a condition names.
 struct Named {
   const FailCondition* condition;
   const ComparedRow* row;
@@ -111,7 +111,7 @@ Result<FailVerdict> check_fail_conditions(const Comparison& comparison,
     if (!named) return tl::unexpected(std::move(named).error());
     all.insert(all.end(), named->begin(), named->end());
   }
-  // Only what the comparison tested: rows with too few exits stay out of it.
+  // Uses only what the comparison tested; rows with too few exits are left out.
   std::vector<RunFigures> figures;
   for (const Named& named : all)
     figures.push_back(named.metric().test.tested ? named.metric().runs : RunFigures());

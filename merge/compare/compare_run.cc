@@ -14,9 +14,9 @@
 namespace trapline {
 namespace {
 
-// Losses above this share of the events hide too much.
+// Limit of lost events as a share of all: above this, recordings are not compared.
 constexpr double kMostLost = 0.01;
-constexpr double kLengthsDiffer = 2;  // times
+constexpr double kLengthsDiffer = 2;  // ratio of two lengths
 
 std::string user_end_text(UserEnd end) {
   const std::string texts[] = {fmt::format("at the ioctl ({})", events::sys_enter_ioctl.name),
@@ -26,8 +26,8 @@ std::string user_end_text(UserEnd end) {
   return texts[static_cast<std::size_t>(end)];
 }
 
-// A guest's functions against the same program's on the host, or under TCG: what virtualization
-// costs. Only one side has exits.
+// Returns whether a guest's functions are compared with the same program's on the host or under
+// TCG, which shows the cost of virtualization. Only one side has exits then.
 bool is_against_native(const Recorded& a, const Recorded& b, CompareRows rows) {
   return rows == CompareRows::kFunctions && (a.exits == 0) != (b.exits == 0);
 }
@@ -106,7 +106,7 @@ Result<void> check_distinct(const std::vector<Recorded>& side) {
   return trapline::check_distinct(std::span<const RunGiven>(runs));
 }
 
-// What drifts between the sides is on one of them only.
+// Warns if the runs of the sides were not mixed in time: then a drift affects one side only.
 std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
                                          const std::vector<Recorded>& after) {
   if (method_for(before.size(), after.size()) == Method::kNone) return std::nullopt;
@@ -127,7 +127,7 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
       before.front().clock);
 }
 
-// What is no exit cannot be chosen as one.
+// Rows that are not exits cannot be selected as exits.
 Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
   if (exits.empty() || rows == CompareRows::kExits || rows == CompareRows::kWaits) return {};
   return fail(ErrorKind::kUsage,
@@ -135,7 +135,7 @@ Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
               kCompareRowsNames[static_cast<std::size_t>(rows)]);
 }
 
-// Whether there can be rows at all.
+// Checks whether there can be any rows.
 Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& recorded) {
   const std::string& path = pass.path();
   if (rows == CompareRows::kFunctions) {
@@ -170,8 +170,8 @@ std::vector<std::string> files_of(const std::string& recording) {
 
 namespace {
 
-// Reads one recording. An Error is that of open_input(), of a recording that ends early, or says
-// that it holds nothing of what the rows are made of. `met`: what exits were called, so far.
+// Reads one recording. Errors: those of open_input(); the recording ends early; it contains nothing
+// that rows are made of. `met`: the names of exits that were seen so far.
 Result<Recorded> read_for_comparison(const InputOptions& input, const CompareOptions& options,
                                      std::optional<ExitMatcher>& met, const Progress& progress) {
   PassOptions what;
@@ -258,7 +258,7 @@ Result<Comparison> run_compare(const CompareOptions& options, const Progress& pr
   if (!before) return tl::unexpected(std::move(before).error());
   auto after = read_side(options.after, options, met, progress);
   if (!after) return tl::unexpected(std::move(after).error());
-  // What one side has alone is a change.
+  // An exit that only one side has is a change, not an error.
   if (auto known = met ? met->check() : Result<void>(); !known)
     return tl::unexpected(std::move(known).error());
   const auto is_from_markers = [](Dimension dimension) {

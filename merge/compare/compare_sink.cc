@@ -13,7 +13,7 @@
 namespace trapline {
 namespace {
 
-// Of an interrupt's key: its last word.
+// The step of an interrupt: the last word of its key.
 enum class Step : std::uint8_t { kInjection, kEntry, kEnd };
 
 std::string interrupt_text(const GroupKey& key) {
@@ -27,8 +27,8 @@ std::string interrupt_text(const GroupKey& key) {
                      kSteps[key.words[3]]);
 }
 
-// A short name that means the same in another recording: thread numbers do not, and what to record
-// is the report's to say.
+// Returns a short name that means the same in another recording. It has no thread numbers, and no
+// advice on what to record.
 std::string short_culprits(std::string text) {
   for (const std::string_view begin : {" (tid ", " (record "}) {
     for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
@@ -67,7 +67,7 @@ RecordedRow& CompareSink::row_of(const GroupKey& key) {
   return place == kMostRows ? other_ : rows_[place].recorded;
 }
 
-// Something without parts that is no halt.
+// Adds something without parts that is not a halt.
 void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
   RecordedRow& row = row_of(key);
   row.halts = false;
@@ -139,7 +139,7 @@ std::string CompareSink::text_of(const GroupKey& key, const Naming& names) const
                                           : names.step(Part::kPreempted, culprit));
 }
 
-// All but the rows.
+// Sets everything except the rows.
 void CompareSink::describe(Recorded& recorded, const Naming& names) const {
   const Timeline& timeline = names.timeline;
   const Pipeline& pipeline = names.pipeline;

@@ -1,4 +1,4 @@
-// A sink that counts exits, or what CompareRows says, by row, for a comparison.
+// A sink that counts exits, or what CompareRows names, by row for a comparison.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace trapline {
 
 class CompareSink : public SpanSink {
  public:
-  // Rows beyond this many are one, "[other]".
+  // Further rows are one row, "[other]".
   static constexpr std::size_t kMostRows = 256;
 
-  // Borrows the dimensions for as long as it lives.
+  // Borrows the dimensions.
   CompareSink(const std::vector<Dimension>& by, CompareRows rows);
 
   [[nodiscard]] SpanClass selects() const override;
@@ -25,7 +25,7 @@ class CompareSink : public SpanSink {
   void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
 
-  // Call once, after Pipeline::finish().
+  // Returns the run; call it once, after Pipeline::finish().
   [[nodiscard]] Recorded take(const Naming& names);
 
  private:

@@ -12,7 +12,7 @@
 namespace trapline {
 namespace {
 
-// The continued fraction of the incomplete beta function, by Lentz' method.
+// Returns the continued fraction of the incomplete beta function, by Lentz' method.
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300, kEnough = 1e-14;
   const auto not_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
@@ -31,7 +31,7 @@ double beta_fraction(double a, double b, double x) {
   return h;
 }
 
-// The regularized incomplete beta function.
+// Returns the regularized incomplete beta function.
 double beta(double a, double b, double x) {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
@@ -84,23 +84,23 @@ double side_value(std::span<const double> side, bool logarithms) {
 
 namespace {
 
-// How exact a difference can be, on the scale on which figures are compared.
+// Limits to the precision of a difference, on the scale on which figures are compared.
 struct Exactness {
   double floor = 0;  // of its squared error
-  double noise = 0;  // of each run, the least variance
-  double unit = 0;   // a difference up to it is none
+  double noise = 0;  // least variance of each run
+  double unit = 0;   // a difference up to this counts as none
 };
 
-// The figures of all runs, those before first, on the scale on which they are compared.
+// The figures of all runs on the scale on which they are compared; the runs of `before` come first.
 struct Scaled {
   std::vector<double> values;  // NaN: none
-  double unit = 1;             // what 1 is on the scale of the figures; logarithms have none
+  double unit = 1;  // size of 1 on the scale of the figures; for logarithms it is not used
   Exactness exact;
   bool logarithms = true;
-  double before = 0;  // the side's value
+  double before = 0;  // value of the side
 };
 
-// Differences below this are the arithmetic's.
+// Smaller differences are rounding errors.
 constexpr double kRounding = 1e-9;
 
 std::optional<Scaled> scaled(const RunFigures& figures) {
@@ -117,7 +117,7 @@ std::optional<Scaled> scaled(const RunFigures& figures) {
   all.exact.floor = kRounding * kRounding + 2 * figures.resolution * figures.resolution;
   all.exact.noise = figures.noise / (typical * typical);
   if (all.logarithms) {
-    // The unit is the largest share of the smallest figure.
+    // For logarithms, the unit is relative to the smallest figure, where it is largest.
     double least = std::numeric_limits<double>::infinity();
     for (const double value : all.values) least = std::fmin(least, value);
     all.exact.unit = std::log1p(figures.unit / least);
@@ -152,7 +152,7 @@ struct Sums {
   }
 };
 
-// Welch's. Nothing where too few runs of a side have the figure.
+// Computes Welch's difference. Returns nullopt if too few runs of a side have the figure.
 std::optional<Difference> difference(const Sums& before, const Sums& after,
                                      const Exactness& exact) {
   if (std::min(before.count, after.count) < kFewestRuns) return std::nullopt;
@@ -166,17 +166,18 @@ std::optional<Difference> difference(const Sums& before, const Sums& after,
   return difference;
 }
 
-// The runs of each side, in order.
+// An assignment of the runs to the sides, in order.
 struct Split {
   std::vector<std::uint32_t> before, after;
 };
 
-// The runs that are taken for those before: every choice, or as many as are drawn.
+// Goes through the choices of runs that are taken as `before`: all choices, or as many as are
+// drawn.
 class Splits {
  public:
   Splits(std::size_t before, std::size_t after, std::size_t most, std::uint64_t seed)
       : runs_(before + after), random_(seed), chosen_(before), order_(runs_) {
-    std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});  // as it was recorded
+    std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});  // the first is the recorded one
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     double all = 1;
     for (std::size_t i = 1; i <= before; ++i)
@@ -203,7 +204,7 @@ class Splits {
       chosen_[i] = order_[i];
     }
   }
-  // To the next choice in the order of the alphabet.
+  // Advances to the next choice in lexicographical order.
   void advance() {
     for (std::size_t i = chosen_.size(); i-- > 0;) {
       if (chosen_[i] == runs_ - chosen_.size() + i) continue;
@@ -219,8 +220,8 @@ class Splits {
   std::vector<std::size_t> chosen_, order_;
 };
 
-// A few figures side by side: each is summed in the order of the runs as Sums::add() does it, all
-// at once.
+// A few figures side by side. Each is summed in the order of the runs, as Sums::add() does, but all
+// at the same time.
 class Block {
  public:
   static constexpr std::size_t kFigures = 8;
@@ -245,7 +246,8 @@ class Block {
   }
 
  private:
-  // Compilers make no vectors of these loops by themselves: they took four times as long.
+  // Compilers do not vectorise these loops themselves; without this type they took four times as
+  // long.
   using Pair = double __attribute__((vector_size(16)));
   using Bits = std::int64_t __attribute__((vector_size(16)));
   static constexpr std::size_t kPairs = kFigures / 2;
@@ -269,7 +271,7 @@ class Block {
       sums[i] = {count[i / 2][i % 2], total[i / 2][i % 2], squares[i / 2][i % 2]};
   }
 
-  std::vector<double> values_;  // of run r: those from r * kFigures on
+  std::vector<double> values_;  // those of run r begin at r * kFigures
   Exactness exact_[kFigures] = {};
   std::size_t size_ = 0;
 };
@@ -284,9 +286,9 @@ std::vector<Block> blocks_of(std::span<const std::optional<Scaled>> figures, std
   return blocks;
 }
 
-// The largest t of all figures in each split, the largest first.
+// Returns the largest t of all figures in each split, the largest first.
 std::vector<double> largest_of_splits(Splits splits, const std::vector<Block>& blocks) {
-  constexpr std::size_t kAtOnce = 64;  // a block stays in the cache for so many
+  constexpr std::size_t kAtOnce = 64;  // a block stays in the cache for this many splits
   std::vector<double> largest(splits.size());
   std::vector<Split> some;
   for (std::size_t begin = 0; begin < largest.size(); begin += some.size()) {
@@ -311,14 +313,14 @@ void set_interval(Change& change, const Difference& found, double reach, const S
   } else {
     const double before = figure.before / figure.unit;
     constexpr double kInfinite = std::numeric_limits<double>::infinity();
-    change.low = before > 0 ? low / before : kInfinite;  // from nothing
+    change.low = before > 0 ? low / before : kInfinite;  // the change from 0 is infinite
     change.high = before > 0 ? high / before : kInfinite;
   }
 }
 
 }  // namespace
 
-// Sums take half a nanosecond for each figure, run and split.
+// A sum takes half a nanosecond for each figure, run and split.
 std::size_t most_splits(std::size_t figures, std::size_t runs) {
   constexpr std::size_t kMostSteps = 3'000'000'000, kFewestDrawn = 1'000;
   return std::clamp(kMostSteps / (figures * runs), kFewestDrawn, kMostSplits);
@@ -336,7 +338,8 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
   }
   const double allowed = 1 - confidence;
   std::vector<double> largest;
-  std::size_t rare = 0;  // so many splits may be as extreme as one that is called proven
+  // The number of splits that may be as extreme as a change that counts as proven.
+  std::size_t rare = 0;
   if (method == Method::kPermutation) {
     const auto any = std::find_if(all.begin(), all.end(), [](const auto& one) { return one; });
     if (any == all.end()) return result;
@@ -346,7 +349,7 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
                         seed);
     largest = largest_of_splits(splits, blocks_of(all, count));
     result.splits = splits.size();
-    // Splits that are each other's mirror image are equally extreme, up to rounding.
+    // Splits that mirror each other are equally extreme, except for rounding.
     rare = static_cast<std::size_t>(
                std::ceil(allowed * static_cast<double>(largest.size()) - kRounding)) -
            1;
@@ -366,7 +369,8 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
     change.corrected_p = std::min(1.0, change.p * tests);
     double reach = student_quantile(1 - allowed / 2 / tests, found.degrees);
     if (method == Method::kPermutation) {
-      // Both: the one does not fall for outliers, the other not for a side that varies more.
+      // Both tests must agree: one is not misled by outliers, the other not by a side that varies
+      // more.
       const double limit = found.t() * (1 - kRounding);
       const auto as_large =
           std::count_if(largest.begin(), largest.end(), [&](double one) { return one >= limit; });

@@ -1,5 +1,5 @@
-// The statistics of a comparison: pure functions over the figures of runs. docs/diff.md says why
-// these.
+// The statistics of a comparison: pure functions of the figures of runs. docs/diff.md explains the
+// choice.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,13 @@
 
 namespace trapline {
 
-// Student's t: the probability of a value below t, and the value with this probability below it.
+// Student's t distribution: the probability of a value below t, and the value below which a value
+// is with this probability.
 [[nodiscard]] double student_cdf(double t, double degrees);
 [[nodiscard]] double student_quantile(double probability, double degrees);
 
-// splitmix64: the same numbers everywhere, simple enough to be written again in a test.
+// splitmix64: gives the same numbers everywhere, and is simple enough to be written again in a
+// test.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -24,7 +26,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  // Below n, which is below 2^32.
+  // Returns a number below n, which must be below 2^32.
   std::size_t below(std::size_t n) {
     return static_cast<std::size_t>((next() >> 32) * static_cast<std::uint64_t>(n) >> 32);
   }
@@ -33,53 +35,53 @@ class Random {
   std::uint64_t state_;
 };
 
-// One figure of each run of both sides; NaN where a run has none.
+// One figure for each run of both sides; NaN if a run does not have it.
 struct RunFigures {
   std::vector<double> before, after;
   // Relative error of a run's figure that all runs may share: the width of a histogram's bucket.
   double resolution = 0;
-  // The unit of the stamps in an order statistic: the figures of equal runs may differ by it, and
-  // of all runs in the same way. A change up to it is never proven.
+  // The unit of the stamps behind an order statistic. Figures of equal runs may differ by it, for
+  // all runs in the same way, so a change up to this is never proven.
   double unit = 0;
-  // Variance that rounded stamps add to a mean, sum or rate of a run; the runs themselves show less
-  // by chance alone.
+  // Variance that rounded stamps add to a mean, sum or rate of a run. The runs may show less by
+  // chance.
   double noise = 0;
 };
 
-// How a comparison decides, from the runs of the side that has fewer.
+// How a comparison decides, by the number of runs of the side that has fewer.
 enum class Method : std::uint8_t {
-  kNone,         // fewer than three: nothing is claimed
-  kStudent,      // three and four
-  kPermutation,  // five and more: a permutation test beside it, and both have to agree
+  kNone,         // fewer than three runs: nothing is claimed
+  kStudent,      // three or four runs
+  kPermutation,  // five or more runs: Student's t and a permutation test, which must agree
 };
 inline constexpr std::string_view kMethodNames[] = {"none", "student", "permutation"};
 inline constexpr std::size_t kFewestRuns = 3, kFewestForPermutation = 5;
 [[nodiscard]] Method method_for(std::size_t before, std::size_t after);
 
-// After against before: the change as a share of before, with an interval that holds together with
-// those of all other figures tested with it.
+// The change from `before` to `after` as a share of `before`, with an interval that holds together
+// with those of all other figures tested with it.
 struct Change {
   double low = 0, high = 0;
   double p = 1;            // of this figure alone, by Student's t
-  double corrected_p = 1;  // of all figures tested together
+  double corrected_p = 1;  // for all figures tested together
   bool tested = false;
-  bool proven = false;  // the interval does not hold "no change"
+  bool proven = false;  // the interval does not contain "no change"
 };
 
-// The mean of a side: of the logarithms where each figure of both sides is above 0, else of the
-// figures themselves. NaN where no run has one.
+// Returns the mean of a side: of the logarithms if all figures of both sides are above 0, else of
+// the figures themselves. NaN if no run has the figure.
 [[nodiscard]] double side_value(std::span<const double> side, bool logarithms);
 [[nodiscard]] bool takes_logarithms(const RunFigures& figures);
 
-// The changes of figures that are tested together, in the order given. At most most_splits()
-// splits of the runs are looked at; where there are more, `seed` draws them.
+// Limit of the splits of the runs that are examined; if there are more, `seed` draws them.
 inline constexpr std::size_t kMostSplits = 10'000;
-// Fewer where that many, of so many figures and runs, would take more than two seconds.
+// Returns a smaller limit if kMostSplits would take more than two seconds for so many figures and
+// runs.
 [[nodiscard]] std::size_t most_splits(std::size_t figures, std::size_t runs);
 struct Tested {
   std::vector<Change> changes;
   std::size_t tests = 0, splits = 0;
-  // False: there are too few splits for any of them to be rare enough.
+  // False: there are too few splits for any to be rare enough.
   bool can_prove = true;
 };
 [[nodiscard]] Tested test_together(std::span<const RunFigures> figures, Method method,

@@ -24,7 +24,7 @@ std::string_view unit_of(Metric metric, bool cycles) {
   }
 }
 
-// As text calls a metric.
+// Returns text's name of a metric.
 std::string_view title_of(Metric metric, const ExitModel& model) {
   if (metric == Metric::kKernel)
     return part_titles(model.known_states())[static_cast<std::size_t>(Part::kKernel)];
@@ -45,7 +45,8 @@ std::string value_text(Metric metric, double value, bool cycles) {
   }
 }
 
-// The figures of a metric; `get` gives a row's. JSON has them as an object, CSV as a line.
+// Adds the figures of a metric; `get` returns a row's figure. JSON has them as an object, CSV as a
+// line.
 template <typename Row, typename Get>
 void add_figures(TableOf<Row>& table, const std::string& prefix, Column change, Get get) {
   const auto add = [&](Column column, auto figure) {
@@ -87,7 +88,7 @@ std::string interval_text(const MetricChange& metric) {
 
 Table change_table(const Comparison& comparison) {
   using Row = ComparedRow;
-  // Of each metric, what a narrow terminal leaves out, the highest first.
+  // For each metric, when a narrow terminal drops it: the highest first.
   constexpr std::array<std::uint8_t, kMetrics> kDropped = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
   TableOf<Row> table(comparison.rows, &Row::key);
   table.dim = [&rows = comparison.rows](std::size_t row) { return rows[row].halts; };
@@ -172,7 +173,7 @@ std::string_view rows_name(const Comparison& comparison) {
   return kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)];
 }
 
-// The runs of a side.
+// Returns the table of a side's runs.
 Table run_table(const char* key, const std::vector<Recorded>& side) {
   using Row = Recorded;
   TableOf<Row> table(side, &Row::path);
@@ -199,7 +200,7 @@ void add_side(const char* label, const std::vector<Recorded>& side, const Compar
          .label = fmt::format("{:<7}", label)});
 }
 
-// How far the figures go: between these recordings, or between all runs of both kinds.
+// Says what the figures apply to: only these recordings, or all runs of both kinds.
 std::vector<Paragraph> method_text(const Comparison& comparison) {
   const std::size_t before = comparison.before.size(), after = comparison.after.size();
   std::vector<Paragraph> sentences = {
@@ -251,7 +252,7 @@ Facts head_of(const Comparison& comparison) {
           {"proven_changes", comparison.proven_changes()}};
 }
 
-// Of the text: the changes that are proven, and below them how.
+// Returns text's table of proven changes, with the method below it.
 Table proven_table(const Comparison& comparison) {
   std::vector<MetricRow> rows = metric_rows(comparison, true);
   const bool none = rows.empty();

@@ -1,4 +1,4 @@
-// The tables of a comparison, as those of a report: a new column is a line there, and a line in
+// The tables of a comparison, made like those of a report. A new column needs a line there and in
 // docs/formats/diff.md.
 #pragma once
 
@@ -9,8 +9,7 @@
 
 namespace trapline {
 
-// Text has the changes of times, and in a block of their own those of the parts; JSON has all
-// figures.
+// Text has the changes of times and, in a separate block, those of the parts; JSON has all figures.
 [[nodiscard]] Table change_table(const Comparison& comparison);
 
 struct MetricRow {
@@ -18,12 +17,12 @@ struct MetricRow {
   Metric metric;
   [[nodiscard]] const MetricChange& change() const { return row->of(metric); }
 };
-// All metrics of all rows, or those whose change is proven.
+// Returns all metrics of all rows, or only those with a proven change.
 [[nodiscard]] std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven);
-// A line for each: of CSV, and of text those that are proven.
+// Returns a table with a line for each: in CSV all, in text those that are proven.
 [[nodiscard]] Table metric_table(std::vector<MetricRow> rows, const Comparison& comparison);
 
-// Of diff and bench: docs/formats/diff.md. Borrows the comparison.
+// The report of diff and bench: docs/formats/diff.md. Borrows the comparison.
 [[nodiscard]] Report make_report(const Comparison& comparison);
 
 }  // namespace trapline

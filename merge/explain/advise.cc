@@ -14,11 +14,11 @@
 namespace trapline {
 namespace {
 
-// What QEMU calls the ports that no device has.
+// QEMU's name for ports without a device.
 constexpr std::string_view kUnassigned = "io";
 
-// A fault in the guest's memory as the host maps it, where x86 says so: with shadow paging a fault
-// is of the guest's own tables, which larger pages of the host do not spare.
+// Returns whether the fault is in the guest's memory as the host maps it, for x86. With shadow
+// paging a fault is in the guest's own tables, and larger pages of the host do not avoid it.
 bool is_of_memory(const ExitSpan& exit) {
   constexpr std::uint32_t kEptViolation = 48, kNpf = 0x400;
   if (exit.reason.isa == kIsaVmx) return exit.reason.reason == kEptViolation;
@@ -42,7 +42,8 @@ void AdviceSink::Sum::add(const Sum& other) {
   answered |= other.answered;
 }
 
-// The change that concerns the exit; counts those of which the recording does not tell enough.
+// Returns the change that concerns the exit. Counts exits for which the recording does not show
+// enough.
 RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline) {
   const bool to_user = exit.userspace_reason != ExitSpan::kNoUserspaceReason;
   const bool faults = exit.detail.kind == DetailKind::kPageFault;
@@ -60,7 +61,7 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    // A larger page is brought no sooner by a thread that has to fetch it.
+    // A larger page does not come sooner if a thread must fetch it.
     const bool fetched = std::ranges::any_of(
         pipeline.waits()->shares(),
         [](const WaitShare& share) { return share.culprit.kind == CulpritKind::kPage; });
@@ -99,7 +100,7 @@ void AdviceSink::add_port(const ExitSpan& exit, Sum& sum, const Pipeline& pipeli
 
 void AdviceSink::add_waits(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool iothread = exit.device != kNoName && can_have_iothread(pipeline.names()[exit.device]);
-  // It did nothing but let the vCPU wait.
+  // The exit did nothing but let the vCPU wait.
   const bool only_switch = exit.detail.kind == DetailKind::kNone && !exit.halt &&
                            exit.userspace_reason == ExitSpan::kNoUserspaceReason;
   bool counted = false;
@@ -141,13 +142,13 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     if (id == RemedyId::kPages) add_fault(exit, sum, pipeline);
     if (id == RemedyId::kDebugPort) add_port(exit, sum, pipeline);
     if (thread->last == id) {
-      // No more than four fifths of the access, so that the interval has a bound.
+      // At most four fifths of the access's cost, so that the interval has a bound.
       sum.between += std::min(elapsed(last_end, exit.start), cost * 4 / 5);
     } else {
       ++sum.rows;
     }
   }
-  // An interrupt of the host does not end a row of accesses.
+  // An interrupt of the host does not end a series of accesses.
   if (id != RemedyId::kNone || exit.detail.kind != DetailKind::kNone) thread->last = id;
 }
 
@@ -175,7 +176,7 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
 
 namespace {
 
-// What a change gains, or that this is not known.
+// Returns the gain of a change as a text, or that it is not known.
 std::string gain_text(const AdviceRow& row) {
   if (row.gain_high_ns != 0)
     return fmt::format("gains {} to {} of the busy time",

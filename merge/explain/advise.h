@@ -1,4 +1,5 @@
-// trapline advise: what changes of the host, QEMU or the guest would gain, of the vCPUs' busy time.
+// trapline advise: how much of the vCPUs' busy time changes of the host, QEMU or the guest would
+// gain.
 #pragma once
 
 #include <array>
@@ -20,33 +21,33 @@
 
 namespace trapline {
 
-// A change, of one VM. Times are of all its vCPUs.
+// A change for one VM. Times are sums over all its vCPUs.
 struct AdviceRow {
   RemedyId id = RemedyId::kNone;
-  std::string vm, vm_name;  // empty: not known, or it has none
+  std::string vm, vm_name;  // empty: not known; the VM has no name
   std::string cause, change;
   std::string rests_on;
   std::uint64_t count = 0;                          // exits, waits or halts
-  std::uint64_t cost_ns = 0;                        // what it costs as recorded
+  std::uint64_t cost_ns = 0;                        // cost in the recording
   std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
-  std::uint64_t busy_ns = 0;                        // of all vCPUs, of which shares are
-  bool quota_possible = false;                      // what it rests on may be a CPU quota's
+  std::uint64_t busy_ns = 0;                        // of all vCPUs; the whole of shares
+  bool quota_possible = false;  // a CPU quota may have caused the time that the gain is based on
 };
 
 struct Advice {
   Report begun;  // head and sources
   Overhead busy;
-  std::vector<AdviceRow> rows;           // with a figure, the largest gain first
+  std::vector<AdviceRow> rows;           // rows with a figure, the largest gain first
   std::vector<AdviceRow> not_validated;  // the largest cost first
   std::vector<std::string> finding;      // three sentences
-  std::vector<std::string> record;       // what the recording cannot tell, a line each
+  std::vector<std::string> record;       // what the recording cannot show, a line each
   std::vector<std::string> notes;
 };
 
-// Sums up exits by the change that concerns them, and waits by their culprit.
+// Sums exits by the change that concerns them, and waits by their culprit.
 class AdviceSink : public SpanSink {
  public:
-  // `no_quota`: the user says that no CPU quota limits the vCPUs.
+  // `no_quota`: the user states that no CPU quota limits the vCPUs.
   explicit AdviceSink(bool no_quota) : no_quota_(no_quota) {}
 
   [[nodiscard]] SpanClass selects() const override {
@@ -56,7 +57,7 @@ class AdviceSink : public SpanSink {
   void unended(const UnendedExit& unended, const Pipeline& pipeline) override {
     exit(unended.span, pipeline);
   }
-  // After the pass.
+  // Returns the advice; call it after the pass.
   [[nodiscard]] Advice advice(const Naming& names) const;
 
  private:
@@ -65,10 +66,10 @@ class AdviceSink : public SpanSink {
                                kMostCulprits = 1u << 14;
   struct Sum {
     std::uint64_t exits = 0, cost = 0, beyond_kernel = 0, between = 0;
-    std::uint64_t rows = 0;          // of exits one after another
-    std::uint64_t first_faults = 0;  // kPages: of a range of 2 MiB
+    std::uint64_t rows = 0;          // series of consecutive exits
+    std::uint64_t first_faults = 0;  // kPages: first faults in a range of 2 MiB
     std::uint64_t first_cost = 0;
-    // kDebugPort: which of kDebugPorts, a bit each; whether a device may answer there.
+    // kDebugPort: a bit for each of kDebugPorts; whether a device may answer at the port.
     std::uint8_t ports = 0;
     bool answered = false;
     void add(const Sum& other);
@@ -77,8 +78,9 @@ class AdviceSink : public SpanSink {
     std::array<Sum, kRemedies> sums{};
     RemedyId last = RemedyId::kNone;
     Timestamp last_end;
-    std::uint64_t sleeps_waited = 0;                // in halts in which it slept: preempted
-    std::uint64_t unnamed = 0, unnamed_faults = 0;  // cost of exits that lack a device, an address
+    std::uint64_t sleeps_waited = 0;  // preempted time in halts in which it slept
+    // Cost of exits without a device; of faults without an address.
+    std::uint64_t unnamed = 0, unnamed_faults = 0;
   };
   struct Wait {
     std::uint64_t ns = 0, count = 0;
@@ -87,13 +89,13 @@ class AdviceSink : public SpanSink {
   struct Waiting {
     ThreadId thread{};
     Part part = Part::kPreempted;
-    bool iothread = false;  // in an exit of a device that can have one
+    bool iothread = false;  // in an exit of a device that can have an iothread
     Culprit culprit;
     friend auto operator<=>(const Waiting&, const Waiting&) = default;
   };
   struct Gain {
     std::uint64_t low = 0, high = 0;
-    bool quota_possible = false;  // what is gained may be what a CPU quota took
+    bool quota_possible = false;  // a CPU quota may have taken the time that is gained
   };
   struct Found;
   [[nodiscard]] Gain gain_of(RemedyId id, const Sum& sum) const;
@@ -109,18 +111,18 @@ class AdviceSink : public SpanSink {
   void find_missing(Found& found) const;
 
   ThreadTable<Thread> threads_;
-  std::vector<std::uint8_t> by_device_;  // a RemedyId + 1 by NameId; 0: not asked yet
-  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
+  std::vector<std::uint8_t> by_device_;  // by NameId: RemedyId + 1; 0: not looked up yet
+  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, with a fault
   std::map<Waiting, Wait> waits_;
   bool no_quota_;
-  Histogram runs_;  // the guest's, between two exits
+  Histogram runs_;  // durations of the guest's runs between two exits
 };
 
-// Errors: those of Pass::read; no exits; no durations; cycles.
+// Errors: those of Pass::read; no exits; no durations; times in cycles.
 [[nodiscard]] Result<Advice> run_advise(const PassOptions& what, bool no_quota,
                                         const Progress& progress);
 
-// Borrows it.
+// Borrows the advice.
 [[nodiscard]] Report make_report(const Advice& advice);
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-// From sums of exits, waits and halts to advice: the models of docs/advise.md.
+// Turns sums of exits, waits and halts into advice, by the models of docs/advise.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kLeast = 100;  // nothing below a hundredth of the busy time
-// Of a time that goes, the tenth that may stay.
+constexpr std::uint64_t kLeast = 100;  // gains below a hundredth of the busy time are not reported
+// Returns nine tenths of a time that is removed, because a tenth may remain.
 constexpr std::uint64_t less_a_tenth(std::uint64_t ns) { return ns - ns / 10; }
 
 std::string ns_text(std::uint64_t ns) { return duration_text(ns, false); }
@@ -28,7 +28,7 @@ std::string counted(std::uint64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-// The change that ends such waits.
+// Returns the change that ends such waits.
 RemedyId remedy_of_cause(const Cause* cause) {
   if (cause == nullptr) return RemedyId::kNone;
   if (cause->id == "preempted-by-thread" || cause->id == "preempted-by-vcpu" ||
@@ -40,7 +40,7 @@ RemedyId remedy_of_cause(const Cause* cause) {
   return RemedyId::kNone;
 }
 
-// 0: not known.
+// Returns the number of the host's CPUs; 0: not known.
 std::size_t host_cpus(const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
@@ -54,8 +54,8 @@ std::size_t host_cpus(const Timeline& timeline) {
   return 0;
 }
 
-// Of these, the most that were there at one time. What a vCPU is in when the recordings end tells
-// nothing: its own may have ended long before the others.
+// Returns the greatest number of these vCPUs that existed at the same time. The state of a vCPU
+// when the recordings end proves nothing, since its own may have ended long before the others.
 std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
   std::map<Timestamp, std::ptrdiff_t> changes;
   for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
@@ -70,7 +70,8 @@ std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
   return static_cast<std::size_t>(most);
 }
 
-// Where each vCPU can have a CPU. `threads`: those that waited; `vcpus`: that share CPUs.
+// Returns a change that gives each vCPU a CPU. `threads`: those that waited; `vcpus`: the number
+// that share CPUs.
 std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, const Naming& names) {
   const std::size_t cpus = host_cpus(names.timeline);
   if (cpus != 0 && cpus < vcpus)
@@ -83,7 +84,7 @@ std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, co
   return change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
 }
 
-// ", most of it: X"; of less than half the share is told.
+// Returns ", most of it: X"; if X is less than half, with its share.
 std::string largest_text(const std::map<std::string, std::uint64_t>& by, std::uint64_t all) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& one) { return one.second; });
   if (most == by.end()) return {};
@@ -98,11 +99,11 @@ struct AdviceSink::Found {
   Advice advice{};
   std::uint64_t busy = 0;
   std::uint64_t unknown_waits = 0, longest_unknown = 0;
-  std::string unknown_text{};  // of the longest
+  std::string unknown_text{};  // for the longest
 
   [[nodiscard]] bool enough(std::uint64_t ns) const { return ns != 0 && ns >= busy / kLeast; }
-  // A row where the gain is enough; one without a figure where it may be, or is not known within a
-  // factor of two. `thread`: of the VM; 0: of all.
+  // Adds a row if the gain is large enough; a row without a figure if it may be, or if it is not
+  // known within a factor of two. `thread`: one of the VM; 0: all VMs.
   void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
            std::string rests_on, std::string change = {}, const std::string& cause = {}) {
     if (!enough(gain.high == 0 ? cost : gain.high)) return;
@@ -129,8 +130,8 @@ struct AdviceSink::Found {
 };
 
 AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
-  // The way out of the guest and back is in the guest's time: the shortest tenth of its runs are
-  // hardly more.
+  // The way out of the guest and back is part of the guest's time; the shortest tenth of its runs
+  // are hardly longer than that.
   const std::uint64_t way = runs_.percentile(100).value_or(0) * sum.exits;
   const std::uint64_t all = sum.cost + std::min(std::max(sum.between, way), sum.cost * 4 / 5);
   switch (remedy_of(id).model) {
@@ -145,7 +146,7 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
   }
 }
 
-// `user`: who is in user space; empty: its time is not told apart.
+// `user`: who runs in user space; empty: its time is not known separately.
 std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view user) const {
   std::string text = fmt::format("{} ({}, {}), {}", counted(sum.exits, "exit"),
                                  events::kvm_exit.name, events::kvm_entry.name, ns_text(sum.cost));
@@ -173,7 +174,7 @@ std::string AdviceSink::change_of(RemedyId id, const Sum& sum) {
 }
 
 void AdviceSink::find_exits(Found& found) const {
-  // By VM: a thread of it stands for it.
+  // By VM, for which one of its threads stands.
   std::map<std::string, std::pair<ThreadId, std::array<Sum, kRemedies>>> vms;
   for (const auto& entry : threads_.entries()) {
     auto& vm = vms[found.names.vcpus.vm_id(entry.thread)];
@@ -186,7 +187,7 @@ void AdviceSink::find_exits(Found& found) const {
       const auto id = static_cast<RemedyId>(i);
       const Sum& sum = vm.second[i];
       if (sum.exits == 0) continue;
-      // A larger page spares none of the faults that are each the first of its range.
+      // A larger page avoids none of the faults that are each the first in their range.
       const bool pages = id == RemedyId::kPages;
       if (pages && sum.first_faults == sum.exits) continue;
       const Gain gain = gain_of(id, sum);
@@ -206,14 +207,15 @@ void AdviceSink::find_waits(Found& found) const {
   struct Sums {
     ThreadId thread{};
     std::uint64_t ns = 0, count = 0, more = 0;
-    std::uint64_t own = 0;  // in which another vCPU of the VM ran
+    std::uint64_t own = 0;  // time in which another vCPU of the VM ran
     std::uint64_t by_vcpus = 0;
     std::map<std::string, std::uint64_t> by;
-    std::set<ThreadId> threads, sharing;  // that waited; with the vCPUs that they waited for
+    // Threads that waited; `sharing`: also the vCPUs that they waited for.
+    std::set<ThreadId> threads, sharing;
     bool quota_possible = false;
   };
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
-  std::map<std::string, std::uint64_t> doubtful;  // of a VM: it may have been its quota
+  std::map<std::string, std::uint64_t> doubtful;  // by VM: time that its quota may have caused
   for (const auto& [waiting, wait] : waits_) {
     if (waiting.culprit.kind == CulpritKind::kUnknown) {
       found.unknown_waits += wait.ns;
@@ -266,8 +268,8 @@ void AdviceSink::find_waits(Found& found) const {
   }
 }
 
-// The smallest halt_poll_ns that saves nine tenths of what the best one does. Above a millisecond
-// polling costs the host more than it saves the guest.
+// Finds the smallest halt_poll_ns that saves nine tenths of what the best value saves. Above a
+// millisecond, polling costs the host more than it saves the guest.
 void AdviceSink::find_halts(Found& found) const {
   struct Sums {
     std::array<HaltReplays::Row, HaltReplays::kSettings.size()> zeroing{}, halving{};
@@ -303,8 +305,8 @@ void AdviceSink::find_halts(Found& found) const {
     if (row.halt_poll_ns <= kLongest) most = std::max(most, saved(row));
   while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
   const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
-  // The kernel's way on after a wake-up may be there after a poll as well: only the wait for the
-  // CPU goes for certain.
+  // A poll may also need the kernel's way on after a wake-up; only the wait for the CPU is
+  // certainly avoided.
   const auto wait_of = [&](std::uint64_t ns) {
     return std::min(
         ns, static_cast<std::uint64_t>(static_cast<double>(all->waited) * static_cast<double>(ns) /

@@ -15,7 +15,7 @@
 namespace trapline {
 namespace {
 
-// Sums by culprit, the largest first.
+// Returns sums by culprit, the largest first.
 std::vector<WaitedFor> by_culprit(const std::vector<WaitShare>& waits, Part part,
                                   const Naming& names) {
   std::map<std::pair<Culprit, ThreadId>, WaitedFor> sums;
@@ -38,11 +38,11 @@ std::vector<WaitedFor> by_culprit(const std::vector<WaitShare>& waits, Part part
   return culprits;
 }
 
-// A tree that is built share by share, in time that grows with the shares alone.
+// Builds a tree share by share, in time proportional to the number of shares.
 class NodeTree {
  public:
   static constexpr std::size_t kRoot = 0;
-  // The child of that text, with that much more time.
+  // Returns the child with this text, after adding the time to it.
   std::size_t child_of(std::size_t node, std::string text, std::uint64_t ns) {
     const auto [child, is_new] = known_.try_emplace({node, std::move(text)}, nodes_.size());
     if (is_new) {
@@ -52,7 +52,7 @@ class NodeTree {
     nodes_[child->second].ns += ns;
     return child->second;
   }
-  // The root; children are in the order in which they came.
+  // Returns the root; children are in the order in which they were added.
   [[nodiscard]] ExplainNode take() {
     for (std::size_t i = nodes_.size(); i-- > 1;) {
       std::ranges::reverse(nodes_[i].children);  // the last one was moved there first
@@ -64,11 +64,12 @@ class NodeTree {
 
  private:
   std::vector<ExplainNode> nodes_{1};
-  std::vector<std::size_t> parents_{kRoot};  // each before its children
+  std::vector<std::size_t> parents_{kRoot};  // by node; a parent comes before its children
   std::map<std::pair<std::size_t, std::string>, std::size_t> known_;
 };
 
-// The largest first; those below `least` in one; what is in no callee is the function's own.
+// Sorts the children, the largest first; merges those below `least`; time in no callee is the
+// function's own.
 void arrange(ExplainNode& node, std::uint64_t least) {
   if (node.children.empty()) return;
   std::uint64_t inside = 0, small = 0;
@@ -89,7 +90,7 @@ std::uint64_t part_of(const ExitSpan& exit, Part part) {
   return exit.parts[static_cast<std::size_t>(part)];
 }
 
-// In which the thread slept, most of the time.
+// Returns the part in which the thread slept for most of the time.
 Part slept_part(const ExitSpan& exit) {
   return part_of(exit, Part::kHalted) > part_of(exit, Part::kBlocked) ? Part::kHalted
                                                                       : Part::kBlocked;
@@ -105,7 +106,7 @@ void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
                  pipeline.threads().switches());
     if (told != nullptr) on_vmm_event(event, *told);
   }
-  // The exit before may be none that is handed out.
+  // The exit before may be one that is not passed on.
   if (of_host && std::holds_alternative<KvmExit>(event.payload)) accessing_.erase(event.thread);
   const auto* detail = std::get_if<KvmDetail>(&event.payload);
   if (of_host && detail != nullptr && detail->kind <= DetailKind::kMmio && !detail->unsatisfied)
@@ -134,7 +135,7 @@ bool ExitPicker::is_better(const ExitSpan& exit, Timestamp first) const {
   };
   if (exit.end <= wanted) return false;
   if (!found_ || holds(exit) != holds(exit_)) return !found_ || holds(exit);
-  // A vCPU that is halted has nothing to explain while another one is not.
+  // A halt needs no explanation while another vCPU has an exit that is not a halt.
   if (holds(exit) && exit.halt != exit_.halt) return exit_.halt;
   return holds(exit) ? exit.total() > exit_.total() : exit.start < exit_.start;
 }
@@ -201,7 +202,7 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
     std::vector<WaitedFor> culprits = by_culprit(waits_, part, names);
     std::uint64_t slept = 0;
     for (const WaitedFor& one : culprits) slept += one.ns;
-    // A halt polls too, and may wake and sleep again.
+    // A halt includes polling, and may wake and sleep again.
     if (part == Part::kHalted && slept != 0 && slept < part_of(exit_, part))
       culprits.push_back({part,
                           "awake in between: polling, in QEMU, or ready to run",

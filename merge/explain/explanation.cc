@@ -1,4 +1,4 @@
-// What an Explanation says, in sentences and tables: docs/explain.md.
+// Turns an Explanation into sentences and tables: docs/explain.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::uint64_t part_ns(const Explanation& explanation, Part part) {
   return explanation.exit.span.parts[static_cast<std::size_t>(part)];
 }
 
-// "io, port 0x518 write, fwcfg.dma, in outl".
+// Returns "io, port 0x518 write, fwcfg.dma, in outl".
 std::string what(const Explanation& explanation) {
   return exit_text(explanation.exit,
                    explanation.accesses > 1
@@ -42,7 +42,7 @@ ExplainNode tree_of(const Explanation& explanation) {
       if (one.part == static_cast<Part>(i))
         node.children.push_back({one.who, one.ns, one.pieces, {}});
     }
-    // Nothing is said of a time that is untraced as a whole, or that hardly matters.
+    // A kernel part that is untraced as a whole, or hardly matters, needs no sentence.
     if (static_cast<Part>(i) == Part::kKernel && explanation.traced() &&
         exit.span.parts[i] >= exit.span.total() / 10) {
       node.children = explanation.kernel_functions;
@@ -56,7 +56,7 @@ ExplainNode tree_of(const Explanation& explanation) {
   return tree;
 }
 
-// "memory_region_ops_write (2), fw_cfg_read": the first names, and how many of each.
+// Returns "memory_region_ops_write (2), fw_cfg_read": the first names, with the number of each.
 std::string names_text(std::span<const std::pair<std::string, std::uint64_t>> counts) {
   constexpr std::size_t kMostNames = 4;
   std::string text;
@@ -68,7 +68,7 @@ std::string names_text(std::span<const std::pair<std::string, std::uint64_t>> co
   return text;
 }
 
-// What QEMU wrote, by name; its text where there is but one event.
+// Returns what QEMU wrote, by name; the text if there is only one event.
 std::string events_text(const Explanation& explanation) {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
   const VmmEventText* only = nullptr;
@@ -86,7 +86,8 @@ std::string events_text(const Explanation& explanation) {
   return only != nullptr ? only->text : names_text(counts);
 }
 
-// "; for 37.7 ms vm 229 vcpu 0 ran instead, for 185 µs 2 others"; of one culprit without its time.
+// Returns "; for 37.7 ms vm 229 vcpu 0 ran instead, for 185 µs 2 others"; without the time if there
+// is only one culprit.
 std::string culprits_text(const Explanation& explanation, Part part) {
   const std::uint64_t ns = part_ns(explanation, part);
   std::vector<std::pair<std::uint64_t, std::string>> named;
@@ -118,7 +119,7 @@ std::string culprits_text(const Explanation& explanation, Part part) {
   return text;
 }
 
-// What one part of the exit was: "QEMU took 37.0 ms (49.2%)".
+// Returns what one part of the exit was: "QEMU took 37.0 ms (49.2%)".
 std::string part_sentence(const Explanation& explanation, Part part) {
   const bool user_known = explanation.known[static_cast<std::size_t>(State::kUser)];
   const std::uint64_t ns = part_ns(explanation, part);
@@ -148,7 +149,7 @@ std::string part_sentence(const Explanation& explanation, Part part) {
   return {};
 }
 
-// Where the time went: the largest part, and each other of a tenth and more.
+// Returns where the time went: the largest part, and each other part of at least a tenth.
 std::string parts_sentence(const Explanation& explanation) {
   const ExitSpan& span = explanation.exit.span;
   std::vector<Part> parts;
@@ -169,7 +170,7 @@ std::string parts_sentence(const Explanation& explanation) {
   return text;
 }
 
-// "Meanwhile vcpu 1 ran 3.2 µs, …".
+// Returns "Meanwhile vcpu 1 ran 3.2 µs, …".
 std::string waker_sentence(const WakerTimes& waker, bool cycles) {
   std::vector<std::string> parts;
   const std::pair<std::uint64_t, std::string_view> times[] = {
@@ -188,7 +189,7 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
   return sentence + ".";
 }
 
-// What was found, in plain sentences: what the exit was, where its time went, what its waker did.
+// Returns the findings as sentences: what the exit was, where its time went, what its waker did.
 std::vector<std::string> finding(const Explanation& explanation) {
   const ExitRow& exit = explanation.exit;
   std::vector<std::string> sentences;
@@ -206,7 +207,7 @@ std::vector<std::string> finding(const Explanation& explanation) {
 
 std::string part_name(Part part) { return std::string(kPartNames[static_cast<std::size_t>(part)]); }
 
-// A duration at the right of a column.
+// Returns a duration aligned to the right of a column.
 std::string column(std::uint64_t ns, bool cycles, const char* sign = "") {
   constexpr std::size_t kWidth = 10;
   const std::string text = sign + duration_text(ns, cycles);
@@ -258,7 +259,7 @@ Table waker_table(const Explanation& explanation) {
   return table;
 }
 
-// `in_text`: text has them too, which is long.
+// `in_text`: text has the table too, which is long.
 Table step_table(const Explanation& explanation, bool in_text) {
   TableOf<ExplainStep> table(explanation.steps, &ExplainStep::text);
   table.key = "steps";
@@ -296,7 +297,7 @@ Table vmm_event_table(const Explanation& explanation, bool in_text) {
   return table;
 }
 
-// The exit's parts, and below the tree when it began.
+// Returns the exit's parts as a tree, and below it when the exit began.
 Table tree_in_text(const Explanation& explanation, bool has_steps) {
   Table table = tree_table({tree_of(explanation)});
   table.json = false;

@@ -80,7 +80,7 @@ ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
            {}});
     }
     if (node.ns == 0) continue;
-    // Nothing tells who ended a sleep.
+    // The recording does not show what ended a sleep.
     if (part == static_cast<std::size_t>(Part::kHalted) && node.children.size() == 1 &&
         sums.contains({part, Culprit()}))
       node.children.clear();
@@ -91,7 +91,7 @@ ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
   return root;
 }
 
-// The largest of the host's causes: a part, of waits its largest culprit.
+// Names the largest of the host's causes: a part or, for waits, its largest culprit.
 ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming& names) const {
   ExplainedSpan span;
   span.start_ns = interval.begin.ns();
@@ -192,7 +192,7 @@ Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t
 
 namespace {
 
-// As the tree of an interval calls its parts, and as keys of JSON and columns of CSV do.
+// The names of parts in the tree of an interval, in JSON keys and in CSV columns.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSpanParts{
     {{"guest", "guest_ns"},
      {"kernel", "kernel_ns"},
@@ -269,7 +269,7 @@ std::vector<CounterRow> span_counters(const GuestSpansExplained& spans) {
            "intervals left out: their vCPU is not known, or too many overlap"}};
 }
 
-// The figures of all intervals.
+// Adds the figures of all intervals.
 void add_figures(Facts& facts, const GuestSpansExplained& spans) {
   facts.push_back({"guest_span", spans.spec});
   facts.push_back({"clocks", spans.clocks});
@@ -290,7 +290,7 @@ void end_report(Report& report, const GuestSpansExplained& spans) {
   for (const std::string& note : spans.notes) report.after.push_back(note_paragraph(note));
 }
 
-// The longest one by one, each as a tree.
+// Returns the longest intervals one by one, each as a tree.
 Table worst_table(std::span<const ExplainedSpan> worst, std::uint64_t start) {
   using Row = ExplainedSpan;
   TableOf<Row> table(worst, [](const Row& row) { return row.tree.text; });
@@ -317,7 +317,7 @@ Table worst_table(std::span<const ExplainedSpan> worst, std::uint64_t start) {
   return table;
 }
 
-// The parts of the worst, those that wait by culprit. They sum to the interval.
+// The parts of the longest intervals, waits by culprit. They sum to the interval.
 struct WorstPart {
   std::size_t rank;
   const ExplainedSpan* span;
@@ -352,7 +352,7 @@ Table worst_parts(const GuestSpansExplained& spans) {
   return table;
 }
 
-// Of the text: who kept the vCPUs waiting in a part.
+// Returns text's table of who kept the vCPUs waiting in a part.
 Table culprits_in_text(const ExplainNode& part) {
   Table table = span_culprit_table(culprits_of({&part, 1}));
   const std::string time = duration_text(part.ns, false);
@@ -363,7 +363,7 @@ Table culprits_in_text(const ExplainNode& part) {
   return table;
 }
 
-// Of the text: the first `top` rows, and how much of all of them was not recorded.
+// Returns text's table: the first `top` rows, and how much of all intervals was not recorded.
 Table spans_in_text(const GuestSpansExplained& spans, std::size_t top) {
   const std::size_t shown = top == 0 ? spans.groups.size() : std::min(top, spans.groups.size());
   Table table = span_table(std::span(spans.groups).first(shown));
@@ -403,7 +403,7 @@ Report make_report(const GuestSpansExplained& spans) {
 
 Report make_span_report(const GuestSpansExplained& spans, std::size_t top) {
   Report report = spans.begun;
-  if (!report.head.empty()) report.head.front().value = "report";  // the command
+  if (!report.head.empty()) report.head.front().value = "report";  // names the command
   add_figures(report.head, spans);
   report.before = {
       {.text = fmt::format("{} intervals of {}, {} together", grouped(spans.all.count()),

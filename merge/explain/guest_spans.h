@@ -1,5 +1,5 @@
 // explain --guest-span, report --by guest-span: intervals that a guest recorded (GuestIntervals),
-// summed up by what its host did in them and by their values.
+// summed by what its host did in them and by their values.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace trapline {
 struct ExplainedSpan {
   std::uint64_t start_ns = 0;
   ExplainNode tree;      // the interval, its parts, and who kept the vCPU waiting
-  std::string sentence;  // the largest cause
+  std::string sentence;  // says the largest cause
   std::string advice, source;
 };
 
-// The intervals of one value: of an interrupt line, of a task.
+// The intervals with one value: of an interrupt line or of a task.
 struct GuestSpanGroup {
-  std::string key;  // "irq=24"; empty: they have no value
+  std::string key;  // "irq=24"; empty: the intervals have no value
   Histogram all;
   ExplainNode tree;
 };
@@ -28,29 +28,29 @@ struct GuestSpanGroup {
 struct GuestSpansExplained {
   Report begun;  // head and sources
   std::string spec;
-  Histogram all;                       // of the intervals
-  ExplainNode tree;                    // of all of them
+  Histogram all;                       // durations of the intervals
+  ExplainNode tree;                    // sum of all intervals
   std::vector<ExplainedSpan> worst;    // the longest first
-  std::vector<GuestSpanGroup> groups;  // those that took most time first
+  std::vector<GuestSpanGroup> groups;  // those with most time first
   GuestIntervals::Counters counters;
-  std::uint64_t open = 0;           // that never ended
+  std::uint64_t open = 0;           // intervals that never ended
   std::vector<std::string> clocks;  // "guest.dat: ± 812 ns, by …"
   std::vector<std::string> notes;
 };
 
 class GuestSpans : public SpanSink {
  public:
-  static constexpr std::size_t kMostGroups = 4096;  // further ones are one, "[other]"
+  static constexpr std::size_t kMostGroups = 4096;  // further ones are one group, "[other]"
 
   explicit GuestSpans(std::size_t worst) : most_(worst) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override;
 
-  // Once the pipeline has finished: what came of all of them.
+  // Returns the result for all intervals, after the pipeline has finished.
   [[nodiscard]] GuestSpansExplained explain(const Naming& names);
 
  private:
-  // Sums by part (kParts: the guest, kParts + 1: not known) and culprit.
+  // The sums by part (kParts: the guest, kParts + 1: not known) and culprit.
   struct Sum {
     std::uint64_t ns = 0, count = 0;
   };
@@ -70,24 +70,24 @@ class GuestSpans : public SpanSink {
   GuestSpansExplained result_;
 };
 
-// "guest.dat: ± 812 ns, by …", of each recording made in a guest.
+// Returns "guest.dat: ± 812 ns, by …" for each recording made in a guest.
 [[nodiscard]] std::vector<std::string> guest_clocks(const Timeline& timeline);
 
-// After the pass: an Error where no interval was found; says which recording is missing.
+// Returns an Error after the pass if no interval was found; it says which recording is missing.
 [[nodiscard]] Result<void> check_guest_intervals(const Pass& pass);
 
-// Of PassOptions::guest_intervals. Errors: those of run_explain; no interval.
+// Summarises PassOptions::guest_intervals. Errors: those of run_explain; no interval.
 [[nodiscard]] Result<GuestSpansExplained> run_guest_spans(const PassOptions& what,
                                                           std::size_t worst,
                                                           const Progress& progress);
 
-// explain --guest-span. Both borrow the spans.
+// The report of explain --guest-span. This and the next borrow the spans.
 [[nodiscard]] Report make_report(const GuestSpansExplained& spans);
-// report --by guest-span: a row for the intervals of each value, then who kept the vCPUs waiting in
-// all of them. `top`: text has the first rows only; 0: all.
+// The report of report --by guest-span: a row for the intervals of each value, then who kept the
+// vCPUs waiting in all of them. `top`: text has only so many rows; 0: all.
 [[nodiscard]] Report make_span_report(const GuestSpansExplained& spans, std::size_t top);
-// The page's: the first `most` rows, with the figures of all, who kept the vCPUs waiting, and the
-// longest. `start`: their times count from it.
+// Returns the page's tables: the first `most` rows with the figures of all, who kept the vCPUs
+// waiting, and the longest intervals. Their times count from `start`.
 [[nodiscard]] std::vector<Table> page_tables(const GuestSpansExplained& spans, std::size_t most,
                                              std::uint64_t start);
 

@@ -69,7 +69,8 @@ struct Range {
     return last != 0 && first <= value && value <= last;
   }
 };
-// By the beginning of a region's name; by ports or addresses where no event names it.
+// Recognises a device by the beginning of a region's name, or by ports or addresses if no event
+// names it.
 struct DeviceRule {
   RemedyId change;
   std::array<std::string_view, 3> names;
@@ -159,7 +160,7 @@ RemedyId remedy_of_address(const KvmDetail& detail, bool to_user) {
   if (!port && detail.kind != DetailKind::kMmio) return RemedyId::kNone;
   for (const DeviceRule& rule : kDevices) {
     if (rule.change == RemedyId::kIrqchip && !to_user) continue;
-    // A guest reads the debug port once, to see whether it is there.
+    // A guest reads the debug port once, to detect it.
     if (rule.change == RemedyId::kDebugPort && detail.access == Access::kRead) continue;
     if (port ? std::ranges::any_of(rule.ports,
                                    [&](const Range& range) { return range.holds(detail.value); })

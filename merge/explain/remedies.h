@@ -1,4 +1,5 @@
-// Changes that advise knows: how the exits that they concern are told, and the line to type.
+// The changes that advise knows: how to recognise the exits that they concern, and the line to
+// type.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,18 @@ namespace trapline {
 
 // How the gain of a change is computed: docs/advise.md, "Models".
 enum class AdviceModel : std::uint8_t {
-  kRemoved,  // the exits go
-  kBatched,  // of accesses one after another one exit stays
-  kPages,    // page faults but the first of each 2 MiB go
-  kWaits,    // the waits for a culprit go
-  kPolling,  // halts are replayed
-  kNone,     // no model is validated: no figure
+  kRemoved,  // the exits are removed
+  kBatched,  // of a series of accesses, one exit remains
+  kPages,    // page faults are removed, except the first in each 2 MiB
+  kWaits,    // the waits for a culprit are removed
+  kPolling,  // halts are replayed with other values
+  kNone,     // no validated model, so no figure
 };
 
 struct Remedy {
   AdviceModel model;
   std::string_view id, cause, change;
-  std::string_view elsewhere;  // what it costs elsewhere
+  std::string_view elsewhere;  // side effects elsewhere
 };
 
 enum class RemedyId : std::uint8_t {
@@ -51,16 +52,16 @@ enum class RemedyId : std::uint8_t {
 inline constexpr std::size_t kRemedies = static_cast<std::size_t>(RemedyId::kNone);
 [[nodiscard]] const Remedy& remedy_of(RemedyId id);
 [[nodiscard]] std::string_view assumption_of(AdviceModel model);
-// What of a change's line is left for this VMM: QEMU's options are none for another one; what the
-// guest or the host can do is.
+// Returns the part of a change's line that applies to this VMM: QEMU's options do not apply to
+// another one, changes of the guest or the host do.
 [[nodiscard]] std::string change_for_vmm(const std::string& change, std::string_view vmm);
 
-// The change that concerns accesses of this device of QEMU; kNone: none is known.
+// Returns the change for accesses to this device of QEMU; kNone if none is known.
 [[nodiscard]] RemedyId remedy_of_device(std::string_view device);
-// The same by port and address, of an exit of x86 whose device no event names; KVM itself serves
-// the interrupt controllers, and keeps some writes for QEMU.
+// Returns the same by port and address, for an exit of x86 whose device no event names. KVM itself
+// serves the interrupt controllers, and keeps some writes for QEMU.
 [[nodiscard]] RemedyId remedy_of_address(const KvmDetail& detail, bool to_user);
-// Of exits that KVM serves itself.
+// Returns the change for exits that KVM serves itself.
 [[nodiscard]] RemedyId remedy_of_kernel_exit(const ExitSpan& exit);
 
 }  // namespace trapline

@@ -39,13 +39,13 @@ std::string_view phase_of(MemoryWork work) {
   return kKeys[static_cast<std::size_t>(work)];
 }
 
-// ", until X let it go on".
+// Returns ", until X let it go on".
 std::string ended_by(const StallShare& share, const Naming& names) {
   if (share.culprit.kind == CulpritKind::kUnknown) return {};
   return ", until woken by " + names.text(share.culprit);
 }
 
-// `open`: the stall lasts at the end.
+// `open`: the stall lasts until the end.
 std::string cause_text(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
   const ExitModel& model = names.pipeline.exits().model();
   const bool lasts = open && share.culprit == Culprit();
@@ -95,7 +95,7 @@ bool has_culprit(StallCause cause) {
          cause != StallCause::kUser && cause != StallCause::kHalted;
 }
 
-// While QEMU has stopped it a guest's clock stands still, so that it sees no time go by.
+// While QEMU has stopped the guest, the guest's clock stands still, so the guest notices nothing.
 std::vector<StallLimit> limits_of(const Stall& stall) {
   const bool clock_stops = stall.shares.front().cause == StallCause::kVmm;
   std::vector<StallLimit> limits;
@@ -121,7 +121,7 @@ std::string name_of(const Stall& stall, const Naming& names) {
   if (stall.vcpus == 0) return names.vcpus.vcpu(stall.thread, true);
   const std::string vm =
       names.vcpus.several_vms() ? "VM " + names.vcpus.vm(stall.thread) + ", " : std::string();
-  // Not "all": a vCPU that the recording does not show may run its guest.
+  // Not "all": a vCPU that is not in the recording may run its guest.
   return vm + (stall.not_halted == stall.vcpus
                    ? fmt::format("{} vCPUs", stall.vcpus)
                    : fmt::format("{} of {} vCPUs", stall.not_halted, stall.vcpus));
@@ -152,7 +152,7 @@ bool longer(const Stall& a, const Stall& b) {
   return a.length() != b.length() ? a.length() > b.length() : a.begin < b.begin;
 }
 
-// Nine tenths of it.
+// Returns whether nine tenths of `stall` are inside `whole`.
 bool lies_in(const Stall& stall, const Stall& whole, const Naming& names) {
   if (stall.vcpus != 0 || whole.vcpus == 0) return false;
   const std::uint64_t both =
@@ -264,15 +264,15 @@ std::string sentence_of(const StallRow& row) {
   return text + '.';
 }
 
-// The command that explains the longest exit of the longest one that has any: no command explains
-// one that no exit ended.
+// Returns the command that explains the longest exit of the longest stall that has an exit; no
+// command can explain a stall without one.
 std::vector<NextStep> next_steps(const StallsFound& found) {
   const auto row = std::ranges::find_if(
       found.rows, [](const StallRow& one) { return one.stall.longest.has_value(); });
   if (row == found.rows.end() || found.recording.empty()) return {};
   std::string command = fmt::format("explain {} --around {}", found.recording,
                                     seconds_text(row->stall.longest->start.ns()));
-  // Of several VMs the name says whose it is.
+  // With several VMs, the name includes the VM.
   if (row->name.starts_with("VM ") && !row->vm.empty()) command += " --vm " + shell_text({row->vm});
   if (row->vcpu != kNoVcpu) command += fmt::format(" --vcpu {}", row->vcpu);
   const std::string answers =
@@ -295,7 +295,7 @@ Table cause_table(const StallRow& row) {
   return table;
 }
 
-// What a guest may notice.
+// Returns what a guest may notice.
 Table limit_table(const StallRow& row) {
   TableOf<StallLimit> table(row.limits, &StallLimit::what);
   table.key = "noticed";
@@ -339,7 +339,7 @@ Table stall_table(const StallsFound& found) {
   if (table.rows != 0) table.titles = {"stall"};
   table.add({"begin_ns"}, [](const Row& row) { return row.stall.begin.ns(); });
   table.add({.title = "at", .unit = Unit::kText, .csv = false, .json = false}, [](const Row& row) {
-    // To the nanosecond: rounded down it would be before the exit, for --around.
+    // With full precision for --around: rounded down, it would be before the exit.
     return time_text(row.stall.begin.ns(), false);
   });
   table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.stall.length(); });

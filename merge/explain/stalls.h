@@ -13,7 +13,7 @@
 
 namespace trapline {
 
-// What a guest makes of such a stall, and where its limit is told.
+// A limit that a guest has for such stalls, and where it is documented.
 struct StallLimit {
   std::uint64_t ns = 0;
   std::string_view what, source;
@@ -21,24 +21,24 @@ struct StallLimit {
 
 struct StallRow {
   struct Cause {
-    std::string_view key;    // "preempted", of docs/formats/report.md
+    std::string_view key;    // key in docs/formats/report.md: "preempted"
     std::string culprit;     // empty: none
-    std::string_view phase;  // "reclaim", "compaction": of memory; empty: none
+    std::string_view phase;  // "reclaim", "compaction": for memory; empty: none
     std::string text;        // "the host's kernel worked for it"
     std::uint64_t ns = 0;
   };
   Stall stall;
   std::string name;         // "vCPU 0", "4 vCPUs"
-  std::string vm, vm_name;  // empty: not known, or it has none
+  std::string vm, vm_name;  // empty: not known; the VM has no name
   std::int32_t vcpu = kNoVcpu;
-  std::string exit;  // the longest: "npf, page-fault 0x1000"; empty: it was none
+  std::string exit;  // the longest exit: "npf, page-fault 0x1000"; empty: the stall was not an exit
   std::uint64_t guest_ns = 0;
   bool knows_guest = true, knows_user = true;
   std::vector<Cause> causes;       // the largest first; they sum to the stall
-  std::vector<StallLimit> limits;  // that it exceeds
+  std::vector<StallLimit> limits;  // limits that the stall exceeds
 };
 
-// One that lasts to the end is no stall: nothing says that it should have ended.
+// A halt that lasts until the end. It is no stall: nothing shows that it should have ended.
 struct OpenHalt {
   std::string vcpu;
   std::uint64_t ns = 0;
@@ -47,9 +47,9 @@ struct OpenHalt {
 struct StallsFound {
   Report begun;  // head and sources
   std::uint64_t at_least_ns = 0;
-  std::string recording;                  // as a shell's words; empty: it cannot be read again
-  std::vector<StallRow> rows;             // the longest first
-  std::uint64_t count = 0, total_ns = 0;  // of all
+  std::string recording;       // words for a shell; empty: the recording cannot be read again
+  std::vector<StallRow> rows;  // the longest first
+  std::uint64_t count = 0, total_ns = 0;  // of all stalls
   std::vector<OpenHalt> open_halts;
   std::vector<std::string> notes;
 };
@@ -62,8 +62,8 @@ class LongestStalls : public SpanSink {
     return SpanClass::kStalls | SpanClass::kExits;
   }
   void stall(const Stall& stall, const Pipeline&) override;
-  // After the pass: the `top` longest; those of a vCPU that lie in one of its whole VM are told by
-  // that.
+  // Returns the `top` longest stalls; call it after the pass. A vCPU's stall inside a stall of its
+  // whole VM is not listed separately.
   [[nodiscard]] StallsFound found(const Naming& names, std::size_t top) const;
 
  private:
@@ -71,12 +71,12 @@ class LongestStalls : public SpanSink {
   std::uint64_t left_out_ = 0, left_out_ns_ = 0;
 };
 
-// Of stalls that last at least PassOptions::stalls_ns. Errors: those of Pass::read; no exits; no
-// durations; cycles.
+// Finds stalls that last at least PassOptions::stalls_ns. Errors: those of Pass::read; no exits; no
+// durations; times in cycles.
 [[nodiscard]] Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top,
                                              const Progress& progress);
 
-// Of the stalls. Borrows the rows.
+// Returns the table of the stalls. Borrows the rows.
 [[nodiscard]] Table stall_table(const StallsFound& found);
 [[nodiscard]] Report make_report(const StallsFound& found);
 

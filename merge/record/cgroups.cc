@@ -35,7 +35,8 @@ std::optional<Throttled> parse_cpu_stat(std::string_view text) {
   return Throttled{*times, *ns};
 }
 
-// "4:cpu,cpuacct:/a" of v1; "0::/a" of v2, which has the controller where no v1 line does.
+// Returns the cgroup in "4:cpu,cpuacct:/a" of v1, or in "0::/a" of v2, which has the controller if
+// no v1 line does.
 std::string cpu_cgroup_of(std::string_view proc_cgroup) {
   std::string v1, v2;
   while (!proc_cgroup.empty()) {
@@ -49,12 +50,12 @@ std::string cpu_cgroup_of(std::string_view proc_cgroup) {
   }
   const std::string& found = v1.empty() ? v2 : v1;
   if (found.ends_with('/')) return {};
-  const bool outside = found.find("/..") != std::string::npos;  // of this cgroup namespace
+  const bool outside = found.find("/..") != std::string::npos;  // outside this cgroup namespace
   return outside || found.ends_with(" (deleted)") ? std::string() : found;
 }
 
-// "36 25 0:31 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct": whole hierarchies
-// only, not a part that is mounted elsewhere.
+// Finds the mount points, such as "36 25 0:31 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup
+// rw,cpu,cpuacct". Only mounts of a whole hierarchy count, not a part that is mounted elsewhere.
 Cgroups::Cgroups(std::string_view mountinfo) {
   while (!mountinfo.empty()) {
     const auto words = split(take_line(mountinfo), ' ');
@@ -78,7 +79,8 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
   if (!text) return;
   std::string path = cpu_cgroup_of(*text);
   std::string& kept = of_[tid];
-  if (path.empty() || path == kept) return;  // one that has ended is in the root: it stays
+  // A thread that has ended is in the root cgroup: keep its last one.
+  if (path.empty() || path == kept) return;
   kept = path;
   for (std::size_t level = 0; level < kMostLevels && !path.empty(); ++level) {
     if (cgroups_.size() >= kMost || cgroups_.contains(path)) break;
@@ -92,7 +94,7 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
 }
 
 void Cgroups::update(const std::map<pid_t, Thread>& threads) {
-  const bool few = threads.size() <= kMostThreads;  // else new ones only
+  const bool few = threads.size() <= kMostThreads;  // otherwise only new ones
   for (const auto& [tid, thread] : threads) {
     if (few || (of_.size() < kMostThreads && !of_.contains(tid))) look_at(tid, thread);
   }
@@ -100,7 +102,7 @@ void Cgroups::update(const std::map<pid_t, Thread>& threads) {
     const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
     if (!counts || counts->times < cgroup.throttled_before ||
         counts->ns < cgroup.throttled_ns_before)
-      continue;  // removed, perhaps made again
+      continue;  // removed, and perhaps made again
     cgroup.throttled_after = counts->times;
     cgroup.throttled_ns_after = counts->ns;
   }

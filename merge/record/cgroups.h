@@ -1,5 +1,5 @@
-// cpu.stat of the cgroups that recorded threads are in, and of those above them: tells how often
-// and how long a CPU quota kept them from running. cgroup v1 and v2.
+// Reads cpu.stat of the cgroups that recorded threads are in, and of the cgroups above: how often
+// and how long a CPU quota kept the threads from running. For cgroup v1 and v2.
 #pragma once
 
 #include <sys/types.h>
@@ -15,28 +15,29 @@
 
 namespace trapline::record {
 
-// Of cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns. Nothing where it
-// has no such counts: a root, or the controller is off.
+// From cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1), in ns. Nullopt if
+// there are no such counts: the cgroup is a root, or the controller is off.
 struct Throttled {
   std::uint64_t times = 0, ns = 0;
 };
 [[nodiscard]] std::optional<Throttled> parse_cpu_stat(std::string_view text);
 
-// "/machine/vm1", "cpu:/machine/vm1" of cgroup v1: of /proc/TID/cgroup the one whose controller
-// throttles. Empty: it is in the root, or not below what is mounted here.
+// Returns the cgroup whose controller throttles, from the text of /proc/TID/cgroup: "/machine/vm1",
+// or "cpu:/machine/vm1" for cgroup v1. Empty: the root, or not below what is mounted here.
 [[nodiscard]] std::string cpu_cgroup_of(std::string_view proc_cgroup);
 
-// Guarantees: a cgroup once read stays, with the last counts that could be read; at most kMost.
+// Guarantees: a cgroup that was read once stays, with the last counts that could be read; at most
+// kMost cgroups.
 class Cgroups {
  public:
   static constexpr std::size_t kMost = 1024;
 
-  // Where the two hierarchies are mounted, of /proc/self/mountinfo.
+  // Finds where the two hierarchies are mounted, from the text of /proc/self/mountinfo.
   explicit Cgroups(std::string_view mountinfo);
-  // As mounted now.
+  // Uses the current mounts.
   Cgroups();
 
-  // Looks where those threads are, and reads the counts of all cgroups again.
+  // Looks up the cgroups of those threads, and reads the counts of all cgroups again.
   void update(const std::map<pid_t, Thread>& threads);
   [[nodiscard]] std::vector<SessionCgroup> list() const;
 

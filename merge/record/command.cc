@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern "C" {  // glibc 2.36's header has none
+extern "C" {  // missing in the header of glibc 2.36
 #include <sys/pidfd.h>
 }
 
@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char* kExecution = "execution";
 
-// The step of the child that failed, told through the verdict pipe.
+// The step of the child that failed, sent through the verdict pipe.
 struct Verdict {
   char step[32];
   int cause;
@@ -47,7 +47,7 @@ struct Verdict {
   ::_exit(127);
 }
 
-// What a program finds when it is executed: signals and limits as this process found them.
+// Restores signals and limits to what this process itself found, before a program is executed.
 void reset_process() {
   restore_signals();
   restore_open_files();
@@ -57,7 +57,7 @@ bool show(const std::string& file, const std::string& place) {
   return ::mount(file.c_str(), place.c_str(), nullptr, MS_BIND, nullptr) == 0;
 }
 
-// Where tracefs is mounted: a program may look for the first one.
+// Returns where tracefs is mounted: a program may use the first mount that it finds.
 std::vector<std::string> tracefs_mounts() {
   std::vector<std::string> places;
   FILE* mounts = ::setmntent("/proc/self/mounts", "r");
@@ -69,8 +69,8 @@ std::vector<std::string> tracefs_mounts() {
   return places;
 }
 
-// The marker that is shown in the place where the command looks for the top-level one. QEMU
-// switches tracing on there as well: that goes nowhere.
+// Mounts the marker in the place where the command looks for the top-level one. QEMU also tries to
+// switch tracing on there, which then has no effect.
 bool show_marker(const CommandOptions& options) {
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
@@ -78,8 +78,8 @@ bool show_marker(const CommandOptions& options) {
   }
   std::vector<std::string> places = tracefs_mounts();
   if (options.user) {
-    // Only root may pass through tracefs: in its place, the instance, where all but the marker is
-    // root's as well.
+    // Only root can pass through tracefs. So the instance is mounted there, in which all files but
+    // the marker are root's too.
     for (const std::string& place : places) {
       if (place != options.tracefs) (void)::umount2(place.c_str(), MNT_DETACH);
     }
@@ -113,7 +113,7 @@ bool become(const User& user) {
   }
   if (!options.instance_name.empty()) {
     ::setenv("TRAPLINE_FTRACE_INSTANCE", options.instance_name.c_str(), 1);
-    // A user who may not pass through tracefs opens the descriptor's file.
+    // A user who cannot pass through tracefs opens the file of the descriptor.
     const std::string marker = options.user ? fmt::format("/proc/self/fd/{}", options.marker_fd)
                                             : options.instance + "/trace_marker";
     ::setenv("TRAPLINE_FTRACE_MARKER", marker.c_str(), 1);
@@ -128,7 +128,7 @@ bool become(const User& user) {
   give_up(verdict, kExecution);
 }
 
-// As a shell and env tell them apart.
+// Returns the kinds that a shell and env distinguish.
 ErrorKind kind_of(int cause) {
   return cause == ENOENT || cause == ENOTDIR ? ErrorKind::kNoSuchProgram
                                              : ErrorKind::kCannotExecute;
@@ -178,7 +178,7 @@ Result<Command> Command::fork(const CommandOptions& options) {
 Result<void> Command::start() {
   if (::write(gate_.get(), "g", 1) != 1) return fail("{}: {}", program_, std::strerror(errno));
   gate_.reset();
-  child_.let_go();  // from here on it is its own master
+  child_.let_go();  // it may outlive the recorder from now on
   Verdict told{};
   const ssize_t size =
       uninterrupted([&] { return ::read(child_.output().get(), &told, sizeof told); });
@@ -200,7 +200,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
     if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);
     if (user && !become(*user)) return 127;
     reset_process();
-    ::signal(SIGCHLD, SIG_DFL);  // it may wait for programs of its own
+    ::signal(SIGCHLD, SIG_DFL);  // it may wait for child processes of its own
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -211,7 +211,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
   std::string text;
   char buffer[4096];
   pollfd readable{child->output().get(), POLLIN, 0};
-  const std::uint64_t until = read_clock(ClockId::kMono) + 10 * kSecond;  // of the whole answer
+  const std::uint64_t until = read_clock(ClockId::kMono) + 10 * kSecond;  // for the whole answer
   for (std::uint64_t now = 0; text.size() < (1u << 20);) {
     now = read_clock(ClockId::kMono);
     if (now >= until || ::poll(&readable, 1, static_cast<int>((until - now) / 1'000'000) + 1) <= 0)
@@ -220,7 +220,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
     if (size <= 0) break;
     text.append(buffer, static_cast<std::size_t>(size));
   }
-  return text;  // a child that still runs ends with it
+  return text;  // a child that still runs ends with the object
 }
 
 }  // namespace trapline::record

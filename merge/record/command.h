@@ -1,4 +1,4 @@
-// The command that is recorded: a child process.
+// Runs the command that is recorded, as a child process.
 #pragma once
 
 #include <sys/types.h>
@@ -20,26 +20,26 @@ struct User {
 };
 [[nodiscard]] Result<User> find_user(const std::string& name);
 
-// The file that a shell would run for this word; an Error that says why there is none, with a
-// shell's status.
+// Returns the file that a shell would run for this word. The Error says why there is none, and has
+// a shell's status.
 [[nodiscard]] Result<std::string> find_program(const std::string& word);
 
 struct CommandOptions {
   std::vector<std::string> words;
   std::optional<User> user;
-  int marker_fd = -1;  // inherited, and named in TRAPLINE_FTRACE_FD
-  // For a program that writes into the top-level marker: what it finds there, in a mount namespace
-  // of its own. Empty: the top-level one.
+  int marker_fd = -1;  // the child inherits it; TRAPLINE_FTRACE_FD names it
+  // For a program that writes into the top-level marker: the file that it finds there, in its own
+  // mount namespace. Empty: the top-level marker.
   std::string shown_marker;
   // The recording's ftrace instance: its name and folder, and where tracefs is mounted. The command
-  // finds the name in TRAPLINE_FTRACE_INSTANCE and the marker's path in TRAPLINE_FTRACE_MARKER.
+  // gets the name in TRAPLINE_FTRACE_INSTANCE and the marker's path in TRAPLINE_FTRACE_MARKER.
   std::string instance_name, instance, tracefs;
   mode_t umask = 022;
 };
 
-// Guarantees: the child exists, and so has a pid to filter for, before a single instruction of the
-// command runs; it runs only after start(); when the recorder dies before, it ends. The command
-// gets the caller's signals and limits, and no descriptor of ours but the marker.
+// Guarantees: the child exists before the first instruction of the command runs, so its pid can be
+// used as a filter. The command runs only after start(); if the recorder dies before, the child
+// ends. The command gets the caller's signals and limits, and no descriptor of ours but the marker.
 //
 //   fork ── waits at the gate ── start() ── exec ── runs ── reap()
 class Command {
@@ -48,25 +48,26 @@ class Command {
   Command(Command&&) noexcept = default;
   Command& operator=(Command&&) = delete;
 
-  // An Error: it cannot be executed; with a shell's status where the program is the cause.
+  // Executes the command. The Error says why it cannot be executed, with a shell's status if the
+  // program is the cause.
   [[nodiscard]] Result<void> start();
   void signal(int number) const { child_.send(number); }
-  // The exit status as a shell gives it (128 + signal), once it has ended.
+  // Returns the exit status as a shell does (128 + signal), once the command has ended.
   [[nodiscard]] std::optional<int> reap() { return child_.reap(); }
 
   [[nodiscard]] pid_t pid() const { return child_.pid(); }
-  [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable once it ended
+  [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable when the command has ended
 
  private:
   explicit Command(Child child) : child_(std::move(child)) {}
 
-  Child child_;  // its output is a Verdict, where it cannot run
+  Child child_;  // its output is a Verdict if it cannot run
   UniqueFd pidfd_, gate_;
   std::string program_;
 };
 
-// What a program prints, both outputs, at most 1 MiB, within 10 s; empty when it cannot be run.
-// `inherited`: a descriptor that it gets as well; -1: none.
+// Returns everything that a program prints on both outputs, at most 1 MiB, within 10 s; empty if it
+// cannot be run. `inherited`: a descriptor that the program inherits; -1: none.
 [[nodiscard]] std::string output_of(const std::vector<std::string>& words,
                                     const std::optional<User>& user, int inherited = -1);
 

@@ -78,7 +78,8 @@ Result<void> DiskSync::sync_data(const SyncJob& job) {
 
 void DiskSync::carry_out(const SyncJob& job) {
   auto synced = sync_data(job);
-  // Where the disk is nearly full, the older ones are better than nothing, and they come again.
+  // On a nearly full disk, older small files are better than none, and they are written again
+  // later.
   for (const auto& [name, text] : job.texts) {
     (void)session_.replace(name, text, 0600, Durable::kYes);
   }

@@ -1,10 +1,10 @@
-// Brings a session to the disk while it is recorded, in a thread of its own: a disk that stalls
-// must not keep the recorder from reading the kernel's buffers.
+// Syncs a session to the disk while it is recorded, in a separate thread, so that a disk that
+// stalls does not keep the recorder from reading the kernel's buffers.
 //
 //   ask(job) ──> waiting (the newer job takes the older one's place) ──> data, names, small files
 //
-// Guarantees: ask() never waits; a job's sizes are durable() only when all data that was written
-// before it was asked is on the disk; after the first Error no more is told durable.
+// Guarantees: ask() never waits. A job's sizes become durable() only when all data written before
+// its ask() is on the disk. After the first Error, durable() does not change.
 #pragma once
 
 #include <sys/types.h>
@@ -23,26 +23,26 @@
 namespace trapline::record {
 
 struct SyncJob {
-  std::vector<int> files;                    // whose data goes to the disk
-  std::vector<std::uint64_t> sizes;          // of each CPU, as written by now
-  std::map<std::string, std::string> texts;  // small files, by their names, that replace others
+  std::vector<int> files;                    // files whose data is synced
+  std::vector<std::uint64_t> sizes;          // bytes written so far for each CPU
+  std::map<std::string, std::string> texts;  // small files to replace, by name
 };
 
 class DiskSync {
  public:
-  // `folders`: that hold the session, and that it holds; on the disk with the first job.
+  // `folders`: those that contain the session or are in it; they are synced with the first job.
   DiskSync(Folder session, std::vector<Folder> folders);
   DiskSync(const DiskSync&) = delete;
   DiskSync& operator=(const DiskSync&) = delete;
   ~DiskSync() { stop(); }
 
   void ask(SyncJob job);
-  // What was asked before is done; the thread has ended.
+  // Finishes the jobs that were asked for, and ends the thread.
   void stop();
 
-  // Why data did not come to the disk; also where the session is removed meanwhile.
+  // Returns why data could not be synced; also set if the session was removed meanwhile.
   [[nodiscard]] std::optional<Error> error() const;
-  // The sizes of the last job whose data is on the disk; empty before the first.
+  // Returns the sizes of the last job whose data is on the disk; empty before the first.
   [[nodiscard]] std::vector<std::uint64_t> durable() const;
   [[nodiscard]] pid_t thread_id() const { return thread_id_; }
 
@@ -53,7 +53,7 @@ class DiskSync {
 
   Folder session_;
   std::vector<Folder> folders_;
-  std::size_t files_ = 0;  // whose names are on the disk
+  std::size_t files_ = 0;  // number of files whose names are on the disk
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<SyncJob> waiting_;
@@ -61,7 +61,7 @@ class DiskSync {
   std::vector<std::uint64_t> durable_;
   bool stopping_ = false;
   pid_t thread_id_ = 0;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, because it uses all members above
 };
 
 }  // namespace trapline::record

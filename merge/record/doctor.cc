@@ -1,4 +1,4 @@
-// tracefs, the processor and the clocks.
+// Checks tracefs, the processor and the clocks.
 #include "merge/record/doctor.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 
 std::string text_of(const std::string& path) { return read_text(path).value_or(""); }
 
-// A word of a line of /proc/cpuinfo that begins with `key`.
+// Returns whether a line of /proc/cpuinfo that begins with `key` contains the word.
 bool cpu_says(const std::string& cpuinfo, std::string_view key, std::string_view word) {
   std::size_t at = 0;
   while (at < cpuinfo.size()) {
@@ -39,8 +39,8 @@ struct NeededFile {
   const char* cost;
   Level level;
 };
-// What the recorder opens in its instance has the top level's permissions, so these are tried. They
-// are opened and closed: none of them changes anything by that.
+// The files of an instance have the same permissions as the top level's, so these are tried. They
+// are only opened and closed, which changes nothing.
 constexpr NeededFile kNeededFiles[] = {
     {"instances", O_RDONLY | O_DIRECTORY, "no instance can be made: nothing is recorded",
      Level::kMissing},
@@ -168,9 +168,9 @@ std::vector<Finding> check_tracefs(const Host& host) {
   std::size_t of_root = 0, first_of_root = 0;
   for (const NeededFile& file : kNeededFiles) {
     const int cause = host.open_error(host.tracefs + "/" + file.name, file.flags);
-    // set_ftrace_filter is of kernels with function tracing only.
+    // only kernels with function tracing have set_ftrace_filter
     if (cause == 0 || (cause == ENOENT && file.level == Level::kLimited)) continue;
-    // A user may open none of them, and one command mends that: the first stands for all.
+    // A user may be able to open none of them, and one command fixes all: the first stands for all.
     if (!host.superuser && cause == EACCES) {
       if (++of_root > 1) continue;
       first_of_root = findings.size();

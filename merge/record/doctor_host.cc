@@ -1,4 +1,4 @@
-// What is around a recording: buffers, disk, limits, and the guest that this may be.
+// Checks the surroundings of a recording: buffers, disk, limits, and whether this is a guest.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -25,11 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMebibyte = 1 << 20;
-// The recorder is woken when a quarter of a buffer is full; the rest must last until it has run.
+// The recorder is woken when a quarter of a buffer is full; the rest must last until it runs.
 constexpr double kBufferLeft = 0.75;
-constexpr double kShortestStall = 0.1;  // seconds that a disk or a scheduler may let it wait
-constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;  // of a session, as the recorder says
-constexpr double kShortestRecording = 60;             // seconds that should fit on the disk
+constexpr double kShortestStall = 0.1;  // seconds that a disk or the scheduler may delay it
+// Bytes for a session; the recorder has the same limit.
+constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;
+constexpr double kShortestRecording = 60;  // seconds of recording that should fit on the disk
 
 std::string trimmed_text(const std::string& path) {
   return std::string(trimmed(read_text(path).value_or("")));
@@ -70,7 +71,7 @@ Finding check_ptrace(const Host& host) {
           level < 3 ? "until the next boot" : "3 cannot be taken back before the next boot"};
 }
 
-// So that other programs, and the guests, have memory left.
+// Returns a size that leaves memory for other programs and the guests.
 std::string fitting_buffer(std::uint64_t available_kb, std::uint64_t cpus) {
   const std::uint64_t kb = std::max<std::uint64_t>(64, available_kb / cpus / 4);
   return size_text((kb < 1024 ? kb : kb / 1024 * 1024) * kKib);
@@ -228,7 +229,7 @@ DiskFacts measure_disk(const std::string& folder) {
   const auto at = Folder::open(folder);
   auto made = at ? at->create(name) : tl::unexpected(at.error());
   if (!made) {
-    const std::string& told = made.error().message;  // PATH: why
+    const std::string& told = made.error().message;  // has the form PATH: reason
     facts.error = told.substr(told.rfind(": ") + 2);
     return facts;
   }
@@ -239,7 +240,7 @@ DiskFacts measure_disk(const std::string& folder) {
   const std::uint64_t start = read_clock(ClockId::kMono);
   std::uint64_t written = 0, elapsed = 1;
   while (written < 32 * kMebibyte && elapsed < 1'000'000'000) {
-    // To the disk each time: a measure of it, not of the memory before it.
+    // Synced each time, to measure the disk rather than the page cache.
     if (!write_all(fd.get(), block, name) || ::fdatasync(fd.get()) != 0) {
       facts.error = std::strerror(errno);
       return facts;

@@ -1,4 +1,4 @@
-// KVM and its events.
+// Checks KVM and its events.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -43,14 +43,15 @@ bool has_event(const Host& host, const KernelEvent& event) {
       });
 }
 
-// Returns true if the host should have the event. On an unknown processor, only the events that
-// every architecture has are expected.
+// Returns whether the host should have the event. On an unknown processor, only events of every
+// architecture are expected.
 bool is_expected(const KernelEvent& event, Processor processor) {
   return (event.recorded.arch & arch_of(processor)) != 0 &&
          (processor != Processor::kOther || event.recorded.arch == RecordedBy::kEveryArch);
 }
 
-// The bytes of an event: its last field's end, rounded up, and the ring buffer's header.
+// Returns the bytes of an event: the end of its last field, rounded up, and the ring buffer's
+// header.
 std::uint64_t event_bytes(const Host& host, const KernelEvent& event) {
   const std::string format =
       read_text(fmt::format("{}/events/{}/{}/format", host.tracefs, event.system, event.name))
@@ -124,10 +125,10 @@ std::vector<Finding> check_events(const Host& host) {
          module ? "as root" : "this kernel has no KVM; trapline record --no-kvm records the rest"}};
   }
   std::vector<Finding> findings;
-  std::map<std::string_view, std::string> lacking;  // by cost
+  std::map<std::string_view, std::string> lacking;  // by what the report loses
   std::size_t there = 0;
   for (const KernelEvent& event : events::all()) {
-    // On an unknown processor, the events of all architectures are counted.
+    // On an unknown processor, the events of all architectures count.
     const auto& [options, arch, without] = event.recorded;
     const bool by_option = (options & (RecordedBy::kKvm | RecordedBy::kIrq)) != 0;
     if (event.system != "kvm" || !by_option || (arch & arch_of(processor)) == 0) continue;
@@ -161,7 +162,7 @@ std::vector<Finding> check_events(const Host& host) {
 
 std::vector<Finding> check_option_events(const Host& host) {
   if (host.tracefs.empty() || !is_folder(host.tracefs + "/events")) return {};
-  // Without its module, check_events() says so.
+  // If the module is missing, check_events() reports it.
   const Processor processor = processor_of(host);
   const bool kvm = is_folder(host.tracefs + "/events/kvm");
   std::vector<Finding> findings;
@@ -186,7 +187,7 @@ std::vector<Finding> check_option_events(const Host& host) {
   return findings;
 }
 
-// Only an instance would tell whether it has the tracer; since 6.11 all have it.
+// Only an instance would show whether it has the tracer; since Linux 6.11 all have it.
 std::vector<Finding> check_kernel_functions(const Host& host) {
   if (host.tracefs.empty()) return {};
   const auto tracers = read_text(host.tracefs + "/available_tracers");

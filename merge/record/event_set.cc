@@ -14,9 +14,9 @@
 namespace trapline::record {
 namespace {
 
-// _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that
-// wake who waits for a page, and those that change a VM's memory; page faults those, too, that read
-// a log of dirty pages.
+// Returns the filter for _IO(KVMIO, 0x80), which only virtual machine monitors call. For stalls it
+// also passes calls that wake a thread that waits for a page and calls that change a VM's memory;
+// for page faults also calls that read a log of dirty pages.
 std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
   if (!choice.stalls && !choice.faults) return filter;
@@ -41,7 +41,7 @@ class Chooser {
       if (!matches(system_pattern, system) || system == "ftrace") continue;
       for (const std::string& name : events_of(tracefs_, system)) {
         if (!matches(name_pattern, name)) continue;
-        // An event without an enable file cannot be recorded by this way.
+        // An event without an enable file cannot be recorded with this method.
         if (::access((events_ + "/" + system + "/" + name + "/enable").c_str(), F_OK) != 0)
           continue;
         chosen_.insert({system, name});
@@ -50,7 +50,7 @@ class Chooser {
     }
     return found;
   }
-  // Adds the events of an option; those of KVM's systems only beside --kvm.
+  // Adds the events of an option; those of KVM's systems only together with --kvm.
   std::size_t add(RecordedBy::Option option, const EventChoice& choice) {
     std::size_t found = 0;
     for (const KernelEvent& event : events::all()) {
@@ -130,7 +130,7 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   return chooser.chosen();
 }
 
-// Lines "SYSTEM:NAME".
+// Parses lines "SYSTEM:NAME".
 std::vector<EventName> enabled_events(std::string_view text) {
   std::vector<EventName> events;
   while (!text.empty()) {

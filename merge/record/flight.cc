@@ -15,11 +15,12 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB of pages of 4 KiB: more than any buffer has
-constexpr std::size_t kFinderBytes = 4u << 20;   // pages that wait for those of other CPUs
-constexpr std::uint64_t kHeadBytes = 16u << 20;  // of trace.dat: kernel symbols, event formats
+constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB in pages of 4 KiB: more than any buffer has
+constexpr std::size_t kFinderBytes = 4u << 20;  // for pages that wait for those of other CPUs
+// Estimated head of trace.dat: kernel symbols, event formats.
+constexpr std::uint64_t kHeadBytes = 16u << 20;
 
-// The text that trace-cmd prints of a CPU's buffer, for the part that is kept.
+// Returns the text that trace-cmd prints about a CPU's buffer, for the part that is kept.
 std::string stats_of(unsigned cpu, const RingPart& part) {
   return fmt::format(
       "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"
@@ -88,8 +89,9 @@ std::string Flight::take_due() {
   return due_why_;
 }
 
-// Once every CPU was found empty, all that was made before this call has been read. What is newest
-// then is complete when every CPU was found empty again: later events of another may be older.
+// Reads all pages. When every CPU has been found empty once, all events made before this call have
+// been read. The newest time so far is complete only when every CPU is found empty again, because
+// later events of another CPU may be older.
 Result<std::uint64_t> Flight::read_all(PageReader& reader) {
   std::uint64_t complete = 0;
   bool drained = false;

@@ -1,17 +1,17 @@
-// trapline record --flight: the last minute in memory, for as long as the host is up, and a session
-// of it when somebody asks.
+// trapline record --flight: keeps the last minute in memory, for as long as the host is up, and
+// writes a session of it on request.
 //
 //   pages ──> ring ── write() ──> FOLDER/20261121T224510Z
 //        └──> finder: the exits and stalls that --snapshot-on waits for
 //
-// Who asks: trapline snapshot (flight_control.h), SIGUSR1, a hit of the finder's (then the snapshot
-// is taken --around after its end, to have what followed, or, while it lasts, after it was
-// certain).
+// A request is `trapline snapshot` (flight_control.h), SIGUSR1, or a hit of the finder. After a hit
+// the snapshot is taken --around later, to include what followed: after the hit's end or, while it
+// lasts, after it became certain.
 //
-// Guarantees: memory is bounded (the ring, and the kernel's buffers); the disk is written for
-// snapshots only, at most one in each `spacing_ns`, together no more than the budget. A snapshot
-// that fails is removed. While one is written the kernel's buffers take what comes; what they could
-// not is marked as lost in the next one.
+// Guarantees: memory is bounded (the ring, and the kernel's buffers). Only snapshots are written to
+// disk, at most one per `spacing_ns`, and together no more than the budget. A snapshot that fails
+// is removed. While one is written, the kernel's buffers take further events; what does not fit is
+// marked as lost in the next snapshot.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,16 @@
 
 namespace trapline::record {
 
-// A piece of the recording, by its clock: both ends are included.
+// A part of the recording, by its clock; both ends are included.
 struct FlightCut {
   std::uint64_t from = 0, to = 0;
 };
 
 class Flight final : public PageSink {
  public:
-  // Its folder, with nothing of a dead recorder's in it, and its socket.
+  // Opens its folder, removes the remains of a dead recorder, and opens its socket.
   [[nodiscard]] static Result<Flight> open(const RecordOptions& options);
-  // Before the first page.
+  // Call it before the first page.
   void start(const PageReader& reader, std::optional<TriggerMatcher> trigger);
 
   [[nodiscard]] std::size_t room(unsigned cpu) const override;
@@ -48,29 +48,30 @@ class Flight final : public PageSink {
   void drained(unsigned cpu) override;
   [[nodiscard]] Result<void> end_round() override;
 
-  // The hits that --snapshot-on has found; nullptr without that option.
+  // Returns the hits that --snapshot-on has found; nullptr without that option.
   [[nodiscard]] const SnapshotFacts* found() const { return finder_ ? &finder_->facts() : nullptr; }
-  // Looks at that: a new hit is to have a snapshot. When that is due, of CLOCK_MONOTONIC; 0: not.
+  // Checks for a new hit, which makes a snapshot due. due() returns when, on CLOCK_MONOTONIC; 0:
+  // none is due.
   void look_for_hit();
   [[nodiscard]] std::uint64_t due() const { return due_; }
-  // Why it is; it is due no more.
+  // Returns why a snapshot is due; afterwards it is no longer due.
   [[nodiscard]] std::string take_due();
 
   [[nodiscard]] const FlightControl& control() const { return control_; }
   [[nodiscard]] const Folder& folder() const { return store_.folder(); }
-  // All pages that were made before this call, and a time up to which the ring has every event.
+  // Reads all pages made before this call. Returns a time up to which the ring has every event.
   [[nodiscard]] Result<std::uint64_t> read_all(PageReader& reader);
-  // An Error if the last snapshot is less than --spacing ago.
+  // Returns an Error if the last snapshot was taken less than --spacing ago.
   [[nodiscard]] Result<void> check_spacing();
-  // The time that the ring holds, up to `complete`.
+  // Returns the part that the ring holds, up to `complete`.
   [[nodiscard]] FlightCut cut(std::uint64_t complete) const;
-  // Writes it as a session, of which `session` and `cmdlines` tell, and gets what the kernel lost;
-  // the path of its folder.
+  // Writes that part as a session, with the facts in `session` and `cmdlines`, and adds what the
+  // kernel lost. Returns the path of its folder.
   [[nodiscard]] Result<std::string> write(const Instance& instance,
                                           const std::vector<EventName>& events,
                                           const FlightCut& cut, SessionJson& session,
                                           const std::string& cmdlines);
-  // Tells the user what the recorder holds, where, and how to ask for it.
+  // Tells the user what the recorder keeps, where, and how to request a snapshot.
   void say_what_it_does() const;
 
  private:
@@ -86,11 +87,11 @@ class Flight final : public PageSink {
   FlightStore store_;
   FlightControl control_;
   std::optional<FlightRing> ring_;
-  std::optional<Snapshot> finder_;  // by which --snapshot-on alone finds hits; it keeps nothing
-  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // hits seen, ended and not
+  std::optional<Snapshot> finder_;  // only finds hits for --snapshot-on, and keeps nothing
+  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // hits seen; those ended or certain
   std::string due_why_;
-  std::uint64_t last_ = 0;     // when the last snapshot was taken
-  std::uint64_t refused_ = 0;  // since then
+  std::uint64_t last_ = 0;     // time of the last snapshot
+  std::uint64_t refused_ = 0;  // requests refused since then
 };
 
 }  // namespace trapline::record

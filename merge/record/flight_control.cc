@@ -16,14 +16,16 @@
 namespace trapline::record {
 namespace {
 
-// ms, for a client's request: a second, of which a stall of both is one slice.
+// ms for a client's request: a second. If this process was stopped meanwhile, that counts as one
+// slice.
 constexpr int kSlice = 50, kSlices = 20;
 
 UniqueFd make_socket() {
   return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Through the folder's descriptor: a socket's path has at most 107 bytes, a folder's may have more.
+// Returns an address through the folder's descriptor, because a socket's path has at most 107 bytes
+// and a folder's may have more.
 sockaddr_un address_in(int folder) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -4,8 +4,8 @@
 //     reason (may be empty)  ───>
 //                            <───  "+" and the snapshot's path, or "-" and why there is none
 //
-// One message each way (SOCK_SEQPACKET), at most kMostMessage bytes. Who may enter the folder may
-// ask.
+// There is one message each way (SOCK_SEQPACKET), of at most kMostMessage bytes. Whoever can enter
+// the folder can make a request.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ inline constexpr std::size_t kMostMessage = 4096;
 
 class FlightControl {
  public:
-  // Replaces the socket of a dead recorder: the caller holds the folder's lock.
+  // Replaces the socket of a dead recorder; the caller holds the folder's lock.
   [[nodiscard]] static Result<FlightControl> open(const Folder& folder);
   FlightControl(FlightControl&&) noexcept = default;
   FlightControl& operator=(FlightControl&&) = delete;
   ~FlightControl();
 
-  [[nodiscard]] int fd() const { return socket_.get(); }  // readable: somebody asks
-  // Takes one request and gives its answer. A client that says nothing for a second is sent away.
+  [[nodiscard]] int fd() const { return socket_.get(); }  // readable when a client makes a request
+  // Takes one request and sends its answer. Drops a client that sends nothing for a second.
   void serve(const std::function<Result<std::string>(const std::string& why)>& snapshot) const;
 
  private:
@@ -37,7 +37,7 @@ class FlightControl {
   UniqueFd socket_;
 };
 
-// Asks the recorder of this folder for a snapshot; the path of its session.
+// Requests a snapshot from the recorder of this folder. Returns the path of its session.
 [[nodiscard]] Result<std::string> ask_for_snapshot(const std::string& folder,
                                                    const std::string& why);
 

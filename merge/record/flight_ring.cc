@@ -4,7 +4,7 @@
 
 namespace trapline::record {
 
-// First what is older than the span, then the oldest of all.
+// Drops pages that are older than the span, then the oldest of all.
 Result<void> FlightRing::add(unsigned cpu, std::span<const std::byte> page) {
   if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(std::move(added).error());
   const auto& pages = ring_.pages(cpu);

@@ -1,10 +1,10 @@
-// The last seconds of the pages of all CPUs, in memory.
+// Holds the last seconds of the pages of all CPUs in memory.
 //
 //   page of a CPU ── add() ──> PageRing ── older than the span, or the ring is full: dropped
 //                                 └─ write(cpu, from, to) ──> cut to the event, in order ──> sink
 //
-// Guarantees: at most `ring_bytes` of pages, whatever comes. From begin() on the events of every
-// CPU are there, but for those that the kernel lost: its marks stay on the pages.
+// Guarantees: at most `ring_bytes` of pages. From begin() on, the events of every CPU are complete,
+// except those that the kernel lost, whose marks stay on the pages.
 //
 // Why not the kernel's own buffer in overwrite mode, which costs no CPU time at all: its size is
 // fixed for each CPU, so that a minute of the busiest takes that memory for all of them, and none
@@ -23,7 +23,7 @@ namespace trapline::record {
 
 struct FlightRingOptions {
   std::uint64_t span_ns = 0;
-  std::size_t ring_bytes = 0;  // of all CPUs
+  std::size_t ring_bytes = 0;  // for all CPUs together
   std::size_t page_size = 4096;
   unsigned cpus = 1;
 };
@@ -32,18 +32,20 @@ class FlightRing {
  public:
   explicit FlightRing(const FlightRingOptions& options) : options_(options), ring_(options.cpus) {}
 
-  // Errors (kDamaged): what is no ring-buffer page.
+  // Errors (kDamaged): the bytes are not a ring-buffer page.
   [[nodiscard]] Result<void> add(unsigned cpu, std::span<const std::byte> page);
 
-  // Since when nothing was dropped, and the last stamp; equal while there are no events.
+  // Return the time since when nothing was dropped, and the last stamp; equal while there are no
+  // events.
   [[nodiscard]] std::uint64_t begin() const;
   [[nodiscard]] std::uint64_t newest() const { return ring_.newest(); }
-  // Whether a page that was younger than the span had to go.
+  // Returns whether a page younger than the span had to be dropped.
   [[nodiscard]] bool is_short() const { return dropped_to_ != 0 && dropped_to_ >= span_begin(); }
   [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }
   [[nodiscard]] unsigned cpus() const { return ring_.cpus(); }
 
-  // The events of a CPU from `from` to `to`, both included, as pages of the full size. They stay.
+  // Passes a CPU's events from `from` to `to`, both included, to `sink` as pages of the full size.
+  // The events stay in the ring.
   [[nodiscard]] Result<RingPart> write(unsigned cpu, std::uint64_t from, std::uint64_t to,
                                        const PageRing::Sink& sink) const {
     return ring_.write(cpu, from, to, options_.page_size, sink);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr unsigned kMostDepth = 8;  // of folders in a session
 
-// 20261121T224510Z, or with -2, -3, … where there were several in a second.
+// Returns whether the name is a snapshot's: 20261121T224510Z, with -2, -3, … if there were several
+// in one second.
 bool is_snapshot_name(const std::string& name) {
   constexpr std::string_view kShape = "00000000T000000Z";
   if (name.size() < kShape.size()) return false;
@@ -24,7 +25,7 @@ bool is_snapshot_name(const std::string& name) {
   return name.size() == kShape.size() || name[kShape.size()] == '-';
 }
 
-// Of a snapshot: its files, and those of its folders.
+// Returns the bytes of a snapshot: its files, and those of its folders.
 std::uint64_t bytes_below(const Folder& folder, unsigned depth = 0) {
   std::uint64_t bytes = 0;
   for (const std::string& name : folder.names().value_or(std::vector<std::string>())) {
@@ -69,7 +70,7 @@ std::vector<std::string> FlightStore::snapshots() const {
   std::erase_if(names, [this](const std::string& name) {
     return !is_snapshot_name(name) || !folder_.has_folder(name);
   });
-  // By time, and of one second by the number, which has no leading zeros.
+  // By time, and within a second by number, which has no leading zeros.
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     const int order = a.compare(0, 16, b, 0, 16);
     return order != 0 ? order < 0 : std::pair(a.size(), a) < std::pair(b.size(), b);
@@ -77,7 +78,7 @@ std::vector<std::string> FlightStore::snapshots() const {
   return names;
 }
 
-// A snapshot that somebody finishes just now is locked by him.
+// A snapshot that somebody is just finishing is locked.
 std::vector<std::string> FlightStore::remove_halves() const {
   std::vector<std::string> removed;
   for (const std::string& name : snapshots()) {

@@ -3,10 +3,10 @@
 //   flight.trapline/
 //     lock                 held by the recorder as long as it lives
 //     control              its socket (flight_control.h)
-//     20261121T224510Z/    a session, named after the time at which it was asked for (UTC)
+//     20261121T224510Z/    a session, named after the time of the request (UTC)
 //
 // Guarantees: the snapshots never take more than the budget: the oldest are removed before a new
-// one is written. Nothing but folders with such names is ever removed.
+// one is written. Only folders with such names are ever removed.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ inline constexpr const char* kDefaultFlightFolder = "flight.trapline";
 
 class FlightStore {
  public:
-  // Makes the folder (0700) where it is not there. Errors: it holds something else, another flight
-  // recorder uses it.
+  // Opens the folder; makes it (0700) if it does not exist. Errors: it contains something else;
+  // another flight recorder uses it.
   [[nodiscard]] static Result<FlightStore> open(const std::string& folder, std::uint64_t budget);
-  // Removes what a recorder that was killed has written of a snapshot; their names.
+  // Removes unfinished snapshots of a recorder that was killed. Returns their names.
   [[nodiscard]] std::vector<std::string> remove_halves() const;
 
-  // The snapshots, the oldest first.
+  // Returns the snapshots, the oldest first.
   [[nodiscard]] std::vector<std::string> snapshots() const;
-  // Removes the oldest until `bytes` more fit; their names. An Error: they never can.
+  // Removes the oldest until `bytes` more fit. Returns their names. The Error: they can never fit.
   [[nodiscard]] Result<std::vector<std::string>> make_room(std::uint64_t bytes) const;
-  // The name of a new one.
+  // Returns the name of a new snapshot.
   [[nodiscard]] std::string name_for(std::uint64_t real_ns) const;
   [[nodiscard]] const Folder& folder() const { return folder_; }
   void follow_rename() { folder_.follow_rename(); }

@@ -21,8 +21,9 @@ void add_name(const char* name, void* names) {
   static_cast<std::vector<std::string>*>(names)->emplace_back(name);
 }
 
-// Of error_log the last entry's first line: "[  12.345678] event filter parse error: error: Field
-// not found". (tracefs_error_last() of 1.6.4 reads a pointer that nobody set where a read fails.)
+// Returns the first line of the last entry in error_log: "[  12.345678] event filter parse error:
+// error: Field not found". (tracefs_error_last() of 1.6.4 reads an uninitialised pointer if a read
+// fails.)
 std::string last_error(std::string_view log) {
   const auto at = log.rfind("error: ");
   return at == std::string_view::npos ? "" : std::string(log.substr(at, log.find('\n', at) - at));
@@ -106,7 +107,7 @@ Result<void> FtraceControl::follow_forks() const {
   return done(trapline_tracefs_follow_forks(instance_.get()), "options/event-fork", "1");
 }
 
-// tracefs_event_enable() takes its names for patterns in which case does not count, and lists all
+// Not with tracefs_event_enable(), which takes names as case-insensitive patterns and lists all
 // systems for each.
 Result<void> FtraceControl::enable(const std::string& system, const std::string& event) const {
   const int cause =
@@ -119,7 +120,7 @@ Result<void> FtraceControl::filter(const std::string& system, const std::string&
   const int cause = trapline_tracefs_set_event(instance_.get(), system.c_str(), event.c_str(),
                                                "filter", text.c_str());
   auto set = done(cause, fmt::format("events/{}/{}/filter", system, event), text);
-  if (cause != EINVAL) return set;  // an entry of the log is an earlier one's
+  if (cause != EINVAL) return set;  // an entry in the log would be an earlier one's
   const std::string why = last_error(get("error_log").value_or(""));
   return why.empty() ? set : fail("{}: {}", set.error().message, why);
 }

@@ -1,4 +1,4 @@
-// An ftrace instance, or the top level of tracefs, through libtracefs (tracefs_shim.h).
+// Controls an ftrace instance, or the top level of tracefs, through libtracefs (tracefs_shim.h).
 #pragma once
 
 #include <memory>
@@ -13,22 +13,22 @@ struct tracefs_instance;
 
 namespace trapline::record {
 
-// Guarantees: errors name the file, what was asked for and the cause; of a filter that the kernel
-// refuses, what its error log says. tracefs is never mounted.
+// Guarantees: an Error names the file, the request and the cause and, for a filter that the kernel
+// refuses, quotes the kernel's error log. tracefs is never mounted.
 class FtraceControl {
  public:
   static constexpr const char* kCopyMarker = "options/copy_trace_marker";
   static constexpr std::size_t kLeastBufferKb = 8;  // gives an instance's memory back
 
-  // One that is there; the top level without a name. The error is an errno.
+  // Opens an existing instance; the top level without a name. The error is an errno.
   [[nodiscard]] static tl::expected<FtraceControl, int> open(const std::string& root,
                                                              const std::string& name = {});
-  // A new one, which stays when this object goes.
+  // Makes a new instance, which outlives this object.
   [[nodiscard]] static tl::expected<FtraceControl, int> make(const std::string& root,
                                                              const std::string& name);
-  [[nodiscard]] int remove() const;  // 0 or an errno
+  [[nodiscard]] int remove() const;  // returns 0 or an errno
 
-  // Control files.
+  // Read and write control files.
   [[nodiscard]] Result<void> set(const std::string& file, const std::string& text) const;
   [[nodiscard]] Result<void> append(const std::string& file, const std::string& text) const;
   [[nodiscard]] Result<std::string> get(const std::string& file) const;
@@ -36,10 +36,10 @@ class FtraceControl {
 
   [[nodiscard]] Result<void> switch_tracing(bool on) const;
   [[nodiscard]] Result<void> switch_off() const;  // tracing, and copies of top-level markers
-  [[nodiscard]] std::string clock() const;        // the chosen one; empty: unknown
+  [[nodiscard]] std::string clock() const;        // returns the selected one; empty: not known
   [[nodiscard]] Result<void> set_buffer_kb(std::size_t kb) const;
   [[nodiscard]] std::optional<std::uint64_t> buffer_kb(unsigned cpu) const;
-  [[nodiscard]] Result<void> follow_forks() const;  // option event-fork
+  [[nodiscard]] Result<void> follow_forks() const;  // sets the option event-fork
   [[nodiscard]] Result<void> enable(const std::string& system, const std::string& event) const;
   [[nodiscard]] Result<void> filter(const std::string& system, const std::string& event,
                                     const std::string& text) const;
@@ -59,7 +59,7 @@ class FtraceControl {
   std::unique_ptr<tracefs_instance, Close> instance_;
 };
 
-// Below the root of a tracefs, or of a tree like one, in the kernel's order.
+// Returns the systems below the root of a tracefs, or of a tree like one, in the kernel's order.
 [[nodiscard]] std::vector<std::string> event_systems(const std::string& root);
 [[nodiscard]] std::vector<std::string> events_of(const std::string& root,
                                                  const std::string& system);

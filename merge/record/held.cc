@@ -17,14 +17,15 @@
 namespace trapline::record {
 namespace {
 
-// Names and processes as they are now, the instance's own settings; "TID NAME" lines.
+// Sets the present names and processes, and the instance's own settings; returns "TID NAME" lines.
 std::string describe(const Instance& instance, SessionJson& session) {
   const FtraceControl& control = instance.control();
   session.instance = instance.name();
   for (const EventName& event : enabled_events(control.get("set_event").value_or("")))
     session.events.push_back(event.full_name());
   const std::string size = control.get("buffer_size_kb").value_or("");
-  session.buffer_kb = parse_number(trimmed(size)).value_or(0);  // CPUs may differ: "X"
+  // CPUs may have different sizes: "X".
+  session.buffer_kb = parse_number(trimmed(size)).value_or(0);
   session.start_real_ns = session.end_real_ns = read_clock(ClockId::kReal);
   session.ended_by = "held";
   ThreadTable threads;
@@ -55,8 +56,9 @@ void tell(const RecordOptions& options, const Instance& instance, const SessionJ
   if (dropped != 0) options.say(fmt::format("{} events had found no room in its buffers", dropped));
 }
 
-// The file has the formats of all events: the instance may hold some that are off by now. A page
-// that cannot be written is lost; the rest then stays in the instance.
+// Takes the pages. The file has the formats of all events, since the instance may contain events
+// that are disabled by now. A page that cannot be written is lost; the rest then stays in the
+// instance.
 Result<int> take(const RecordOptions& options, const Instance& instance, PageReader& reader,
                  const Target& target, const std::vector<EventName>& formats) {
   SessionJson session = new_session(options.trapline_version, instance.control().clock());
@@ -77,7 +79,7 @@ Result<int> take(const RecordOptions& options, const Instance& instance, PageRea
   session.losses = reader.losses(instance, stats);
   for (CpuLoss& loss : session.losses) {
     loss.unwritten_pages = writer->files().unwritten(loss.cpu) / reader.page_size();
-    if (taken) loss.unread = 0;  // what came meanwhile
+    if (taken) loss.unread = 0;  // events that came meanwhile
   }
   if (!taken) session.ended_by = taken.error().message;
   if (const std::string text = writer->earlier().text(); !text.empty()) options.say(text);
@@ -99,7 +101,7 @@ Result<int> take(const RecordOptions& options, const Instance& instance, PageRea
 }  // namespace
 
 Result<int> record_held(const RecordOptions& options) {
-  ::umask(077);  // what the session holds is its owner's alone
+  ::umask(077);  // only the owner can read the session
   const std::string& name = *options.from_instance;
   auto instance = Instance::attach(name, "--from-instance");
   if (!instance) return tl::unexpected(std::move(instance).error());

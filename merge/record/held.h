@@ -1,16 +1,17 @@
-// What an ftrace instance of somebody else holds already, as a session.
+// Makes a session of the events that somebody else's ftrace instance holds already.
 //
-// Guarantees: no setting of the instance is changed, nothing is written into it, and it stays. What
-// is taken is gone from its buffers, as with every reader of their pages. Of each CPU no more is
-// taken than its buffer can hold, so that an instance that records on does not hold up the end.
+// Guarantees: no setting of the instance is changed, nothing is written into it, and it stays. As
+// with every reader of pages, the events that are taken are removed from its buffers. Of each CPU
+// no more is taken than its buffer can hold, so that an instance that goes on recording does not
+// prevent the end.
 #pragma once
 
 #include "merge/record/recorder.h"
 
 namespace trapline::record {
 
-// Of RecordOptions: folder, from_instance, symbols, trapline_version, say. The exit status is 0. An
-// Error means that nothing was taken, or says what of it could not be written.
+// Uses of RecordOptions: folder, from_instance, symbols, trapline_version, say. Returns the exit
+// status 0. The Error means that nothing was taken, or says what could not be written.
 [[nodiscard]] Result<int> record_held(const RecordOptions& options);
 
 }  // namespace trapline::record

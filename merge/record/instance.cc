@@ -22,11 +22,12 @@
 namespace trapline::record {
 namespace {
 
-// The maker's files are closed one after the other; a command that outlives it holds its marker.
-constexpr unsigned kQuickTries = 200, kAllTries = kQuickTries + 3600;  // 10 ms, then 1 s apart
+// The maker's files are closed one after another, and a command that outlives the maker holds its
+// marker. So the watchdog tries every 10 ms at first, then every second.
+constexpr unsigned kQuickTries = 200, kAllTries = kQuickTries + 3600;
 constexpr unsigned kShrinkAt = 10;
 
-// Of its folder: an instance of the same name that somebody makes later has another one.
+// Returns the inode of its folder: a later instance of the same name has another one.
 ino_t number_of(const FtraceControl& instance) {
   struct stat status {};
   return ::stat(instance.path("").c_str(), &status) == 0 ? status.st_ino : 0;
@@ -51,10 +52,10 @@ int watch(const std::string& tracefs, const std::string& name, int pipe) {
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   (void)::prctl(PR_SET_NAME, "trapline-guard");
   (void)!::chdir("/");
-  (void)keep_capabilities({});  // the instance is its user's
+  (void)keep_capabilities({});  // the instance belongs to its user
   if (::dup2(pipe, 0) < 0) return 1;
   close_all_from(1);
-  pollfd maker{0, 0, 0};  // no reader is an error, which is always told
+  pollfd maker{0, 0, 0};  // "no reader" is an error, which poll() always reports
   while (::poll(&maker, 1, -1) < 0 && errno == EINTR) continue;
   take_away(tracefs, name);
   return 0;
@@ -70,7 +71,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "trapline-";
 
-// Field 22 of /proc/PID/stat, after the command's closing parenthesis (a name may hold blanks).
+// Returns field 22 of /proc/PID/stat, which is after the command's closing parenthesis (a name may
+// contain blanks).
 std::optional<std::uint64_t> start_time(std::uint64_t pid) {
   auto text = read_text(fmt::format("/proc/{}/stat", pid));
   if (!text) return std::nullopt;
@@ -90,8 +92,8 @@ std::string make_name() {
   return fmt::format("{}{}-{}-{}", kPrefix, pid, start_time(pid).value_or(0), pid_namespace());
 }
 
-// After rmdir: tracefs unlocks the folder before it looks the instance up, so where two remove the
-// same one the slower gets ENODEV (instance_rmdir, kernel/trace/trace.c).
+// Checks the errno of rmdir. tracefs unlocks the folder before it looks the instance up, so if two
+// processes remove the same one, the slower gets ENODEV (instance_rmdir, kernel/trace/trace.c).
 bool is_gone(int cause) { return cause == ENOENT || cause == ENODEV; }
 
 tl::unexpected<Error> cannot_make(const std::string& root, const std::string& name, int cause) {
@@ -158,7 +160,7 @@ std::vector<std::string> remove_leftovers(const std::string& tracefs) {
   for (const std::string& name : instances_of(tracefs)) {
     if (maker_of(name) != Maker::kDead) continue;
     const auto leftover = FtraceControl::open(tracefs, name);
-    if (!leftover) continue;  // another recorder, starting now, was faster
+    if (!leftover) continue;  // another recorder that is starting was faster
     const int cause = leftover->remove();
     if (cause == 0) {
       lines.push_back("removed the instance of a dead recorder: " + name);
@@ -195,7 +197,7 @@ Result<Instance> Instance::create(const std::string& wanted) {
     return fail(ErrorKind::kUsage, "--instance: a name of at most {} bytes is expected", NAME_MAX);
   }
   std::string name = wanted.empty() ? make_name() : wanted;
-  // Somebody else's is not the watchdog's concern.
+  // The watchdog must not remove an instance of somebody else.
   if (FtraceControl::open(*root, name)) return cannot_make(*root, name, EEXIST);
   auto watchdog = start_watchdog(*root, name);
   if (!watchdog) return tl::unexpected(std::move(watchdog).error());
@@ -236,7 +238,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
   if (!gone) {
     (void)control_.switch_off();
     (void)control_.set_buffer_kb(FtraceControl::kLeastBufferKb);
-    if (watchdog_) watchdog_->let_go();  // it goes on trying
+    if (watchdog_) watchdog_->let_go();  // it keeps trying
   }
   name_.clear();
   watchdog_.reset();

@@ -12,40 +12,41 @@
 
 namespace trapline::record {
 
-// What ends an instance when the process that made it dies of a signal that it cannot see.
+// Starts the watchdog: a process that removes an instance if the process that made it is killed.
 //
-// It is there before the instance, which records from its first moment and takes the kernel a while
-// to make: a kill meanwhile must not leave it.
+// The watchdog exists before the instance. An instance records from its first moment, and the
+// kernel takes a while to make it: a kill in between must not leave it behind.
 //
 //   maker ──── reads a pipe that nobody writes into ────── watchdog, asleep at the other end
 //     │ killed, crashed: the kernel closes its end ──────────> tracing off, instance removed, end
 //     │ ends, but a command still holds the marker: as killed ─> tries for an hour
 //     │ ends well: removes the instance ─────────────────────> killed
 //
-// Guarantees: in a session of its own, deaf to every signal that can be ignored, so that what ends
-// the maker does not end it; holds no file but the pipe, and works in /; costs nothing while the
-// maker lives. What kills both (SIGKILL to a whole cgroup) leaves the instance to
-// remove_leftovers().
+// Guarantees: the watchdog is in a session of its own and ignores every signal that can be ignored,
+// so that what ends the maker does not end the watchdog. It holds no file but the pipe, its working
+// directory is /, and it costs nothing while the maker lives. If both are killed (SIGKILL to a
+// whole cgroup), remove_leftovers() removes the instance later.
 
-// For the instance that this process, which has one thread, is about to make, and which is not
-// there; it ends with the object.
+// Starts it for an instance that does not exist yet and that this process, which has one thread, is
+// about to make. The watchdog ends with the returned object.
 [[nodiscard]] Result<Child> start_watchdog(const std::string& tracefs, const std::string& name);
 
 // Guarantees: the instance is new, nobody else's, and gone when this object is, also when a signal
 // kills this process (start_watchdog()); nothing outside its folder is written. Its name is
 //     trapline-<pid>-<start time of the process>-<pid namespace>
-// so that a later start can prove that the recorder that made it is dead: no process of that number
-// lives in this pid namespace, or one that started at another time. Instances do not outlive a
-// boot. One that the user named tells nothing of its maker: where its watchdog is killed, too, it
-// stays. One that is attached is somebody else's: nothing of it is changed, and it stays.
+// so that a later start can prove that the recorder that made it is dead: no process with that
+// number lives in this pid namespace, or it started at another time. Instances do not outlive a
+// boot. The name of an instance that the user named does not identify its maker, so it stays if its
+// watchdog is killed too. An attached instance belongs to somebody else: it is not changed, and it
+// stays.
 class Instance {
  public:
-  // Makes it, not recording yet; with a name of its own where `name` is empty. Errors name the
-  // cause and the fix: tracefs not mounted, not root, there is one of that name.
+  // Makes an instance that does not record yet; if `name` is empty, the instance gets a generated
+  // name. Errors give the cause and the fix: tracefs is not mounted; not root; the name exists.
   [[nodiscard]] static Result<Instance> create(const std::string& name = {});
 
-  // Somebody else's, which stays. An Error (kUsage, which names the option): there is none of that
-  // name.
+  // Attaches to somebody else's instance, which stays. The Error (kUsage, which names the option):
+  // no instance has that name.
   [[nodiscard]] static Result<Instance> attach(const std::string& name, std::string_view option);
 
   Instance(Instance&& other) noexcept;
@@ -53,7 +54,7 @@ class Instance {
   Instance(const Instance&) = delete;
   ~Instance();
 
-  // Takes it away; waits up to `wait_ms` for those who still hold one of its files open.
+  // Removes the instance; waits up to `wait_ms` for those who still have one of its files open.
   [[nodiscard]] Result<void> remove(unsigned wait_ms = 1000);
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -61,9 +62,10 @@ class Instance {
   [[nodiscard]] std::string path(std::string_view file) const { return control_.path(file); }
   [[nodiscard]] const FtraceControl& control() const { return control_; }
 
-  // `with_top_level_marker`: also records what programs that are not told of the instance write
-  // into the top-level trace_marker, where this kernel can copy that (since Linux 6.16). Copying is
-  // on only while tracing is (FtraceControl::switch_off()): else those programs' writes fail.
+  // Starts tracing. `with_top_level_marker`: also records what programs that do not know the
+  // instance write into the top-level trace_marker, if this kernel can copy that (since Linux
+  // 6.16). Copying is on only while tracing is (FtraceControl::switch_off()): otherwise the
+  // programs' writes would fail.
   [[nodiscard]] Result<void> switch_on(bool with_top_level_marker) const;
 
  private:
@@ -75,15 +77,16 @@ class Instance {
   bool own_ = true;
 };
 
-// Removes the instances of dead recorders of ours; those still held open by somebody (the QEMU that
-// outlived its recorder) stop recording and stay until a later start. A line for the user for each.
+// Removes the instances of dead recorders of ours. Those that somebody still holds open (a QEMU
+// that outlived its recorder) stop recording and stay until a later start. Returns a line for the
+// user for each.
 [[nodiscard]] std::vector<std::string> remove_leftovers(const std::string& tracefs);
 
-// The maker's state by an instance's name; nothing for a name that is not ours to judge.
+// The state of an instance's maker, from the instance's name; kUnknown for a name that is not ours.
 enum class Maker { kAlive, kDead, kUnknown };
 [[nodiscard]] Maker maker_of(std::string_view instance);
 
-// Where tracefs is, or how to mount it.
+// Returns where tracefs is; the Error says how to mount it.
 [[nodiscard]] Result<std::string> find_tracefs();
 
 }  // namespace trapline::record

@@ -15,7 +15,7 @@ namespace trapline::record {
 namespace {
 
 constexpr std::size_t kMostEvents = 512;    // whose own files are watched
-constexpr std::size_t kMostChanges = 1000;  // then the last one goes on
+constexpr std::size_t kMostChanges = 1000;  // further changes extend the last one
 
 std::string file_of(const EventName& event, const char* file) {
   return fmt::format("events/{}/{}/{}", event.system, event.name, file);
@@ -46,7 +46,7 @@ InstanceWatch::InstanceWatch(const Instance& instance, const std::vector<EventNa
   for (const std::string& file : files) watch(file);
 }
 
-// One that this kernel lacks nobody writes.
+// Watches a file; one that this kernel lacks cannot be written.
 void InstanceWatch::watch(const std::string& file) {
   const int number =
       ::inotify_add_watch(inotify_.get(), instance_.path(file).c_str(), IN_MODIFY | IN_CLOSE_WRITE);
@@ -69,7 +69,8 @@ std::vector<std::string> InstanceWatch::written() {
   return files;
 }
 
-// Of the events ours alone: another one that is on takes none of them away.
+// Returns the file's present setting. For events, only ours count: another enabled event does no
+// harm.
 std::string InstanceWatch::setting(const std::string& file) const {
   const std::string text = instance_.control().get(file).value_or("");
   if (file != "set_event") return text;
@@ -78,7 +79,7 @@ std::string InstanceWatch::setting(const std::string& file) const {
       events_, [&on](const EventName& event) { return std::ranges::binary_search(on, event); }));
 }
 
-// Names the CPUs' counts that are less than they were: the buffer was emptied.
+// Returns the names of CPUs' counts that have decreased, because the buffer was emptied.
 std::vector<std::string> InstanceWatch::fallen() {
   std::vector<std::string> files;
   for (unsigned cpu = 0;; ++cpu) {

@@ -1,12 +1,13 @@
-// Whether another process changes the instance while it is recorded: the kernel counts no loss.
+// Detects whether another process changes the instance during the recording, for which the kernel
+// counts no loss.
 //
 //   set_up ── accept() ── look() ── look() ── …      our own writes come before accept()
 //                 as set     │ written, or not as set: a change begins at the look before
 //                            └ as set again: it ends at this look
 //
-// Each write of another process is told at once by inotify, also one that is taken back before the
-// next look. A kernel that does not tell of our own write at the start is not believed: then, as
-// always besides, the settings are compared at each look, and the kernel's counts must not fall.
+// inotify reports each write of another process at once, even if it is undone before the next look.
+// If inotify does not report our own write at the start, it is not relied upon. In every case the
+// settings are also compared at each look, and the kernel's counts must not decrease.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +26,19 @@ namespace trapline::record {
 
 class InstanceWatch {
  public:
-  // Of an instance that is set up; `clock` is the recording's. Before tracing is switched on, which
-  // is the first write that is to be told.
+  // Watches an instance that is set up; `clock` is the recording's. Call it before tracing is
+  // switched on, which is the first write that must be reported.
   InstanceWatch(const Instance& instance, const std::vector<EventName>& events,
                 const std::string& clock);
-  // The settings are as they are to be; what was written so far are our own writes.
+  // The settings are now as intended, and all writes so far are our own.
   void accept();
-  // What is new since the last look: a sentence for each file that was written or is not as set.
+  // Returns what is new since the last look: a sentence for each file that was written or has
+  // another setting.
   [[nodiscard]] std::vector<std::string> look();
-  // The times of changes, by the recording's clock, of which the last may still go on. Without a
-  // clock that can be read they are 0.
+  // Returns the times of changes by the recording's clock; the last may still be going on. 0 if the
+  // clock cannot be read.
   [[nodiscard]] const std::vector<SessionChange>& changes() const { return changes_; }
-  // Whether no change can have gone unseen.
+  // Returns whether no change can have gone unseen.
   [[nodiscard]] bool sees_all() const { return told_; }
 
  private:
@@ -50,12 +52,12 @@ class InstanceWatch {
   std::vector<EventName> events_;
   std::optional<ClockId> clock_;
   UniqueFd inotify_;
-  std::map<int, std::string> files_;             // by the watch
-  std::map<std::string, std::string> settings_;  // as set, by the file
-  std::map<std::string, std::uint64_t> counts_;  // that only grow
+  std::map<int, std::string> files_;             // by watch descriptor
+  std::map<std::string, std::string> settings_;  // the intended settings, by file
+  std::map<std::string, std::uint64_t> counts_;  // counts that must not decrease
   std::vector<SessionChange> changes_;
   std::uint64_t last_good_ = 0, started_ = 0;
-  bool told_ = true;  // of every file, and of our own write
+  bool told_ = true;  // inotify reported every file, and our own write
 };
 
 }  // namespace trapline::record

@@ -10,7 +10,7 @@ using kernel_events::RecordedEvent;
 using trace_dat::RingPage;
 
 void put_commit(std::span<std::byte> page, std::uint64_t commit) {
-  std::memcpy(page.data() + 8, &commit, kCommitSize);  // little-endian, as the readers are
+  std::memcpy(page.data() + 8, &commit, kCommitSize);  // little-endian, as the readers expect
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ CutPage cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint6
   CutPage piece;
   RingPage walk;
   if (!walk.load(page, kCommitSize)) return piece;
-  // An event's record begins where the one before it ended: a time extend belongs to it. The
-  // piece's own time is that of the event before, to which the first delta is added.
+  // An event's record begins where the previous one ended, so that it includes a time extend. The
+  // piece's own time is that of the previous event, to which the first delta is added.
   const std::byte* begin = walk.position();
   std::uint64_t time = load<std::uint64_t>(page.data());
   const std::byte* end = begin;

@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::uint64_t kUnit = 1u << 20;             // a multiple of every page size
 constexpr std::uint64_t kTailRoom = 64u << 20;        // between the head and the first region
-constexpr std::uint64_t kSmallestRegion = 16u << 20;  // less is not worth a region
+constexpr std::uint64_t kSmallestRegion = 16u << 20;  // a smaller region is not worthwhile
 constexpr unsigned kLargestFileBits = 60;
 
 constexpr std::uint64_t up_to(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// Whether holes are told from data in the file, and can be closed: a page after a hole of two is
-// moved to the front by one, which is as many bytes as blocks must divide.
+// Returns whether the file system distinguishes holes from data and can close holes: a page after a
+// hole of two is moved forward by one page, so blocks must divide a page.
 bool can_close_holes(int fd, std::size_t page_size) {
   const std::vector<std::byte> page(page_size, std::byte{1});
   const auto size = static_cast<off_t>(page_size);
@@ -34,7 +34,8 @@ bool can_close_holes(int fd, std::size_t page_size) {
   return ::ftruncate(fd, 0) == 0 && can;
 }
 
-// How long the file may become: a larger one is refused, and a process beyond its own limit killed.
+// Returns how long the file may become: the file system refuses a longer one, and a process that
+// exceeds its own limit is killed.
 std::uint64_t largest_file(int fd) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return 0;
@@ -54,8 +55,8 @@ trace_dat::Regions choose_regions(int fd, std::size_t head_bytes, unsigned cpus,
   if (size <= first) return {};
   const std::uint64_t bytes = std::min((size - first) / cpus / kUnit * kUnit, largest);
   if (bytes == 0 || bytes < std::min(kSmallestRegion, largest)) return {};
-  // Its full length from the start: a file that grows by far writes makes some file systems fill
-  // what they had set aside after its earlier end.
+  // Its full length from the start: if a file grows through writes far apart, some file systems
+  // allocate the blocks that they had reserved after its previous end.
   if (::ftruncate(fd, static_cast<off_t>(first + cpus * bytes)) != 0) return {};
   return {first, bytes};
 }
@@ -70,7 +71,7 @@ Result<PageFiles> PageFiles::open(const Folder& session, std::string_view head,
   const int fd = files.stream_.get();
   files.regions_ = choose_regions(fd, head.size(), facts.cpus, facts.page_size, largest_region);
   files.cpus_.resize(facts.cpus);
-  if (::lseek(fd, 0, SEEK_SET) != 0)  // looking for data has moved it
+  if (::lseek(fd, 0, SEEK_SET) != 0)  // searching for data has moved the offset
     return fail("{}: {}", session.path_of(trace_dat::kStream), std::strerror(errno));
   if (auto wrote = write_all(fd, head, session.path_of(trace_dat::kStream)); !wrote) {
     return tl::unexpected(std::move(wrote).error());
@@ -162,7 +163,7 @@ std::uint64_t PageFiles::written() const {
   return bytes;
 }
 
-// Best effort: where the disk refuses even that, what cannot be read is found when it is read.
+// Best effort: if the disk refuses even this, readers find what cannot be read.
 std::uint64_t PageFiles::cut(unsigned cpu, std::uint64_t size) {
   Cpu& at = cpus_[cpu];
   size = std::min(size, at.written) / page_size_ * page_size_;

@@ -1,9 +1,9 @@
-// The files that pages are written to while a session is recorded: raw/trace.dat with the head of
-// trace.dat, and the pages of each CPU in a region of it (merge/source/trace_dat/unfinished.h);
-// where the file system cannot close holes, or a region is full, raw/cpuN.
+// The files that pages are written to while a session is recorded: raw/trace.dat has the head of
+// trace.dat, and a region with the pages of each CPU (merge/source/trace_dat/unfinished.h). If the
+// file system cannot close holes, or if a region is full, pages go to raw/cpuN.
 //
-// Guarantees: what was written stays where it is; the bytes of a CPU are in order, without a hole;
-// after a write that failed nothing more of that CPU is there than whole pages.
+// Guarantees: written bytes are not moved; the bytes of a CPU are in order and without holes; after
+// a failed write, the CPU's file contains only whole pages.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ namespace trapline::record {
 
 class PageFiles final : public PageSink {
  public:
-  // Makes them in the session's raw/, with the head of trace.dat, and writes start.json: `facts`,
-  // with the bytes of the head and the regions. Regions of at most so many bytes, for tests: else
-  // as large as the file system allows. The session outlives the files.
+  // Makes the files in the session's raw/, with the head of trace.dat, and writes start.json:
+  // `facts` with the size of the head and the regions. `largest_region` is in bytes, for tests; by
+  // default a region is as large as the file system allows. The session must outlive this object.
   [[nodiscard]] static Result<PageFiles> open(const Folder& session, std::string_view head,
                                               trace_dat::StartFacts facts,
                                               std::uint64_t largest_region = ~std::uint64_t{0});
@@ -31,7 +31,7 @@ class PageFiles final : public PageSink {
   [[nodiscard]] std::size_t cpus() const { return cpus_.size(); }
   [[nodiscard]] std::size_t page_size() const { return page_size_; }
 
-  // Where a CPU's next bytes go, and how many of them.
+  // Where a CPU's next bytes are written, and how many.
   struct Place {
     int fd = -1;
     std::uint64_t offset = 0, room = 0;
@@ -39,22 +39,22 @@ class PageFiles final : public PageSink {
   [[nodiscard]] Result<Place> place(unsigned cpu);
   void wrote(unsigned cpu, std::uint64_t bytes) { cpus_[cpu].written += bytes; }
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
-  // So many bytes that were to be written are not.
+  // Notes that so many bytes could not be written.
   void not_written(unsigned cpu, std::uint64_t bytes);
-  // Bytes of a CPU that were written; false where there are fewer.
+  // Reads bytes of a CPU that were written; false if there are fewer.
   [[nodiscard]] bool read(unsigned cpu, std::uint64_t from, std::span<std::byte> into) const;
   [[nodiscard]] std::uint64_t written(unsigned cpu) const { return cpus_[cpu].written; }
-  [[nodiscard]] std::uint64_t written() const;            // by all
-  [[nodiscard]] std::string path_of(unsigned cpu) const;  // of the file that is written now
+  [[nodiscard]] std::uint64_t written() const;            // by all CPUs
+  [[nodiscard]] std::string path_of(unsigned cpu) const;  // of the file that is being written
 
-  [[nodiscard]] std::vector<std::uint64_t> sizes() const;  // written, of each CPU
-  [[nodiscard]] std::vector<int> files() const;            // that data was written to
-  // Bytes of a CPU that could not be written, and those that keep_only() took away.
+  [[nodiscard]] std::vector<std::uint64_t> sizes() const;  // bytes written, by CPU
+  [[nodiscard]] std::vector<int> files() const;            // files with data
+  // Return a CPU's bytes that could not be written, and those that keep_only() removed.
   [[nodiscard]] std::uint64_t unwritten(unsigned cpu) const { return cpus_[cpu].unwritten; }
   [[nodiscard]] std::uint64_t dropped(unsigned cpu) const { return cpus_[cpu].dropped; }
-  // Takes away what a CPU has beyond this, and beyond its last whole page; how much that was.
+  // Removes a CPU's bytes beyond `size` and beyond its last whole page. Returns how many.
   std::uint64_t cut(unsigned cpu, std::uint64_t size = ~std::uint64_t{0});
-  // Takes away what is beyond these sizes, which are on the disk; bytes.
+  // Removes everything beyond these sizes, which are on the disk. Returns the number of bytes.
   std::uint64_t keep_only(const std::vector<std::uint64_t>& durable);
   void close();
 

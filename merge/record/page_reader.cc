@@ -25,8 +25,8 @@ std::optional<std::uint64_t> OtherReaders::read_events() const {
   return trace_dat::stat_number({text, static_cast<std::size_t>(size)}, "read events");
 }
 
-// Where another process emptied the buffer, the count begins again: what it says then is not
-// compared with what was before.
+// If another process has emptied the buffer, the count has started again and is not compared with
+// the earlier one.
 void OtherReaders::before() {
   const auto now = read_events();
   if (now && after_ && *now > *after_) events_ += *now - *after_;
@@ -96,7 +96,7 @@ Result<PageReader> PageReader::open(const Instance& instance) {
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail("pipe: {}", std::strerror(errno));
   reader.out_.reset(ends[0]);
   reader.in_.reset(ends[1]);
-  // 256 pages at once where the limit for pipes allows it; any size works.
+  // 256 pages at once if the limit for pipes allows it; any size works.
   (void)::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
   const int size = ::fcntl(ends[1], F_GETPIPE_SZ);
   reader.pipe_size_ = size > 0 ? static_cast<std::size_t>(size) : 65536;
@@ -120,7 +120,7 @@ Result<bool> PageReader::read_page(unsigned index, std::span<std::byte> page) {
       uninterrupted([&] { return ::read(cpu.source.get(), page.data(), page.size()); });
   if (size == 0 || (size < 0 && errno == EAGAIN)) return false;
   if (size < 0) return fail("{}: {}", cpu.path, std::strerror(errno));
-  // A short read leaves out the page's unused end.
+  // A short read omits the unused end of the page.
   std::ranges::fill(page.subspan(static_cast<std::size_t>(size)), std::byte{0});
   cpu.left -= page.size();
   read_ += page.size();
@@ -184,7 +184,7 @@ Result<bool> PageReader::splice_full(unsigned index, PageFiles& files) {
 }
 
 Result<bool> PageReader::write_rest(unsigned cpu, PageFiles& files) {
-  constexpr unsigned kMostPages = 64;  // that fill while they are read
+  constexpr unsigned kMostPages = 64;  // pages that fill while they are read
   for (unsigned pages = 0; pages < kMostPages; ++pages) {
     const auto got = read_page(cpu, page_);
     if (!got) return got;

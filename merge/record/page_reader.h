@@ -1,12 +1,12 @@
-// The raw pages of an ftrace instance, from its buffers to where they are to go.
+// Moves the raw pages of an ftrace instance from its buffers to their destination.
 //
 //   per_cpu/cpuN/trace_pipe_raw ── round() ───> a PageSink: page by page, all CPUs in turn
 //                               └─ splice() ──> PageFiles: the kernel hands full pages over
 //
-// Why not libtracefs' tracefs_cpu_*: a pipe for each CPU, writes at the file's position alone, and
-// after a failed or a short write it does not tell how much is left in its pipe.
-// Why not the mapped ring buffer (Linux 6.10): each page takes a call, in which the kernel steps
-// over its events one by one; with the copy that follows that is twice a splice's CPU time.
+// Why not libtracefs' tracefs_cpu_*: it has a pipe for each CPU, writes only at the file's
+// position, and does not report after a failed or short write how much is left in its pipe. Why not
+// the mapped ring buffer (Linux 6.10): each page needs a call in which the kernel walks over its
+// events one by one; including the copy that follows, this takes twice the CPU time of a splice.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,18 @@
 
 namespace trapline::record {
 
-// Events that another process takes out of a ring buffer while it is recorded: through trace_pipe
-// or trace_pipe_raw. The recorder never sees them, and the kernel counts no loss.
+// Counts events that another process takes out of a ring buffer during the recording, through
+// trace_pipe or trace_pipe_raw. The recorder never sees these events, and the kernel counts no
+// loss.
 //
 //   before() ── reads of our own ── after() ── nobody is to read ── before() ── …
 //
-// Guarantees: counts no read of our own; what others read during one of ours is not told apart, so
-// that the count is a lower bound.
+// Guarantees: our own reads are not counted. What others read during one of our reads is not
+// counted either, so the count is a lower bound.
 class OtherReaders {
  public:
-  // `stats`: per_cpu/cpuN/stats of a buffer that nobody has read yet. Best effort: where it cannot
-  // be read nothing is counted.
+  // `stats`: the text of per_cpu/cpuN/stats of a buffer that nobody has read yet. Best effort: if
+  // it cannot be parsed, nothing is counted.
   explicit OtherReaders(const std::string& stats);
 
   void before();
@@ -43,58 +44,61 @@ class OtherReaders {
   [[nodiscard]] std::uint64_t events() const { return events_; }
 
  private:
-  // "read events" of the kernel: those that anybody has taken out since the buffer was emptied.
+  // Returns "read events" of the kernel: events taken out by anybody since the buffer was emptied.
   [[nodiscard]] std::optional<std::uint64_t> read_events() const;
 
   UniqueFd stats_;
-  std::optional<std::uint64_t> after_ = 0;  // the kernel's count after our own reads
+  std::optional<std::uint64_t> after_ = 0;  // the kernel's count after our last read
   std::uint64_t events_ = 0;
 };
 
-// Reads the losses that per_cpu/cpuN/stats tells of.
+// Parses the losses in per_cpu/cpuN/stats.
 [[nodiscard]] CpuLoss read_loss(unsigned cpu, const std::string& stats);
 
-inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer
+inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer, in bytes
 
 inline constexpr const char* kMoreFiles =
     "raise the limit of open files: ulimit -n 4096, for systemd LimitNOFILE=4096";
 
-// Lets this process open the streams of so many CPUs, and for each a file and the kernel's counts.
+// Raises the limit so that this process can open the streams of so many CPUs, with a file and the
+// kernel's counts for each.
 void allow_streams(unsigned cpus);
 
 class PageReader {
  public:
-  // With room for its files in this process's limit. Errors: no permission, too many files.
+  // Opens the streams and raises the limit on open files. Errors: no permission; too many files.
   [[nodiscard]] static Result<PageReader> open(const Instance& instance);
-  // Before the first page, of an instance that nobody has read yet.
+  // Starts counting; call it before the first page of an instance that nobody has read yet.
   void count_other_readers(const Instance& instance);
-  // No more bytes than these of each CPU, and the page that is still being filled.
+  // Limits what is read: so many bytes of each CPU, and the page that is still being filled.
   void take_at_most(std::vector<std::uint64_t> bytes);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
   [[nodiscard]] std::size_t page_size() const { return page_.size(); }
-  [[nodiscard]] int fd(std::size_t cpu) const { return cpus_[cpu].source.get(); }  // to poll
-  [[nodiscard]] std::uint64_t read() const { return read_; }                       // bytes
+  [[nodiscard]] int fd(std::size_t cpu) const { return cpus_[cpu].source.get(); }  // for poll()
+  [[nodiscard]] std::uint64_t read() const { return read_; }                       // in bytes
 
-  // Gives the sink one round of pages, those still being filled too. True if all CPUs are drained.
+  // Passes one round of pages to the sink, including those still being filled. Returns true if all
+  // CPUs are drained.
   [[nodiscard]] Result<bool> round(PageSink& sink);
-  // Rounds until every CPU was drained, at most so many.
+  // Repeats rounds until every CPU was drained, at most `most` times.
   [[nodiscard]] Result<bool> rounds(PageSink& sink, unsigned most);
 
-  // One page, full or still being filled, filled up with zeros; false: there is none.
+  // Reads one page, full or still being filled, padded with zeros; false if there is none.
   [[nodiscard]] Result<bool> read_page(unsigned cpu, std::span<std::byte> page);
 
-  // Moves a CPU's full pages into the files, some MiB at most; with `rest` also the page that is
+  // Moves a CPU's full pages into the files, at most some MiB; with `rest` also the page that is
   // still being filled, unless more came meanwhile. Returns true if that was all.
-  // Guarantees: the files hold whole pages in the kernel's order, each as the kernel gave it, with
-  // its own mark where events were lost before. After an error nothing more is written.
+  // Guarantees: the files contain whole pages in the kernel's order, unchanged, with the kernel's
+  // mark if events were lost before. After an error nothing more is written.
   [[nodiscard]] Result<bool> splice(unsigned cpu, PageFiles& files, bool rest);
 
-  // Returns each CPU's losses, by per_cpu/cpuN/stats, whose texts it adds, and by other readers.
+  // Returns the losses of each CPU: those in per_cpu/cpuN/stats, whose texts are appended to
+  // `stats`, and events taken by other readers.
   [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance,
                                             std::vector<std::string>& stats) const;
-  // Before the instance is removed: the kernel removes none whose buffers are open, and pages that
-  // are left in the pipe, after a failed write, are read when they are given back
+  // Call it before the instance is removed: the kernel does not remove an instance whose buffers
+  // are open, and reads pages that a failed write left in the pipe when they are released
   // (ring_buffer_free_read_page).
   void close();
 
@@ -108,10 +112,10 @@ class PageReader {
     UniqueFd source;
     std::string path;
     std::optional<OtherReaders> others;
-    std::uint64_t left = ~std::uint64_t{0};  // bytes that may be taken
+    std::uint64_t left = ~std::uint64_t{0};  // bytes that may still be taken
   };
   std::vector<Cpu> cpus_;
-  UniqueFd in_, out_;  // the pipe of all CPUs: its size is all the memory that splicing takes
+  UniqueFd in_, out_;  // the pipe of all CPUs; its size is the only memory that splicing needs
   std::size_t pipe_size_ = 0;
   std::vector<std::byte> page_;
   std::uint64_t read_ = 0;

@@ -8,7 +8,7 @@ using trace_dat::RingPage;
 
 namespace {
 
-// The page in memory, with what the allocator and the queue take for it.
+// Returns the memory of a page, including what the allocator and the queue need.
 std::size_t size_of(const HeldPage& page) { return page.facts.used + HeldPage::kOverhead; }
 
 }  // namespace
@@ -20,7 +20,7 @@ Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes
                 index);
   }
   Cpu& cpu = cpus_[index];
-  // One that is all empty is the edge of a piece: the next page has its mark as well.
+  // An empty page is the edge of a piece; the next page repeats its mark.
   if (facts->events == 0 && facts->used <= kPageHead) return *facts;
   const bool unknown = facts->lost < 0 || cpu.lost < 0;
   facts->lost = unknown ? RingPage::kUnknownLost : facts->lost + cpu.lost;
@@ -42,7 +42,7 @@ HeldPage PageRing::take_front(unsigned index) {
   return page;
 }
 
-// The page that is being walked is not left yet.
+// A page that is being walked does not count as walked.
 std::optional<unsigned> PageRing::oldest(Which which) const {
   std::optional<unsigned> oldest;
   for (unsigned i = 0; i < cpus(); ++i) {
@@ -55,7 +55,7 @@ std::optional<unsigned> PageRing::oldest(Which which) const {
 
 bool PageRing::begin_page(Cpu& cpu) {
   const HeldPage& page = cpu.pages[cpu.next_page++];
-  (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has walked it
+  (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has already walked it
   const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
   if (page.facts.lost == RingPage::kNoneLost) return false;
   cpu.next.event = {before, nullptr, 0};

@@ -1,9 +1,9 @@
-// Pages of all CPUs in memory, and a walk over their events in order of time.
+// Holds pages of all CPUs in memory and walks over their events in order of time.
 //
 //   page of a CPU ── add() ──> the CPU's queue ── take_front() ──> its owner writes or drops it
 //                                    └─ next(): the events and losses of all CPUs, each once
 //
-// The ring has no bound of its own: its owner calls take_front() for the pages that are to go.
+// The ring does not limit itself: its owner calls take_front() to remove pages.
 #pragma once
 
 #include <cstddef>
@@ -22,51 +22,53 @@
 
 namespace trapline::record {
 
-// The events and losses of one CPU that PageRing::write() gave away.
+// The events and losses of one CPU in what PageRing::write() wrote.
 struct RingPart {
   std::uint64_t events = 0;
   std::uint64_t lost = 0;     // by the kernel, as far as it counted them
-  bool lost_unknown = false;  // and more, without a count
+  bool lost_unknown = false;  // there were further losses without a count
 };
 
 class PageRing {
  public:
   explicit PageRing(unsigned cpus) : cpus_(cpus) {}
 
-  // Keeps the page where it has events. A loss that a page without any tells of is told by the
-  // CPU's next one. Errors (kDamaged): it is no ring-buffer page.
+  // Stores the page if it has events. The loss that a page without events reports is reported by
+  // the CPU's next page. Errors (kDamaged): it is not a ring-buffer page.
   [[nodiscard]] Result<PageFacts> add(unsigned cpu, std::span<const std::byte> page);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
   [[nodiscard]] const std::deque<HeldPage>& pages(unsigned cpu) const { return cpus_[cpu].pages; }
-  // Pages of a CPU that next() has not come to.
+  // Returns how many pages of a CPU next() has not reached.
   [[nodiscard]] std::size_t ahead(unsigned cpu) const {
     return cpus_[cpu].pages.size() - cpus_[cpu].next_page;
   }
   [[nodiscard]] HeldPage take_front(unsigned cpu);
-  // The CPU whose first page ends before those of all others, of those that the walk has left.
+  // Returns the CPU whose first page ends earliest; with kWalked, only pages that the walk has left
+  // count.
   enum class Which : std::uint8_t { kAny, kWalked };
   [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
 
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
-  // Stamps of all pages that were added: the smallest and the largest.
+  // Return the smallest and the largest stamp of all pages that were added.
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint64_t newest() const { return newest_; }
 
-  // The events of a CPU from `from` to `to`, both included, as pages of `page_size`. They stay.
+  // Writes a CPU's events from `from` to `to`, both included, as pages of `page_size`. The events
+  // stay.
   using Sink = std::function<Result<void>(std::span<const std::byte> page)>;
   [[nodiscard]] Result<RingPart> write(unsigned cpu, std::uint64_t from, std::uint64_t to,
                                        std::size_t page_size, const Sink& sink) const;
 
-  // An event, or, without data, a loss: from its time to lost_to, of so many events.
+  // An event or, without data, a loss of so many events from its time until lost_to.
   struct Item {
     unsigned cpu = 0;
     kernel_events::RecordedEvent event;
     std::uint64_t lost_to = 0;
     std::int64_t lost = 0;
   };
-  // Moves to the next of them up to `to` that `wants(event)` takes; losses are always. False: none
-  // is there yet.
+  // Moves to the next item up to `to`: an event for which `wants(event)` is true, or any loss.
+  // False: there is none yet.
   template <typename Wants>
   [[nodiscard]] bool next(std::uint64_t to, const Wants& wants) {
     look_at_new(wants);
@@ -86,9 +88,9 @@ class PageRing {
     cpus_[current_].in_heap = false;
     return true;
   }
-  // The item that next() has moved to.
+  // Returns the item that next() moved to.
   [[nodiscard]] const Item& item() const { return cpus_[current_].next; }
-  // True if next() would find an item up to `to` on another CPU than that of item().
+  // Returns whether next() would find an item up to `to` on another CPU than item()'s.
   template <typename Wants>
   [[nodiscard]] bool has_next(std::uint64_t to, const Wants& wants) {
     look_at_new(wants);
@@ -99,11 +101,11 @@ class PageRing {
   static constexpr unsigned kNone = ~0u;
   struct Cpu {
     std::deque<HeldPage> pages;
-    std::size_t next_page = 0;  // the first that the walk has not come to
-    trace_dat::RingPage walk;   // of the page before it
+    std::size_t next_page = 0;  // the first page that the walk has not reached
+    trace_dat::RingPage walk;   // over the page before it
     Item next;
     std::uint64_t seen = 0;  // the last stamp of the pages walked
-    std::int64_t lost = 0;   // that a page without events told of
+    std::int64_t lost = 0;   // loss reported by a page without events
     bool in_heap = false;
   };
   void push(unsigned cpu) {
@@ -128,11 +130,11 @@ class PageRing {
       if (begin_page(cpu)) return true;
     }
   }
-  // Moves on to the next page; whether it tells of a loss, which is the next item then.
+  // Moves to the next page. Returns whether it reports a loss, which is then the next item.
   [[nodiscard]] static bool begin_page(Cpu& cpu);
 
   std::vector<Cpu> cpus_;
-  MergeHeap heap_;  // of the CPUs that have a next item, but for the current one
+  MergeHeap heap_;  // the CPUs that have a next item, except the current one
   unsigned current_ = kNone;
   bool has_new_ = false;
   std::size_t held_ = 0;

@@ -1,4 +1,4 @@
-// A PageSink takes the pages of a recording: files, a ring, a watch for hits, a live view.
+// The interface for consumers of a recording's pages: files, a ring, a watch for hits, a live view.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,22 @@ class PageSink {
  public:
   virtual ~PageSink() = default;
 
-  // A round is begin_round(), at most room() pages of each CPU, drained() for each CPU that had no
-  // more, and end_round(). A page that comes after its CPU was drained belongs to a later round.
+  // A round consists of begin_round(), at most room() pages of each CPU, drained() for each CPU
+  // without more pages, and end_round(). A page that comes after its CPU was drained belongs to a
+  // later round.
   [[nodiscard]] virtual std::size_t room(unsigned /*cpu*/) const { return 64; }
   virtual void begin_round() {}
-  // Filled up with zeros, in the kernel's order.
+  // Takes a page, padded with zeros, in the kernel's order.
   [[nodiscard]] virtual Result<void> page(unsigned cpu, std::span<const std::byte> page) = 0;
   virtual void drained(unsigned /*cpu*/) {}
   [[nodiscard]] virtual Result<void> end_round() { return {}; }
 };
 
-// Fills the page with a CPU's next one; false: there is none now.
+// Fills the page with a CPU's next one; false if there is none now.
 using NextPage = std::function<Result<bool>(unsigned cpu, std::span<std::byte> page)>;
 
-// One round; whether every CPU was drained. `page` is as large as a page.
+// Does one round: takes pages of each CPU with `next` and gives them to the sink. Returns whether
+// every CPU was drained. `page` is the buffer for one page and has its size.
 [[nodiscard]] Result<bool> page_round(PageSink& sink, unsigned cpus, std::span<std::byte> page,
                                       const NextPage& next);
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// QEMU takes -option and --option alike.
+// QEMU accepts -option and --option alike.
 bool is_option(std::string_view word, std::string_view option) {
   if (word.starts_with("--")) word.remove_prefix(1);
   return word == option;
@@ -25,7 +25,8 @@ bool has_option(const std::vector<std::string>& words, std::string_view option) 
                      [&](const auto& word) { return is_option(word, option); });
 }
 
-// -enable-kvm, -accel kvm…, -machine …,accel=kvm: QEMU's own choice without any is TCG.
+// Returns whether the words contain -enable-kvm, -accel kvm…, or -machine …,accel=kvm; without any,
+// QEMU uses TCG.
 bool uses_kvm(const std::vector<std::string>& words) {
   if (has_option(words, "-enable-kvm")) return true;
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
@@ -56,7 +57,7 @@ std::string find_trace_events(const std::string& program) {
   std::error_code error;
   const fs::path real = fs::canonical(program, error);
   const fs::path prefix = real.parent_path().parent_path();
-  // Installed; a build folder; an unpacked package that a script starts.
+  // Installed; in a build folder; in an unpacked package that a script starts.
   for (const fs::path& path :
        {prefix / "share/qemu/trace-events-all", real.parent_path() / "trace/trace-events-all",
         prefix / "root/usr/share/qemu/trace-events-all",
@@ -68,7 +69,7 @@ std::string find_trace_events(const std::string& program) {
 
 namespace {
 
-// In QEMU's option values a comma is written twice.
+// Doubles commas, as QEMU's option values require.
 std::string escaped(const std::string& value) {
   std::string text;
   for (const char c : value) text.append(c == ',' ? 2 : 1, c);
@@ -80,7 +81,7 @@ void add(QemuAdditions& result, std::initializer_list<std::string> words) {
   result.added.push_back(fmt::format("{}", fmt::join(words, " ")));
 }
 
-// vCPU threads are then called CPU 0/KVM, CPU 0/TCG, …
+// Adds debug-threads=on, so that vCPU threads are named CPU 0/KVM, CPU 0/TCG, ….
 void name_threads(QemuAdditions& result) {
   for (std::size_t i = 1; i + 1 < result.words.size(); ++i) {
     if (!is_option(result.words[i], "-name")) continue;
@@ -117,7 +118,7 @@ void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes&
   }
 }
 
-// The plugin that the command names: it keeps what it is told there.
+// Completes the plugin that the command names, without changing what is set there.
 void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuWishes& wishes) {
   result.functions = named.output;
   std::string more;
@@ -139,11 +140,11 @@ void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuW
     result.out_in_session = true;
   }
   if (more.empty()) return;
-  result.words[named.word] += more;  // what was added so far stands after it
+  result.words[named.word] += more;  // earlier additions come after it
   result.added.push_back("-plugin " + result.words[named.word]);
 }
 
-// The parts of an option's value; in QEMU's a comma is written twice.
+// Splits an option's value; in QEMU's values a comma is written twice.
 std::vector<std::string> parts_of(const std::string& value) {
   std::vector<std::string> parts(1);
   for (std::size_t i = 0; i < value.size(); ++i) {

@@ -33,7 +33,7 @@ std::string first_in_path(const std::string& prefix) {
   return {};
 }
 
-// As plugin/qemu_api.cc tells the versions: by the functions that the program exports.
+// Returns the API version from the functions that the program exports, as plugin/qemu_api.cc does.
 int plugin_api_of(const std::string& program, const std::string& version) {
   constexpr std::array<std::string_view, 5> kFunctions{
       "qemu_plugin_scoreboard_new", "qemu_plugin_register_vcpu_tb_exec_cond_cb",

@@ -1,4 +1,4 @@
-// The doctor's look at a QEMU: its version, its trace backends, its plugins.
+// Checks a QEMU: its version, its trace backends, its plugins.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ struct QemuProgram {
   std::string path;
   QemuFacts facts;
   bool has_plugins = false;
-  int plugin_api = 0;  // as QEMU counts; 0: older than what the plugin uses, or not seen
+  int plugin_api = 0;  // QEMU's number; 0: older than what the plugin uses, or not found
 };
-// Without a program the finding says what cannot be recorded.
+// Without a program, the finding says what cannot be recorded.
 [[nodiscard]] std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu);
-// Runs it. `wanted` is a program, or empty: the first of PATH.
+// Runs the program to find its facts. `wanted` is a program; empty: the first QEMU in PATH.
 [[nodiscard]] std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted);
 
 }  // namespace trapline::record

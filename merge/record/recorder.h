@@ -1,8 +1,9 @@
-// The options of a recording, and record(), which makes it: recording_run.h has its steps.
+// The options of a recording, and record(), which makes the recording; recording_run.h has the
+// steps.
 //
-// Guarantees: memory does not grow with the recording; the instance is gone afterwards on every
-// path but SIGKILL (the next start removes it); nothing outside the instance and the session folder
-// changes; what a killed recorder had flushed (all but the last second) stays readable.
+// Guarantees: memory does not grow with the recording. The instance is removed on every path except
+// SIGKILL (the next start removes it). Nothing outside the instance and the session folder changes.
+// If the recorder is killed, everything but the last second was flushed and stays readable.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +26,30 @@ inline constexpr std::uint64_t kDefaultBufferKb = 8192;
 inline constexpr std::uint64_t kDefaultAroundNs = 1'000'000'000;
 inline constexpr std::uint64_t kDefaultRingMb = 16;
 
-// Only what is around the exits that the trigger waits for is kept.
+// Keeps only the time around the exits that the trigger waits for.
 struct SnapshotWish {
   Trigger trigger;
   std::uint64_t around_ns = kDefaultAroundNs;  // before and after each hit
-  std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, of all CPUs
+  std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, for all CPUs together
 };
 
-// The last `span_ns` are held in memory, and written only when somebody asks.
+// Keeps the last `span_ns` in memory and writes them only on request.
 struct FlightWish {
   std::uint64_t span_ns = 0;
-  std::uint64_t spacing_ns = 300'000'000'000;  // at most one snapshot in this time
-  std::uint64_t budget_mb = 1024;              // on disk, all snapshots together
-  std::uint64_t ring_mb = 64;                  // pages in memory, of all CPUs
+  std::uint64_t spacing_ns = 300'000'000'000;  // limit: one snapshot per this time
+  std::uint64_t budget_mb = 1024;              // on disk, for all snapshots together
+  std::uint64_t ring_mb = 64;                  // pages in memory, for all CPUs together
 };
 
 // Where the plugin writes the guest's functions.
 enum class Functions : std::uint8_t {
   kNone,
-  kUftrace,  // the session's uftrace.data
-  kFtrace,   // trace_marker: on the recording's own clock
+  kUftrace,  // into the session's uftrace.data
+  kFtrace,   // into trace_marker, on the recording's own clock
   kBoth,
 };
-// "uftrace", "ftrace", "both", as the plugin's output= has them; an error (kUsage) of --functions
-// for other words.
+// Parses "uftrace", "ftrace" or "both", as in the plugin's output=. Other words are an error
+// (kUsage) of --functions.
 [[nodiscard]] Result<Functions> parse_functions(std::string_view text);
 [[nodiscard]] std::string_view name_of(Functions functions);
 [[nodiscard]] constexpr bool in_directory(Functions functions) {
@@ -60,31 +61,32 @@ enum class Functions : std::uint8_t {
 
 struct RecordOptions {
   std::string folder = kDefaultFolder;
-  std::vector<std::string> command;  // empty: the whole machine, or `pid`
+  std::vector<std::string> command;  // empty: record the whole machine, or `pid`
   int pid = 0;
   std::optional<std::uint64_t> duration_ns;
   std::string clock = "mono";
-  std::uint64_t buffer_kb = kDefaultBufferKb;  // for each CPU
+  std::uint64_t buffer_kb = kDefaultBufferKb;  // per CPU
   EventChoice events;
   std::vector<std::string> qemu_events;  // patterns
   static constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
   Functions functions = Functions::kNone;
-  bool kernel_functions = false;  // those of KVM's modules, by function_graph
-  std::string instance;           // the name of the ftrace instance; empty: one of our own
-  std::optional<std::string> from_instance;  // record nothing: take what this one holds
-  std::vector<std::string> symbols;          // copied into the session; for the plugin as well
+  bool kernel_functions = false;  // record the functions of KVM's modules, with function_graph
+  std::string instance;           // name of the ftrace instance; empty: a generated one
+  std::optional<std::string> from_instance;  // record nothing, but take what this instance holds
+  std::vector<std::string> symbols;          // copied into the session, and passed to the plugin
   std::string user;
   std::optional<SnapshotWish> snapshot;
   std::optional<FlightWish> flight;
-  bool follow = false;  // others read it while it grows: pages go to disk ten times a second
+  // Others read the recording while it grows: write pages to disk ten times a second.
+  bool follow = false;
   std::string trapline_version;
-  std::shared_ptr<QemuMonitor> monitor;  // of process `pid`, a QEMU: for its events
-  // A line for the user.
+  std::shared_ptr<QemuMonitor> monitor;  // of process `pid`, a QEMU: to record its events
+  // Prints a line for the user.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
-// Records; the exit status is the command's, or 1 where the recording itself was cut short. An
-// Error means that nothing was recorded.
+// Records. Returns the command's exit status, or 1 if the recording itself was cut short. The Error
+// means that nothing was recorded.
 [[nodiscard]] Result<int> record(const RecordOptions& options);
 
 }  // namespace trapline::record

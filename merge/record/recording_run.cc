@@ -21,9 +21,10 @@ namespace trapline::record {
 namespace {
 
 constexpr std::uint64_t kGrace = 10 * kSecond;
-constexpr unsigned kRoundsAtOnce = 64;                // before signals are looked at again
-constexpr unsigned kFlightLook = 5;                   // ticks between looks at names
-constexpr std::uint64_t kNamesKept = 3600 * kSecond;  // then those of dead threads are forgotten
+constexpr unsigned kRoundsAtOnce = 64;  // before signals are checked again
+constexpr unsigned kFlightLook = 5;     // ticks between checks of names
+// After this, names of dead threads are dropped.
+constexpr std::uint64_t kNamesKept = 3600 * kSecond;
 
 }  // namespace
 
@@ -40,7 +41,7 @@ bool RecordingRun::write_sync() {
   return true;
 }
 
-// Keeps what the pages have told: stamps of sync records, hits.
+// Stores what was found in the pages: stamps of sync records, hits.
 void RecordingRun::note_pages() {
   if (!sink_)
     for (const SyncStamp& sync : stamps_.find(writer_->files())) sync_.stamp(sync);
@@ -71,8 +72,8 @@ void RecordingRun::take(std::optional<unsigned> cpu) {
   if (!taken) cut_short(taken.error());
 }
 
-// All that is left, once tracing is off; or, where the recording was cut short, what is in memory:
-// it is written where that can be done, and counted where not.
+// Takes all remaining pages after tracing was switched off. If the recording was cut short, takes
+// what is in memory: writes it if possible, and counts it otherwise.
 void RecordingRun::take_last() {
   Result<bool> taken = true;
   if (!broken_ && hits_) taken = reader_->rounds(*hits_, ~0u);
@@ -88,7 +89,7 @@ void RecordingRun::take_last() {
   say(broken_->message + "; the recording lacks its end");
 }
 
-// The recording ends here, the command goes on.
+// Ends the recording; the command goes on.
 void RecordingRun::cut_short(const Error& error) {
   broken_ = error;
   session_.ended_by = error.message;
@@ -106,12 +107,12 @@ void RecordingRun::cut_short(const Error& error) {
   if (command_ && !command_->reap()) {
     say(stopped + "; the command goes on");
   } else {
-    if (is_there) say(stopped);  // else finish() says why
+    if (is_there) say(stopped);  // otherwise finish() says why
     running_ = false;
   }
 }
 
-// True if another process has changed the instance since the last look.
+// Returns whether another process has changed the instance since the last call.
 bool RecordingRun::look_at_instance() {
   const std::vector<std::string> sentences = others_->look();
   session_.changes = others_->changes();
@@ -119,8 +120,8 @@ bool RecordingRun::look_at_instance() {
   return !sentences.empty();
 }
 
-// True if a virtual machine has another thread, or one another name. Of all others what the kernel
-// remembers is kept. A flight keeps names for an hour at least and two at most.
+// Returns whether a thread of a virtual machine is new or has a new name. Of all other threads,
+// keeps the names that the kernel remembers. A flight keeps names for one to two hours.
 bool RecordingRun::look_at_threads() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (flight_ && now - names_.since > kNamesKept)
@@ -132,7 +133,7 @@ bool RecordingRun::look_at_threads() {
   return names_.vms.update(names_.threads.threads()) || new_threads;
 }
 
-// Fills in the threads, VMs, cgroups and sync records that are known by now.
+// Fills in the threads, VMs, cgroups and sync records known so far.
 void RecordingRun::describe(SessionJson& session) const {
   session.threads = names_.threads.in_session();
   session.vms = names_.vms.vms(names_.threads.threads());
@@ -141,10 +142,11 @@ void RecordingRun::describe(SessionJson& session) const {
 }
 
 std::string RecordingRun::cmdlines(const ThreadTable& threads) {
-  return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();  // of the sync records
+  // The writer of sync records.
+  return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();
 }
 
-// Brings what is written to the disk; with `texts` the small files as they are to be now, too.
+// Syncs written data to the disk; with `texts` also the small files with their present content.
 void RecordingRun::sync(bool texts) {
   if (const auto failed = disk_->error()) return cut_short(*failed);
   SyncJob job{writer_->files().files(), writer_->files().sizes(), {}};
@@ -164,7 +166,7 @@ void RecordingRun::on_tick() {
     (void)look_at_instance();
     if (ticks_ % kFlightLook == 0) (void)look_at_threads();
     (void)write_sync();
-    // Pages that fill slowly are looked at only where a hit may be in them.
+    // Pages that fill slowly are read only if there may be a hit in them.
     if (flight_->found() != nullptr) take({});
     return;
   }
@@ -174,7 +176,7 @@ void RecordingRun::on_tick() {
     return;
   }
   const bool meddled = look_at_instance();
-  note_pages();  // of the last series, what came later than its flush
+  note_pages();  // for the last series, what came after its flush
   (void)write_sync();
   const auto hits = [this] { return hits_ ? hits_->facts().first_hits.size() : 0; };
   const std::size_t before = hits();
@@ -204,7 +206,7 @@ void RecordingRun::on_signal() {
     (void)snapshot("signal", fmt::format("SIGUSR1 of process {}", info.ssi_pid));
     return;
   }
-  // A terminal sends Ctrl-C to the command as well.
+  // A terminal sends Ctrl-C to the command too.
   const bool from_terminal = info.ssi_code == SI_KERNEL;
   ask_to_end(asked_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
 }
@@ -229,7 +231,8 @@ void RecordingRun::look_at_times() {
   }
 }
 
-// Until the first tick, at ages that double: a short run has ended by then.
+// Until the first tick, looks at threads at doubling intervals, since a short run has ended by
+// then.
 void RecordingRun::look_early() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (next_look_ == 0 || now < next_look_) return;
@@ -254,7 +257,7 @@ void RecordingRun::loop() {
     for (unsigned cpu = 0; cpu < reader_->cpus(); ++cpu) {
       if (!is_ready(polled[kPages + cpu])) continue;
       take(cpu);
-      if (sink_) break;  // it takes the pages of all
+      if (sink_) break;  // it takes the pages of all CPUs
     }
     if (is_ready(polled[kTimer])) on_tick();
     if (is_ready(polled[kRequests])) {
@@ -305,7 +308,7 @@ Result<std::string> RecordingRun::write_snapshot(SessionFlight asked) {
   return flight_->write(*instance_, events_, cut, session, cmdlines(threads));
 }
 
-// The last sync records, the last pages, the counts.
+// Writes the last sync records, takes the last pages and counts, and stops tracing.
 void RecordingRun::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
@@ -322,7 +325,7 @@ void RecordingRun::stop_tracing() {
   if (flight_) return;
   (void)look_at_threads();
   take_last();
-  // Data that cannot be synced now is cut off like data that failed before.
+  // Data that cannot be synced now is cut off, like data that failed before.
   disk_->ask({writer_->files().files(), writer_->files().sizes(), {}});
   disk_->stop();
   const bool is_there = check_presence(writer_->folder()).has_value();

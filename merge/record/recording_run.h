@@ -1,4 +1,4 @@
-// One run of the recorder: into a session, or, with --flight, into memory.
+// One run of the recorder, into a session or, with --flight, into memory.
 //
 //   prepare ─ instance, events ─ session folder ─ command at its gate ─ tracing on, sync ─┐
 //       ┌──────────────────────────────────────────────────────────────────────────────────┘
@@ -35,7 +35,7 @@ class RecordingRun {
   [[nodiscard]] Result<int> run();
 
  private:
-  // recording_start.cc: up to the command's start.
+  // In recording_start.cc: everything up to the command's start.
   [[nodiscard]] Result<void> prepare();
   [[nodiscard]] Result<void> open_session();
   [[nodiscard]] Result<void> open_reader();
@@ -47,7 +47,7 @@ class RecordingRun {
   [[nodiscard]] Result<void> start_syncing();
   void abandon();
 
-  // recording_run.cc: while it goes on, and its end.
+  // In recording_run.cc: the recording, and its end.
   void loop();
   void on_signal();
   void on_tick();
@@ -55,7 +55,8 @@ class RecordingRun {
   void ask_to_end(int signal, const char* why);
   void look_at_times();
   void look_early();
-  void take(std::optional<unsigned> cpu);  // that is ready; of all CPUs what is there
+  // Takes the CPU's pages that are ready; nullopt: all that exist on all CPUs.
+  void take(std::optional<unsigned> cpu);
   void take_last();
   void cut_short(const Error& error);
   void stop_tracing();
@@ -75,10 +76,10 @@ class RecordingRun {
 
   void say(const std::string& line) const { options_.say(line); }
 
-  static constexpr unsigned kSyncsASecond = 2;            // pages go to the disk
-  static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads, ns
+  static constexpr unsigned kSyncsASecond = 2;            // how often pages are written to disk
+  static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads, in ns
 
-  // The names of threads and virtual machines that were seen since a time.
+  // The names of threads and virtual machines that were seen since some time.
   struct Names {
     ThreadTable threads;
     VmNames vms;
@@ -87,33 +88,34 @@ class RecordingRun {
 
   const RecordOptions& options_;
   Target target_;
-  SessionJson session_;  // of a flight what all snapshots have
+  SessionJson session_;  // for a flight: what all snapshots have in common
   std::vector<EventName> events_;
-  std::optional<Instance> instance_;  // the files below hold it open: they go before it
+  // The members below hold its files open, so they are destroyed first.
+  std::optional<Instance> instance_;
   UniqueFd marker_, signals_, timer_, pidfd_;
-  std::optional<TriggerMatcher> watch_;  // of --snapshot-on, until a sink has it
+  std::optional<TriggerMatcher> watch_;  // from --snapshot-on, until a sink takes it
   std::optional<SessionWriter> writer_;
-  std::optional<Snapshot> hits_;  // before the files: only what is around hits is kept
+  std::optional<Snapshot> hits_;  // declared before the files; keeps only the time around hits
   std::optional<Flight> flight_;
-  PageSink* sink_ = nullptr;  // hits_ or flight_; else the kernel hands pages to the files
+  PageSink* sink_ = nullptr;  // hits_ or flight_; null: the kernel moves pages into the files
   std::optional<PageReader> reader_;
   std::optional<InstanceWatch> others_;
-  std::optional<DiskSync> disk_;  // before the files that it syncs
+  std::optional<DiskSync> disk_;  // destroyed before the files that it syncs
   std::optional<Command> command_;
-  std::optional<QemuEvents> qemu_events_;  // of one that runs already
+  std::optional<QemuEvents> qemu_events_;  // of a QEMU that was already running
   QemuAdditions additions_;
   Names names_;
-  std::optional<ThreadTable> older_;  // of a flight, which lasts for months
+  std::optional<ThreadTable> older_;  // for a flight, which may last for months
   Cgroups cgroups_;
-  mode_t umask_ = 022;  // the command's
+  mode_t umask_ = 022;  // the command's umask
   SyncLog sync_;
   SyncStamps stamps_;
   std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, asked_at_ = 0;
-  std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
+  std::uint64_t next_look_ = 0;  // at the threads; 0: at the next tick
   unsigned asked_ = 0, ticks_ = 0, ticks_a_second_ = 1;
   bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;     // what cut the recording short
-  std::vector<std::string> stats_;  // of each CPU, when tracing had ended
+  std::vector<std::string> stats_;  // by CPU, after tracing has ended
 };
 
 }  // namespace trapline::record

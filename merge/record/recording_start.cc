@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern "C" {  // glibc 2.36's header has none
+extern "C" {  // missing in the header of glibc 2.36
 #include <sys/pidfd.h>
 }
 
@@ -18,7 +18,7 @@ extern "C" {  // glibc 2.36's header has none
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kFollowTicks = 10;  // in a second, where others read the session
+constexpr unsigned kFollowTicks = 10;  // per second, if others read the session meanwhile
 
 }  // namespace
 
@@ -27,7 +27,8 @@ Result<void> RecordingRun::prepare() {
     return fail(ErrorKind::kUsage, "--flight: --clock {} does not count nanoseconds",
                 options_.clock);
   }
-  auto signals = open_signals(options_.flight ? SIGUSR1 : 0);  // first: Ctrl-C leaves nothing
+  // First, so that Ctrl-C leaves nothing behind.
+  auto signals = open_signals(options_.flight ? SIGUSR1 : 0);
   if (!signals) return tl::unexpected(std::move(signals).error());
   signals_ = std::move(*signals);
   if (!options_.flight) {
@@ -93,7 +94,7 @@ Result<void> RecordingRun::open_session() {
   return reserve(writer_->folder());
 }
 
-// The folder that the plugin writes into, as the command's own user.
+// Makes the folder that the plugin writes into, as the command's own user.
 Result<void> RecordingRun::make_output() {
   Folder& session = writer_->folder();
   auto out = session.make_folder("uftrace.data");
@@ -102,7 +103,7 @@ Result<void> RecordingRun::make_output() {
   if (!owner || owner->uid != target_.user->uid) {
     if (auto given = out->give_to({target_.user->uid, target_.user->gid, {}}); !given) return given;
   }
-  // The user passes through the session's folder to it, and can list nothing else.
+  // The user can pass through the session's folder to it, and cannot list anything else.
   return session.set_mode(0711);
 }
 
@@ -132,16 +133,17 @@ Result<void> RecordingRun::open_reader() {
   return {};
 }
 
-// Keeps what the run needs from here on: to see the names and VMs of other users' processes, the
-// kernel's symbols for a snapshot's head, to signal the command, the session owner's rights.
+// Gives up all rights except those that the run needs from here on: to see the names and VMs of
+// other users' processes and the kernel's symbols for a snapshot's head, to signal the command, and
+// the rights of the session's owner.
 Result<void> RecordingRun::give_up_rights() {
   if (::geteuid() != 0) return {};
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
   if (flight_) kept.push_back(CAP_SYSLOG);
-  if (command_) kept.push_back(CAP_KILL);  // it may change its user
+  if (command_) kept.push_back(CAP_KILL);  // the command may change its user
   const Folder& folder = flight_ ? flight_->folder() : writer_->folder();
   if (folder.identity()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
-  // The folder that it is renamed in may be somebody else's, as what an earlier session holds.
+  // The folder in which it is renamed may belong to somebody else, and so may an earlier session.
   const auto above = Folder::open_parent(options_.folder, folder.identity());
   struct stat status {};
   const bool is_own = above && ::fstat(above->first.fd(), &status) == 0 && status.st_uid == 0;
@@ -151,7 +153,7 @@ Result<void> RecordingRun::give_up_rights() {
   return keep_capabilities(kept);
 }
 
-// From here on this process has a second thread: the command is forked before.
+// Starts the thread that syncs. The command was forked before, while there was one thread.
 Result<void> RecordingRun::start_syncing() {
   const Folder& folder = writer_->folder();
   auto session = folder.again();
@@ -164,7 +166,7 @@ Result<void> RecordingRun::start_syncing() {
   folders.push_back(std::move(*itself));
   if (above) folders.push_back(std::move(above->first));  // best effort: it may be unreadable
   disk_.emplace(std::move(*session), std::move(folders));
-  // As make_instance() does with this one.
+  // Leaves the thread out of the recording, as make_instance() does with this one.
   (void)instance_->control().append("set_event_notrace_pid", std::to_string(disk_->thread_id()));
   sync(false);
   return {};
@@ -173,7 +175,7 @@ Result<void> RecordingRun::start_syncing() {
 Result<void> RecordingRun::start_command() {
   CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
                      instance_->name(), instance_->path(""), instance_->tracefs(), umask_};
-  // With both backends the events come through the log.
+  // With both backends, the events come through the log.
   const bool user_writes_calls = target_.user && in_markers(additions_.functions);
   if (target_.facts.tracing == QemuTracing::kFtrace || user_writes_calls) {
     how.shown_marker = instance_->path("trace_marker");
@@ -215,7 +217,7 @@ Result<void> RecordingRun::start() {
     if (auto synced = start_syncing(); !synced) return synced;
   }
   others_.emplace(*instance_, events_, options_.clock);
-  // A QEMU of ours is told of the instance.
+  // Our own QEMU gets the instance as an option.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   others_->accept();
   tracing_ = true;
@@ -238,7 +240,7 @@ Result<void> RecordingRun::start() {
   return command_ ? command_->start() : Result<void>{};
 }
 
-// Nothing was recorded: no folder that looks like a session.
+// Nothing was recorded: leaves no folder that looks like a session.
 void RecordingRun::abandon() {
   if (writer_) writer_->discard();
   disk_.reset();
@@ -253,7 +255,7 @@ void RecordingRun::abandon() {
 }
 
 Result<int> RecordingRun::run() {
-  umask_ = ::umask(077);  // what the session holds is its owner's alone
+  umask_ = ::umask(077);  // only the owner can read the session
   Result<void> ready = prepare();
   if (ready && !flight_) ready = open_session();
   if (ready) ready = open_reader();

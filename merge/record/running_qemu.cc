@@ -29,7 +29,7 @@ std::optional<User> user_named(uid_t uid) {
   return User{entry->pw_name, entry->pw_uid, entry->pw_gid};
 }
 
-// The domain's monitor, as libvirt lets others use it.
+// The monitor of a libvirt domain, through virsh.
 class Virsh final : public QemuMonitor {
  public:
   Virsh(std::string domain, const std::string& uri) : domain_(std::move(domain)) {
@@ -43,7 +43,7 @@ class Virsh final : public QemuMonitor {
   }
   const std::string& name() const override { return domain_; }
 
-  // What it prints to one of its commands.
+  // Returns what virsh prints for one of its commands.
   [[nodiscard]] std::string ask(std::initializer_list<std::string> words, int file = -1) const {
     std::vector<std::string> all = words_;
     all.insert(all.end(), words);
@@ -66,7 +66,7 @@ class Virsh final : public QemuMonitor {
   Result<std::string> receive() override { return std::exchange(answer_, {}); }
 
  public:
-  // "failed to get domain 'web02'".
+  // Returns the error text, like "failed to get domain 'web02'".
   [[nodiscard]] static std::string error_of(std::string_view text) {
     std::string_view line = trimmed(text.substr(0, text.find('\n')));
     if (line.starts_with("error: ")) line.remove_prefix(7);
@@ -79,7 +79,7 @@ class Virsh final : public QemuMonitor {
   std::optional<User> user_;
 };
 
-// Processes whose command line gives QEMU this -uuid.
+// Returns the processes whose command line gives QEMU this -uuid.
 std::vector<pid_t> qemus_of_uuid(std::string_view uuid) {
   std::vector<pid_t> found;
   std::error_code error;
@@ -96,7 +96,7 @@ bool is_uuid(std::string_view text) {
   return text.size() == 36 && text.find_first_not_of("0123456789abcdef-") == text.npos;
 }
 
-// "memory_region_ops_read : state 0".
+// Parses "memory_region_ops_read : state 0".
 std::optional<std::pair<std::string, bool>> event_of(const std::string& line) {
   const auto at = line.find(" : state ");
   if (at == line.npos) return std::nullopt;
@@ -112,7 +112,7 @@ std::string in_quotes(std::string_view text) {
   return quoted + '"';
 }
 
-// "a" of "x,id=a,y".
+// Returns "a" for the key id in "x,id=a,y".
 std::string part_of(std::string_view value, std::string_view key) {
   for (const std::string_view part : split(value, ',')) {
     if (part.starts_with(key)) return std::string(part.substr(key.size()));
@@ -120,7 +120,7 @@ std::string part_of(std::string_view value, std::string_view key) {
   return {};
 }
 
-// The path of its QMP socket, if it has one.
+// Returns the path of QEMU's QMP socket, if it has one.
 std::string qmp_socket_of(const std::vector<std::string>& words) {
   std::string socket = part_of(option_value(words, "-qmp").value_or(""), "unix:");
   for (std::size_t i = 1; socket.empty() && i + 1 < words.size(); ++i) {
@@ -246,7 +246,7 @@ std::vector<std::string> QemuEvents::look() {
       if (event && !event->second) off.push_back(event->first);
     }
     if (on + off.size() == 0) missing.push_back(fmt::format("{} has no event '{}'", qemu, pattern));
-    if (on == 0 && !off.empty()) off = {pattern};  // a command each
+    if (on == 0 && !off.empty()) off = {pattern};  // one command for each pattern
     off_.insert(off_.end(), off.begin(), off.end());
   }
   usable_ = true;
@@ -261,7 +261,7 @@ Result<void> QemuEvents::attach(int marker) {
   auto file = qemu_.monitor->add_file(marker);
   if (!file) return tl::unexpected(std::move(file).error());
   const bool is_it = holds_marker();
-  // It opens the file anew, with its own rights.
+  // QEMU opens the file anew, with its own rights.
   auto printed = is_it ? qemu_.monitor->human(fmt::format("logfile /proc/self/fd/{}", file->fd))
                        : Result<std::vector<std::string>>();
   (void)qemu_.monitor->remove_file(*file);
@@ -277,7 +277,7 @@ Result<void> QemuEvents::attach(int marker) {
 }
 
 Result<void> QemuEvents::switch_on() {
-  if (!attached_) return {};  // they would go into its own log
+  if (!attached_) return {};  // they would go into QEMU's own log
   for (const std::string& event : off_) {
     auto printed = qemu_.monitor->human(fmt::format("trace-event {} on", event));
     if (!printed) return tl::unexpected(std::move(printed).error());
@@ -296,7 +296,7 @@ std::vector<std::string> QemuEvents::stop() {
   const auto log = option_value(command_line_of(qemu_.pid), "-D");
   if (auto done = qemu_.monitor->human("logfile " + in_quotes(log.value_or("/dev/null"))); !done)
     left.push_back("its log is not closed: " + done.error().message);
-  // It closes its former log when no thread of it can write there any more.
+  // QEMU closes its former log when none of its threads can write there any more.
   constexpr auto kStep = std::chrono::milliseconds(20);
   for (int tries = 0; tries < 100 && holds_marker(); ++tries) std::this_thread::sleep_for(kStep);
   if (left.empty() && holds_marker()) left.push_back("QEMU still holds the recording's marker");

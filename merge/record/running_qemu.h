@@ -1,5 +1,5 @@
-// A QEMU that runs already, and its events: through its monitor its log becomes the recording's
-// marker, so that they are on the recording's own clock.
+// Records the events of a QEMU that is already running: through its monitor, its log becomes the
+// recording's marker, so that the events are on the recording's own clock.
 #pragma once
 
 #include <sys/types.h>
@@ -22,18 +22,19 @@ struct RunningQemu {
   std::shared_ptr<QemuMonitor> monitor;
 };
 
-// libvirt's domain, which holds its QEMU's monitor: through virsh. `uri`: as virsh --connect has
-// it; empty: virsh's default. A session's is asked as the user who called sudo.
+// Finds the QEMU of a libvirt domain, whose monitor libvirt holds: through virsh. `uri`: as for
+// virsh --connect; empty: virsh's default. A session's libvirt is asked as the user who called
+// sudo.
 [[nodiscard]] Result<RunningQemu> find_domain(const std::string& name, const std::string& uri);
-// The QEMU that listens at this QMP socket, or process `pid` where that is not 0.
+// Finds the QEMU that listens at this QMP socket; process `pid` if that is not 0.
 [[nodiscard]] Result<RunningQemu> find_qmp(const std::string& socket, pid_t pid);
 
-// The user and group of its file operations; nothing of root's.
+// Returns the user and group of a process's file operations; nullopt for root.
 [[nodiscard]] std::optional<User> user_of(pid_t pid);
 
-// Guarantees: an event that was on stays on, one that was off is off afterwards, and QEMU holds no
-// descriptor of the recording's. Its log then goes where -D says, else nowhere: QEMU cannot be told
-// to go back to stderr.
+// Guarantees: an event that was on stays on, an event that was off is off afterwards, and QEMU
+// keeps no descriptor of the recording. Afterwards QEMU's log goes to the file of -D, or nowhere
+// without -D: QEMU has no command to return to stderr.
 //
 //   look ── attach: the log is the marker ── switch_on ── stop
 class QemuEvents {
@@ -44,12 +45,13 @@ class QemuEvents {
   QemuEvents& operator=(const QemuEvents&) = delete;
   ~QemuEvents() { (void)stop(); }
 
-  // A sentence for each thing that cannot be had. Changes nothing.
+  // Returns a sentence for each thing that cannot be recorded. Changes nothing.
   [[nodiscard]] std::vector<std::string> look();
-  // An Error too where process `pid` does not get it: then it is not the monitor's.
+  // Makes the marker QEMU's log. Also an Error if process `pid` does not get the descriptor: then
+  // the monitor belongs to another process.
   [[nodiscard]] Result<void> attach(int marker);
   [[nodiscard]] Result<void> switch_on();
-  // Sentences of what could not be undone.
+  // Undoes the changes. Returns sentences about what could not be undone.
   std::vector<std::string> stop();
 
  private:
@@ -57,13 +59,13 @@ class QemuEvents {
 
   RunningQemu qemu_;
   std::vector<std::string> patterns_;
-  std::vector<std::string> off_, switched_;  // events: to switch on, and those that were
-  bool usable_ = false;                      // it has a log that events go to
-  bool attached_ = false;                    // its log is the marker
+  std::vector<std::string> off_, switched_;  // events to switch on; events that were switched on
+  bool usable_ = false;                      // QEMU has a log that events go to
+  bool attached_ = false;                    // the marker is QEMU's log
   std::pair<dev_t, ino_t> marker_{};
 };
 
-// Of each virtual machine that runs: how its QEMU's events can be recorded.
+// Returns, for each running virtual machine, how its QEMU's events can be recorded.
 [[nodiscard]] std::vector<Finding> check_running_qemus();
 
 }  // namespace trapline::record

@@ -13,7 +13,7 @@
 namespace trapline::record {
 namespace {
 
-// Of /proc/swaps, which begins with a line of titles.
+// Returns the swap devices in /proc/swaps, which begins with a line of titles.
 std::vector<std::string> swaps() {
   std::vector<std::string> swaps;
   const std::string text = read_text("/proc/swaps").value_or("");
@@ -45,7 +45,7 @@ SessionJson new_session(const std::string& version, const std::string& clock) {
   return session;
 }
 
-// One of both is there until the end. Where the disk does not answer nothing is proven.
+// One of the two exists until the end. If the disk does not answer, nothing is proven.
 Result<void> check_presence(const Folder& folder) {
   for (const char* name : {"raw", "trace.dat"}) {
     const auto there = folder.finds(name);
@@ -70,7 +70,7 @@ std::vector<std::string> cpu_stats(const std::vector<CpuLoss>& losses,
   return texts;
 }
 
-// First of all session.json: without it what a kill leaves would be no session.
+// Writes session.json first: without it, a kill would leave a folder that is not a session.
 Result<SessionWriter> SessionWriter::make(Result<NewSession> made, const SessionJson& session) {
   if (!made) return tl::unexpected(std::move(made).error());
   SessionWriter writer(std::move(*made));
@@ -97,10 +97,10 @@ Result<void> SessionWriter::seal(SessionJson& session, const std::string& cmdlin
                                  const std::vector<std::string>& stats, bool has_failed) {
   folder().follow_rename();
   files_->close();
-  // First of all the reserve: what follows must have room on a full disk.
+  // Frees the reserve first: what follows needs room on a full disk.
   (void)folder().remove("raw/reserve");
   if (auto present = check_presence(folder()); !present) return present;
-  // Both are better than nothing where the disk is nearly full.
+  // On a nearly full disk, either is better than nothing.
   (void)folder().replace("raw/cmdlines", cmdlines, 0600, Durable::kYes);
   (void)folder().replace("session.json", to_text(session), 0600, Durable::kYes);
   std::vector<std::uint64_t> torn;

@@ -28,8 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr off_t kReserve = 3 << 20;  // a piece of finish.cc, session.json twice, the tail
-constexpr int kLowestMarker = 64;    // above what a command uses for itself
+constexpr off_t kReserve = 3 << 20;  // bytes: a piece of finish.cc, session.json twice, the tail
+constexpr int kLowestMarker = 64;    // above the descriptors that a command uses itself
 
 Result<void> set_clock(const Instance& instance, const std::string& clock) {
   if (instance.control().set("trace_clock", clock)) return {};
@@ -39,8 +39,8 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
               trimmed(clocks));
 }
 
-// The functions of KVM's modules, in every thread or in those of `pid`. A filter that matches none
-// would be none: then all of the kernel's functions would be traced.
+// Traces the functions of KVM's modules, in all threads or in those of `pid`. If the filter matched
+// no function, there would be no filter, and all functions of the kernel would be traced.
 Result<void> trace_functions(const Instance& instance, pid_t pid) {
   const FtraceControl& control = instance.control();
   if (control.get("available_tracers").value_or("").find("function_graph") == std::string::npos) {
@@ -75,10 +75,11 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   if (auto set = instance.control().set_buffer_kb(options.buffer_kb); !set) {
     return fail("{}; give less: --buffer-size SIZE", set.error().message);
   }
-  // A reader that waits is woken when a quarter is full: early enough to lose nothing, seldom
-  // enough to cost nothing. Older kernels wake at the first page.
+  // Wakes a waiting reader when a quarter of the buffer is full: early enough to lose nothing, and
+  // seldom enough to cost nothing. Older kernels wake it at the first page.
   (void)instance.control().set("buffer_percent", "25");
-  // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
+  // Otherwise --sched and --syscalls would record the recorder's own work. Older kernels do not
+  // have this file.
   (void)instance.control().set("set_event_notrace_pid", std::to_string(::getpid()));
   if (options.kernel_functions) {
     if (auto traced = trace_functions(instance, options.pid); !traced) return traced;
@@ -115,7 +116,7 @@ std::size_t page_size_of(const Instance& instance) {
   return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
 }
 
-// One that cannot be looked at is not taken for the end: its events would be missing.
+// A CPU that cannot be examined is an Error, since stopping there would miss its events.
 Result<unsigned> count_cpus(const Instance& instance) {
   for (unsigned cpus = 0;; ++cpus) {
     const std::string file = instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus));
@@ -129,7 +130,7 @@ Result<ReadyInstance> make_instance(const RecordOptions& options) {
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
   for (const std::string& line : remove_leftovers(*root)) options.say(line);
-  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // one that is off has no buffer
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // a CPU that is off has no buffer
   const auto cpus = static_cast<std::uint64_t>(std::max(online, 1L));
   if (auto checked = check_buffer_size(options.buffer_kb, cpus, available_memory_kb()); !checked) {
     return tl::unexpected(std::move(checked).error());
@@ -205,7 +206,7 @@ Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>
 }
 
 Result<void> follow_process(const Instance& instance, pid_t pid) {
-  // First the option, then the threads that are there, until no new one appears.
+  // Sets the option first, then adds the existing threads, until no new one appears.
   if (auto set = instance.control().follow_forks(); !set) return set;
   std::set<pid_t> known;
   for (bool more = true; more;) {
@@ -242,11 +243,12 @@ Result<void> open_page_files(SessionWriter& session, const Instance& instance,
   facts.clocks =
       std::string(trimmed(instance.control().get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
-  const bool held = options.from_instance.has_value();  // what ran before this process began
+  // The events are from before this process began.
+  const bool held = options.from_instance.has_value();
   facts.version = trace_dat::RecorderText{"trapline " + options.trapline_version,
                                           held ? 0 : ::getpid(), options.pid}
                       .text();
-  // A new instance takes the top level's options over.
+  // A new instance inherits the options of the top level.
   const bool has_stacks =
       trimmed(instance.control().get("options/stacktrace").value_or("1")) != "0";
   const bool all = held || options.kernel_functions || has_stacks;
@@ -260,10 +262,12 @@ Result<UniqueFd> open_signals(int more) {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGQUIT}) ::sigaddset(&set, number);
-  // A blocked signal is told even where it is ignored: nohup's is not to end a recording.
+  // signalfd also reports a blocked signal that is ignored, but nohup's SIGHUP must not end a
+  // recording.
   if (!is_ignored_by_caller(SIGHUP)) ::sigaddset(&set, SIGHUP);
   if (more != 0) ::sigaddset(&set, more);
-  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);  // errors of write() tell
+  // write() returns an error instead.
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
     return fail("signals: {}", std::strerror(errno));
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

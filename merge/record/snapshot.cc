@@ -14,7 +14,7 @@ using trace_dat::RingPage;
 
 constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
 
-constexpr std::uint64_t kLongestKept = 60'000'000'000;    // of an exit that does not end
+constexpr std::uint64_t kLongestKept = 60'000'000'000;    // ns, of an exit that does not end
 constexpr unsigned kMostPerRound = 64, kLeastOfACpu = 4;  // pages
 
 SessionHit in_session(const Hit& hit) {
@@ -38,8 +38,8 @@ Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive a
       cpus_(options.cpus),
       out_(options.page_size),
       empty_(options.page_size) {
-  // A quarter of the ring is for the pages of one round, so that they push no older ones out of it
-  // before those of the same time on other CPUs were read.
+  // A quarter of the ring is for the pages of one round, so that these do not push out older pages
+  // before the pages of the same time on other CPUs were read.
   const std::size_t of_all =
       std::max<std::size_t>(options.cpus, 1) * (options.page_size + HeldPage::kOverhead);
   options_.ring_bytes = std::max(options.ring_bytes, kLeastOfACpu * of_all);
@@ -70,7 +70,7 @@ std::uint64_t Snapshot::complete_to() const {
   return time;
 }
 
-// Gives the watch the events up to `time`, in order over all CPUs.
+// Passes the events up to `time` to the watch, in order over all CPUs.
 void Snapshot::watch_to(std::uint64_t time) {
   const auto wants = [this](const kernel_events::RecordedEvent& event) {
     return event.size >= 2 && watch_.wants(load<std::uint16_t>(event.data));
@@ -85,7 +85,7 @@ void Snapshot::watch_to(std::uint64_t time) {
   }
 }
 
-// A window for each new hit, as far back as nothing is decided yet.
+// Adds a window for each new hit, as far back as pages are undecided.
 void Snapshot::take_hits() {
   for (const Hit& hit : watch_.take_hits()) {
     ++facts_.hits;
@@ -103,12 +103,12 @@ void Snapshot::take_hits() {
         });
     if (std::max(from, ring_.first()) < decided_ && !kept) ++facts_.shortened;
     const std::uint64_t to = saturated_sum(hit.end, options_.around_ns);
-    if (to < decided_) continue;  // all of it is gone: the ring was too small
+    if (to < decided_) continue;  // its pages are gone: the ring was too small
     windows_.add({std::max(from, decided_), to});
   }
 }
 
-// The windows of exits that go on, as far as they go by now.
+// Extends the windows of exits that go on.
 void Snapshot::keep_certain(std::uint64_t complete) {
   for (const auto& [thread, start] : watch_.certain()) {
     if (std::exchange(told_[thread], start) != start) {
@@ -129,7 +129,7 @@ Result<void> Snapshot::end_round() {
   take_hits();
   keep_certain(complete);
   if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(false);
-  // What a hit to come can reach back to.
+  // The earliest time that a future hit can reach.
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.around_ns));
   make_room(options_.ring_bytes -
@@ -145,8 +145,8 @@ Result<void> Snapshot::finish() {
   return result();
 }
 
-// The oldest pages go, whatever may yet be found. A hit found by a watch that had to look too early
-// at one CPU is at worst one that is none: its window is kept as well.
+// Removes the oldest pages, whatever may still be found. A hit that the watch found although it had
+// to look at one CPU too early is at worst no real hit: its window is kept too.
 void Snapshot::make_room(std::size_t bytes) {
   while (ring_.held_bytes() > bytes) {
     const auto oldest = ring_.oldest(PageRing::Which::kAny);
@@ -155,7 +155,7 @@ void Snapshot::make_room(std::size_t bytes) {
   }
 }
 
-// Writes or leaves out the pages whose events are all older than `before`, once they were watched.
+// Writes or leaves out the pages that were watched and whose events are all older than `before`.
 void Snapshot::decide(std::uint64_t before) {
   before = std::max(before, decided_);
   watch_to(before);
@@ -166,7 +166,7 @@ void Snapshot::decide(std::uint64_t before) {
     while (!pages.empty() && (pages.front().facts.last < decided_ || decided_ == kForEver))
       write(cpu, ring_.take_front(cpu));
   }
-  // On each CPU, up to where nothing is held and nothing may come; windows before that are done.
+  // On each CPU, up to where no page is held and none may come; windows before that are finished.
   std::uint64_t past = kForEver;
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
     std::uint64_t settled = ring_.newest();
@@ -184,7 +184,8 @@ void Snapshot::decide(std::uint64_t before) {
   }
 }
 
-// The empty pages of the windows that begin or end up to `to`. All that is older was written.
+// Writes the empty pages of the windows that begin or end before or at `to`. Everything older was
+// written.
 void Snapshot::write_edges(unsigned index, std::uint64_t to) {
   Cpu& cpu = cpus_[index];
   for (const Window& window : windows_.all()) {
@@ -193,7 +194,7 @@ void Snapshot::write_edges(unsigned index, std::uint64_t to) {
     if (cpu.begun != window.from_ns) {
       cpu.begun = window.from_ns;
       cpu.fresh = RingPage::kNoneLost;
-      if (window.from_ns > ring_.first()) {  // else nothing is left out before it
+      if (window.from_ns > ring_.first()) {  // otherwise nothing is left out before it
         const bool counted = cpu.missing != 0 && !cpu.missing_unknown;
         cpu.fresh = counted ? static_cast<std::int64_t>(cpu.missing) : RingPage::kUnknownLost;
         write_empty(index, window.from_ns, cpu.fresh);
@@ -250,7 +251,7 @@ void Snapshot::write(unsigned index, const HeldPage& page) {
     if (piece.events == 0) continue;
     done = piece.skipped + piece.events;
     if (lost != RingPage::kNoneLost) {
-      // The kernel's own loss, inside the window: not the one that its first page tells of.
+      // A loss by the kernel inside the window; not the one that the window's first page reports.
       if (cpu.fresh != RingPage::kNoneLost) write_empty(index, cpu.begun, RingPage::kNoneLost);
       cpu.fresh = std::exchange(lost, RingPage::kNoneLost);
     }

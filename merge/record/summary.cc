@@ -25,7 +25,7 @@ std::string duration(std::uint64_t ns) {
 
 enum class Holds : std::uint8_t { kNothing, kEvents, kCalls };
 
-// The first calls of guest functions come early; what comes after `most` events is not looked at.
+// Looks for guest functions and exits in the first `most` events, since the first calls come early.
 Holds holds(Source& source, std::uint64_t most) {
   Holds found = Holds::kNothing;
   Event event;
@@ -134,16 +134,16 @@ std::optional<std::size_t> count_vms(const RecordOptions& options) {
   return running_vms().size();
 }
 
-// Opened as the command will open it, what it suggests works. It is read by its descriptor and with
-// its owner's rights.
+// Opens the session as the suggested command will, so that the command works. Opens it through its
+// descriptor and with its owner's rights.
 Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
   const std::string path = shell_text({folder.path()});
   const std::string report = "trapline report " + path;
-  // The functions are in a folder that --user's programs write into: root does not go there.
-  const bool has_functions = session.clocks.size() > 1;  // uftrace.data has one
+  // The functions are in a folder that programs of --user can write to, so root does not read it.
+  const bool has_functions = session.clocks.size() > 1;  // uftrace.data has a clock too
   if (!session.user.empty() && has_functions) return {report, {}};
-  // Without exits or guest calls nothing has to be looked for: to open a recording without exits
+  // Without exits or guest calls there is nothing to look for: opening a recording without exits
   // reads all of it.
   const bool may_have_exits =
       std::ranges::find(session.events, events::kvm_exit.full_name) != session.events.end();
@@ -156,7 +156,8 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
   auto input = open_input(how);
   if (!input) return {"trapline info " + path, {}};
-  // A snapshot has what is around the hits, and a guest under TCG has calls in place of exits.
+  // A snapshot contains only the time around hits, and a guest under TCG has calls instead of
+  // exits.
   const bool expects_exits = may_have_exits && !session.snapshot && session.functions.empty();
   const std::string no_exit = expects_exits ? no_exit_text(input->capabilities) : std::string();
   if (has_exits(input->capabilities)) {
@@ -165,7 +166,7 @@ Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   }
   Holds most = Holds::kNothing;
   const Functions calls = parse_functions(session.functions).value_or(Functions::kNone);
-  // To look at a million events takes as long as recording them: only where calls were asked for.
+  // Reading a million events takes as long as recording them, so only if calls were requested.
   const std::uint64_t looked_at = in_markers(calls) ? 1u << 20 : 1u << 14;
   for (const auto& source : input->sources) most = std::max(most, holds(*source, looked_at));
   if (most == Holds::kCalls) return {report, no_exit};

@@ -1,4 +1,4 @@
-// The lines that the user reads when a recording begins, and when it has ended.
+// The lines that the user reads when a recording begins and when it has ended.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@ struct Outcome {
   std::uint64_t written = 0;  // bytes of pages
   std::uint64_t went_by = 0;  // bytes of pages that were read
   bool whole = true;          // nothing cut the recording short
-  std::uint64_t took_ns = 0;  // by a clock that nobody sets
+  std::uint64_t took_ns = 0;  // on a clock that nobody sets
   bool watched = true;        // no other process can have changed the instance unseen
 };
 
-// Says what is recorded, where to and how it ends. `vms` run now; nullopt: not known.
+// Returns what is recorded, where, and how to end it. `vms`: the number that run now; nullopt: not
+// known.
 [[nodiscard]] std::string beginning(const RecordOptions& options, std::optional<std::size_t> vms);
-// Counts the VMs of a host whose KVM events are recorded; nullopt where other users' processes
+// Counts the VMs of a host whose KVM events are recorded; nullopt if other users' processes
 // cannot be read.
 [[nodiscard]] std::optional<std::size_t> count_vms(const RecordOptions& options);
 
 struct Ending {
-  std::string next;     // the command that shows the session; empty where nothing is in it
-  std::string no_exit;  // a sentence where KVM's events were recorded and no kvm_exit came
+  std::string next;     // the command that shows the session; empty if the session is empty
+  std::string no_exit;  // a sentence if KVM's events were recorded and no kvm_exit came
 };
 [[nodiscard]] Ending ending_of(const SessionJson& session, const Outcome& outcome);
 
-// A line each: how much, what was lost, what to type next.
+// Returns lines: how much was recorded, what was lost, what to type next.
 [[nodiscard]] std::vector<std::string> summary(const SessionJson& session, const Outcome& outcome);
 
 }  // namespace trapline::record

@@ -22,7 +22,7 @@ bool SyncLog::write_series(int marker_fd) {
   for (std::size_t size; (size = series.next(text)) != 0;) {
     if (::write(marker_fd, text, size) < 0) return false;
     series.written();
-    // The after-reading of a marker stands in the next one's text.
+    // The text of the next marker has the readings after this one.
     auto record = parse_sync(std::string_view(text, size));
     if (record && record->adjustment) adjustment = record->adjustment;
     if (record && previous && previous->before && record->after) {
@@ -105,7 +105,7 @@ std::vector<SyncStamp> SyncStamps::find(const PageFiles& files) {
       from += wanted;
     }
   }
-  // The last record of a series has the last index.
+  // The last record of a series has the greatest index.
   const auto is_last = [this](const SyncStamp& stamp) {
     return stamp.series == last_series_ && stamp.index == kSyncTries;
   };

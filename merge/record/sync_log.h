@@ -1,5 +1,5 @@
 // The recorder's sync records: markers in the recording, the best brackets in session.json, and the
-// kernel's stamps of them.
+// kernel's stamps of the markers.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 namespace trapline::record {
 
-// A sync record's marker, with the stamp that the kernel gave it.
+// The marker of a sync record, with the kernel's stamp.
 struct SyncStamp {
   std::uint64_t series = 0;
   std::uint32_t index = 0;
   std::uint64_t stamp = 0;
 };
 
-// Guarantees: at most kMostSyncs brackets, the first and the last among them, evenly thinned out
-// when a recording is long (all of them are in the recording itself).
+// Guarantees: at most kMostSyncs brackets, including the first and the last, thinned out evenly in
+// a long recording (the recording itself contains all).
 class SyncLog {
  public:
-  // Writes one series through the marker's descriptor; false when the kernel refused it.
+  // Writes one series through the marker's descriptor; false if the kernel refused it.
   bool write_series(int marker_fd);
-  // The kernel's stamp of a marker that was read back; others than those kept are passed over.
+  // Takes the kernel's stamp of a marker that was read back; ignores markers of brackets that are
+  // not kept.
   void stamp(const SyncStamp& sync);
   [[nodiscard]] const std::vector<SessionSync>& brackets() const { return brackets_; }
 
@@ -36,22 +37,24 @@ class SyncLog {
   bool last_is_extra_ = false;
 };
 
-// The kernel's stamps of sync records, read back from the pages that were just written. Looking at
-// every page for them would cost a tenth of the recording; where they are is nearly known.
+// Reads the kernel's stamps of sync records back from the pages that were just written. Searching
+// every page would take a tenth of the recording's CPU time, and their place is approximately
+// known.
 //
-// Guarantees: at most kMostAtOnce of a file is read at a time; what is not found stays unknown.
+// Guarantees: at most kMostAtOnce bytes of a file are read at a time; stamps that are not found
+// stay unknown.
 class SyncStamps {
  public:
   static constexpr std::uint64_t kMostAtOnce = 16u << 20;
 
-  // A series was just written, by a thread that was first on this CPU and then on that: its pages
-  // come after what their files hold by now.
+  // A thread has just written a series, first on one CPU and at the end on another: its pages come
+  // after what the CPUs' files contain now.
   void expect(const PageFiles& files, std::uint64_t series, int first_cpu, int last_cpu);
-  // What has come of it.
+  // Returns the stamps found so far.
   [[nodiscard]] std::vector<SyncStamp> find(const PageFiles& files);
 
  private:
-  std::map<unsigned, std::uint64_t> places_;  // CPU, offset in its file
+  std::map<unsigned, std::uint64_t> places_;  // by CPU: offset in its file
   std::uint64_t last_series_ = 0;
 };
 

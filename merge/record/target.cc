@@ -69,7 +69,7 @@ Result<std::vector<std::string>> find_symbols(const RecordOptions& options, bool
   return files;
 }
 
-// In a build folder, or where it is installed.
+// Finds the plugin in a build folder or where it is installed.
 Result<std::string> find_plugin() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -124,8 +124,8 @@ Result<QemuAdditions> complete_command(const RecordOptions& options, const Targe
   wishes.events = options.qemu_events;
   wishes.marker = marker;
   wishes.functions = options.functions;
-  // A user who may not pass through tracefs finds the instance's marker in the top-level one's
-  // place.
+  // A user who cannot pass through tracefs finds the instance's marker in the place of the
+  // top-level one.
   if (!target.user) wishes.instance = instance.name();
   if (options.functions != Functions::kNone) {
     std::error_code error;
@@ -147,7 +147,7 @@ void copy_companions(const Folder& session, const RecordOptions& options, const 
     const auto copied = session.create(to);
     if (!copied) return tl::unexpected(copied.error());
     std::vector<char> part(std::size_t{1} << 20);
-    for (;;) {  // by hand: of /proc no sendfile() can copy
+    for (;;) {  // a loop, since sendfile() cannot copy files of /proc
       const ssize_t size = ::read(source->get(), part.data(), part.size());
       if (size < 0 && errno == EINTR) continue;
       if (size < 0) return fail("{}", std::strerror(errno));

@@ -1,4 +1,4 @@
-// What is recorded: a command, found, asked and completed, a process, or the whole machine.
+// What is recorded: a command, found, queried and completed; a process; or the whole machine.
 #pragma once
 
 #include <optional>
@@ -14,18 +14,18 @@
 
 namespace trapline::record {
 
-// What is recorded, before anything is made: the command found, asked and completed.
+// What is recorded, before anything is made.
 struct Target {
   std::optional<User> user;
   bool qemu = false;
   QemuFacts facts;
-  std::vector<std::string> symbols;  // absolute
+  std::vector<std::string> symbols;  // absolute paths
 };
 
-// Errors: no such program, user, process, symbol file; options that do not go together.
+// Errors: no such program, user, process, or symbol file; options that exclude each other.
 [[nodiscard]] Result<Target> look_at_target(const RecordOptions& options);
 
-// The command line to run, completed where it is a QEMU; `marker` is what -D is to name, `folder`
+// Returns the command line to run, completed if it is a QEMU. `marker` is the path for -D, `folder`
 // the session's.
 [[nodiscard]] Result<QemuAdditions> complete_command(const RecordOptions& options,
                                                      const Target& target,
@@ -33,7 +33,7 @@ struct Target {
                                                      const Instance& instance,
                                                      const std::string& folder);
 
-// Copies what readers want beside the recording: symbols/, trace-events-all.
+// Copies files that readers need besides the recording: symbols/, trace-events-all.
 void copy_companions(const Folder& session, const RecordOptions& options, const Target& target);
 
 }  // namespace trapline::record

@@ -119,7 +119,7 @@ void ThreadTable::leave_out(pid_t tid) {
   left_out_[static_cast<std::size_t>(tid)] = true;
 }
 
-// One that found no place in one of the tables may have it in the other.
+// A thread that had no room in one of the tables may be in the other.
 std::size_t ThreadTable::left_out() const {
   std::size_t count = 0;
   for (std::size_t id = 0; id < left_out_.size(); ++id) {

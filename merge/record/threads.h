@@ -1,5 +1,5 @@
-// The threads of virtual machines, as /proc shows them: tells VMs apart in a recording. And the
-// names of all others that the kernel remembers.
+// The threads of virtual machines, from /proc, which tell the VMs of a recording apart; and the
+// names of all other threads that the kernel remembers.
 #pragma once
 
 #include <sys/types.h>
@@ -22,31 +22,32 @@ struct Thread {
   bool operator==(const Thread&) const = default;
 };
 
-// Guarantees: a thread once seen stays, with the last name it had; at most kMostThreads of virtual
-// machines and as many others are kept, and those that found no place are counted, each once.
+// Guarantees: a thread that was seen once stays, with its last name. At most kMostThreads of
+// virtual machines, and as many others, are kept; threads without room are counted, each once.
 class ThreadTable {
  public:
   static constexpr std::size_t kMostThreads = 20'000;
 
-  // The process and its descendants; or, without one, every process that looks like a virtual
-  // machine monitor (its name, or a thread's name, is one that merge/analyze/vmm knows).
+  // Tracks the process `root` and its descendants; without a root, every process that looks like a
+  // virtual machine monitor (its name, or a thread's name, is one that merge/analyze/vmm knows).
   explicit ThreadTable(pid_t root = 0) : root_(root) {}
 
-  // Looks again; whether anything is new.
+  // Looks again. Returns whether anything is new.
   bool update();
 
   [[nodiscard]] const std::map<pid_t, Thread>& threads() const { return threads_; }
-  // The same as a session has them.
+  // Returns them in the form of a session.
   [[nodiscard]] std::vector<SessionThread> in_session() const;
-  // Threads of which the names alone are known: lines "TID NAME", of the kernel's saved_cmdlines.
-  // It keeps few (128 mostly), so look often.
+  // Adds threads of which only the names are known: lines "TID NAME" from the kernel's
+  // saved_cmdlines. The kernel keeps few (usually 128), so look often.
   void add_names(std::string_view saved_cmdlines);
-  // What another table, an older one, has beside.
+  // Adds what an older table has in addition.
   void add_missing(const ThreadTable& older);
-  // Threads whose names found no place, and what to tell the user of them; empty where all did.
+  // Return how many threads had no room for their names, and what to tell the user about them;
+  // empty if there are none.
   [[nodiscard]] std::size_t left_out() const;
   [[nodiscard]] std::string warning() const;
-  // "TID NAME\n" each, as trace.dat wants them.
+  // Returns "TID NAME\n" for each, as trace.dat needs.
   [[nodiscard]] std::string cmdlines() const;
 
  private:
@@ -62,11 +63,11 @@ class ThreadTable {
   std::vector<bool> left_out_;          // by thread id, once there is one
 };
 
-// Whether a thread is alive; nothing where that cannot be known: in a pid namespace of its own the
-// recorder cannot look up the numbers that the kernel records.
+// Returns whether a thread is alive; nullopt if that cannot be known: in a pid namespace of its
+// own, the recorder cannot look up the numbers that the kernel records.
 [[nodiscard]] std::optional<bool> is_alive(ThreadId thread);
 
-// The thread ids of a process now.
+// Returns the present thread ids of a process.
 [[nodiscard]] std::vector<pid_t> tasks_of(pid_t pid);
 
 }  // namespace trapline::record

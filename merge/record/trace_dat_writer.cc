@@ -34,7 +34,7 @@ Result<void> put_formats(std::string& out, const std::string& events,
   return {};
 }
 
-// events/ftrace: the formats of markers and of what ftrace itself writes.
+// Returns the events in events/ftrace: the formats of markers and of what ftrace itself writes.
 std::vector<std::string> ftrace_names(const std::string& events) {
   std::vector<std::string> names;
   std::error_code error;
@@ -45,7 +45,8 @@ std::vector<std::string> ftrace_names(const std::string& events) {
   return names;
 }
 
-// "ffffffff8149aa90 t tracing_mark_write", with what a compiler may append: ".isra.0".
+// Returns whether the line is the markers' function, "ffffffff8149aa90 t tracing_mark_write",
+// possibly with a suffix from the compiler such as ".isra.0".
 bool is_markers(std::string_view line) {
   constexpr std::string_view kName = " tracing_mark_write";
   const auto at = line.find(kName);
@@ -54,7 +55,8 @@ bool is_markers(std::string_view line) {
   return rest.empty() || rest.front() == '.';
 }
 
-// Line by line into their place: the whole of them would be most of the recorder's memory.
+// Writes the symbols line by line into their place: all of them in memory would be most of the
+// recorder's memory.
 void put_symbols(std::string& out, bool all) {
   const std::size_t at = out.size();
   append(out, std::uint32_t{0});
@@ -83,9 +85,10 @@ bool prints_symbols(std::string_view formats) {
   return false;
 }
 
-// Text symbols only: data symbols are half of it, and no event's address is one.
+// Appends text symbols only: data symbols are half of all, and no event has the address of one.
 void append_text_symbols(std::istream& lines, bool all, std::string& out) {
-  bool is_next_last = false;  // the one after the markers' function says where that ends
+  // The symbol after the markers' function shows where that function ends.
+  bool is_next_last = false;
   for (std::string line; std::getline(lines, line);) {
     const auto blank = line.find(' ');
     if (blank == std::string::npos || blank + 1 >= line.size()) continue;

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <tracefs.h>
 
-/* Makes CALL until no signal interrupts it. */
+/* Repeats CALL until no signal interrupts it. */
 #define UNINTERRUPTED(result, call) \
   do {                              \
     errno = 0;                      \
     (result) = (call);              \
   } while ((result) < 0 && errno == EINTR)
 
-/* The library sets no errno where memory fails. */
+/* Returns the cause of a failure; the library sets no errno if it has no memory. */
 static int cause(void) { return errno != 0 ? errno : EIO; }
 
 static int written(int size, const char* text) {
@@ -21,14 +21,14 @@ static int written(int size, const char* text) {
   return (size_t)size == strlen(text) ? 0 : EIO;
 }
 
-/* tracefs_instance_alloc() copies a name into a buffer of PATH_MAX without a look at its length. */
+/* tracefs_instance_alloc() copies a name into a buffer of PATH_MAX without checking its length. */
 static int is_short(const char* root, const char* name) {
   if (name == NULL || (strlen(name) <= NAME_MAX && strlen(root) < PATH_MAX / 2)) return 1;
   errno = ENAMETOOLONG;
   return 0;
 }
 
-/* The root that the library keeps is the process's, whatever instance is meant. */
+/* The library keeps one root for the whole process, whichever instance is meant. */
 static void forget_root(void) { (void)tracefs_set_tracing_dir(NULL); }
 
 struct tracefs_instance* trapline_tracefs_open(const char* root, const char* name) {
@@ -42,7 +42,7 @@ struct tracefs_instance* trapline_tracefs_make(const char* root, const char* nam
   if (tracefs_set_tracing_dir((char*)root) != 0) return NULL;
   struct tracefs_instance* made = tracefs_instance_create(name);
   forget_root();
-  /* One that was there is taken for a success. */
+  /* The library also returns an instance that existed before. */
   if (made == NULL || tracefs_instance_is_new(made)) return made;
   tracefs_instance_free(made);
   errno = EEXIST;
@@ -68,7 +68,7 @@ int trapline_tracefs_append(struct tracefs_instance* instance, const char* file,
   return written(size, text);
 }
 
-/* NULL stands for an error and for an empty file alike: errno tells them apart. */
+/* The library returns NULL for an error and for an empty file; errno distinguishes them. */
 char* trapline_tracefs_read(struct tracefs_instance* instance, const char* file) {
   char* text;
   do {

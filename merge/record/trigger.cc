@@ -54,7 +54,7 @@ class Parser {
     return {};
   }
 
-  // The letters, digits and _ that come next.
+  // Returns the letters, digits and _ that come next.
   [[nodiscard]] std::string_view word() const {
     std::size_t end = at_;
     const auto belongs = [](char c) {

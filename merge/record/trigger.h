@@ -1,12 +1,12 @@
-// What --snapshot-on waits for:
+// The expression of --snapshot-on:
 //
 //   expression = ( "exit" [ "(" REASON ")" ] | "stall" ) ">" TIME
 //   TIME       = digits [ "." digits ] ( "ns" | "us" | "ms" | "s" )
 //
-// An exit lasts from kvm_exit to the next kvm_entry of its thread. REASON is a name as
-// `trapline report` prints it; without one every exit counts but halts (HLT, WFI): a guest with
-// nothing to do is not slow. A stall is a vCPU's of `trapline stalls`; it counts as soon as it has
-// lasted so long.
+// An exit lasts from kvm_exit to the next kvm_entry of its thread. REASON is a name as `trapline
+// report` prints it. Without it, every exit counts except halts (HLT, WFI), because a guest with
+// nothing to do is not slow. A stall is a vCPU's stall as in `trapline stalls`; it counts as soon
+// as it has lasted TIME.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 namespace trapline::record {
 
 struct Trigger {
-  std::string text;    // as it was given
-  bool stall = false;  // not an exit
+  std::string text;    // as the user gave it
+  bool stall = false;  // false: an exit
   std::string reason;  // empty: any but a halt
   std::size_t reason_column = 0;
   std::uint64_t longer_than_ns = 0;
 };
 
-// Errors (kUsage) say at which column, counted from 1, and what would be right.
+// Parses an expression. Errors (kUsage) give the column, counted from 1, and what would be right.
 [[nodiscard]] Result<Trigger> parse_trigger(std::string_view text);
 
-// The same error for what only the recording's kernel can tell.
+// Returns such an error for something that only the recording's kernel decides.
 [[nodiscard]] tl::unexpected<Error> trigger_error(std::string_view text, std::size_t column,
                                                   std::string_view what);
 

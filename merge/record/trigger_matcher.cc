@@ -9,25 +9,26 @@
 namespace trapline::record {
 namespace {
 
-// Pairing, the vCPU's number on arm64, and where threads run, for losses; details change no
-// duration.
+// Events for pairing, for the vCPU's number on arm64 and, because of losses, for where threads run.
+// Details change no duration.
 constexpr const KernelEvent* kWanted[] = {&events::kvm_exit,           &events::kvm_entry,
                                           &events::kvm_userspace_exit, &events::sys_enter_ioctl,
                                           &events::kvm_get_timer_map,  &events::kvm_fpu,
                                           &events::sched_switch,       &events::print};
-// Of stalls: the end of a halt, and which faults are the same.
+// For stalls: the end of a halt, and which faults are the same.
 constexpr const KernelEvent* kWantedOfStalls[] = {&events::sched_waking, &events::sched_wakeup,
                                                   &events::kvm_vcpu_wakeup,
                                                   &events::kvm_page_fault};
 
 using Table = const kernel_events::SymbolNames*;
 
-// An exit that is open for so long is not waited for any more, and whether its thread is alive is
-// asked only of those that are open for a while.
+// kLongOpen: an exit that is open for longer is no longer waited for. kAWhile: whether its thread
+// is alive is checked only for exits that are open for longer.
 constexpr std::uint64_t kLongOpen = 1'000'000'000, kAWhile = 50'000'000;
-constexpr std::uint64_t kEnoughReturns = 1000;  // to user space: kvm_exit would have come
+// To user space: with more, a kvm_exit would have come.
+constexpr std::uint64_t kEnoughReturns = 1000;
 
-// How a report prints a reason without a name.
+// Returns whether the reason is printed as a number, because it has no name.
 bool is_number(std::string_view reason) {
   return reason.starts_with("0x") || reason.starts_with("class ") || reason.starts_with("ret ") ||
          reason.starts_with("KVM_EXIT 0x");
@@ -59,7 +60,7 @@ std::string nearest_reason(const kernel_events::ReasonNames& names, const std::s
 
 }  // namespace
 
-// What is begun anew at the first kvm_exit: the pipeline of the reports, and what it handed out.
+// What starts afresh at the first kvm_exit: the pipeline of the reports, and its results.
 struct TriggerMatcher::Tracking : SpanSink {
   Tracking(const ExitModel& model, const Trigger& trigger)
       : selected(trigger.stall ? SpanClass::kStalls : SpanClass::kExits),
@@ -131,7 +132,7 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
   tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities), trigger_);
   tracking_->kvm_exit = kvm_exit;
   if (!kvm_exit || trigger_.stall) return;
-  // With them every return from user space would be decoded, and no duration would change.
+  // With these events, every return from user space would be decoded, and no duration would change.
   for (const KernelEvent* event :
        {&events::kvm_userspace_exit, &events::sys_enter_ioctl, &events::kvm_fpu}) {
     if (const int type = formats_.type(*event); type >= 0) {
@@ -194,7 +195,7 @@ void TriggerMatcher::doubt(const OpenExit& exit) {
   doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
 }
 
-// Exits that the tracker gave up for a loss, or gives up though the report does not.
+// Handles exits that the tracker closed for a loss, or closes although the report does not.
 void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
                                           : std::holds_alternative<KvmUserspaceExit>(event.payload);
@@ -211,7 +212,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   if (found == doubtful_.end()) return;
   const Doubtful open = found->second;
   doubtful_.erase(found);
-  if (span != nullptr && span->start.ns() == open.start) return;  // it was whole
+  if (span != nullptr && span->start.ns() == open.start) return;  // it was complete
   const auto ended = tracking_->pipeline.exits().open(event.thread);
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
@@ -306,16 +307,16 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
     }
   } else {
     for (const auto& [thread, vcpu, begin, reason, end] : pipeline.open()) {
-      // One that has ended already is handed out with its thread's next event.
+      // An exit that has already ended is returned with its thread's next event.
       if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
-      // A switch in the guest began an exit whose reason is yet to come.
+      // A switch in the guest began an exit whose reason is not known yet.
       if (!may_hit(reason) && reason.isa != 0) continue;
       const std::uint64_t start = begin.ns();
       if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
       note(start);
     }
   }
-  for (const auto& [thread, exit] : doubtful_) {  // not for ever: its end may be lost as well
+  for (const auto& [thread, exit] : doubtful_) {  // not for ever, because its end may be lost too
     if (now_ > exit.start + std::max(trigger_.longer_than_ns, kLongOpen)) continue;
     note(exit.start);
   }

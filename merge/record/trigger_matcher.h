@@ -1,5 +1,5 @@
-// Finds the exits that a trigger waits for, from the events of a recording that is being made. The
-// pairing is the report's own (Pipeline), so that what hits here is what the report shows.
+// Finds the exits that a trigger waits for, from the events of a recording in progress. It uses the
+// report's own pairing (Pipeline), so that a hit here is also in the report.
 #pragma once
 
 #include <cstdint>
@@ -23,58 +23,60 @@ struct Hit {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
   std::string reason;
-  bool open = false;       // it had not ended when the recording did, or when its thread died
-  bool near_loss = false;  // the kernel lost events meanwhile: it may have been several exits
+  bool open = false;       // it had not ended when the recording ended or its thread died
+  bool near_loss = false;  // the kernel lost events meanwhile, so it may have been several exits
 };
 
-// The starts of exits that have not ended.
+// The beginnings of exits that have not ended.
 using OpenExits = std::map<ThreadId, std::uint64_t>;
 
-// Whether a thread is alive; nothing where that cannot be known.
+// Returns whether a thread is alive; nullopt if that cannot be known.
 using Alive = std::function<std::optional<bool>(ThreadId)>;
 
-// Guarantees: state for each vCPU thread, nothing that grows with the recording; every exit of the
-// report that is long enough is a hit, or lies inside one.
+// Guarantees: memory for each vCPU thread, which does not grow with the recording. Every exit of
+// the report that is long enough is a hit or is inside one.
 //
-// A loss of the kernel's own is known when the next page of its CPU comes, later than the report
-// knows it. So an exit that was open then, or that begins before its end, counts up to its thread's
-// next kvm_entry, though a loss may lie in it (near_loss).
+// A loss by the kernel is known only when the next page of its CPU comes, later than in the report.
+// So an exit that was open at the loss, or that begins before the loss's end, counts until its
+// thread's next kvm_entry, although it may contain the loss (near_loss).
 //
-// A stall's end is its hit; while it lasts it is in certain(). One that a loss ends is none, but
-// for the exit that was open then.
+// A stall becomes a hit when it ends; while it lasts it is in certain(). A stall that a loss ends
+// is no hit, except for the exit that was open then.
 //
 // Until the first kvm_exit an exit is the time in user space, from kvm_userspace_exit on, as in the
 // report of a recording that has no kvm_exit.
 class TriggerMatcher {
  public:
-  // Errors (kUsage): the formats have no event that tells an exit, or not the trigger's reason.
+  // Errors (kUsage): the formats have no event that shows an exit, or do not have the trigger's
+  // reason.
   [[nodiscard]] static Result<TriggerMatcher> open(Trigger trigger, kernel_events::Formats formats);
   TriggerMatcher(TriggerMatcher&&) noexcept;
   TriggerMatcher& operator=(TriggerMatcher&&) = delete;
   ~TriggerMatcher();
 
-  // Whether events of this type change anything.
+  // Returns whether events of this type have any effect.
   [[nodiscard]] bool wants(std::uint16_t type) const {
     return type < wanted_.size() && wanted_[type] != 0;
   }
-  // In order of time.
+  // Takes an event; events come in order of time.
   void on(const kernel_events::RecordedEvent& recorded, std::uint32_t cpu);
   void on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to);
-  // Now and then, `now` being the time up to which all events were given: forgets the open exits of
-  // threads that are dead, and no longer waits for the end of those that are certain to be hits.
+  // Call it from time to time; all events up to `now` must have been passed. Forgets the open exits
+  // of dead threads, and stops waiting for the end of exits that are certain to be hits.
   void look_after_open(std::uint64_t now, const Alive& alive);
-  // After the last event, of the time `now`: what is still open is a hit too where its thread is
-  // alive (a vCPU that was ended leaves its last exit open).
+  // Call it after the last event, with its time: exits that are still open are hits too if their
+  // thread is alive (a vCPU that was ended leaves its last exit open).
   void finish(std::uint64_t now, const Alive& alive);
 
-  // The start of the earliest exit that may yet be a hit, those of certain() aside.
+  // Returns the beginning of the earliest exit that may still become a hit, except those in
+  // certain().
   [[nodiscard]] std::optional<std::uint64_t> earliest_open() const;
-  // The starts of open exits that are hits whenever they end.
+  // Returns the beginnings of open exits that are hits whenever they end.
   [[nodiscard]] const OpenExits& certain() const { return certain_; }
-  // Why no exit can be a hit on this machine, as soon as that is known; else empty. `at_end`: no
-  // more events come.
+  // Returns why no exit can be a hit on this machine, as soon as that is known; else empty.
+  // `at_end`: no more events come.
   [[nodiscard]] std::string cannot_hit(bool at_end) const;
-  // What was found since the last call.
+  // Return what was found since the last call.
   [[nodiscard]] std::vector<Hit> take_hits() { return std::exchange(hits_, {}); }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return std::exchange(stamps_, {}); }
 
@@ -105,9 +107,9 @@ class TriggerMatcher {
   OpenExits certain_, forgotten_;
   std::map<ThreadId, Doubtful> doubtful_;
   std::uint64_t now_ = 0;              // of the last look_after_open()
-  std::uint64_t loss_end_ = 0;         // the latest
-  std::uint64_t returns_to_user_ = 0;  // until the first kvm_exit
-  std::optional<std::uint32_t> isa_;   // of the kvm_exits
+  std::uint64_t loss_end_ = 0;         // of the latest loss
+  std::uint64_t returns_to_user_ = 0;  // counted until the first kvm_exit
+  std::optional<std::uint32_t> isa_;   // in kvm_exit events
 };
 
 }  // namespace trapline::record

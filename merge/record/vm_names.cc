@@ -28,7 +28,7 @@ std::string firecracker_name(const std::vector<std::string>& words) {
 
 std::string vm_name_of(const std::vector<std::string>& words) {
   if (words.empty()) return {};
-  // A QEMU that was unpacked aside is started through its own ld.so, with some words before it.
+  // An unpacked QEMU is started through its own ld.so, with some words before its name.
   const auto looked_at = words.begin() + static_cast<std::ptrdiff_t>(
                                              std::min<std::size_t>(words.size(), kMostWordsBefore));
   const auto qemu = std::find_if(words.begin(), looked_at, is_qemu);
@@ -71,7 +71,7 @@ bool VmNames::update(const std::map<pid_t, Thread>& threads) {
   bool changed = false;
   for (const auto& [tid, thread] : threads) {
     const auto known = names_.find(thread.pid);
-    // A process that was looked at between fork and exec still had its parent's command line.
+    // A process that was examined between fork and exec still had its parent's command line.
     if (known != names_.end() && !known->second.empty()) continue;
     if (tid != thread.pid && known != names_.end()) continue;
     std::string& name = names_[thread.pid];

@@ -1,4 +1,4 @@
-// The names by which people know their virtual machines: from the command line of the process.
+// Finds the names by which people know their virtual machines, in the command line of the process.
 #pragma once
 
 #include <string>
@@ -9,26 +9,28 @@
 
 namespace trapline::record {
 
-// QEMU's `-name guest=NAME` or `-name NAME` (libvirt gives the domain's name there), else `-uuid`;
-// Firecracker's --id. Empty where the command line is of no virtual machine, or gives no name.
+// Returns the value of QEMU's `-name guest=NAME` or `-name NAME` (libvirt's domain name), else of
+// `-uuid`; of Firecracker's --id. Empty if the command line is not a virtual machine's or has no
+// name.
 [[nodiscard]] std::string vm_name_of(const std::vector<std::string>& words);
 
-// The words of a process's command line now; none when it has ended.
+// Returns the words of a process's present command line; none if it has ended.
 [[nodiscard]] std::vector<std::string> command_line_of(pid_t pid);
 
-// KVM's virtual machines that run on this host: of each process that holds one, and can be seen.
+// Returns KVM's virtual machines on this host, for each process that has one and is visible.
 [[nodiscard]] std::vector<SessionVm> running_vms();
 
-// Remembers the names of the processes that a ThreadTable has found.
+// Stores the names of the processes that a ThreadTable has found.
 class VmNames {
  public:
-  // Looks at processes that are new; whether a name is.
+  // Examines new processes. Returns whether a name is new.
   bool update(const std::map<pid_t, Thread>& threads);
-  // Of those that run vCPUs: a script that starts a QEMU has the same words in its command line.
+  // Returns those of processes that run vCPUs: a script that starts a QEMU has the same words in
+  // its command line.
   [[nodiscard]] std::vector<SessionVm> vms(const std::map<pid_t, Thread>& threads) const;
 
  private:
-  std::map<pid_t, std::string> names_;  // empty: it has none
+  std::map<pid_t, std::string> names_;  // empty: it has no name
 };
 
 }  // namespace trapline::record

@@ -9,7 +9,8 @@
 namespace trapline {
 namespace {
 
-// At the ticks of a coarse clock the exits of two hosts meet.
+// Returns whether the clock distinguishes nanoseconds. At the ticks of a coarse clock, exits of two
+// hosts coincide.
 bool tells_nanoseconds(const SourceInfo& info) {
   constexpr std::string_view kFine[] = {"local",    "global", "perf", "mono",
                                         "mono_raw", "boot",   "tai",  "x86-tsc"};
@@ -36,7 +37,7 @@ Result<void> check_distinct(const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
     const SourceCounters read = source.counters();
-    // Without a length, as a log without times is, two may be alike by chance.
+    // Recordings without a length, such as a log without times, may be equal by chance.
     if (read.first == read.last) continue;
     by_kind[source.info().kind].push_back(
         {source.info().path, read.first.ns(), read.last.ns(), read.events, 0});
@@ -66,7 +67,7 @@ void SharedExits::compare(const Event& event) {
     return;
   }
   const unsigned row = last->shared ? last->row : 0;
-  // A third recording, whose thread has the same number, breaks no row.
+  // An exit of a third recording, whose thread has the same number, does not interrupt a row.
   if (row != 0 && event.source != last->source && event.source != last->other) return;
   *last = {event.at, exit.rip, event.cpu, exit.reason, event.source, last->other, false, row};
 }

@@ -1,4 +1,5 @@
-// A run counts once: given twice, it would look like two that agree, or like twice the work.
+// Makes sure that a run counts only once: given twice, it would look like two runs that agree, or
+// like twice the work.
 #pragma once
 
 #include <algorithm>
@@ -16,33 +17,34 @@
 
 namespace trapline {
 
-// A run, by what a copy of its recording has as well.
+// The properties of a run that a copy of its recording also has.
 struct RunGiven {
   std::string path;
   std::uint64_t begin_ns = 0, end_ns = 0, events = 0, exits = 0;
 };
 
-// An Error names two recordings that hold the same run.
+// The Error names two recordings of the same run.
 [[nodiscard]] Result<void> check_distinct(std::span<const RunGiven> runs);
-// Of the sources of one kind that lie on the timeline; call when it was read.
+// Does the same for the sources of one kind on the timeline; call it when the timeline was read.
 [[nodiscard]] Result<void> check_distinct(const Timeline& timeline);
 
-// A recording beside a part of it, or two that overlap: both have a thread's exits, each at the
-// same nanosecond. A thread leaves its guest once at a time, so that it is the same run; two hosts,
-// whose threads may have the same number, have no such row of exits by chance.
+// Detects that a recording contains part of another, or that two overlap: both have a thread's
+// exits, each at the same nanosecond. A thread leaves its guest once at a time, so it is the same
+// run. Two hosts, whose threads may have the same number, do not have such a row of exits by
+// chance.
 class SharedExits {
  public:
   static constexpr unsigned kRow = 16;
 
-  // Compares the recordings of hosts' kernels whose clocks tell nanoseconds apart; `timeline` is
-  // borrowed.
+  // Compares the recordings of hosts' kernels whose clocks distinguish nanoseconds. Borrows
+  // `timeline`.
   explicit SharedExits(const Timeline& timeline);
-  // Whether there are two to compare; else it need not see an event.
+  // Returns whether there are two recordings to compare; otherwise on() need not be called.
   [[nodiscard]] bool compares() const { return std::ranges::count(compared_, true) > 1; }
   void on(const Event& event) {
     if (std::holds_alternative<KvmExit>(event.payload)) compare(event);
   }
-  // An Error names two recordings that hold the same run.
+  // The Error names two recordings of the same run.
   [[nodiscard]] Result<void> check() const;
 
  private:
@@ -51,9 +53,9 @@ class SharedExits {
     Timestamp at;
     std::uint64_t rip = 0;
     std::uint32_t cpu = 0, reason = 0;
-    std::uint16_t source = 0, other = 0;  // other: that had one of the row, too
-    bool shared = false;                  // it has this one
-    unsigned row = 0;                     // so many in a row are
+    std::uint16_t source = 0, other = 0;  // other: a source that also had an exit of the row
+    bool shared = false;                  // `other` has this exit too
+    unsigned row = 0;                     // number of shared exits in a row
   };
   void compare(const Event& event);
 

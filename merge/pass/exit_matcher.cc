@@ -11,7 +11,7 @@
 namespace trapline {
 namespace {
 
-// The reasons of Intel's, AMD's and ARM's CPUs, by what they are: docs/topics/exits.md.
+// The kinds of exit reasons, with the names of Intel's, AMD's and ARM's CPUs: docs/topics/exits.md.
 constexpr std::pair<std::string_view, std::string_view> kReasonKinds[] = {
     {"io", "IO_INSTRUCTION"},
     {"mmio", "EPT_MISCONFIG"},
@@ -38,7 +38,7 @@ std::string lowered(std::string_view text) {
   return lower;
 }
 
-// Whatever the case; a kind of reasons stands for those of any CPU.
+// Compares without regard to case; the name of a kind matches its reasons on all CPUs.
 bool is_reason(std::string_view pattern, std::string_view name) {
   const std::string asked = lowered(pattern), reason = lowered(name);
   return asked == reason || matches(asked, reason) ||
@@ -89,7 +89,7 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
   const auto known = wanted.known.find(key);
   if (known != wanted.known.end()) return known->second;
   const std::string name = name_of(kind, key, exit, pipeline);
-  // All of them are one row by detail.
+  // All page faults are one row by detail.
   const bool is_fault = kind == kDetail && exit.detail.kind == DetailKind::kPageFault &&
                         wanted.pattern == "page fault";
   const bool fits =
@@ -106,7 +106,7 @@ bool ExitMatcher::holds(const ExitSpan& exit, const Pipeline& pipeline) {
   cost_ns_ += trapline::cost_ns(exit.parts);
   if (exit.halt && filter_.reason.empty()) return false;
   bool all = true;
-  // Each is asked: the names that there are are told where none fits.
+  // Tests all of them, so that the existing names can be reported if none fits.
   for (std::uint8_t kind = 0; kind < kKinds; ++kind)
     all = holds(static_cast<Kind>(kind), exit, pipeline) && all;
   held_ += all ? 1u : 0u;
@@ -134,7 +134,7 @@ Result<void> ExitMatcher::check() const {
     const Wanted& wanted = wanted_[kind];
     if (wanted.pattern.empty() || wanted.found) continue;
     std::set<std::string> names = wanted.names;
-    if (kind != kReason) names.erase("-");  // which is no name
+    if (kind != kReason) names.erase("-");  // is not a name
     return tl::unexpected(unknown_name(fmt::format("--{}", kWhat[kind]), wanted.pattern,
                                        fmt::format("no exit has this {}", kWhat[kind]), names,
                                        kNothing[kind]));

@@ -1,4 +1,4 @@
-// The exits that an ExitFilter lets through.
+// Selects the exits that an ExitFilter lets through.
 #pragma once
 
 #include <array>
@@ -15,24 +15,26 @@
 
 namespace trapline {
 
-// Of one pass: asked for each exit of the vCPUs that count. An exit counts where the row of --by
-// with these names has it, so that halts, which are one row of --by anything but the reason, need
-// a --reason.
+// Used in one pass: called for each exit of the selected vCPUs. An exit is selected if the row of
+// --by with these names contains it. So halts, which are one row for all dimensions but the reason,
+// need --reason.
 class ExitMatcher {
  public:
-  // `source` names the reason of an exit; it stays as long as exits come.
+  // Returns the source that names the reason of an exit; the source must live as long as exits
+  // come.
   using SourceOf = std::function<const Source&(const ExitSpan&)>;
   ExitMatcher(const ExitFilter& filter, SourceOf source);
 
   [[nodiscard]] bool holds(const ExitSpan& exit, const Pipeline& pipeline);
 
-  // Of all exits that it was asked for, and of those that it held.
+  // Return figures of all exits tested, and of those selected.
   [[nodiscard]] std::uint64_t exits() const { return exits_; }
   [[nodiscard]] std::uint64_t cost_ns() const { return cost_ns_; }
   [[nodiscard]] std::uint64_t held() const { return held_; }
-  // What the passes over other recordings met counts as well.
+  // Adds the exits that passes over other recordings tested.
   void merge(const ExitMatcher& other);
-  // An Error (kUsage) where exits came and it held none: says which names there are.
+  // Returns an Error (kUsage) if exits were tested and none was selected; it says which names
+  // exist.
   [[nodiscard]] Result<void> check() const;
 
  private:
@@ -55,14 +57,14 @@ class ExitMatcher {
   std::uint64_t exits_ = 0, cost_ns_ = 0, held_ = 0;
 };
 
-// When the exits began that a filter lets through.
+// The beginnings of the exits that a filter lets through.
 class ChosenExits {
  public:
   static constexpr std::size_t kMost = 8u << 20;
 
   void add(const ExitSpan& exit);
   [[nodiscard]] bool contains(ThreadId thread, Timestamp begin) const;
-  // Whether there were more than kMost: those are not known.
+  // Returns whether there were more than kMost; the further ones are not known.
   [[nodiscard]] bool is_full() const { return count_ == kMost; }
 
  private:

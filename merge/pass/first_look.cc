@@ -15,7 +15,7 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kEventsPerStop = 1u << 8;  // `stop` is asked now and then
+constexpr std::uint64_t kEventsPerStop = 1u << 8;  // how often `stop` is called
 static_assert(kEventsPerProgress % kEventsPerStop == 0);
 
 }  // namespace
@@ -54,7 +54,7 @@ RecordedInterval recorded_interval(const Timeline& timeline, const Pipeline& pip
 
 namespace {
 
-// The most frequent events, "sched:sched_switch (1234), …".
+// Returns the most frequent events: "sched:sched_switch (1234), …".
 std::string frequent_events(const Timeline& timeline) {
   constexpr std::size_t kShown = 6;
   std::vector<std::pair<std::string, std::uint64_t>> all;
@@ -101,8 +101,8 @@ Error no_durations(const Timeline& timeline) {
 
 namespace {
 
-// The longest exit of each thread, and those that are chosen: which threads count is known when all
-// was read.
+// Finds the longest exit of each thread, and the selected exits. Which threads are selected is
+// known only after everything was read.
 class ExitsFound final : public SpanSink {
  public:
   ExitsFound(const LookFor& wanted, ExitMatcher::SourceOf source)
@@ -116,7 +116,7 @@ class ExitsFound final : public SpanSink {
     if (found != longest_.end() && exit.total() <= found->second.total()) return;
     longest_.insert_or_assign(exit.thread, exit);
   }
-  // Of exits of one length the one that ended first.
+  // Of exits of equal length, the one that ended first.
   [[nodiscard]] std::optional<ExitSpan> longest_of(
       const std::optional<std::set<ThreadId>>& threads) const {
     std::optional<ExitSpan> longest;
@@ -171,7 +171,7 @@ Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
               wanted.exits.text(), ChosenExits::kMost);
 }
 
-// Sees the host's events while evidence is gathered.
+// Sees the host's events while evidence of clocks is gathered.
 class Watcher final : public EvidenceObserver {
  public:
   Watcher(const LookFor& wanted, const Progress& progress)
@@ -195,9 +195,9 @@ class Watcher final : public EvidenceObserver {
                             [this](std::size_t, ThreadId thread) { return host_->comm(thread); });
     host_ = nullptr;
   }
-  // Whether it saw what a pass over the timeline would.
+  // Returns whether it saw everything that a pass over the timeline would see.
   [[nodiscard]] bool saw_all(const LookFor& wanted, const Input& input) const {
-    // Devices and functions are known where the program's events and the guest's symbols are.
+    // Devices and functions are known only with the program's events and the guest's symbols.
     const ExitFilter& exits = wanted.exits;
     return exits.device.empty() && exits.function.empty() && exits.detail.empty() && pipeline_ &&
            input.observed && has_exits(input.capabilities) &&
@@ -220,7 +220,7 @@ class Watcher final : public EvidenceObserver {
   std::uint64_t events_ = 0;
 };
 
-// The same in a pass over the timeline.
+// Looks in a pass over the timeline.
 Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progress) {
   Timeline timeline(std::move(input.sources));
   ExitsFound exits(wanted, source_of(timeline));
@@ -250,7 +250,7 @@ Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wante
   if (!found) return tl::unexpected(std::move(found).error());
   if (!saw_all) {
     how.observer = nullptr;
-    how.verbose = {};  // it was told
+    how.verbose = {};  // it was reported already
     input = open_input(how);
     if (!input) return tl::unexpected(std::move(input).error());
   }

@@ -1,4 +1,4 @@
-// What a command has to know of a recording before it reads it for its result.
+// What a command needs to know about a recording before it reads the recording for its result.
 #pragma once
 
 #include <cstdint>
@@ -17,52 +17,55 @@
 
 namespace trapline {
 
-// The loop of every command that reads a recording: events from the timeline into the pipeline.
+// The loop of every command that reads a recording: events go from the timeline into the pipeline.
 
-// Called now and then with the share of the input that was read, 0 to 1.
+// Called from time to time with the share of the input that was read, 0 to 1.
 using Progress = std::function<void(double)>;
 inline constexpr std::uint64_t kEventsPerProgress = 1u << 16;
 
-// Until the timeline ends or fails (its status() tells), the pipeline needs no more, or `stop` says
-// so. `progress` and `stop` may be empty; `shared` sees each event. Pipeline::finish() is the
-// caller's.
+// Reads until the timeline ends or fails (see its status()), the pipeline needs no more events, or
+// `stop` returns true. `progress` and `stop` may be empty; `shared` gets each event. The caller
+// must call Pipeline::finish().
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
           const std::function<bool()>& stop = {}, SharedExits* shared = nullptr);
-// Pipeline::finish(), where the recordings of the host's kernels end.
+// Calls Pipeline::finish() with the end of the recordings of the host's kernels.
 void finish(const Timeline& timeline, Pipeline& pipeline);
 
 // The times of the first and the last event looked at: of the whole recordings, or of the interval
-// that the user chose. Sources leave out events that nobody needs; these count all the same.
+// that the user chose. Events that sources leave out because nobody needs them count too.
 struct RecordedInterval {
   Timestamp begin, end;
 };
 [[nodiscard]] RecordedInterval recorded_interval(const Timeline& timeline,
                                                  const Pipeline& pipeline);
 
-// What is wrong with a recording that holds no VM exits, or none that ends or has a length.
+// The Errors for a recording without VM exits, or whose exits have no end or duration.
 
-// Says which events it holds and how to record the right ones. Call when it was read.
+// Says which events the recording contains, and how to record the right ones. Call it after
+// reading.
 [[nodiscard]] Error no_exits(const Timeline& timeline);
-// Of ExitTracker::lacks_entries().
+// For ExitTracker::lacks_entries().
 [[nodiscard]] Error no_entries(const Timeline& timeline);
-// Of ExitModel::durations().
+// For ExitModel::durations().
 [[nodiscard]] Error no_durations(const Timeline& timeline);
 
-// Names the reasons of a timeline's exits, as long as it is there.
+// Returns a function that names the reasons of a timeline's exits, as long as the timeline exists.
 [[nodiscard]] ExitMatcher::SourceOf source_of(const Timeline& timeline);
 
 struct LookFor {
   VcpuFilter vcpus;
-  ExitFilter exits = {};  // of `longest` and `chosen`
-  // The longest exit of those vCPUs and exits; no halt, unless a reason is asked for.
+  ExitFilter exits = {};  // for `longest` and `chosen`
+  // Look for the longest exit of the selected vCPUs and exits; not a halt, unless a reason is
+  // given.
   bool longest = false;
-  bool chosen = false;  // when the exits began that `exits` lets through
-  bool names = false;   // whether there are such exits
+  bool chosen = false;  // look for the beginnings of the exits that `exits` lets through
+  bool names = false;   // check whether there are such exits
   [[nodiscard]] bool wants_exits() const { return longest || chosen || (names && !exits.empty()); }
 };
 
 struct FirstLook {
-  std::optional<std::set<ThreadId>> threads;  // that the filter lets through; nothing: all
+  // The threads that the filter lets through; nullopt: all.
+  std::optional<std::set<ThreadId>> threads;
   std::optional<ExitSpan> longest;
   bool lacks_entries = false;  // ExitTracker::lacks_entries()
   ChosenExits chosen;
@@ -73,14 +76,15 @@ struct LookedAt {
   FirstLook found;
 };
 
-// Opens the input and looks for these in the pass that gathers evidence of clocks, so that the
-// recording is read once before it is read for the result. Only where that pass does not see all
-// that the timeline will yield (several recordings of kernels, a host whose clock is not the
-// timeline's, sessions without exits; exits chosen by what only a whole pass tells) it costs a pass
-// of its own. Without anything to look for it is open_input().
+// Opens the input and looks for what is wanted, in the pass that gathers evidence of clocks if
+// possible, so that the recording is read only once before it is read for the result. An extra pass
+// is needed only if the pass for clocks does not see everything that the timeline will return:
+// several recordings of kernels; a host whose clock is not the timeline's; sessions without exits;
+// exits selected by something that only a whole pass shows. If nothing is wanted, this is
+// open_input().
 //
-// Errors: those of open_input; a filter that nothing matches (says what there is); a recording
-// without exits where some are wanted.
+// Errors: those of open_input; nothing matches the filter (says what exists); the recording has no
+// exits although some are wanted.
 [[nodiscard]] Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wanted,
                                              const Progress& progress);
 

@@ -11,7 +11,7 @@
 namespace trapline {
 namespace {
 
-// As an assembler writes a system register that it has no name for.
+// Formats a system register that has no name, as an assembler does.
 std::string system_register(std::uint64_t packed) {
   return fmt::format("S{}_{}_C{}_C{}_{}", (packed >> 14) & 3, (packed >> 11) & 7,
                      (packed >> 7) & 15, (packed >> 3) & 15, packed & 7);
@@ -58,7 +58,7 @@ std::string_view key_of(FaultCause cause) {
 }
 
 std::string how_text(const PageFault::Why& why) {
-  // asm-generic/mman-common.h
+  // from asm-generic/mman-common.h
   constexpr std::pair<std::int32_t, std::string_view> kAdvice[] = {
       {4, "DONTNEED"},         {8, "FREE"},           {9, "REMOVE"},
       {12, "MERGEABLE"},       {14, "HUGEPAGE"},      {20, "COLD"},
@@ -160,7 +160,7 @@ const Vm* VcpuNames::vm_of(const std::string& id) const {
 
 namespace {
 
-// Names::kMost fits in 16 bits.
+// Names::kMost fits into 16 bits.
 constexpr unsigned kKindAt = 56, kRootAt = 52, kMissingAt = 48, kHandlerAt = 32;
 constexpr std::uint64_t kFourBits = 0xf;
 
@@ -168,7 +168,7 @@ bool has_number(CulpritKind kind) {
   return kind == CulpritKind::kInterrupt || kind == CulpritKind::kSoftirq;
 }
 
-// What a thread that woke another one waited for itself; `who`: the thread of it, if it is known.
+// Returns what a waking thread itself waited for; `who` is the thread of that, if it is known.
 std::string root_text(CulpritKind root, const std::string& who) {
   const std::string waited = ", which waited for ";
   switch (root) {
@@ -234,7 +234,7 @@ Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
 std::string Naming::comm(ThreadId thread) const {
   const WaitTracker* waits = pipeline.waits();
   if (waits != nullptr && !waits->names()[thread].empty()) return printable(waits->names()[thread]);
-  // The source tells the last of its names.
+  // The source knows only the last of its names.
   if (waits != nullptr && waits->names().is_of_several(thread)) return {};
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
@@ -244,7 +244,7 @@ std::string Naming::comm(ThreadId thread) const {
   return printable(pipeline.threads().name_at(thread, pipeline.end()));
 }
 
-// Whether it wrote of accesses to its devices while a vCPU was out of the guest.
+// Returns whether the VMM reported accesses to its devices while a vCPU was out of the guest.
 bool Naming::tells_of_devices(const VmmKnowledge& vmm) const {
   const std::vector<VmmEventCount>& counts = pipeline.exits().vmm_events();
   for (std::size_t i = Names::kOther + 1; i < counts.size(); ++i) {
@@ -259,17 +259,19 @@ bool Naming::tells_of_devices(const VmmKnowledge& vmm) const {
 
 std::string_view Naming::vmm(ThreadId vcpu) const {
   static constexpr std::string_view kKnown = "QEMU", kOther = "the VMM";
-  // Every other VMM gives its vCPUs' threads names of its own; QEMU may, "CPU 0/KVM".
+  // All other VMMs give their vCPU threads names of their own; QEMU's may be "CPU 0/KVM".
   const std::string thread = comm(vcpu);
   for (const VmmKnowledge* vmm : vmms())
     if (vmm->vcpu_of_thread(thread) != kNoVcpu) return vmm->name() == kKnown ? kKnown : kOther;
-  // Debian's and Red Hat's processes are kvm, qemu-kvm; a wrapped program's name begins with a dot.
+  // Debian's and Red Hat's processes are named kvm and qemu-kvm; a wrapped program's name begins
+  // with a dot.
   const std::string process = comm(processes.of(vcpu, vcpu));
   const std::string_view name = std::string_view(process).substr(process.starts_with('.') ? 1 : 0);
   if (process.empty() || name.starts_with("qemu") || name.starts_with("kvm") ||
       thread.starts_with("CPU "))
     return kKnown;
-  // It may have been given another name. Whose the events of several VMs are is not known.
+  // QEMU may have been given another name. With several VMs, it is not known which one wrote the
+  // events.
   if (any_vmm().is_process(process) || vcpus.several_vms()) return kOther;
   const bool tells = std::ranges::any_of(vmms(), [this](const VmmKnowledge* vmm) {
     return vmm->name() == kKnown && tells_of_devices(*vmm);

@@ -30,7 +30,7 @@ Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline)
 
 namespace {
 
-// What a source of that role has to decode for sinks that select these.
+// Returns the events that a source of that role must decode for sinks that select these classes.
 EventClass events_for(SpanClass selected, Role role) {
   if (has(selected, SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kKernelParts |
                         SpanClass::kHostRuns))
@@ -48,7 +48,7 @@ EventClass events_for(SpanClass selected, Role role) {
   return events;
 }
 
-// True if sinks that select these ask for the texts of events while those come.
+// Returns whether sinks that select these classes ask for the texts of events during the pass.
 bool asks_for_texts(SpanClass selected) {
   return has(selected, SpanClass::kTexts | SpanClass::kGuestIntervals);
 }
@@ -81,7 +81,7 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceInfo& info = timeline.source(i).info();
     options.roles.push_back(info.role);
-    // What the user said with --offset is not checked.
+    // An offset that the user gave with --offset is not checked.
     const SourceAlignment& aligned = info.aligned;
     const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
     if (info.role != Role::kHostProgram || aligned.is_same_clock() || !error) continue;
@@ -153,7 +153,8 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   // Relative times count from the first event of all.
   if (how.from || how.to) selected = selected | SpanClass::kAllEvents;
   std::size_t ahead = 0;
-  // What is read ahead is counted by the batch: where reading ends inside of one, more is counted.
+  // Events that are read ahead are counted per batch, so if reading ends inside a batch, too many
+  // would be counted.
   const bool ends_early = how.to || stop;
   const std::size_t most_ahead = asks_for_texts(selected) || ends_early ? 0 : most_read_ahead();
   for (std::size_t i = 0; i < timeline_->size(); ++i) {

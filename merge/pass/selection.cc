@@ -14,11 +14,11 @@ namespace {
 using Interval = std::pair<Timestamp, Timestamp>;
 
 enum class Whose : std::uint8_t {
-  kAll,    // nothing where one source does not know its interval in the timeline's time
-  kKnown,  // of the sources that know it
+  kAll,    // nullopt if one source does not know its interval on the timeline
+  kKnown,  // only the sources that know it
 };
 
-// perf's header has the times of samples alone: a fork that comes before is an event as well.
+// perf's header has only the times of samples, but a fork before them is an event too.
 bool has_samples_times(const Source& source) { return source.info().kind == "perf.data"; }
 
 std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
@@ -118,7 +118,7 @@ std::string lower(std::string_view text) {
   return all;
 }
 
-// Those that the user may have meant come first.
+// Returns the names that the user may have meant first.
 std::vector<std::string> by_nearness(std::string_view wanted, const std::set<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view slip = nearest(wanted, views);

@@ -1,5 +1,5 @@
 // The part of a recording that a command looks at: which vCPUs, which exits, which time. Every
-// command takes the same (merge/cli/selection.h has their options).
+// command has the same options for this (merge/cli/selection.h).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace trapline {
 
-// The part of a recording that --from and --to name.
+// The part of a recording that --from and --to select.
 
 // An option and its time, for messages.
 struct NamedTime {
@@ -25,52 +25,55 @@ struct NamedTime {
   std::optional<TimeSpec> time;
 };
 [[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
-// The same; without text there is no time.
+// Parses a time; without text there is none.
 [[nodiscard]] Result<NamedTime> parse_named_time(std::string_view option, std::string_view text);
 
-// Call before the timeline is read. Errors (kUsage): `from` is after `to`; `from` is after the
-// recording's end or `to` before its start: these print the recording's interval. Where a source
-// does not know its interval beforehand, only the order of two times of one kind is looked at.
+// Checks an interval; call it before the timeline is read. Errors (kUsage): `from` is after `to`;
+// `from` is after the recording's end, or `to` before its beginning. They print the recording's
+// interval. If a source does not know its interval beforehand, only the order of two times of one
+// kind is checked.
 [[nodiscard]] Result<void> check_window(const Timeline& timeline, const NamedTime& from,
                                         const NamedTime& to);
 
-// Where the timeline was read and no event lies in the window.
+// Returns the Error for a timeline that was read and has no event in the window.
 [[nodiscard]] Error empty_window(const Timeline& timeline);
-// The same as a sentence, for `timeline`: its options may have left out what lies there.
+// Returns the same as a sentence about `timeline`: its options may have left out the events there.
 [[nodiscard]] std::string nothing_in_window(const Timeline& timeline);
 
-// Which vCPUs count. Both are known for certain only when the recording was read.
+// Selects vCPUs. The names of VMs and vCPUs are known for certain only after the recording was
+// read.
 struct VcpuFilter {
   std::optional<std::int32_t> vcpu;
-  std::string vm;  // its name, its process id, or both as reports print them
+  std::string vm;  // the VM's name, its process id, or both as reports print them
   [[nodiscard]] bool empty() const { return !vcpu && vm.empty(); }
   [[nodiscard]] bool holds(const Vm& of, std::int32_t number) const;
   [[nodiscard]] std::string text() const;  // "--vm web01 and --vcpu 1", printable
-  // An Error (kUsage) where none of these vCPUs is held: says which there are, or `none`.
+  // Returns an Error (kUsage) if it selects none of these vCPUs; the Error says which exist, or
+  // `none`.
   [[nodiscard]] Result<void> check(const std::vector<VcpuThread>& threads,
                                    const std::vector<Vm>& vms,
                                    std::string_view none = "the recording has no vCPU") const;
 };
 
-// Which exits count: those that have all of these names, which are the keys of the rows of --by, or
-// patterns of them (* and ? match). An empty one is not asked for.
+// Selects exits: those that have all of these names, which are the keys of rows of --by, or
+// patterns of them (* and ? match). Empty names select all.
 struct ExitFilter {
   std::string reason{}, detail{}, device{}, function{};
   [[nodiscard]] bool empty() const { return options().empty(); }
-  // Those that are asked for: {"--reason", "io"}.
+  // Returns the options that are set: {"--reason", "io"}.
   [[nodiscard]] std::vector<std::pair<std::string_view, std::string>> options() const;
-  // "--reason io and --device rtc", printable.
+  // Returns "--reason io and --device rtc", printable.
   [[nodiscard]] std::string text() const;
 };
 
 struct Selection {
   VcpuFilter vcpus;
   ExitFilter exits;
-  NamedTime from, to;  // nothing before and after is looked at
+  NamedTime from, to;  // events before and after are ignored
 };
 
-// "--device rtcc: no exit has this device; there are rtc, vga": those that are near come first.
-// `nothing` stands in the place of names where there are none.
+// Returns "--device rtcc: no exit has this device; there are rtc, vga", with near names first.
+// `nothing` replaces the names if there are none.
 [[nodiscard]] Error unknown_name(std::string_view option, std::string_view wanted,
                                  std::string_view fault, const std::set<std::string>& names,
                                  std::string_view nothing);

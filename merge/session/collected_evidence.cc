@@ -6,7 +6,7 @@
 namespace trapline {
 namespace {
 
-// The CPU of the guest that made an event: its own, or its task's; kNoVcpu where nothing tells.
+// Returns the guest's CPU that made an event: the event's own or its task's; kNoVcpu if not known.
 std::int32_t cpu_of(const Event& event, bool of_tasks) {
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return call->cpu;
   if (of_tasks || std::holds_alternative<Lost>(event.payload)) return kNoVcpu;

@@ -1,5 +1,6 @@
-// What one pass over a recording tells of its clock, of a guest that made it, and of guests that it
-// saw run. Each recording is read for it at most once, and once more for the result.
+// What one pass over a recording shows about its clock, about a guest that made it, and about
+// guests that it saw run. Each recording is read at most once for this, and once more for the
+// result.
 #pragma once
 
 #include <functional>
@@ -18,11 +19,12 @@
 
 namespace trapline {
 
-// The guest's times, by the guest's CPU: what GuestRunIntervals looks at. Those of no known CPU
-// (kNoVcpu) only tell when the recording was made.
+// The guest's times by its CPU, for GuestRunIntervals. Times of an unknown CPU (kNoVcpu) only show
+// when the recording was made.
 using TimesByCpu = std::map<std::int32_t, std::vector<std::uint64_t>>;
 
-// Keeps at most twice kMost times of each CPU, evenly, the first and the last among them.
+// Keeps at most twice kMost times of each CPU, evenly distributed, including the first and the
+// last.
 class TimeSample {
  public:
   static constexpr std::size_t kMost = 65'536;
@@ -37,19 +39,19 @@ class TimeSample {
   std::map<std::int32_t, Cpu> cpus_;
 };
 
-// Which thread is which vCPU, and when they ran. Where the exits do not say which (arm64), the
-// timers do; where nothing does and there is one, it is vCPU 0.
+// Finds which thread runs which vCPU, and when they ran. If exits do not show which (arm64), timers
+// do; if nothing does and there is one thread, it is vCPU 0.
 class VcpuThreads {
  public:
   void on(const Event& event);
   [[nodiscard]] bool empty() const { return last_ == 0; }
-  [[nodiscard]] std::uint64_t first() const { return first_; }  // exit
+  [[nodiscard]] std::uint64_t first() const { return first_; }  // the first exit
   [[nodiscard]] std::uint64_t last() const { return last_; }
 
-  // In order of their threads.
+  // Returns the threads in order.
   [[nodiscard]] std::vector<VcpuThread> all() const;
-  // The threads of the virtual machine that these belong to; without any, those of the only one.
-  // Nothing where there are several, or these belong to several.
+  // Returns the threads of the virtual machine that these belong to; if `some` is empty, of the
+  // only one. Nullopt if there are several, or if these belong to several.
   [[nodiscard]] std::optional<std::map<std::int32_t, ThreadId>> of_vm(
       const std::set<ThreadId>& some, const Processes& processes) const;
 
@@ -59,24 +61,24 @@ class VcpuThreads {
 };
 
 struct CollectedEvidence {
-  std::vector<clocks::SyncEntry> syncs;      // its sync records: stamps are on its clock
-  GuestSyncMarkers guest_markers;            // of `trapline sync` where a guest made the recording
-  std::optional<clocks::Interval> interval;  // its times
-  TimesByCpu times;                          // where they were asked for
+  std::vector<clocks::SyncEntry> syncs;      // its sync records, with stamps on its clock
+  GuestSyncMarkers guest_markers;            // of `trapline sync`, if a guest made the recording
+  std::optional<clocks::Interval> interval;  // the first and last time
+  TimesByCpu times;                          // set if requested
 
   VcpuThreads vcpus;  // of guests that it saw run
   RunLog runs;
-  Processes processes;  // of task_newtask events
+  Processes processes;  // from task_newtask events
 };
 
 struct Collect {
-  bool times = false;                       // by the guest's CPU
-  bool of_tasks = false;                    // calls say which CPU made them, events do not
-  bool runs = false;                        // when vCPUs ran
-  std::vector<GuestBounds*> guests;         // are shown every event
-  std::function<void(const Event&)> visit;  // is shown every event, too; may be empty
+  bool times = false;                       // collect times by the guest's CPU
+  bool of_tasks = false;                    // calls show which CPU made them, events do not
+  bool runs = false;                        // collect when vCPUs ran
+  std::vector<GuestBounds*> guests;         // they get every event
+  std::function<void(const Event&)> visit;  // gets every event too; may be empty
 };
-// Reads the source to its end. Damage ends the reading, not the answer: what came before holds.
+// Reads the source to its end. Damage only ends the reading: what came before is returned.
 [[nodiscard]] CollectedEvidence collect(Source& source, const Collect& what);
 
 }  // namespace trapline

@@ -26,9 +26,9 @@ using trace_dat::StreamedPages;
 using trace_dat::Tail;
 using Part = FinishPlan::Part;
 
-// Copied and synced at once; less where the disk is nearly full, down to a third of raw/reserve.
+// Bytes copied and synced at a time; less on a nearly full disk, down to a third of raw/reserve.
 constexpr std::uint64_t kPiece = 64u << 20, kSmallestPiece = 1u << 20;
-constexpr const char* kWhole = "whole";  // in raw/: what is copied out of regions
+constexpr const char* kWhole = "whole";  // in raw/: the copy of pages that are not in regions
 
 tl::unexpected<Error> failed(const std::string& path, int cause) {
   return fail("{}: {}", path, why_not_written(cause));
@@ -50,17 +50,17 @@ Result<void> sync_file(int fd, const std::string& path) {
   return {};
 }
 
-// From here on the disk says what the file holds. What it once refused stays in the page cache as
-// if it were written: it is read, SEEK_DATA finds it, and ext4 takes the same bytes a second time
-// for an extent that stays unwritten.
+// Makes later reads come from the disk. Data that the disk refused stays in the page cache as if it
+// had been written: reads return it, SEEK_DATA finds it, and ext4 accepts the same bytes again for
+// an extent that stays unwritten.
 Result<void> ask_the_disk(int fd, const std::string& path) {
   if (uninterrupted([fd] { return ::fdatasync(fd); }) != 0) return failed(path, errno);
   (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   return {};
 }
 
-// Copies [from, from + size) of one file to another; by reference where the file system can, else
-// inside the kernel. The error is an errno.
+// Copies [from, from + size) of one file to another; by reference if the file system can, else
+// inside the kernel. Returns 0 or an errno.
 int copy_piece(int source, std::uint64_t from, int target, std::uint64_t to, std::uint64_t size) {
   auto in = static_cast<off_t>(from);
   auto out = static_cast<off_t>(to);
@@ -75,7 +75,7 @@ int copy_piece(int source, std::uint64_t from, int target, std::uint64_t to, std
     }
     if (copied < 0 && errno == EINTR) continue;
     if (copied < 0) return errno;
-    if (copied == 0) return EIO;  // the file is shorter than it was
+    if (copied == 0) return EIO;  // the file has become shorter
     size -= static_cast<std::uint64_t>(copied);
   }
   return 0;
@@ -130,7 +130,7 @@ std::vector<Part> parts_of(const StartFacts& start, const Tail& tail,
   return parts;
 }
 
-// The plan says how long they are: after a power cut they must be.
+// Syncs the files. The plan says how long they are, which must be true after a power cut.
 Result<void> Finisher::bring_to_disk() const {
   if (auto asked = ask_the_disk(stream_.get(), session_.path_of(kStream)); !asked) return asked;
   for (unsigned cpu = 0; cpu < start_.cpus; ++cpu) {
@@ -163,7 +163,7 @@ Result<void> Finisher::make_plan(const std::vector<std::string>& cpu_stats) {
   return save_plan();
 }
 
-// The tail after the head, and nothing after a CPU's last whole page.
+// Writes the tail after the head, and removes everything after a CPU's last whole page.
 Result<void> Finisher::begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages) {
   const std::string name = session_.path_of(kStream);
   if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote)
@@ -190,7 +190,8 @@ Result<void> Finisher::make_hole(std::uint64_t from, std::uint64_t to) const {
   return {};
 }
 
-// Head and tail in the file that the pages are copied to: the stream itself where it has no pages.
+// Writes head and tail into the file that the pages are copied to: the stream itself if it has no
+// pages.
 Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& parts) {
   plan_.parts = parts;
   plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
@@ -202,7 +203,7 @@ Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& 
       return made;
     if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes))
       return failed(path(kWhole), cause);
-    // Who reads it where it was written is told by its size that it moves.
+    // The stream's size tells a reader of the old place that the pages are moving.
     std::uint64_t end = start_.head_bytes;
     for (const Part& part : parts) {
       if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);
@@ -216,7 +217,7 @@ Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& 
   return sync_file(into, path(plan_.into));
 }
 
-// Where the file system refuses, what is left is copied.
+// If the file system refuses, the remaining pages are copied.
 Result<void> Finisher::close_holes() {
   const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
   if (!parts) return tl::unexpected(parts.error());
@@ -252,7 +253,7 @@ Result<void> Finisher::copy_instead() {
   return save_plan();
 }
 
-// What is copied is on the disk, and the plan says so, before its source is given back.
+// A copied part is on the disk, and the plan says so, before the room of its source is freed.
 Result<void> Finisher::copy_part(const Part& part, int into) {
   const auto source = session_.open_file("raw/" + part.file, O_RDWR);
   if (!source) return tl::unexpected(source.error());
@@ -270,7 +271,7 @@ Result<void> Finisher::copy_part(const Part& part, int into) {
     if (auto synced = sync_file(into, path(plan_.into)); !synced) return synced;
     plan_.copied = part.at + done + size;
     if (auto saved = save_plan(); !saved) return saved;
-    // Best effort: a file system without it keeps both copies until the end.
+    // Best effort: a file system without this keeps both copies until the end.
     (void)::fallocate(source->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(part.offset + done), static_cast<off_t>(size));
     done += size;
@@ -281,7 +282,7 @@ Result<void> Finisher::copy_part(const Part& part, int into) {
 Result<void> Finisher::copy_parts() {
   const auto into = session_.open_file("raw/" + plan_.into, O_RDWR);
   if (!into) return tl::unexpected(into.error());
-  // What was copied and is not known to be on the disk is copied again.
+  // Copied data that may not be on the disk is copied again.
   if (::ftruncate(into->get(), static_cast<off_t>(plan_.copied)) != 0)
     return failed(path(plan_.into), errno);
   for (const Part& part : plan_.parts) {
@@ -293,14 +294,15 @@ Result<void> Finisher::copy_parts() {
 
 bool is_whole(std::span<const std::byte> page) {
   trace_dat::RingPage walk;
-  // A page that the recorder wrote has a time: zeros are a hole.
+  // A page from the recorder has a time; zeros are a hole.
   if (!walk.load(page, sizeof(std::uint64_t)) || walk.time() == 0) return false;
   for (kernel_events::RecordedEvent event; walk.next(event);) continue;
   return !walk.damaged();
 }
 
-// Of each CPU the pages that the disk does not give back as they were written. What it refused once
-// may be in the page cache: that is dropped, and passed by where the file system can (O_DIRECT).
+// Returns, for each CPU, the pages that the disk does not return as they were written. Data that
+// the disk refused may be in the page cache, so the cache is dropped, and bypassed if the file
+// system can (O_DIRECT).
 Result<std::vector<std::uint64_t>> Finisher::read_back() const {
   const std::string name = "raw/" + (plan_.copies() ? plan_.into : trace_dat::kStreamName);
   const auto cached = session_.open_file(name, O_RDWR);
@@ -324,7 +326,7 @@ Result<std::vector<std::uint64_t>> Finisher::read_back() const {
       ssize_t got = direct ? uninterrupted([&] { return get(direct->get()); }) : -1;
       if (got <= 0) got = uninterrupted([&] { return get(cached->get()); });
       const std::size_t page = start_.page_size;
-      // A page that cannot be read is passed over.
+      // A page that cannot be read is skipped.
       const std::size_t pages =
           std::max<std::size_t>(got > 0 ? static_cast<std::size_t>(got) / page : 0, 1);
       for (std::size_t i = 0; i < pages; ++i)
@@ -336,7 +338,7 @@ Result<std::vector<std::uint64_t>> Finisher::read_back() const {
   return torn;
 }
 
-// From here on the session has a trace.dat, and raw/ is what is left over.
+// Names trace.dat. From then on the session has a trace.dat, and raw/ is only a remainder.
 Result<void> Finisher::name_it() const {
   const std::string from = plan_.copies() ? plan_.into : trace_dat::kStreamName;
   if (auto named = session_.rename("raw/" + from, "trace.dat"); !named) return named;
@@ -399,7 +401,7 @@ Result<Finish> finish_session(const std::string& path, std::uint64_t* torn) {
   }
   auto lock = lock_session(*session);
   if (!lock) return tl::unexpected(std::move(lock).error());
-  // Another reader may have finished it, and gone, before this one had the lock.
+  // Another reader may have finished the session and gone before this one got the lock.
   unfinished = session->finds("raw");
   if (!unfinished) return tl::unexpected(unfinished.error());
   if (!*unfinished) return Finish::kNothingToDo;

@@ -1,12 +1,11 @@
-// Makes a session's trace.dat whole from what the recorder streamed (merge/source/trace_dat/
-// unfinished.h), at a recording's end or, where the recorder was killed, when it is asked for:
-// readers never finish a session.
+// Makes a session's trace.dat from what the recorder streamed
+// (merge/source/trace_dat/unfinished.h), at a recording's end or, if the recorder was killed, on
+// request: readers never finish a session.
 //
 // Pages in regions stay where the recorder wrote them: the tail is written after the head, and the
-// holes between are closed. What lies elsewhere, or on a file system that cannot do that, is
-// copied, and each part's room given back once its copy is on the disk. The plan of it is written
-// first: finishing may be killed, lose the power or run out of disk space at any point and be done
-// again.
+// holes between are closed. Other pages, and all pages on a file system that cannot do this, are
+// copied, and each part's room is freed once its copy is on the disk. The plan is written first, so
+// finishing can be killed, lose power or run out of disk space at any point and be repeated.
 //
 //   last pages on the disk ─ tail ─ plan ─ holes closed, or pages copied ─ all on the disk ─ (where
 //   something may have failed) read back ─ trace.dat gets its name ─ raw/ removed ─ (the recorder)
@@ -24,24 +23,24 @@
 namespace trapline {
 
 enum class Finish {
-  kNothingToDo,  // trace.dat is whole
-  kFinished,     // this call made it whole
+  kNothingToDo,  // trace.dat is complete
+  kFinished,     // this call completed it
 };
 
-// Makes DIR/trace.dat whole where a recorder was killed, and reads every page back from the disk,
-// about 2 s a GiB. `torn`: pages that do not hold what was written, which session.json has as
-// not written. Errors: not a session, somebody is still
-// recording into it, no permission to write, the disk is full, a damaged raw/ folder.
+// Completes DIR/trace.dat if a recorder was killed, and reads every page back from the disk, about
+// 2 s per GiB. `torn`: the number of pages that do not contain what was written; session.json
+// counts them as not written. Errors: not a session; somebody is still recording into it; no
+// permission to write; the disk is full; raw/ is damaged.
 [[nodiscard]] Result<Finish> finish_session(const std::string& session,
                                             std::uint64_t* torn = nullptr);
 
-// For the recorder, which holds the lock already. Reads back where the disk may have failed: with
-// `torn`, which gets each CPU's count.
+// For the recorder, which holds the lock already. Reads pages back only with `torn`, which gets
+// each CPU's count, because the disk may have failed.
 [[nodiscard]] Result<void> finish_locked(const Folder& session,
                                          const std::vector<std::string>& cpu_stats,
                                          std::vector<std::uint64_t>* torn = nullptr);
 
-// What finish_locked() found, as pages that were not written.
+// Adds the pages that finish_locked() found torn as pages that were not written.
 void add_torn(const std::vector<std::uint64_t>& pages, std::vector<CpuLoss>& losses);
 
 }  // namespace trapline

@@ -32,7 +32,7 @@ Result<TimesByCpu> sample_records(const DataDirectory& directory) {
   return sample.take();
 }
 
-// The bounds that show how the guest's clock runs beside its host's, and what is assumed of that.
+// The bounds that relate the guest's clock to its host's, and the assumption about them.
 struct GuestEvidence {
   std::vector<ClockBound> bounds;
   Assumption assumption;
@@ -59,7 +59,8 @@ Result<Relation> fit(const std::vector<ClockBound>& bounds, const Assumption& as
   return Relation::fit(wide, assumption, interval, Relation::Reach::kIntervalOnly);
 }
 
-// Holds the guest's records against when its vCPUs ran; adds the bounds that they give.
+// Compares the guest's records with the times in which its vCPUs ran, and adds the bounds that
+// result.
 std::optional<ImpossibleRecord> check_runs(const Relation& line, GuestAlignment& alignment,
                                            const TimesByCpu& times, const RunLog& runs,
                                            std::vector<ClockBound>& bounds) {
@@ -87,14 +88,14 @@ std::optional<ImpossibleRecord> check_runs(const Relation& line, GuestAlignment&
   return impossible;
 }
 
-// The bounds of all ways that agree. The first one that gives any is what the others are held
-// against.
+// Collects the bounds of all kinds of evidence that agree. The first kind that gives bounds is the
+// reference for the others.
 struct Evidence {
   std::vector<ClockBound> bounds;
   std::vector<std::string> left_out;
 
-  // Whether it was taken. `identified`: what was taken before is this guest's beyond doubt;
-  // without, nobody can tell which of two that contradict each other is right.
+  // Adds bounds; returns whether they were taken. `identified`: what was taken before is certainly
+  // this guest's. Without that, it cannot be decided which of two contradicting kinds is right.
   Result<bool> add(const Result<std::vector<ClockBound>>& more, std::string_view name,
                    bool identified, const Assumption& assumption) {
     if (!more) {
@@ -179,8 +180,8 @@ std::string impossible_text(const ImpossibleRecord& impossible) {
       impossible.record.error, seconds_text(impossible.exit), seconds_text(impossible.entry));
 }
 
-// Some rounds: each decides more records than the last, and what they show holds as far as the
-// assumption does. An error where they contradict it.
+// Repeats the check some times: each round decides more records than the last. The result holds if
+// the assumption does; an Error if the records contradict the assumption.
 Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const RunLog& runs,
                     const GuestEvidence& evidence) {
   constexpr int kRounds = 4;
@@ -200,9 +201,9 @@ Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const Ru
   return {};
 }
 
-// Where nothing says how the kernels adjusted their clocks: the line if they did not, as far as the
-// sync records let it be. It is the best guess then. An error where the guest's own records show
-// that it is none: how far the clocks were off between the sync records is not known.
+// If it is not known how the kernels adjusted their clocks, returns the line that holds if they did
+// not, as far as the sync records allow it: then it is the best guess. The Error: the guest's own
+// records show that it is wrong, so the clocks' error between the sync records is not known.
 Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
                                             const GuestRecording& guest, GuestBounds& bounds,
                                             HostRecording host, const CollectedEvidence& of_host) {
@@ -218,8 +219,8 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
   guess.line = std::move(*line);
   const auto kept = refine(guess, guest.times, of_host.runs, evidence);
   if (kept) return guess.line;
-  // Tasks of a plugin are those of the machine around the host, whose CPUs are no vCPUs of the
-  // guest: their records show nothing.
+  // Tasks of a plugin belong to the machine around the host, whose CPUs are not vCPUs of the guest,
+  // so their records show nothing.
   if (!guest.inside) return std::nullopt;
   return fail(
       "{}, or a clock was slewed between them; run `trapline sync` as long as is recorded, or say "
@@ -227,7 +228,7 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
       kept.error().message);
 }
 
-// The time of the guest's records, or that in which the vCPUs ran; without both, that of the
+// Fits the relation for the time of the guest's records or of the vCPUs' runs; without both, of the
 // bounds.
 Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& evidence,
                               const VcpuThreads& vcpus) {
@@ -242,7 +243,7 @@ Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& 
              Interval{line->source_of(vcpus.first()), line->source_of(vcpus.last())});
 }
 
-// Both kernels may adjust their clocks; what none adjusts follows one counter.
+// Both kernels may adjust their clocks; clocks that no kernel adjusts follow one counter.
 Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecording& host,
                                  const std::vector<clocks::SyncEntry>& of_host) {
   const clocks::Drive of_guest =
@@ -257,18 +258,18 @@ Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecordin
   return Assumption{same_unit ? clocks::kGuestNanoseconds : clocks::kAnyRate, *change};
 }
 
-// Whether the evidence is this guest's, and the recording its host's.
+// Returns whether the evidence is this guest's, and the recording its host's.
 bool belongs(const GuestRecording& guest, const GuestBounds& bounds, const HostRecording& host) {
   if (bounds.made_by_the_guest()) return true;
-  // What is on the same clock of the same host is where it is.
+  // Recordings on the same clock of the same host need no alignment.
   if (guest.kinship == Kinship::kSameMachine && guest.clock == host.clock && !guest.inside)
     return false;
   return !bounds.threads().empty() || (guest.inside && guest.kinship != Kinship::kSameMachine);
 }
 
-// Whose sync records were put beside a recording, only its records can show: some must lie where
-// the host's recording covers the vCPUs, so that a wrong relation would put one of them into an
-// exit.
+// If sync records were only put beside a recording, the recording's own records must show that they
+// belong to it: some must be where the host's recording covers the vCPUs, so that a wrong relation
+// would place one of them inside an exit.
 Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& alignment) {
   constexpr std::size_t kEnough = 16, kEnoughIntervals = 4;
   if (!guest.inside || guest.own_syncs) return {};
@@ -276,7 +277,7 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
   for (const auto& [cpu, times] : guest.times)
     if (thread_of_cpu(alignment.threads, cpu)) of_cpus += times.size();
   const GuestRunCounters& seen = alignment.gaps;
-  // Where the error is wide, few records decide for one of those times.
+  // If the error is large, only few records are decided for one of those times.
   const bool spread = seen.intervals >= kEnoughIntervals || seen.decided < kEnough;
   if (of_cpus < kEnough || (seen.records >= kEnough && spread)) return {};
   return fail(
@@ -289,7 +290,8 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
 
 std::optional<ClockId> HostRecording::readable() const {
   const auto id = clock_from_name(clock);
-  if (id == ClockId::kTsc && !cycles) return std::nullopt;  // nanoseconds that a file made of it
+  // Nanoseconds that a file converted from the TSC.
+  if (id == ClockId::kTsc && !cycles) return std::nullopt;
   return id;
 }
 
@@ -297,7 +299,8 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
                                       std::int32_t cpu) {
   if (vcpus.empty() || cpu < 0) return std::nullopt;
   const auto count = static_cast<std::int32_t>(vcpus.size());
-  if (vcpus.rbegin()->first < count || cpu >= count) {  // none is left out, or one was not seen
+  // No number is left out, or a vCPU was not seen.
+  if (vcpus.rbegin()->first < count || cpu >= count) {
     const auto found = vcpus.find(cpu);
     return found == vcpus.end() ? std::nullopt : std::optional(found->second);
   }

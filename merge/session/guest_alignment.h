@@ -1,17 +1,17 @@
-// Puts a guest's recording, beside which there are guest sync records, on its host's clock: what
-// the plugin recorded outside of the guest, or what uftrace or trace-cmd recorded inside. Pure:
-// what was read of both is in CollectedEvidence; the rules are guest_bounds.h, guest_syncs.h,
-// relation.h and guest_run_intervals.h.
+// Places a guest's recording that has guest sync records on its host's clock: a recording of the
+// plugin outside the guest, or of uftrace or trace-cmd inside. Pure: the data of both recordings is
+// in CollectedEvidence; the rules are in guest_bounds.h, guest_syncs.h, relation.h and
+// guest_run_intervals.h.
 //
 //   the guest's sync records ─┐
 //                             ├→ GuestBounds ─→ Evidence ─→ Relation ──→ GuestRunIntervals
 //   the host's recording ─────┘   (one pass)                    ↑       checks  │ refines
 //                                                               └───────────────┘
 //
-// Evidence belongs to one guest. Exits identify it by the values that it wrote, so they come first;
-// what contradicts them (a PTP clock that is not the host's, a TSC that is scaled) is left out and
-// named. Where nothing identifies the guest, it is refused, or is none. Evidence that contradicts
-// itself is refused with the pair that does.
+// Evidence belongs to one guest. Exits identify the guest by the values that it wrote, so they come
+// first. Evidence that contradicts the exits (a PTP clock that is not the host's, a scaled TSC) is
+// left out and named. If nothing identifies the guest, the contradicting evidence is an Error, or
+// does not count. Evidence that contradicts itself is an Error that names the contradicting pair.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ struct GuestAlignment {
   std::string method;  // "sync records: 272 readings, 34 exits; 0 ns residual in 1,702 gaps"
   GuestSyncCounters syncs;
   GuestRunCounters gaps;
-  // The host's threads of the guest's vCPUs, where the recording shows them.
+  // The host's threads of the guest's vCPUs, if the recording shows them.
   std::map<std::int32_t, ThreadId> threads;
 
   [[nodiscard]] SourceAlignment of_source() const {
@@ -47,48 +47,50 @@ struct GuestAlignment {
   }
 };
 
-// How the guest's machine stands to the host's, by their names.
+// How the guest's machine is related to the host's, by their names.
 enum class Kinship : std::uint8_t { kUnknown, kSameMachine, kOtherMachine };
 
 struct GuestRecording {
-  std::string clock;  // of its records
+  std::string clock;  // the clock of its records
   bool cycles = false;
-  bool inside = false;  // it was made inside the guest
+  bool inside = false;  // the recording was made inside the guest
   Kinship kinship = Kinship::kUnknown;
-  bool own_syncs = false;  // the records are markers of this recording
+  bool own_syncs = false;  // the sync records are markers of this recording
   std::vector<GuestSyncLine> syncs;
-  std::vector<clocks::SyncEntry> brackets;  // between its clock and those that a guest can read
+  // Between its clock and the clocks that a guest can read.
+  std::vector<clocks::SyncEntry> brackets;
   TimesByCpu times;
 };
 
 struct HostRecording {
   std::string clock;
   bool cycles = false;
-  std::optional<double> rate_change_ppm = std::nullopt;  // the user's word (AlignOptions)
-  // Its clock, where a guest can read it, too.
+  std::optional<double> rate_change_ppm = std::nullopt;  // given by the user (AlignOptions)
+  // Returns the recording's clock, if a guest can read it too.
   [[nodiscard]] std::optional<ClockId> readable() const;
   [[nodiscard]] StampClock stamps() const { return {clock, cycles, rate_change_ppm}; }
 };
 
-// What the plugin or QEMU recorded.
+// Returns what the plugin or QEMU recorded.
 [[nodiscard]] Result<GuestRecording> guest_recording(const DataDirectory& directory);
 
-// What the guest says; shown the host's recording (collect()), it becomes bounds.
+// Returns the guest's sync records, which become bounds when collect() shows them the host's
+// recording.
 [[nodiscard]] Result<GuestBounds> guest_bounds(const GuestRecording& guest,
                                                const HostRecording& host);
 
-// Nothing when there are no guest sync records, or the host's recording shows none of what they
-// name: then the two are no guest and host of one another. What was made inside a guest is refused
-// beside a recording of a KVM host that shows nothing of it: their clocks may have one name, and
-// are not the same.
+// Returns nullopt if there are no guest sync records, or if the host's recording shows nothing of
+// them: then the two are not guest and host of each other. A recording made inside a guest is an
+// Error if the recording of a KVM host shows nothing of it: their clocks may have the same name,
+// but are different.
 [[nodiscard]] Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest,
                                                                 GuestBounds& bounds,
                                                                 const HostRecording& host,
                                                                 const CollectedEvidence& of_host,
                                                                 const Processes& processes);
 
-// Which thread runs a CPU of the guest. Guests count their CPUs from 0, KVM its vCPUs by their APIC
-// ids, which may leave numbers out.
+// Returns the thread that runs a CPU of the guest. Guests count their CPUs from 0; KVM counts its
+// vCPUs by their APIC ids, which may skip numbers.
 [[nodiscard]] std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vcpus,
                                                     std::int32_t cpu);
 

@@ -48,9 +48,10 @@ std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entrie
   if (first == nullptr) first = last;
   if (first == nullptr) return std::nullopt;
   WallClock wall{first->stamp, middle(*first), 0};
-  // Series are seconds apart; what is closer tells the clocks' rates no better than it errs.
+  // ns: series are seconds apart; over a shorter time, the error exceeds the difference of the
+  // clocks' rates.
   constexpr std::uint64_t kApart = 1'000'000'000;
-  // A wall clock that was set meanwhile has no rate: its first time holds.
+  // A wall clock that was set in between has no rate: only its first time is used.
   constexpr double kMostRate = 1e-3;
   if (last != nullptr && last->stamp > first->stamp + kApart) {
     const auto passed = static_cast<double>(last->stamp - first->stamp);
@@ -66,7 +67,7 @@ HostFacts host_facts_of(const Source& leading) {
   const auto session = session_of_recording(info.path);
   if (!session) return {};
   HostFacts facts{std::nullopt, session->host.boot_id, facts_of(*session)};
-  // A timeline in cycles, or on another recording's clock, has another line.
+  // A timeline in cycles, or on another recording's clock, has a different line.
   if (!info.cycles && info.aligned.offset_ns == 0)
     facts.wall_clock = wall_clock_of(session->brackets());
   return facts;

@@ -1,5 +1,5 @@
-// What a session tells of the host that it was recorded on, the wall clock and which boot it was,
-// and of how it was recorded.
+// What a session says about the host that it was recorded on (wall clock, boot) and about how it
+// was recorded.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@
 
 namespace trapline {
 
-// Through the narrowest bracket of the first and of the last series. Nothing without a bracket that
-// has CLOCK_REALTIME on both sides.
+// Computes the line through the narrowest bracket of the first and of the last series. Nullopt
+// without a bracket that has CLOCK_REALTIME on both sides.
 [[nodiscard]] std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entries);
 
 struct HostFacts {
@@ -24,7 +24,7 @@ struct HostFacts {
   // "command", "trapline version", "QEMU version": those that are known.
   std::vector<std::pair<std::string, std::string>> of_session;
 };
-// Of the recording that leads the timeline, as far as a session.json beside it tells.
+// Returns the facts for the recording that leads the timeline, from a session.json beside it.
 [[nodiscard]] HostFacts host_facts_of(const Source& leading);
 
 }  // namespace trapline

@@ -21,7 +21,7 @@ bool is_left_out(const InputOptions& options, const std::string& name) {
   return std::ranges::find(options.without, name) != options.without.end();
 }
 
-// What a session's list says of a part that is to be read.
+// Checks a part against the session's list.
 Result<void> check_part(const std::string& session, const SessionPart& part) {
   const std::string path = session + "/" + part.name;
   const auto folder = Folder::open_to_read(session);
@@ -37,7 +37,7 @@ Result<void> check_part(const std::string& session, const SessionPart& part) {
     return fail(ErrorKind::kDamaged, "{} is cut off: {} bytes of {}, by session.json; {}",
                 printable(path), size, part.size, go_on);
   }
-  // A log without times is no recording, and was none.
+  // A log without times is not a recording.
   const auto kind = kind_of_source(path);
   if (kind || part.name == "qemu.log") return {};
   return fail(ErrorKind::kDamaged, "{}; session.json lists it; {}", kind.error().message, go_on);
@@ -45,7 +45,7 @@ Result<void> check_part(const std::string& session, const SessionPart& part) {
 
 Result<void> check_parts(const InputOptions& options) {
   std::vector<std::string> listed;
-  std::vector<std::pair<std::string, SessionPart>> parts;  // that are to be read, by their session
+  std::vector<std::pair<std::string, SessionPart>> parts;  // the parts to read, with their session
   for (const std::string& path : options.paths) {
     const auto session = is_folder(path) ? read_session_json(path) : std::nullopt;
     if (!session) continue;
@@ -66,7 +66,7 @@ Result<void> check_parts(const InputOptions& options) {
   return {};
 }
 
-// The recordings that the named files and folders hold, host recordings first.
+// Returns the recordings in the named files and folders, host recordings first.
 Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   std::vector<RecordingPart> parts;
   if (auto checked = check_parts(options); !checked) return tl::unexpected(checked.error());
@@ -86,7 +86,8 @@ Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   return parts;
 }
 
-// By device and inode, which needs no reading: the copy of a kernel's recording is told after it.
+// Checks by device and inode, which needs no reading. A copy of a kernel's recording is detected
+// after reading.
 Result<void> check_given_once(const std::vector<RecordingPart>& parts) {
   for (auto a = parts.begin(); a != parts.end(); ++a) {
     for (auto b = parts.begin(); a->kind != SourceKind::kGuestSync && b != a; ++b) {
@@ -115,8 +116,8 @@ void add_facts(const SessionJson& session, Input& input) {
     add("Cut off", "the recording was not closed: it ends where it was cut off");
 }
 
-// What session.json tells: the threads and the virtual machines' names. Returns what else than its
-// pages hold the recording would have held, had it happened.
+// Reads threads and the virtual machines' names from session.json. Returns the capabilities that
+// the session's enabled events would have given the recording, had they occurred.
 Capabilities read_session(const SessionJson& session, Input& input) {
   add_facts(session, input);
   for (const SessionThread& thread : session.threads)
@@ -151,7 +152,7 @@ Capabilities read_session(const SessionJson& session, Input& input) {
           .run_ioctl = enabled(events::sys_enter_ioctl)};
 }
 
-// The files of a session's symbols/ folder, in order of their names.
+// Returns the files in a session's symbols/ folder, in order of their names.
 std::vector<std::string> session_symbols(const std::string& folder) {
   std::vector<std::string> files;
   const fs::path symbols = fs::path(folder) / "symbols";
@@ -178,7 +179,8 @@ Result<SymbolTable> load_symbols(const InputOptions& options) {
   return SymbolTable::load(specs);
 }
 
-// A file that was named must be readable; the session's and the installed one are there or not.
+// A file that the user named must be readable; the session's file and the installed one are
+// optional.
 Result<tracetool::Declarations> load_trace_events(const InputOptions& options) {
   std::string path = options.trace_events;
   if (path.empty()) {
@@ -192,14 +194,15 @@ Result<tracetool::Declarations> load_trace_events(const InputOptions& options) {
   return path.empty() ? tracetool::Declarations() : tracetool::Declarations::read(path);
 }
 
-// The plugin's output=both: of a trace.dat and a directory of one run the calls of one count.
+// For the plugin's output=both: of a trace.dat and a directory of one run, only one's calls are
+// used.
 void leave_out_second_calls(std::vector<RecordingPart>& parts, Input& input) {
   for (auto directory = parts.begin(); directory != parts.end();) {
     bool leave_out = false;
     for (RecordingPart& trace : parts) {
       if (directory->kind != SourceKind::kUftrace || trace.kind != SourceKind::kTraceDat) continue;
       auto overlap = compare_marker_calls(trace.path, directory->path);
-      if (!overlap || !*overlap) continue;  // what is wrong with them, their readers tell
+      if (!overlap || !*overlap) continue;  // their readers report what is wrong with them
       input.notes.push_back((*overlap)->note);
       leave_out = (*overlap)->use_markers;
       trace.marker_calls = leave_out;
@@ -209,7 +212,7 @@ void leave_out_second_calls(std::vector<RecordingPart>& parts, Input& input) {
   }
 }
 
-// "kvm_exit, sched_switch, markers"
+// Returns "kvm_exit, sched_switch, markers".
 std::string text_of(const Capabilities& has) {
   const std::string run = fmt::format("{} of KVM_RUN", events::sys_enter_ioctl.name);
   std::string text;
@@ -247,7 +250,8 @@ void tell(const InputOptions& options, const Input& input) {
   for (const std::string& note : input.notes) options.verbose(note);
 }
 
-// What the recorder said may be why a recording cannot be read: that tracing was switched off.
+// Adds the recorder's notes, which may explain why a recording cannot be read: tracing was switched
+// off.
 Error with_notes(Error error, std::span<const std::string> notes) {
   constexpr std::size_t kMostTold = 5;
   const auto first = notes.first(std::min(notes.size(), kMostTold));
@@ -284,7 +288,7 @@ Result<Input> open_input(const InputOptions& options) {
   Recordings recordings(options, input);
   if (auto opened = recordings.open(*parts); !opened)
     return tl::unexpected(with_notes(std::move(opened).error(), told));
-  // No exit went to user space: none of its time is QEMU's, which is known.
+  // No exit went to user space, so it is known that no time is QEMU's.
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)
     input.capabilities.merge(enabled);

@@ -57,7 +57,7 @@ std::uint64_t missing(std::uint64_t here, std::uint64_t there) {
 
 struct Difference {
   std::uint64_t only_in_markers = 0, only_in_directory = 0;
-  std::string function;  // the one that differs most
+  std::string function;  // the function that differs most
 };
 
 Difference compare(const Tally& markers, const Tally& directory) {
@@ -91,11 +91,11 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& tra
   using Answer = std::optional<MarkerOverlap>;
   const auto sync = read_sync_file(directory + "/sync.txt");
   if (!sync) return tl::unexpected(sync.error());
-  if (sync->clock.empty()) return Answer();  // not the plugin's
+  if (sync->clock.empty()) return Answer();  // not made by the plugin
   auto trace = trace_dat::open_trace_dat(trace_dat, {});
   if (!trace) return tl::unexpected(std::move(trace).error());
   if (!(*trace)->capabilities().markers) return Answer();
-  (*trace)->select(EventClass::kExits);  // markers are among them
+  (*trace)->select(EventClass::kExits);  // includes markers
   auto markers = tally(**trace);
   if (!markers) return tl::unexpected(std::move(markers).error());
   if (markers->calls == 0) return Answer();

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A mail may begin with much prose.
+// Bytes to look at, since a mail may begin with much prose.
 constexpr std::size_t kLook = 1U << 20;
 constexpr const char* kGuestSyncs = kSessionParts.back();
 constexpr auto kParts = std::span(kSessionParts).first<kSessionParts.size() - 1>();
@@ -42,8 +42,8 @@ bool has_log_line(std::string_view text) {
   return false;
 }
 
-// QEMU's events, as its log has them, without the time in front: more than half of the lines begin
-// with a name in small letters, digits and underscores.
+// Returns whether the text has QEMU's events as in its log but without times: more than half of the
+// lines begin with a name in lower-case letters, digits and underscores.
 bool has_events_without_times(std::string_view text) {
   constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyz0123456789_";
   std::size_t lines = 0, events = 0;
@@ -63,15 +63,16 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), kLook)), '\0');
   if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read)
     return tl::unexpected(std::move(read).error());
-  // One that was cut in its first bytes, or is empty, is told so by its reader.
+  // The reader reports a file that was cut off in its first bytes, or is empty.
   if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size())))
     return SourceKind::kTraceDat;
-  // perf's magic in either byte order, and of its first version.
+  // perf's magic in both byte orders, and that of its first version.
   for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"}) {
     if (head.starts_with(magic)) return SourceKind::kPerfData;
   }
   if (head.size() >= 16) {
-    // QEMU's: the id -1 and the magic; as first proposed: the magic in either byte order.
+    // QEMU's simpletrace: the id -1 and the magic; as first proposed: the magic in either byte
+    // order.
     const auto* bytes = reinterpret_cast<const std::byte*>(head.data());
     const auto first = load<std::uint64_t>(bytes), second = load<std::uint64_t>(bytes + 8);
     constexpr std::uint64_t kMagic = 0xf2b177cb0aa429b4, kRfcMagic = 0xaa0011ff;
@@ -114,7 +115,7 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   for (const char* part : kParts) {
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
-  // Of perf record --threads.
+  // of perf record --threads
   const std::string data = (fs::path(path) / "data").string();
   if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
   if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
@@ -143,7 +144,7 @@ Result<std::vector<RecordingPart>> parts_of_source(const std::string& path) {
   std::string reason;
   for (const char* part : kParts) {
     const std::string inside = (fs::path(path) / part).string();
-    // A QEMU log without timestamps, or one that is empty, has nothing for a timeline.
+    // A QEMU log without timestamps, or an empty one, has nothing for a timeline.
     const bool there = is_there(inside) || trace_dat::is_unfinished_trace(inside);
     if (!there) continue;
     if (const auto what = kind_of_source(inside)) {
@@ -198,7 +199,7 @@ std::string machine_name(const Description& is) {
   return name == "(none)" || name == "localhost" ? "" : name;
 }
 
-// A guest's own directory may lie in its host's session; the plugin's names its clock.
+// A guest's own directory may be in its host's session; the plugin's directory names its clock.
 clocks::Boot boot_of(const std::string& path) {
   std::error_code error;
   fs::path file = fs::weakly_canonical(path, error);
@@ -209,7 +210,8 @@ clocks::Boot boot_of(const std::string& path) {
     if (!sync || sync->clock.empty()) return {};
   }
   const std::string folder = file.parent_path().string();
-  // As it was named, where that is the same folder: a recorder names its own by a descriptor.
+  // Uses the path as it was named, if that is the same folder: a recorder names its own folder by a
+  // descriptor.
   const fs::path named = fs::path(path).parent_path();
   const auto session =
       read_session_json(fs::equivalent(named, folder, error) ? named.string() : folder);
@@ -251,7 +253,7 @@ Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock
     clock.syncs = brackets_of(*sync);
     return false;  // its interval is not known
   }
-  // The session's stamps are as recorded.
+  // The session's stamps are unconverted.
   if (clock.cycles || clock.nanoseconds_of_tsc) return false;
   const auto session = session_of_recording(clock.path);
   if (!session) return false;

@@ -1,5 +1,5 @@
-// Opens what the user names, whatever it is: told by the file's first bytes or the folder's files,
-// never by a name.
+// Opens what the user names. The kind is recognised by the file's first bytes or the folder's
+// files, never by a name.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace trapline {
 
-// kGuestSync: what `trapline sync` printed, which is no recording and relates others.
+// kGuestSync: the output of `trapline sync`, which is not a recording but relates others.
 enum class SourceKind : std::uint8_t {
   kTraceDat,
   kPerfData,
@@ -27,47 +27,48 @@ enum class SourceKind : std::uint8_t {
   kSession
 };
 
-// One thing to read, and what it is. A session's own parts are left out, with a note, where nothing
-// aligns them; what was named is refused.
+// One thing to read, with its kind. A session's own part that nothing aligns is left out, with a
+// note; for a part that the user named that is an Error.
 struct RecordingPart {
   std::string path;
   SourceKind kind = SourceKind::kTraceDat;
   bool named = true;
-  bool marker_calls = true;  // false: a directory has those in trace_marker, and more
+  bool marker_calls = true;  // false: a directory has the calls in trace_marker, and more
 };
 
 struct SourceOptions {
   std::string trace_events = tracetool::kInstalledTraceEvents;  // for simpletrace files
   std::optional<std::uint64_t> tsc_khz;                         // for trace.dat files
-  std::string unit;  // "ns", "cycles": of a text whose times are whole numbers
+  std::string unit;  // "ns", "cycles": for a text whose times are whole numbers
 };
 
-// An error says what the path is not.
+// The Error says what the path is not.
 [[nodiscard]] Result<SourceKind> kind_of_source(const std::string& path);
 
-// The recordings of a session folder: trace.dat, uftrace.data, qemu.log, trace.bin, as far as they
-// are there, and sync.txt with what `trapline sync` printed; anything else is its own part.
+// Returns the recordings of a session folder that exist: trace.dat, uftrace.data, qemu.log,
+// trace.bin, and sync.txt with the output of `trapline sync`. Any other path is its own part.
 [[nodiscard]] Result<std::vector<RecordingPart>> parts_of_source(const std::string& path);
 
-// One recording; a session folder is refused: open its parts. A path's kind is looked for first.
+// Opens one recording; a session folder is an Error: open its parts. The path's kind is determined
+// first.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
                                                           const SourceOptions& options);
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const std::string& path,
                                                           const SourceOptions& options);
 
-// The machine's name, empty where it has none of its own.
+// Returns the machine's name; empty if it has no name of its own.
 [[nodiscard]] std::string machine_name(const Description& is);
 
-// Which boot it was recorded in: a session's own parts say so.
+// Returns the boot in which it was recorded; the parts of a session share one.
 [[nodiscard]] clocks::Boot boot_of(const std::string& path);
 
-// What clocks::align() needs of a source: what it says of itself, and with sync records and its
-// interval what its evidence says. A uftrace directory keeps its sync records in sync.txt, a closed
-// session those of its trace.dat in session.json.
+// Returns what clocks::align() needs from a source: its own facts, without sync records and
+// interval, which are evidence. A uftrace directory has its sync records in sync.txt, a closed
+// session has those of its trace.dat in session.json.
 [[nodiscard]] clocks::SourceClock clock_of(const Description& is);
-// The brackets of a sync.txt, on the clock of its records.
+// Returns the brackets in a sync.txt, on the clock of its records.
 [[nodiscard]] std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file);
-// Whether that needs no pass over the recording.
+// Adds the evidence that is known without reading the recording. Returns whether that suffices.
 [[nodiscard]] Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock);
 void add_evidence(const CollectedEvidence& evidence, clocks::SourceClock& clock);
 

@@ -14,7 +14,7 @@
 namespace trapline {
 namespace {
 
-// Whether --offset names it: then the user relates it.
+// Returns whether --offset names it: then the user relates it.
 bool has_offset(const InputOptions& options, const std::string& path) {
   return std::ranges::any_of(options.offsets, [&path](const std::string& text) {
     const auto offset = clocks::parse_offset(text);
@@ -43,7 +43,7 @@ Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
   return align_clocks();
 }
 
-// Of several recordings the host is the first one with events of KVM, wherever it was named.
+// With several recordings, the host's is the first one with events of KVM, wherever it was named.
 Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
   const auto is_text = [](const RecordingPart& part) {
     return part.kind == SourceKind::kTraceText;
@@ -64,7 +64,7 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
     recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
   }
   if (recordings_.empty()) return tl::unexpected(open_source(printed_path_, {}).error());
-  // Nothing in a text says what its clock is, and evidence is read to the nanosecond.
+  // A text does not name its clock, and evidence needs nanoseconds.
   for (const Recording& recording : recordings_) {
     if (recording.part.kind != SourceKind::kTraceText || recordings_.size() == 1) continue;
     if (std::ranges::count_if(
@@ -105,8 +105,8 @@ Result<void> Recordings::collect_evidence(Recording& recording, const Collect& w
   return {};
 }
 
-// The printed records, for recordings of another machine than the host. They are one guest's: of
-// several machines it is not known which.
+// Returns the printed records, for recordings of another machine than the host. They must be of one
+// guest: with several machines it is not known which.
 Result<std::vector<GuestSyncLine>> Recordings::printed_in(const Recording& recording) const {
   if (printed_.empty() || kinship(recording.is) == Kinship::kSameMachine)
     return std::vector<GuestSyncLine>();
@@ -172,7 +172,7 @@ Result<void> Recordings::gather_guest(Recording& recording) {
   auto printed = printed_in(recording);
   if (!printed) return tl::unexpected(std::move(printed).error());
   guest.own_syncs = !of_tasks && printed->empty();
-  // The same series may be in both: `trapline sync` writes them to trace_marker and prints them.
+  // Both may have the same series: `trapline sync` writes it to trace_marker and prints it.
   std::set<std::uint32_t> known;
   for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);
   for (const GuestSyncLine& line : *printed)
@@ -187,7 +187,7 @@ Result<void> Recordings::gather_guest(Recording& recording) {
   return {};
 }
 
-// One pass over the host's recording, where a guest or an observer needs it.
+// Makes one pass over the host's recording, if a guest or an observer needs it.
 Result<void> Recordings::gather_host() {
   Collect what{.runs = true, .guests = {}, .visit = {}};
   for (Recording& recording : recordings_) {
@@ -255,8 +255,7 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
   return all;
 }
 
-// A session's part that nothing aligns is left out, with a note, where another one of its parts
-// stays.
+// Leaves out, with a note, a session's part that nothing aligns, if another of its parts remains.
 bool Recordings::leave_out_last(const std::string& why) {
   const auto last = std::find_if(recordings_.rbegin(), recordings_.rend(),
                                  [](const Recording& one) { return !one.aligned; });
@@ -276,7 +275,7 @@ bool Recordings::leave_out_last(const std::string& why) {
 
 namespace {
 
-// Recordings of one guest have the same threads of its vCPUs.
+// Returns the machine; recordings of one guest have the same threads for its vCPUs.
 MachineId machine_of(const std::map<std::int32_t, ThreadId>& threads,
                      std::vector<ThreadId>& guests) {
   const ThreadId first = threads.empty() ? ThreadId{} : threads.begin()->second;
@@ -287,7 +286,7 @@ MachineId machine_of(const std::map<std::int32_t, ThreadId>& threads,
 
 }  // namespace
 
-// Nothing where the host's recording is not among these.
+// Returns nullopt if the host's recording is not among these.
 std::optional<Recordings::ShiftedGuest> Recordings::shifted_guest(
     const Recording& recording) const {
   if (!recording.is.shifted) return std::nullopt;
@@ -306,13 +305,13 @@ std::optional<Recordings::ShiftedGuest> Recordings::shifted_guest(
   return std::nullopt;
 }
 
-// Among the sources of an alignment.
+// Returns the index among the sources of an alignment.
 std::size_t Recordings::aligned_place(const Recording& recording) const {
   return static_cast<std::size_t>(std::count_if(recordings_.data(), &recording,
                                                 [](const Recording& one) { return !one.aligned; }));
 }
 
-// Once more, on the timeline's clock; of the host only what exits need.
+// Opens the recording once more, on the timeline's clock; of the host, only what exits need.
 Result<std::unique_ptr<Source>> Recordings::open_aligned(const Recording& recording,
                                                          const clocks::Alignment& alignment,
                                                          bool only_exits) const {
@@ -323,11 +322,11 @@ Result<std::unique_ptr<Source>> Recordings::open_aligned(const Recording& record
                     alignment.clock);
 }
 
-// Reads a guest that trace-cmd shifted, and its host, once more, together: the guest's events lie
-// in the runs of its vCPUs, which shows how far the shift may be off.
+// Reads the recordings of a guest that trace-cmd shifted, and of its host, once more, together: the
+// guest's events must be in the runs of its vCPUs, which shows how far the shift may be off.
 Result<void> Recordings::check_shift(const Recording& recording,
                                      clocks::Alignment& alignment) const {
-  // A round trip of its protocol's messages takes less.
+  // In ns; a round trip of trace-cmd's messages takes less, so a right shift is off by less.
   constexpr std::uint64_t kMostOff = 1'000'000;
   const auto guest = shifted_guest(recording);
   if (!guest || guest->threads.empty() || has_offset(options_, recording.part.path)) return {};
@@ -362,14 +361,14 @@ Result<void> Recordings::check_shift(const Recording& recording,
   }
   aligned.notes.clear();
   aligned.error_ns = static_cast<std::uint64_t>(std::max(-found->least, found->most));
-  aligned.rate_change_ppm = 0;  // the bound is of a shift that is off by one time throughout
+  aligned.rate_change_ppm = 0;  // the bound assumes one constant error of the shift
   aligned.method = fmt::format("time shift; all {} events lie in {} runs of the vCPUs",
                                found->events, found->runs);
   return {};
 }
 
-// Reads the kernel's recordings once more, together: two that put different threads on one CPU at
-// one time are not of one boot.
+// Reads the kernels' recordings once more, together: two that have different threads on one CPU at
+// the same time are not of one boot.
 Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
   std::vector<std::unique_ptr<Source>> sources;
   std::vector<CpuConflicts::Source> known;
@@ -389,7 +388,7 @@ Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
   CpuConflicts conflicts(std::move(known));
   for (Event event; timeline.next(event) == Read::kEvent;) conflicts.on(event);
   const auto found = conflicts.first();
-  if (!found) return {};  // what is wrong with a recording, the pass for the result tells
+  if (!found) return {};  // the pass for the result reports a faulty recording
   const auto describe = [&timeline](const Event& event) {
     const Source& source = timeline.source_of(event);
     return fmt::format("{} at {}", source.event_name(event), seconds_text(event.at.ns()));
@@ -418,7 +417,7 @@ Result<void> Recordings::align_clocks() {
   if (auto checked = check_cpus(*aligned); !checked) return checked;
   for (const Recording& recording : recordings_)
     if (auto checked = check_shift(recording, *aligned); !checked) return checked;
-  std::vector<ThreadId> guests;  // one vCPU's thread of each
+  std::vector<ThreadId> guests;  // the thread of one vCPU of each guest
   std::size_t kernels = 0;
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;

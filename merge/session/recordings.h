@@ -1,5 +1,5 @@
-// Recordings on their way to one timeline: described, their clocks' evidence collected, aligned,
-// opened.
+// Brings recordings onto one timeline: describes them, collects evidence of their clocks, aligns
+// and opens them.
 #pragma once
 
 #include <map>
@@ -17,13 +17,13 @@
 
 namespace trapline {
 
-// One recording on its way to the timeline. `source` is what will be read for the result.
+// One recording on its way to the timeline. `source` is read for the result.
 struct Recording {
   RecordingPart part;
   std::unique_ptr<Source> source;
   Description is;
   std::optional<CollectedEvidence> evidence;
-  // Of a guest's recording that has sync records of the guest.
+  // Set for a guest's recording that has sync records of the guest.
   std::optional<GuestRecording> guest;
   std::optional<GuestBounds> bounds;
   std::optional<GuestAlignment> aligned;
@@ -31,8 +31,8 @@ struct Recording {
 
 //   paths ─→ describe ─→ evidence of guests ─→ evidence of the host ─→ align ─→ sources
 //
-// Each recording is opened once for what it says of itself and for the result, and once more, read
-// to its end, where its evidence is needed. The host's is the first one.
+// Each recording is opened once, for its own facts and for the result. If its evidence is needed,
+// it is opened once more and read to its end. The host's recording is the first one.
 class Recordings {
  public:
   // Borrows both.
@@ -51,8 +51,8 @@ class Recordings {
   Result<void> align_clocks();
   [[nodiscard]] Result<void> check_cpus(const clocks::Alignment& alignment) const;
   Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs);
-  // Of a guest that trace-cmd recorded together with its host, and whose times it shifted: that
-  // host, and its threads of the guest's CPUs.
+  // For a guest that trace-cmd recorded together with its host, with shifted times: the host, and
+  // its threads for the guest's CPUs.
   struct ShiftedGuest {
     const Recording& host;
     std::map<std::int32_t, ThreadId> threads;
@@ -82,7 +82,7 @@ class Recordings {
   Input& input_;
   SourceOptions how_;
   std::vector<Recording> recordings_;
-  // What `trapline sync` printed in a guest, and where it was read.
+  // The output of `trapline sync` in a guest, and where it was read.
   std::vector<GuestSyncLine> printed_;
   std::string printed_path_;
 };

@@ -35,8 +35,8 @@ std::vector<gid_t> groups_of(const char* name, gid_t gid) {
   }
 }
 
-// The folder that `path` is in, for the session's owner, or, where he may not go or write there,
-// for root: then nobody else but root may write there.
+// The folder that `path` is in, opened with the rights of the session's owner or, if the owner
+// cannot enter or write it, with root's; then only root may be able to write to it.
 struct Above {
   Folder folder;
   std::string name;
@@ -72,7 +72,7 @@ Result<void> check_owner(const Folder& folder) {
               user_text(owner), user_text(own), kElsewhere);
 }
 
-// The folder that is there, if there is one.
+// Opens the existing folder, if there is one.
 Result<std::optional<Folder>> open_own(const Folder& parent, const std::string& name,
                                        const std::optional<Identity>& owner) {
   if (name != ".") {
@@ -105,7 +105,7 @@ Result<Folder> make_own(const Above& above, const std::string& name) {
 
 bool is_session(const Folder& folder) { return folder.has_file("session.json"); }
 
-// The session that is there, if there is one; an Error where something else is.
+// Opens the existing session, if there is one; an Error if something else is there.
 Result<std::optional<Folder>> find_session(const Folder& parent, const std::string& name,
                                            const std::optional<Identity>& owner) {
   auto found = open_own(parent, name, owner);
@@ -122,19 +122,19 @@ Result<UniqueFd> lock_folder(const Folder& folder, const Folder& session) {
   return lock;
 }
 
-// Does nothing where there is none. An Error where its writer lives.
+// Returns an Error if the session's writer is alive. Does nothing without a session.
 Result<void> check_writer(const std::optional<Folder>& session) {
   if (!session || !session->has_folder("raw")) return {};
   const auto lock = lock_session(*session);
   return lock ? Result<void>() : tl::unexpected(lock.error());
 }
 
-// Removes what a recorder leaves that is killed before its session.json is there, or after it
-// removed it: raw/, empty, and the beginning of session.json, or nothing.
+// Removes the remains of a recorder that was killed before its session.json existed, or after it
+// had removed it: raw/, empty, and the beginning of session.json, or nothing.
 void remove_begun(const Above& above, const std::string& name) {
   const auto begun = open_own(above.folder, name, above.owner);
   if (!begun || !*begun) return;
-  UniqueFd lock;  // until raw/ is gone
+  UniqueFd lock;  // held until raw/ is removed
   if ((*begun)->has_folder("raw") && !assign(lock, lock_session(**begun))) return;
   const auto names = (*begun)->names();
   if (!names) return;
@@ -146,7 +146,8 @@ void remove_begun(const Above& above, const std::string& name) {
   (void)above.folder.remove(name);
 }
 
-// Puts what a killed recorder left in NAME.new in place, or removes it if it holds no recording.
+// Puts what a killed recorder left in NAME.new into place, or removes it if it contains no
+// recording.
 Result<void> settle_killed(const Above& above, EarlierSession& earlier) {
   auto killed = find_session(above.folder, above.name + ".new", above.owner);
   if (!killed) return tl::unexpected(std::move(killed).error());
@@ -158,7 +159,7 @@ Result<void> settle_killed(const Above& above, EarlierSession& earlier) {
   return remove_session_folder(std::move(**killed));
 }
 
-// The folder for a new session: `earlier` is left as it is where there is none.
+// Makes the folder for a new session; leaves `earlier` unset if there is no earlier session.
 Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) {
   for (const char* suffix : {"", ".new", ".old"}) remove_begun(above, above.name + suffix);
   auto folder = open_own(above.folder, above.name, above.owner);
@@ -166,7 +167,7 @@ Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) 
   const auto names = *folder ? (*folder)->names() : std::vector<std::string>();
   if (!names) return tl::unexpected(names.error());
   if (*folder && names->empty()) {
-    // Closed first: from then on nobody else puts anything into it.
+    // Restricts access first, so that nobody else puts anything into it.
     if (auto closed = (*folder)->set_mode(0700); !closed) return tl::unexpected(closed.error());
     const auto still = (*folder)->names();
     if (!still || !still->empty())
@@ -192,7 +193,7 @@ Result<Folder> make_session_folder(const Above& above, EarlierSession& earlier) 
   return make_own(above, above.name + ".new");
 }
 
-// With all that is in it; what cannot be looked at does not count.
+// Returns the size including everything in it; what cannot be examined does not count.
 std::uint64_t size_on_disk(const Folder& folder, const std::string& name, unsigned depth = 0) {
   constexpr unsigned kMostDepth = 8;
   const auto status = folder.look_at(name);
@@ -210,7 +211,7 @@ Result<NewSession> make_locked(const Above& above) {
   EarlierSession earlier;
   auto folder = make_session_folder(above, earlier);
   if (!folder) return tl::unexpected(std::move(folder).error());
-  // A raw/ that is there is another recorder's, which began in this folder: all of it stays.
+  // An existing raw/ belongs to another recorder, which began in this folder: all of it stays.
   if (const auto raw = folder->make_folder("raw"); !raw) return tl::unexpected(raw.error());
   auto lock = lock_session(*folder);
   const auto held = lock ? earlier.hold(*folder) : tl::unexpected(lock.error());
@@ -256,7 +257,7 @@ std::string EarlierSession::text() const {
 std::string EarlierSession::make_room() {
   struct statvfs disk {};
   if (!parent_ || ::fstatvfs(parent_->fd(), &disk) != 0) return {};
-  if (disk.f_blocks == 0) return {};  // a file system without a limit, or one that tells none
+  if (disk.f_blocks == 0) return {};  // a file system without a limit, or one that reports none
   const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   const std::uint64_t size = size_on_disk(*parent_, name_ + ".old");
   if (free >= size) return {};
@@ -282,7 +283,7 @@ Result<void> EarlierSession::make_way(Folder& session) {
   const auto there = parent_->look_at(made);
   if (!there || there->st_ino != session.status().st_ino)
     return fail("{} was moved while trapline recorded into it", session.path());
-  // A kill between any two of these leaves what settle_killed() can go on with.
+  // settle_killed() can continue after a kill between any two of these steps.
   if (parent_->has(name_)) {
     if (auto removed = remove_old(); !removed) return removed;
     if (auto moved = parent_->rename(name_, name_ + ".old"); !moved) return moved;
@@ -321,7 +322,7 @@ Result<Folder> open_session_folder(const std::string& path) {
 }
 
 Result<void> remove_session_folder(Folder session) {
-  // Its session.json goes last: what a kill leaves is a session still.
+  // Its session.json is removed last, so that a kill leaves a session.
   const auto remove_all = [&session]() -> Result<void> {
     for (const std::string& name : session.names().value_or(std::vector<std::string>())) {
       if (name == "session.json") continue;
@@ -330,7 +331,8 @@ Result<void> remove_session_folder(Folder session) {
     return session.clear();
   };
   auto cleared = remove_all();
-  if (!cleared && session.identity()) {  // the folder of --user is neither root's nor the owner's
+  // The folder of --user belongs neither to root nor to the owner.
+  if (!cleared && session.identity()) {
     session.set_identity(std::nullopt);
     cleared = remove_all();
   }

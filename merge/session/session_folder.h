@@ -1,10 +1,11 @@
-// A session's files and their owner. Everything that writes a session does it through the Folder
-// (backend_ftrace/base/folder.h) that it got here, by names below it and never by a path: other
-// processes of the session's owner may write there, and must not lead root anywhere.
+// The files of a session and their owner. All code that writes a session uses the Folder
+// (backend_ftrace/base/folder.h) from here, with names below it and never a path: other processes
+// of the session's owner may write there, and must not redirect root.
 //
 // A session belongs to the user who called sudo, else to this process's own; its folder has the
-// mode 0700 (it holds kernel addresses and texts of the guest). It is that user's from its first
-// byte on: nothing is given away afterwards, and what a killed recorder leaves is his.
+// mode 0700 (it holds kernel addresses and texts of the guest). The session belongs to that user
+// from its first byte on: no owner is changed afterwards, and what a killed recorder leaves belongs
+// to the user too.
 #pragma once
 
 #include <optional>
@@ -15,21 +16,22 @@
 
 namespace trapline {
 
-// The user who called sudo (SUDO_UID, SUDO_GID), where this process is root and can act as him.
+// Returns the user who called sudo (SUDO_UID, SUDO_GID), if this process is root and can act as
+// that user.
 [[nodiscard]] std::optional<Identity> invoking_user();
-// "root", "user alice", "user 4242"
+// Returns "root", "user alice", "user 4242".
 [[nodiscard]] std::string user_text(uid_t uid);
 
-// Opens the folder, or makes it, for the session's owner alone. Errors (kUsage): it is somebody
-// else's, or a link.
+// Opens the folder, or makes it, for the session's owner only. Errors (kUsage): it belongs to
+// somebody else, or is a link.
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
 
-// The earlier session of a new one's name, which stays in place until the new one is complete.
+// The earlier session with the name of a new one. It stays in place until the new one is complete.
 //
 //   recording   NAME.new: the new one   NAME: the earlier one   NAME.old: the one before it
 //   complete                            NAME: the new one       NAME.old: the earlier one
 //
-// A killed recorder leaves NAME.new; the next one first puts that in place.
+// A killed recorder leaves NAME.new; the next recorder first puts that into place.
 class EarlierSession {
  public:
   EarlierSession() = default;
@@ -38,14 +40,14 @@ class EarlierSession {
 
   // Returns what happens to it, for the user; empty: there is none.
   [[nodiscard]] std::string text() const;
-  // Removes NAME.old at once where the disk has less room than that takes: the new session is as
-  // large as it, as far as anybody knows. Returns what was done, for the user.
+  // Removes NAME.old at once if the disk has less free room than NAME.old takes, since the new
+  // session may become as large. Returns what was done, for the user.
   [[nodiscard]] std::string make_room();
-  // Keeps other recorders from the new session until it is in place: its writer's lock goes with
-  // raw/, before that. An Error where another recorder puts it in place.
+  // Keeps other recorders from the new session until it is in place, because its writer's lock is
+  // removed with raw/ before that. The Error: another recorder puts it into place.
   [[nodiscard]] Result<void> hold(const Folder& session);
-  // Puts the new session, which is complete, in place; does nothing where it was made there. After
-  // an Error each session is still under one of the three names.
+  // Puts the complete new session into place; does nothing if it was made there. After an Error
+  // each session is still under one of the three names.
   [[nodiscard]] Result<void> make_way(Folder& session);
 
  private:
@@ -63,19 +65,19 @@ struct NewSession {
   UniqueFd lock;
   EarlierSession earlier;
 };
-// Makes it at NAME, where that is free or an empty folder, else at NAME.new beside the earlier one.
-// A folder that holds anything else is refused.
+// Makes it at NAME, if that is free or an empty folder, else at NAME.new beside the earlier
+// session. A folder that contains anything else is an Error.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
-// The same below a folder of its owner's.
+// Does the same below a folder of its owner's.
 [[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);
 
-// The folder of a session that is there, to write into it. Root acts as the owner of the folder.
+// Opens the folder of an existing session for writing. Root acts as the owner of the folder.
 [[nodiscard]] Result<Folder> open_session_folder(const std::string& path);
 
-// Removes it with all that is in it.
+// Removes the folder with everything in it.
 [[nodiscard]] Result<void> remove_session_folder(Folder session);
 
-// The lock of a session that is there; an Error when its writer holds it.
+// Returns the lock of an existing session; an Error if its writer holds it.
 [[nodiscard]] Result<UniqueFd> lock_session(const Folder& session);
 
 }  // namespace trapline

@@ -17,13 +17,13 @@ namespace trapline {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;  // written
+using json = nlohmann::ordered_json;  // for writing
 using parsed = nlohmann::json;
 
-// The fields of each object, in the order of the text, for the writer and for the reader.
-// visit(): one that is always written; visit.told(): one that is not where it says nothing (0,
-// false, empty). Both return whether it is there. of() returns whether an element of a list has
-// what it needs.
+// The fields of each object in the order of the text, for both writer and reader. visit() is for a
+// field that is always written; visit.told() for one that is left out if it says nothing (0, false,
+// empty). Both return whether the field exists. of() returns whether an element of a list has what
+// it needs.
 struct Fields {
   template <typename Visit>
   static bool of(Visit& visit, ClockReadings& clocks) {
@@ -110,7 +110,7 @@ struct Fields {
     visit("name", thread.name);
     return is_thread && has_process;
   }
-  // The counts of a cgroup that went back, or are missing, are 0: they prove nothing.
+  // A cgroup's counts that decreased, or are missing, are 0: they prove nothing.
   template <typename Visit>
   static bool of(Visit& visit, SessionCgroup& cgroup) {
     const auto counts = [&](const char* key, std::uint64_t& before, std::uint64_t& after) {
@@ -240,8 +240,8 @@ class Writer {
   json object_ = json::object();
 };
 
-// Keys are looked up: ordered_json would walk them. A value stays as it was where its field is
-// missing or of another type.
+// Keys are looked up; ordered_json would search them linearly. A value stays as it was if its field
+// is missing or has another type.
 class Reader {
  public:
   explicit Reader(const parsed& from) : from_(from) {}
@@ -368,14 +368,15 @@ std::vector<std::string> SessionJson::missing() const {
                           : fmt::format("the events of {:.1f} s are a loss",
                                         static_cast<double>(change.to_ns - change.from_ns) / 1e9)));
   }
-  // An error has spaces; the other ends are single words.
+  // An error contains spaces; the other values are single words.
   if (ended_by.find(' ') != std::string::npos)
     sentences.push_back("the recording was cut short: " + printable(ended_by));
   return sentences;
 }
 
-// From so many on they are thinned out; of a session that was cut the last are missing. A snapshot
-// left most of the markers out of the recording; the flight recorder's has them only there.
+// From kMostSyncs on, series are thinned out; in a session that was cut, the last are missing. With
+// --snapshot-on, the recording lacks most of the markers; a flight recorder's snapshot has them only
+// in the recording.
 bool SessionJson::has_all_syncs() const {
   if (flight) return false;
   return (closed && sync.size() < kMostSyncs) || snapshot.has_value();
@@ -383,7 +384,7 @@ bool SessionJson::has_all_syncs() const {
 
 std::string to_text(const SessionJson& session) {
   SessionJson written = session;
-  // A thread's name or an argument may be any bytes.
+  // A thread's name or an argument may contain any bytes.
   return Writer::of(written).dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
-// session.json: what a recording is of, and whether it was closed. Written by the recorder, read by
-// whoever opens the session; docs/formats/session.md lists its fields.
+// session.json: what a recording contains, and whether it was closed. The recorder writes it, and
+// every reader of the session reads it; docs/formats/session.md lists its fields.
 #pragma once
 
 #include <array>
@@ -14,25 +14,25 @@
 
 namespace trapline {
 
-// What per_cpu/cpuN/stats counts at the end, and pages that could not be written.
+// The counts of per_cpu/cpuN/stats at the end, and pages that could not be written.
 struct CpuLoss {
   unsigned cpu = 0;
   std::uint64_t overwritten = 0;      // events that the kernel overwrote before they were read
-  std::uint64_t dropped = 0;          // events that found no room
+  std::uint64_t dropped = 0;          // events for which there was no room
   std::uint64_t unwritten_pages = 0;  // read from the kernel and not written to disk
-  std::uint64_t unread = 0;          // events left in the kernel, where the recording was cut short
-  std::uint64_t read_by_others = 0;  // at least so many events
+  std::uint64_t unread = 0;           // events left in the kernel when the recording was cut short
+  std::uint64_t read_by_others = 0;   // at least this many events
   [[nodiscard]] bool any() const {
     return overwritten + dropped + unwritten_pages + unread + read_by_others != 0;
   }
 };
 
-// Another process changed the instance: between these times, by the recording's clock, events may
-// be missing of which nothing else tells. 0: the clock cannot be read, all of the recording.
+// A change of the instance by another process. Between these times, by the recording's clock,
+// events may be missing without any other sign. 0: the clock cannot be read; the whole recording.
 struct SessionChange {
-  std::vector<std::string> files;  // that it wrote, in the instance's folder
+  std::vector<std::string> files;  // files that it wrote in the instance's folder
   std::uint64_t from_ns = 0, to_ns = 0;
-  bool goes_on = false;  // to the recording's end
+  bool goes_on = false;  // until the recording's end
   bool operator==(const SessionChange&) const = default;
 };
 
@@ -40,27 +40,27 @@ struct SessionThread {
   std::int32_t tid = 0, pid = 0;
   std::string name;
 };
-// A virtual machine: its process, and the name that its owner knows it by.
+// A virtual machine: its process, and the name that its owner gave it.
 struct SessionVm {
   std::int32_t pid = 0;
   std::string name;
 };
 
-// cpu.stat of a cgroup of threads, or of one above it, when it was first seen and last.
+// cpu.stat of a cgroup of threads, or of one above, when first and when last seen.
 struct SessionCgroup {
-  std::string path;  // "/machine/vm1"; of cgroup v1 "cpu:/machine/vm1"
+  std::string path;  // "/machine/vm1"; for cgroup v1 "cpu:/machine/vm1"
   std::uint64_t throttled_before = 0, throttled_after = 0;  // nr_throttled
   std::uint64_t throttled_ns_before = 0, throttled_ns_after = 0;
   std::vector<std::int32_t> threads;  // tids in it
 };
 
-// The recorder keeps at most so many sync series: from here on they are thinned out.
+// The greatest number of sync series that the recorder keeps; further ones are thinned out.
 inline constexpr std::size_t kMostSyncs = 64;
 struct SessionSync {
   std::uint64_t series = 0;
-  std::uint32_t index = 0;  // of the marker that lies between the two readings
+  std::uint32_t index = 0;  // of the marker between the two readings
   ClockReadings before, after;
-  std::optional<std::uint64_t> stamp;  // the marker's own, on the recording's clock
+  std::optional<std::uint64_t> stamp;  // the marker's stamp on the recording's clock
   std::optional<ClockAdjustment> adjustment = std::nullopt;
 };
 
@@ -89,35 +89,36 @@ struct SessionSnapshot {
   std::vector<SessionWindow> first_windows;
 };
 
-// A snapshot of the flight recorder: who asked for it and why, and what of the recording it holds.
+// A snapshot of the flight recorder: who requested it and why, and which part of the recording it
+// contains.
 struct SessionFlight {
   std::string asked_by;  // "command", "signal", "expression"
   std::string why;
-  std::uint64_t span_ns = 0;             // what the recorder was to hold
-  std::uint64_t from_ns = 0, to_ns = 0;  // what it held, by the recording's clock
-  bool shortened = false;                // since its memory was full
-  std::uint64_t refused = 0;             // snapshots since the one before, which came too soon
+  std::uint64_t span_ns = 0;             // how much the recorder was to keep
+  std::uint64_t from_ns = 0, to_ns = 0;  // what it kept, by the recording's clock
+  bool shortened = false;                // because its memory was full
+  std::uint64_t refused = 0;             // requests since the previous snapshot that came too soon
 };
 
-// One of its recordings, by its name in the session, with its bytes when the session was closed: of
-// a folder those of its files.
+// A recording in the session, by its name, with its size in bytes when the session was closed; for
+// a folder the size of its files.
 struct SessionPart {
   std::string name;
   std::uint64_t size = 0;
 };
-// The recordings that a session may hold, and what `trapline sync` printed.
+// The recordings that a session may contain, and the output of `trapline sync`.
 inline constexpr std::array<const char*, 6> kSessionParts{"trace.dat", "perf.data", "uftrace.data",
                                                           "qemu.log",  "trace.bin", "sync.txt"};
 
 struct SessionHost {
   std::string kernel, machine, name;
   std::int64_t cpus = 0;
-  std::string boot_id;  // another one after each boot; empty: not known
+  std::string boot_id;  // different after each boot; empty: not known
 };
 
 struct SessionJson {
   bool closed = false;
-  std::vector<std::string> command;  // as it was run, with what was added
+  std::vector<std::string> command;  // as it was run, including what was added
   std::vector<std::string> added;
   std::int32_t pid = 0;
   std::string user;
@@ -138,38 +139,40 @@ struct SessionJson {
   std::vector<CpuLoss> losses;
   std::vector<SessionChange> changes;
   std::vector<std::string> events;  // "SYSTEM:NAME"
-  std::vector<std::string> swaps;   // of a device "MAJOR:MINOR", else "file"
+  std::vector<std::string> swaps;   // a device as "MAJOR:MINOR", else "file"
   std::vector<SessionVm> vms;
   std::vector<SessionThread> threads;
   std::vector<SessionCgroup> cgroups;
   std::vector<SessionSync> sync;
-  std::vector<SessionPart> parts;  // of one that is closed
-  std::string unreadable;          // why nothing of it is known: not a field of the text
+  std::vector<SessionPart> parts;  // set when it is closed
+  std::string unreadable;          // why nothing about it is known; not a field of the text
 
-  // The brackets whose marker's stamp is known and whose readings are in order, by their stamps.
+  // Returns the brackets whose marker's stamp is known and whose readings are in order, sorted by
+  // stamp.
   [[nodiscard]] std::vector<clocks::SyncEntry> brackets() const;
-  // Sentences: events that the pages, where losses are marked, do not tell of, or that nothing is
-  // known of them.
+  // Returns sentences about missing events that the pages, where losses are marked, do not show; or
+  // that nothing is known about them.
   [[nodiscard]] std::vector<std::string> missing() const;
-  // Whether brackets() are all that the recording has.
+  // Returns whether brackets() contains all that the recording has.
   [[nodiscard]] bool has_all_syncs() const;
 };
 
 [[nodiscard]] std::string to_text(const SessionJson& session);
-// With the parts that are in the folder, where the session is closed: each has its final name and
-// size by then.
+// Writes session.json, with the parts in the folder if the session is closed: each has its final
+// name and size by then.
 [[nodiscard]] Result<void> write_session_json(const Folder& folder, const SessionJson& session);
 
-// Nothing where the text is not a JSON object. Fields that are missing or damaged have their
-// defaults, damaged elements of lists are left out: a recording is read without them.
+// Returns nullopt if the text is not a JSON object. Fields that are missing or damaged get their
+// defaults and damaged list elements are left out, so that the recording can still be read.
 [[nodiscard]] std::optional<SessionJson> parse_session_json(const std::string& text);
-// The bytes of a session's part, of a folder those of its files; 0 where there is none.
+// Returns the size in bytes of a session's part, for a folder that of its files; 0 if it does not
+// exist.
 [[nodiscard]] std::uint64_t size_of_part(const Folder& session, const std::string& name);
 
-// FOLDER/session.json; nothing where there is none. Of one that is there and cannot be read only
+// Reads FOLDER/session.json; nullopt if it does not exist. If it exists and cannot be read, only
 // `unreadable` is set.
 [[nodiscard]] std::optional<SessionJson> read_session_json(const std::string& folder);
-// That beside a trace.dat; nothing beside a file of another name.
+// Reads the session.json beside a trace.dat; nullopt for a file with another name.
 [[nodiscard]] std::optional<SessionJson> session_of_recording(const std::string& path);
 
 }  // namespace trapline

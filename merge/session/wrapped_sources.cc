@@ -20,7 +20,7 @@ class MappedSource final : public WrappedSource {
   Read next(Event& event) override { return next_placed(event); }
 };
 
-// Its times stay; only its error is another.
+// Keeps the times; only the alignment's error differs.
 class ToldSource final : public WrappedSource {
  public:
   ToldSource(std::unique_ptr<Source> source, std::optional<std::uint64_t> one_boot_error)
@@ -118,8 +118,8 @@ class ChangedSource final : public ForwardingSource {
   }
 
   std::vector<SessionChange> changes_;
-  std::uint32_t cpus_ = 0, told_ = 0;  // told_: of the losses of this change
-  std::size_t at_ = 0;                 // the change that is next, or goes on
+  std::uint32_t cpus_ = 0, told_ = 0;  // told_: how many of this change's losses were returned
+  std::size_t at_ = 0;                 // the next change, or the one that goes on
   bool is_told_ = false, holds_ = false;
   Event held_;
   std::uint64_t left_out_ = 0, gaps_ = 0;
@@ -146,7 +146,7 @@ class CallsOfThreads final : public WrappedSource {
 
  private:
   const std::map<std::int32_t, ThreadId> threads_;
-  std::optional<std::int32_t> vcpu_;  // of the last call, and its thread
+  std::optional<std::int32_t> vcpu_;  // of the last call, with its thread
   std::map<std::int32_t, ThreadId>::const_iterator thread_;
 };
 

@@ -1,4 +1,4 @@
-// One format that spans are written in: a sink with an end.
+// One format in which spans are written: a sink that also has finish().
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace trapline {
 
-// The values of ExportOptions::rows and of weight, as help and messages list them.
+// The values that ExportOptions::rows and weight may have, as help and messages list them.
 inline constexpr std::string_view
     kRowsValues = "exits, faults, requests, vhost, interrupts, functions, guest-spans",
     kWeightValues = "time, count, kernel, user, preempted, blocked";
@@ -33,12 +33,12 @@ struct ExportOptions {
   bool force = false;
 };
 
-// What an exporter may ask of the recording while spans come; at the end it asks Naming.
+// What an exporter may ask about the recording during the pass. At the end, it asks Naming.
 struct ExportContext {
   const Timeline& timeline;
   std::vector<std::string> notes;
   std::optional<WallClock> wall_clock;
-  std::string boot_id;  // of the host; empty: not known
+  std::string boot_id;  // the host's boot; empty: not known
 
   [[nodiscard]] std::optional<std::uint64_t> wall_ns(Timestamp at) const {
     return wall_clock ? std::optional(wall_clock->at(at)) : std::nullopt;
@@ -47,11 +47,11 @@ struct ExportContext {
 
 class Exporter : public SpanSink {
  public:
-  // After the pass: writes what is left, and gives the output its name.
+  // Call it after the pass: writes what is left, and gives the output its name.
   [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
-  // True if there is nothing to write. Formats with states and threads always have something.
+  // Returns true if there is nothing to write. Formats with states and threads always have something.
   [[nodiscard]] virtual bool is_empty() const { return false; }
-  // True if writing failed: nothing more needs to be read.
+  // Returns true if writing failed: then nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;
 };
 
@@ -59,14 +59,14 @@ struct ExportFormat {
   std::string_view name, what;
   Result<std::unique_ptr<Exporter>> (*make)(const ExportContext&, const ExportOptions&);
 };
-// In the order in which --list prints them.
+// Returns all formats, in the order in which --list prints them.
 [[nodiscard]] const std::vector<ExportFormat>& export_formats();
-// An Error (kUsage) names the nearest format.
+// The Error for an unknown name (kUsage) suggests the nearest format.
 [[nodiscard]] Result<const ExportFormat*> find_export_format(std::string_view name);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
                                                               const ExportOptions& options);
 
-// One file each.
+// Each of these makes an exporter that writes one file.
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext&,
                                                               const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext&,

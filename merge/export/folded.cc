@@ -1,5 +1,5 @@
-// Stacks with weights, as flame graph tools read them: "guest;stack;reason;device 1234\n"; of the
-// kernel's time "reason;function();callee() 1234\n".
+// Writes stacks with weights, as flame graph tools read them: "guest;stack;reason;device 1234\n";
+// for the kernel's time "reason;function();callee() 1234\n".
 #include <algorithm>
 
 #include "merge/export/exporter.h"

@@ -1,5 +1,5 @@
-// An exit with its parts, and QEMU's handlers inside the parts, in the order in which they nest:
-// formats whose spans are a begin and an end want the children before the exit's end.
+// Orders an exit, its parts, and QEMU's handlers inside the parts as they nest, for formats whose
+// spans consist of a begin and an end: children must end before the exit.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace trapline {
 
-// Collects an exit's span and those that follow it as its children. One object serves all exits.
+// Collects an exit's span and the spans of its children, which follow. One object serves all exits.
 class NestedExit {
  public:
   void start(const Span& exit) {
@@ -25,8 +25,8 @@ class NestedExit {
   void add(const Span& child) {
     (child.kind == SpanKind::kHandler ? handlers_ : parts_).push_back(child);
   }
-  // Calls begin(span) and end(span) for the exit and each child, in order of time. A handler's
-  // begin is cut to its part's.
+  // Calls begin(span) and end(span) for the exit and each child, in order of time. A handler that
+  // begins before its part is cut.
   template <class Begin, class End>
   void walk(const Begin& begin, const End& end) const {
     begin(exit_);
@@ -44,7 +44,7 @@ class NestedExit {
     end(exit_);
   }
 
-  // Without the parts.
+  // Does the same without the parts.
   template <class Begin, class End>
   void walk_handlers(const Begin& begin, const End& end) const {
     begin(exit_);

@@ -20,15 +20,16 @@ namespace {
 
 std::string link_to(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
 
-// A file that has no name yet, of which a kill leaves nothing; none where the file system, or a
-// system without /proc, could not give it one.
+// Returns a file without a name, of which a kill leaves nothing; none if the file system, or a
+// system without /proc, could not name it later.
 UniqueFd unnamed_file(const Folder& folder) {
   UniqueFd fd(::openat(folder.fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (fd && ::access(link_to(fd).c_str(), F_OK) != 0) fd.reset();
   return fd;
 }
 
-// As /dev/stdout: what it stands for is open already, and is written as it is.
+// Returns whether the path stands for a descriptor, like /dev/stdout: the file behind it is open
+// already and is written directly.
 bool is_descriptor(const std::string& path) {
   auto at = Folder::open_parent(path);
   for (unsigned links = 0; at && links <= Folder::kMostLinks; ++links) {
@@ -70,7 +71,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
   }
   if (there && (S_ISCHR(there->st_mode) || S_ISFIFO(there->st_mode))) {
     std::signal(SIGPIPE, SIG_IGN);
-    auto device = folder.open_device(name);  // it stays what it is
+    auto device = folder.open_device(name);  // a device stays what it is
     if (!device) return tl::unexpected(std::move(device).error());
     return OutputFile(path, std::move(*device));
   }
@@ -82,11 +83,12 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
   }
   if ((there || links > 0) && !force) return fail_for_existing(path);
   const std::string beside = fmt::format("{}.{}.part", name, ::getpid());
-  // A name that is too long is an error now, not when all is written.
+  // A name that is too long is an error now, not after everything was written.
   UniqueFd unnamed = beside.size() <= NAME_MAX ? unnamed_file(folder) : UniqueFd();
   const bool is_named = !unnamed;
   auto fd = is_named ? folder.create(beside, 0666) : Result<UniqueFd>(std::move(unnamed));
-  if (!fd && folder.remove(beside)) fd = folder.create(beside, 0666);  // of one that was killed
+  // Removes the file of a process that was killed.
+  if (!fd && folder.remove(beside)) fd = folder.create(beside, 0666);
   if (!fd) return tl::unexpected(std::move(fd).error());
   OutputFile made(path, std::move(*fd));
   made.folder_ = std::move(folder);
@@ -130,7 +132,7 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
-// Only a rename replaces a file that is there: the name is the one beside it.
+// Only a rename can replace an existing file, so the file first gets a name beside it.
 Result<void> OutputFile::give_name() {
   const auto link = [this] {
     return ::linkat(AT_FDCWD, link_to(fd_).c_str(), folder_->fd(), beside_.c_str(),

@@ -1,6 +1,6 @@
-// A file that is there as a whole or not at all: it is written beside its place, without a name
-// where the file system can, and renamed. "-" is the standard output. Root's goes nowhere that
-// others lead it (folder.h).
+// Writes a file completely or not at all: it is written beside its place, without a name if the
+// file system supports that, and then renamed. "-" is the standard output. As root, other users
+// cannot redirect it (folder.h).
 #pragma once
 
 #include <optional>
@@ -17,16 +17,16 @@ namespace trapline {
 
 class OutputFile {
  public:
-  // A link is followed as ever, but root's only where none but root can have put it: elsewhere it
-  // is replaced. Errors (kUsage): a file of that name exists and `force` is false; (kRuntime): the
-  // folder cannot be written.
+  // Makes a file. Follows a link; as root only if root alone can have made it, otherwise replaces
+  // it. Errors (kUsage): the file exists and `force` is false; (kRuntime): the folder cannot be
+  // written.
   [[nodiscard]] static Result<OutputFile> create(const std::string& path, bool force);
   OutputFile(OutputFile&&) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
-  // What was not committed is removed.
+  // removes a file that was not committed
   ~OutputFile();
 
-  // The first error (a full disk, a closed pipe) is kept, and what follows it is dropped.
+  // Keeps the first error (a full disk, a closed pipe) and drops what follows.
   void write(std::string_view bytes) {
     if (buffer_.size() + bytes.size() > kBuffer) flush();
     if (bytes.size() >= kBuffer / 4 && buffer_.empty()) {
@@ -37,7 +37,7 @@ class OutputFile {
   }
   [[nodiscard]] bool failed() const { return !status_; }
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Writes what is buffered, and gives the file its name.
+  // Writes the buffer and gives the file its name.
   [[nodiscard]] Result<void> commit();
 
  private:
@@ -52,22 +52,22 @@ class OutputFile {
   void write_out(std::string_view bytes);
 
   std::string path_;
-  // None for the standard output and for a device; beside_ is empty once it is committed.
+  // Unset for the standard output and for a device; beside_ is empty after commit().
   std::optional<Folder> folder_;
   std::string name_, beside_;
-  bool is_named_ = true;  // false: beside_ is its name from commit() on
+  bool is_named_ = true;  // false: the file gets the name beside_ in commit()
   UniqueFd fd_;
   std::string buffer_;
   Result<void> status_;
 };
 
-// Whether a file may be written there, before a recording is read for it. Errors (kUsage): it is
-// one of `inputs` or lies in one of them, `force` or not; it exists, is no open descriptor
+// Checks whether a file may be written there, before a recording is read for it. Errors (kUsage):
+// it is one of `inputs` or inside one, even with `force`; it exists, is not an open descriptor
 // (/dev/stdout), and `force` is false.
 [[nodiscard]] Result<void> check_output(const std::string& path, bool force,
                                         std::span<const std::string> inputs);
 
-// One as a stream; commit() tells what failed.
+// The file as a stream; commit() returns the Error of a failed write.
 class OutputBuffer final : public std::streambuf {
  public:
   explicit OutputBuffer(OutputFile& file) : file_(file) {}

@@ -86,7 +86,7 @@ Text Texts::stack(StackId id, const Pipeline& pipeline) {
 }
 
 Texts::Comm& Texts::comm_of(const Event& event, ThreadId thread) {
-  // Every CPU's idle thread is 0.
+  // Every CPU has an idle thread, and all of them have the id 0.
   const std::uint64_t key = thread == ThreadId{}
                                 ? std::uint64_t{1} << 63 | key_of(event.source, {}) | event.cpu
                                 : key_of(event.source, thread);
@@ -131,7 +131,7 @@ void FusedTracks::on_host_run(const ThreadChange& change, std::optional<Text> na
   if (!name || change.thread == ThreadId{}) return;
   Vcpu* vcpu = vcpus_.get(change.thread, kMostTracks);
   if (vcpu == nullptr) return;
-  if (vcpu->on != nullptr) close(*vcpu->on, change.at);  // the switch that left it was lost
+  if (vcpu->on != nullptr) close(*vcpu->on, change.at);  // the switch that left this CPU was lost
   HostCpu& cpu = host_[change.cpu];
   if (cpu.track == 0) {
     if (host_track_ == 0) host_track_ = writer_.add_track(0, "host CPUs", -7, true);
@@ -144,7 +144,7 @@ void FusedTracks::on_host_run(const ThreadChange& change, std::optional<Text> na
   if (vcpu->process) show_process(*vcpu, vcpu->process, change.at);
 }
 
-// Inside the vCPU's slice on the host's CPU.
+// Shows the guest's process as a slice inside the vCPU's slice on the host's CPU.
 void FusedTracks::show_process(Vcpu& vcpu, std::optional<Text> process, Timestamp at) {
   vcpu.process = process;
   if (vcpu.on == nullptr) return;
@@ -275,7 +275,7 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
   const ThreadId process = pipeline.processes().of(thread, {});
   vcpu->name = writer_.name(
       process == ThreadId{} ? name : fmt::format("VM {} {}", perfetto::number(process), name));
-  vcpu->name.text = "vCPU";  // where there were too many to number
+  vcpu->name.text = "vCPU";  // used if there were too many names to number
   return *vcpu;
 }
 
@@ -356,7 +356,7 @@ void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
     write_wakeup(span, pipeline);
   } else {
     asynchronous_ = {span, {}, {}, {}};
-    // An interrupt that tells of its end comes later.
+    // The interrupt that reports the request's end comes later.
     if (span.kind == SpanKind::kRequest)
       asynchronous_->flows.push_back(flow_of(span.id, FlowKind::kInjection));
   }
@@ -368,7 +368,7 @@ void PerfettoExporter::begin(const Span& span, const Pipeline& pipeline) {
   writer_.begin(track, span.begin.ns(), {texts_.name(span.name, pipeline), words_.of_function});
 }
 
-// The exit with its parts inside, and QEMU's handlers inside the parts, in nested order.
+// Writes the exit with its parts inside, and QEMU's handlers inside the parts, in nested order.
 void PerfettoExporter::write_open_exit(const Pipeline& pipeline) {
   if (!open_.is_open()) return;
   const Span& exit = open_.exit();
@@ -395,7 +395,7 @@ void PerfettoExporter::begin_exit(std::uint64_t track, const Span& span) {
   std::array<std::uint64_t, 2> flows{};
   std::size_t count = 0;
   if (served_ != SpanId::kNone) flows[count++] = flow_of(span.id, FlowKind::kServedBy);
-  // A request may name it as the exit with its notify, long after this is written.
+  // A request may name this exit as the one of its notify, long after the exit is written.
   if (writes_) flows[count++] = flow_of(span.id, FlowKind::kNotify);
   const Slice slice{reason_, words_.of_exit, annotations_, {flows.data(), count}, {}};
   writer_.begin(track, span.begin.ns(), slice);
@@ -423,11 +423,12 @@ void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {
   }
   if (!asynchronous_ || asynchronous_->span.id != to) return;
   if (kind == FlowKind::kNotify) {
-    // It goes on: from the exit to the device's handler of the queue, and to the requests therein.
+    // The flow goes on: from the exit to the device's handler of the queue, and from there to the
+    // requests.
     asynchronous_->flows.push_back(id);
     return;
   }
-  // One arrow for each request: to the first interrupt that it leads to.
+  // Each request has one arrow, to the first interrupt that it leads to.
   if (ended_flows_.size() >= kMostFlows) ended_flows_.clear();
   if (ended_flows_.insert(id).second) asynchronous_->ending_flows.push_back(id);
 }
@@ -476,14 +477,14 @@ void PerfettoExporter::lost(const Event& event, const Lost& lost, const Pipeline
   writer_.end(track, lost.to.ns());
 }
 
-// Spans beside the vCPUs' tracks: requests with their stages, interrupts, vhost workers' turns, the
-// guest's intervals, wake-ups.
+// These write the spans that are not on a vCPU's track: requests with their stages, interrupts,
+// turns of vhost workers, the guest's intervals, wake-ups.
 
 using perfetto::Annotation;
 using perfetto::Slice;
 
-// Slices of one track must not overlap: a lane that is free at the span's begin, or a new one.
-// Spans come in the order of their ends, so what is in a lane already ended before.
+// Slices of one track must not overlap, so this returns a lane that is free when the span begins,
+// or a new one. Spans come in the order of their ends, so the spans of a lane have ended before.
 std::uint64_t PerfettoExporter::lane(TrackKind kind, ThreadId process, Timestamp begin,
                                      Timestamp end, std::string_view name) {
   std::vector<Lane>& lanes = lanes_[{kind, process}];
@@ -500,7 +501,7 @@ std::uint64_t PerfettoExporter::lane(TrackKind kind, ThreadId process, Timestamp
   return lanes.back().track;
 }
 
-// Held back until the flows that end in it are known: they follow it.
+// Writes the span that was kept back until the flows that end in it, which follow it, were known.
 void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   if (!asynchronous_) return;
   const auto [span, children, flows, ending_flows] = std::move(*asynchronous_);
@@ -526,7 +527,7 @@ void PerfettoExporter::write_slice(std::uint64_t track, const Span& span, std::s
   writer_.end(track, span.end.ns());
 }
 
-// On a track of the worker's own: its turns follow each other.
+// Writes the turn on the worker's own track, where turns never overlap.
 void PerfettoExporter::write_turn(const Span& span, const std::vector<Span>& parts,
                                   const std::vector<std::uint64_t>& flows) {
   const ThreadId worker = span.track.thread;
@@ -545,7 +546,8 @@ void PerfettoExporter::write_turn(const Span& span, const std::vector<Span>& par
   writer_.end(track, span.end.ns());
 }
 
-// In lanes, as they overlap: those of two tasks, and interrupts in other interrupts.
+// Writes the interval into a lane: intervals of two tasks overlap, and so do interrupts in
+// interrupts.
 void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipeline& pipeline) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
@@ -575,7 +577,7 @@ void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipel
   writer_.end(track, interval.end.ns());
 }
 
-// On the track of the vCPU that woke it, else on one of the VM's.
+// Writes the wake-up on the track of the vCPU that woke the thread, else on a track of the VM.
 void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) {
   const ThreadId woken{static_cast<std::int32_t>(span.number)}, waker = span.track.thread;
   const Vcpu* of_waker = vcpus_.find(waker);
@@ -596,13 +598,13 @@ void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) 
   writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});
 }
 
-// What the trace says of the recording itself, and the native events of its kernels.
+// Facts about the recording itself, and the native events of its kernels.
 
 namespace {
 
 using perfetto::Annotation;
 
-// "Linux NAME RELEASE VERSION… MACHINE" as trace-cmd writes it.
+// Splits "Linux NAME RELEASE VERSION… MACHINE", which trace-cmd writes.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words = split(text, ' ');
   std::erase(words, std::string_view());
@@ -611,7 +613,8 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 }  // namespace
 
-// The recording's own facts, as instants where it begins and as the trace's system information.
+// Adds the facts about the recording, as instants where it begins and as the trace's system
+// information.
 void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
@@ -645,7 +648,7 @@ void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) 
 
 void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,
                                  const ThreadChange& runs, const Pipeline& pipeline) {
-  // As the kernel's trace event prints them.
+  // The values of prev_state in the kernel's sched_switch.
   constexpr std::int64_t kPreempted = 256, kAsleep = 1;
   const ThreadId prev = leaves.thread, next = runs.thread;
   texts_.note_comm(event, next, runs.name);

@@ -1,4 +1,4 @@
-// Spans as a Perfetto trace. Tracks:
+// Writes spans as a Perfetto trace. Tracks:
 //
 //   VM 1234                       one for each process with vCPUs
 //     vCPU 0 (tid 1240)           guest | exits, with their parts, with QEMU's handlers in them
@@ -10,8 +10,8 @@
 //     wake-ups                    by others than vCPUs, whose own are on their tracks
 //   events lost                   one for each CPU
 //
-// Scheduling of the host's and the guests' kernels is written as native events, so that the CPU and
-// thread-state tracks fill.
+// Scheduling of the host's and the guests' kernels is written as native events, so that Perfetto
+// shows it in its CPU and thread-state tracks.
 #pragma once
 
 #include <array>
@@ -35,15 +35,14 @@
 
 namespace trapline::perfetto {
 
-// Numbers of the texts that slices are made of, each looked up once: by what the pipeline calls
-// them.
+// Numbers for the texts of slices. Each text is looked up once, by the pipeline's id for it.
 
-// As people write it.
+// Returns the id as people write it.
 [[nodiscard]] inline std::int32_t number(ThreadId thread) {
   return static_cast<std::int32_t>(thread);
 }
 
-// Views in what is returned are valid until the next call of the same function.
+// Views in returned values are valid until the next call of the same function.
 class Texts {
  public:
   Texts(Writer& writer, const Timeline& timeline) : writer_(writer), timeline_(timeline) {}
@@ -51,18 +50,18 @@ class Texts {
   [[nodiscard]] Text reason(const ExitSpan& exit);
   [[nodiscard]] Text detail(const ExitSpan& exit);
   [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
-  // "stress-ng-123" of a thread of the host.
+  // Returns "stress-ng-123" for a thread of the host.
   [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
-  // The name of a thread of the host, of whichever kernel's source knows it.
+  // Returns the name of a thread of the host, from whichever kernel's source has it.
   [[nodiscard]] std::string host_comm(ThreadId thread) const;
-  // "dd-412" of a task of the event's guest, as a slice's name.
+  // Returns "dd-412" for a task of the event's guest, as a slice's name.
   [[nodiscard]] Text guest_process(const Event& event, ThreadId task);
-  // A device, an event, a function: as a slice's name, as an annotation's value.
+  // Return a device, an event or a function as a slice's name, and as an annotation's value.
   [[nodiscard]] Text name(NameId id, const Pipeline& pipeline);
   [[nodiscard]] Text value(NameId id, const Pipeline& pipeline);
   [[nodiscard]] Text stack(StackId id, const Pipeline& pipeline);
 
-  // A thread's name, printable: as the last sched_switch to it told, else as the source knows it.
+  // Returns a thread's printable name: from the last sched_switch to it, else from the source.
   [[nodiscard]] const std::string& comm(const Event& event, ThreadId thread);
   void note_comm(const Event& event, ThreadId thread, std::string_view comm);
 
@@ -91,8 +90,8 @@ class Texts {
   std::unordered_map<std::uint64_t, Comm> comms_;
 };
 
-// Which of the guest's processes ran on a vCPU, and which vCPU, with its guest's process, on a CPU
-// of the host: the scheduling of both kernels on one track.
+// Shows the scheduling of both kernels on one track: which of the guest's processes ran on a vCPU,
+// and which vCPU, with its guest's process, ran on a CPU of the host.
 //
 //   vCPU 0                          host CPUs
 //     guest processes               CPU 1
@@ -106,13 +105,13 @@ class FusedTracks {
         of_vcpu_(writer.category("vcpu")),
         of_process_(writer.category("guest process")) {}
 
-  // The host's CPU goes from one thread to another; `name` is that of the vCPU that the next thread
-  // runs, if it is one.
+  // The host's CPU changes to another thread; `name` is that of the vCPU that the next thread runs,
+  // if it runs one.
   void on_host_run(const ThreadChange& change, std::optional<Text> name);
-  // A CPU of the guest goes from one task to another; `track` is its vCPU's. The event's thread is
-  // the vCPU's, where it is known.
+  // A CPU of the guest changes to another task; `track` is its vCPU's. The event's thread is the
+  // vCPU's, if that is known.
   void on_guest_run(const Event& event, ThreadId task, std::uint64_t track);
-  // Switches may be missing: what was running is not known any more.
+  // Switches may be missing, so it is not known what was running.
   void on_lost(const Event& event);
   void finish(Timestamp at);
 
@@ -120,16 +119,16 @@ class FusedTracks {
   static constexpr std::size_t kMostTracks = 1u << 16;
   struct HostCpu {
     std::uint64_t track = 0;
-    ThreadId vcpu{};  // that runs; 0: none
+    ThreadId vcpu{};  // the running vCPU; 0: none
     bool has_process = false;
   };
   struct GuestCpu {
     std::uint64_t track = 0;
-    ThreadId vcpu{};  // that it is, where it is known
+    ThreadId vcpu{};  // the thread of the vCPU, if known
     std::optional<Text> process;
   };
   struct Vcpu {
-    HostCpu* on = nullptr;  // where it runs
+    HostCpu* on = nullptr;  // the CPU on which it runs
     std::optional<Text> process;
   };
 
@@ -167,10 +166,10 @@ class PerfettoExporter : public Exporter {
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
 
  private:
-  static constexpr std::uint64_t kWindow = 100'000'000;  // of the counters, ns
+  static constexpr std::uint64_t kWindow = 100'000'000;  // for the counters, ns
   static constexpr std::size_t kMostLanes = 4096, kMostFlows = 1u << 16, kMostThreads = 1u << 16;
 
-  // Numbers of the texts that every trace has.
+  // Numbers of the texts that every trace contains.
   struct Words {
     explicit Words(perfetto::Writer& writer);
     std::uint64_t of_guest, of_exit, of_part, of_handler, of_function, of_request, of_stage,
@@ -185,7 +184,7 @@ class PerfettoExporter : public Exporter {
     SpanId to = SpanId::kNone;
     std::uint64_t number = 0;
   };
-  // Of a request, an interrupt, a turn: until the flows are known that lead to it.
+  // A request, an interrupt or a turn: held until the flows that lead to it are known.
   struct Asynchronous {
     Span span;
     std::vector<Span> children;
@@ -198,17 +197,17 @@ class PerfettoExporter : public Exporter {
   struct Counters {
     std::uint64_t exits_track = 0;
     std::array<std::uint64_t, kParts> tracks{};
-    std::uint64_t window = 0;  // that is being counted
+    std::uint64_t window = 0;  // the window that is being counted
     std::uint64_t exits = 0;
     Parts parts{};
   };
   struct Vcpu {
     std::uint64_t track = 0;
-    perfetto::Text name;  // beside its VM's, of a host CPU's track
+    perfetto::Text name;  // with its VM's name, for a host CPU's track
     Counters counters;
   };
 
-  // A flow's number: of the span that it leaves, which may lead to one of each kind.
+  // Returns a flow's number, from the span that it leaves. A span may have one flow of each kind.
   [[nodiscard]] static std::uint64_t flow_of(SpanId from, FlowKind kind);
   void add_metadata(std::uint64_t at, const Timeline& timeline);
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
@@ -242,24 +241,24 @@ class PerfettoExporter : public Exporter {
   perfetto::FusedTracks fused_;
   std::map<ThreadId, std::uint64_t> vms_;
   ThreadTable<Vcpu> vcpus_;
-  Vcpu other_vcpus_;  // beyond kMostThreads
+  Vcpu other_vcpus_;  // stands for those beyond kMostThreads
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> functions_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Lane>> lanes_;
   std::map<std::uint32_t, std::uint64_t> lost_;      // by CPU
   std::map<ThreadId, std::uint64_t> wakeup_tracks_;  // by the VM's process
   std::map<ThreadId, std::uint64_t> worker_tracks_;
-  // The exit whose children are still to come; what is said of it, before its span comes.
+  // The exit whose children are still to come, and what is known of it before its span comes.
   NestedExit open_;
   perfetto::Text reason_;
   std::vector<perfetto::Annotation> annotations_;
-  SpanId served_ = SpanId::kNone;  // the handler that served it
-  bool writes_ = false;            // it may carry a notify
-  std::vector<Flow> wakeups_;      // that led to its parts, in their order
+  SpanId served_ = SpanId::kNone;  // the handler that served the exit
+  bool writes_ = false;            // the exit may carry a notify
+  std::vector<Flow> wakeups_;      // those that led to its parts, in order
   std::optional<Asynchronous> asynchronous_;
   std::set<std::uint64_t> ended_flows_;
-  std::uint64_t about_track_ = 0;  // what is said of the recording
+  std::uint64_t about_track_ = 0;  // for facts about the recording
   std::uint64_t lost_track_ = 0;
-  std::uint64_t left_out_ = 0;  // spans that found no lane
+  std::uint64_t left_out_ = 0;  // spans for which there was no lane
 };
 
 }  // namespace trapline

@@ -7,7 +7,7 @@ namespace {
 
 using Field = ProtoBuffer::Field;
 
-// TracePacket
+// Fields of TracePacket.
 constexpr Field kFtraceEvents = 1, kProcessTree = 2, kTimestamp = 8, kSequenceId = 10,
                 kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13, kSystemInfo = 45,
                 kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
@@ -15,13 +15,13 @@ constexpr std::uint64_t kSequence = 1, kStateCleared = 1, kNeedsState = 2;
 constexpr Field kTracePacket = 1;
 constexpr std::uint64_t kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4;  // TrackEvent.type
 
-// The fields of every packet of the sequence, encoded: sequence id and flags.
+// The fields of every packet of the sequence, already encoded: sequence id and flags.
 constexpr char kOfSequence[] = {kSequenceId << 3, kSequence, kSequenceFlags << 3, kNeedsState};
 
-// Negative numbers of 32 bits are written with 64.
+// Negative numbers of 32 bits are encoded with 64 bits.
 std::uint64_t extended(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
-// FtraceEvent: its time and the thread that was running.
+// Begins an FtraceEvent with its time and the thread that was running.
 std::size_t begin_event(ProtoBuffer& events, std::uint64_t at, std::int32_t thread) {
   const std::size_t event = events.begin(2);
   events.add(1, at);
@@ -210,7 +210,7 @@ void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t
                          std::int32_t thread, std::string_view name, std::string_view text) {
   ProtoBuffer& events = bundle(machine, cpu);
   const std::size_t event = begin_event(events, at, thread);
-  // Not a print event: its text would be read as that of Android's atrace.
+  // Not a print event, whose text would be read as that of Android's atrace.
   const std::size_t generic = events.begin(327);
   events.add(1, printable(name));
   const std::size_t field = events.begin(2);

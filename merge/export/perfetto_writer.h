@@ -102,22 +102,22 @@ class ProtoBuffer {
 
 namespace trapline::perfetto {
 
-// A text by its number in the trace; `text` is written where there were too many to number.
+// A text as its number in the trace. `text` itself is written if there were too many to number.
 struct Text {
   std::uint64_t id = 0;
   std::string_view text = {};
 };
 
 struct Annotation {
-  std::uint64_t key = 0;  // Writer::key()
+  std::uint64_t key = 0;  // what Writer::key() returned
   Text text = {};
-  std::optional<std::uint64_t> pointer = {};  // in the text's place
+  std::optional<std::uint64_t> pointer = {};  // written instead of the text
 };
 
-// What is said of a slice's begin.
+// What is written at the beginning of a slice.
 struct Slice {
   Text name;
-  std::uint64_t category = 0;  // Writer::category()
+  std::uint64_t category = 0;  // what Writer::category() returned
   std::span<const Annotation> annotations = {};
   std::span<const std::uint64_t> flows = {}, ending_flows = {};
 };
@@ -126,14 +126,14 @@ class Writer {
  public:
   explicit Writer(OutputFile output);
 
-  // Numbers of texts, which are written when they come first. 0: there are too many, or it is
-  // empty.
+  // Return the number of a text, which is written to the trace on first use. 0: the text is empty,
+  // or there are too many.
   [[nodiscard]] std::uint64_t category(std::string_view text) { return intern(categories_, text); }
   [[nodiscard]] std::uint64_t key(std::string_view text) { return intern(keys_, text); }
   [[nodiscard]] Text name(std::string_view text) { return {intern(names_, text), text}; }
   [[nodiscard]] Text value(std::string_view text) { return {intern(values_, text), text}; }
 
-  // A track below `parent` (0: at the top); its number.
+  // Adds a track below `parent` (0: at the top) and returns its number.
   [[nodiscard]] std::uint64_t add_track(std::uint64_t parent, std::string_view name, int rank = 0,
                                         bool explicit_order = false);
   [[nodiscard]] std::uint64_t add_counter(std::uint64_t parent, std::string_view name,
@@ -143,7 +143,8 @@ class Writer {
   void instant(std::uint64_t track, std::uint64_t at, const Slice& slice);
   void count(std::uint64_t track, std::uint64_t at, double value);
 
-  // Native events of a CPU: in order of time for each machine and CPU. Texts are printable.
+  // Native events of a kernel. Add those of one machine and CPU in the order of their times. Texts
+  // must be printable.
   struct Switch {
     std::uint64_t at = 0;
     std::int32_t prev = 0, next = 0;
@@ -168,10 +169,11 @@ class Writer {
   [[nodiscard]] Result<void> finish();
 
  private:
-  static constexpr std::size_t kPiece = std::size_t{64} << 10;  // of the file, of a CPU's events
+  // Of the file, and of a CPU's events.
+  static constexpr std::size_t kPiece = std::size_t{64} << 10;
   static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // texts of each kind
 
-  // Looked up by a view, without a string for each look-up.
+  // Lets a view be looked up without making a string.
   struct HashText {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const {
@@ -179,12 +181,12 @@ class Writer {
     }
   };
   struct Interned {
-    ProtoBuffer::Field field;  // of InternedData
+    ProtoBuffer::Field field;  // its field in InternedData
     std::unordered_map<std::string, std::uint64_t, HashText, std::equal_to<>> ids = {};
   };
   std::uint64_t intern(Interned& texts, std::string_view text);
-  // A packet of the sequence: its other fields are added between the two. Another machine's is of a
-  // sequence of its own, which has no interned texts.
+  // Begins a packet of the sequence; add its other fields before end_packet(). Packets of another
+  // machine are a sequence of their own, which has no interned texts.
   [[nodiscard]] std::size_t begin_packet(std::uint32_t machine = 0);
   void end_packet(std::size_t packet);
   void event(std::uint64_t track, std::uint64_t at, std::uint64_t type, const Slice& slice);

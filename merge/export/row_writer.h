@@ -22,12 +22,12 @@
 
 namespace trapline {
 
-// Numbers as text, for what writes some of them for every exit: in half the instructions of
-// std::to_chars.
+// Converts numbers to text, for formats that write several of them for each exit. It takes half the
+// instructions of std::to_chars.
 
 inline constexpr std::size_t kMostDecimal = 20;  // digits
 
-// Writes at most kMostDecimal digits there, and returns their end.
+// Writes at most kMostDecimal digits at `at`, and returns their end.
 inline char* put_decimal(char* at, std::uint64_t value) {
   static constexpr auto kPairs = [] {
     std::array<char, 200> pairs{};
@@ -41,7 +41,8 @@ inline char* put_decimal(char* at, std::uint64_t value) {
     for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = power *= 10;
     return powers;
   }();
-  // 1233 / 4096 is the logarithm of 2, nearly enough; a power of ten decides.
+  // The number of bits times 1233 / 4096, nearly log10(2), is about the number of digits. Comparing
+  // with a power of ten makes it exact.
   const auto about = static_cast<unsigned>(std::bit_width(value | 1)) * 1233 >> 12;
   char* const end = at + about + (value >= kPowers[about] ? 1 : 0);
   char* place = end;
@@ -89,29 +90,29 @@ class RowWriter {
     at_ = std::to_chars(at, at + kMostNumber, value).ptr;
   }
   void hex(std::uint64_t value);
-  void nothing() {  // null, or an empty cell
+  void nothing() {  // writes null, or an empty cell
     char* at = begin_cell();
     std::memcpy(at, "null", 4);
     at_ = at + nothing_.size();
   }
   void number(const std::optional<std::uint64_t>& value) { value ? number(*value) : nothing(); }
   void time(const std::optional<Timestamp>& at) { at ? number(at->ns()) : nothing(); }
-  // Nothing for 0: there is none, or it is not known.
+  // Writes null or an empty cell for the id 0: there is no thread, or it is not known.
   void thread(ThreadId id) {
     id == ThreadId{} ? nothing() : signed_number(static_cast<std::int32_t>(id));
   }
-  // `quoted` is what quote() made of a text, or a value that needs no quotes.
+  // `quoted` is a result of quote(), or a value that needs no quotes.
   void text(std::string_view quoted) {
     char* at = begin_cell();
     at_ = at;
     add(quoted);
   }
-  // `count` cells at once, made by cell() and joined.
+  // Writes `count` cells at once; `text` is what cell() made of each, joined.
   void cells(std::string_view text, std::size_t count) {
     add(text);
     key_ += count;
   }
-  // Ends the row; every column has had its cell.
+  // Ends the row. Every column must have its cell.
   void end();
 
   [[nodiscard]] std::string quote(std::string_view text) const;
@@ -122,7 +123,7 @@ class RowWriter {
   [[nodiscard]] Result<void> finish();
 
  private:
-  // What stands before a cell: its length is copied as a constant, which is one instruction.
+  // The text before a cell. All kSize bytes are copied: a constant length takes one instruction.
   struct Key {
     static constexpr std::size_t kSize = 24;
     char text[kSize];
@@ -148,11 +149,11 @@ class RowWriter {
   RowForm form_;
   OutputFile output_;
   std::vector<Key> keys_;
-  const Key* key_ = nullptr;  // of the next cell
+  const Key* key_ = nullptr;  // the key of the next cell
   std::string_view nothing_;
   std::vector<char> buffer_;
-  char* at_ = nullptr;     // in the buffer
-  char* limit_ = nullptr;  // after it there is room for numbers alone
+  char* at_ = nullptr;     // where the next byte goes in buffer_
+  char* limit_ = nullptr;  // after this, there is only room for numbers
   std::uint64_t rows_ = 0;
 };
 

@@ -186,7 +186,7 @@ constexpr std::string_view kExitColumns[] = {
     "halted_ns", "reason",   "detail",    "device",       "handler",      "function",
     "stack",     "rip",      "injected",  "preempted_by", "cpu",          "woken_by",
     "wall_ns",   "boot",     "nested",    "halt"};
-// "reason" among all columns of exits.
+// The place of "reason" among all columns of exits.
 constexpr std::size_t kReasonAt = std::size(kLabelColumns) + std::size(kPlaceColumns) + 7;
 static_assert(kExitColumns[7] == "reason" && kExitColumns[8] == "detail");
 constexpr std::string_view kSpanColumns[] = {
@@ -211,7 +211,8 @@ std::optional<std::uint64_t> number_unless_none(std::uint32_t number) {
   return number == kNoVector ? std::nullopt : std::optional<std::uint64_t>(number);
 }
 
-// The largest share of an exit's blocked time; nothing where there is none.
+// Returns the culprit with the largest share of an exit's blocked time, and its time; none if there
+// are no shares.
 Culprit waker_of(std::span<const WaitShare> shares, std::uint64_t& ns) {
   const LargestCulprit most = largest(shares, Part::kBlocked);
   ns = most.ns;
@@ -337,7 +338,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   writer_.end();
 }
 
-// A cell for each of kSpanColumns.
+// Writes one cell for each of kSpanColumns.
 void RowExporter::span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline) {
   place(span.track.thread, span.vcpu, pipeline);
   writer_.number(span.begin.ns());

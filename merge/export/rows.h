@@ -1,5 +1,5 @@
-// One row for each exit, request, interrupt or guest function call, as JSON lines or CSV, for
-// engines that hold a fleet. docs/formats/rows.md has the columns.
+// Writes one row for each exit, request, interrupt or guest function call, as JSON lines or CSV,
+// for engines that hold the data of a fleet. docs/formats/rows.md describes the columns.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@
 
 namespace trapline {
 
-// What rows of every kind have in common: the labels in front, the reasons' texts, the wall clock
-// and the host's boot.
+// What rows of every kind share: the labels in front, the texts of reasons, the wall clock and the
+// host's boot.
 
-// Grows when a column changes its meaning.
+// Increased when a column changes its meaning.
 inline constexpr int kRowsVersion = 2;
 
 // The first columns of every row.
@@ -28,9 +28,9 @@ class RowLabels {
  public:
   RowLabels(const ExportContext& context, const ExportOptions& options, const RowWriter& writer);
 
-  [[nodiscard]] const std::string& cells() const { return cells_; }  // of kLabelColumns
+  [[nodiscard]] const std::string& cells() const { return cells_; }  // for kLabelColumns
   [[nodiscard]] const std::string& boot() const { return boot_; }    // quoted, or null
-  // The quoted text of an exit's reason.
+  // Returns the quoted text of an exit's reason.
   [[nodiscard]] const std::string& reason(const ExitSpan& exit);
 
  private:
@@ -40,14 +40,14 @@ class RowLabels {
   std::unordered_map<std::uint64_t, std::string> reasons_;
 };
 
-// One row for each interval that a guest recorded (--rows guest-spans), and for each turn of a
-// vhost worker (--rows vhost) and each page fault (--rows faults). docs/formats/rows.md has the
-// columns.
+// Writes one row for each interval that a guest recorded (--rows guest-spans), for each turn of a
+// vhost worker (--rows vhost), and for each page fault (--rows faults). docs/formats/rows.md
+// describes the columns.
 
 inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost",
                                   kFaultRows = "faults";
 
-// What they have in common: the cells before and after their own.
+// What these kinds share: the cells before and after their own.
 class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
@@ -57,10 +57,10 @@ class SideRowExporter : public Exporter {
  protected:
   SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                   OutputFile output, const std::vector<std::string_view>& columns);
-  // Up to total_ns.
+  // Writes the cells up to total_ns.
   void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
                  Timestamp end);
-  // From wall_ns on.
+  // Writes the cells from wall_ns on.
   void end_row(Timestamp begin);
 
   const ExportContext context_;
@@ -78,7 +78,7 @@ class GuestSpanRowExporter final : public SideRowExporter {
  private:
   void largest_of(const GuestInterval& interval, Part part, const Pipeline& pipeline);
   CulpritTexts culprits_;
-  std::string span_;  // quoted: what was asked for
+  std::string span_;  // quoted: the requested intervals
 };
 
 class VhostRowExporter final : public SideRowExporter {
@@ -119,10 +119,10 @@ class RowExporter : public Exporter {
   [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
  private:
-  // The cells of host, session, VM, vCPU and thread, which the rows of a vCPU share.
+  // The cells of host, session, VM, vCPU and thread, which all rows of a vCPU share.
   struct Place {
     std::int32_t vcpu = kNoVcpu;
-    ThreadId process{};  // of the VM; what is not known yet may become known
+    ThreadId process{};  // of the VM; may become known later
     std::string cells;
   };
   static constexpr std::size_t kMostThreads = 1u << 16;
@@ -130,7 +130,7 @@ class RowExporter : public Exporter {
   void place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline);
   [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const;
   void wall_time(Timestamp at);
-  // What a span's row has beside the span: rows of each kind some of it.
+  // The details of a span's row besides the span; each kind of row has some of them.
   struct SpanDetails {
     std::optional<Timestamp> notified{}, injected{}, entered{};
     std::string_view origin{};
@@ -139,27 +139,27 @@ class RowExporter : public Exporter {
     std::optional<BlockTimes> block{};
   };
   void span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline);
-  // A cell each. Texts are quoted once: of names, of stacks, of who woke a vCPU.
+  // Each writes one cell. Texts (names, stacks, who woke a vCPU) are quoted once.
   void name(NameId id, const Pipeline& pipeline);
   void stack(StackId id, const Pipeline& pipeline);
   void woken_by(const ExitSpan& exit, const Pipeline& pipeline);
-  // Two: reason and detail.
+  // Writes two cells: reason and detail.
   void what(const ExitSpan& exit);
 
   const ExportContext context_;
   Rows rows_;
   RowWriter writer_;
   RowLabels labels_;
-  std::optional<States> known_;  // whose times the events tell, once an exit came
+  std::optional<States> known_;  // the states whose times the events show, once an exit came
   ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
-  std::string stack_;                  // one that found no room there
-  std::size_t kept_ = 0;               // of stacks_
-  std::array<std::string, 4> nested_;  // of each NestedLevel
+  std::string stack_;                  // a stack for which there is no room
+  std::size_t kept_ = 0;               // bytes of stacks_
+  std::array<std::string, 4> nested_;  // for each NestedLevel
   ExitTexts<std::string> exits_;       // their cells of reason and detail
   CulpritTexts culprits_;
-  RequestSpan request_;  // whose span comes next
-  IrqSpan interrupt_;    // the same
+  RequestSpan request_;  // the request whose span comes next
+  IrqSpan interrupt_;    // the interrupt whose span comes next
 };
 
 }  // namespace trapline

@@ -1,7 +1,7 @@
-// Texts that exporters ask for again and again, each made once.
+// Texts that exporters use repeatedly, each made once.
 //
-// The texts of whom vCPUs waited for, each made once: while a recording is read, so a vCPU that has
-// had no exit yet is named as a thread.
+// The texts of culprits are made while a recording is read, so a vCPU without an exit so far is
+// named as a thread.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class CulpritTexts {
       std::function<std::string(std::string)> form = [](std::string text) { return text; })
       : timeline_(timeline), form_(std::move(form)) {}
 
-  // Valid until the next call.
+  // Returns a text that is valid until the next call.
   [[nodiscard]] const std::string& of(const Culprit& culprit, const Pipeline& pipeline);
 
  private:
@@ -35,14 +35,15 @@ class CulpritTexts {
   std::unordered_map<std::uint64_t, std::string> texts_;
 };
 
-// What an exporter made of an exit's reason and detail, kept by both: a guest uses a few ports,
-// addresses and registers all the time.
+// Caches a value made from an exit's reason and detail: a guest uses only a few ports, addresses
+// and registers most of the time.
 
-// Direct-mapped: of exits that share a place the last one's is kept.
+// Direct-mapped: of exits that share a slot, the last one's value is kept.
 template <typename Value>
 class ExitTexts {
  public:
-  // The value of exits like this one, from make() where it is not kept. Valid until the next call.
+  // Returns the value for exits like this one, from make() if it is not cached. Valid until the
+  // next call.
   template <typename Make>
   [[nodiscard]] const Value& of(const ExitSpan& exit, Make&& make) {
     const KvmDetail& detail = exit.detail;

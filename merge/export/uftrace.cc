@@ -1,6 +1,6 @@
-// A uftrace data directory of the whole timeline: a vCPU's thread alternates between guest_mode and
-// vmexit:REASON (arguments: rip, detail), QEMU's handlers are called inside the exits, each guest
-// task is a task, and the vCPUs' sched_switch events are perf's context switches.
+// Writes a uftrace data directory of the whole timeline: a vCPU's thread alternates between
+// guest_mode and vmexit:REASON (arguments: rip, detail), QEMU's handlers are called inside the
+// exits, each guest task is a task, and the vCPUs' sched_switch events are perf's context switches.
 // docs/formats/uftrace.md.
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ constexpr std::uint64_t kFeatureArguments = 1U << 3, kFeaturePerf = 1U << 8;
 constexpr std::uint64_t kFirstAddress = 0x100000, kAddressStep = 16;
 constexpr std::string_view kBinary = "/trapline/spans";
 
-// A file that grows: bytes are gathered, and the first error is kept.
+// Appends to a file through a buffer and keeps the first error.
 class Appender {
  public:
   Appender(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -49,7 +49,7 @@ class UftraceExporter final : public Exporter {
  public:
   UftraceExporter(const ExportContext& context, DirectoryWriter directory)
       : context_(context), directory_(std::move(directory)) {
-    (void)perf(0);  // uftrace wants one file of perf's events where info promises them
+    (void)perf(0);  // uftrace needs one file of perf's events if info promises them
   }
   ~UftraceExporter() override { directory_.discard(); }
 
@@ -153,7 +153,7 @@ class UftraceExporter final : public Exporter {
     return {fd ? std::move(*fd) : UniqueFd(), directory_.path() + "/" + name};
   }
   Task& task(const Span& span) {
-    // A guest's task that moves between vCPUs stays one.
+    // A guest's task that moves between vCPUs stays one task.
     const ThreadId of = span.track.task == 0 ? span.track.thread : ThreadId{};
     const TaskKey key{span.track.kind, span.track.machine, of, span.track.task};
     auto found = tasks_.find(key);
@@ -192,7 +192,8 @@ class UftraceExporter final : public Exporter {
     const auto start = bytes.size();
     bytes.resize(start + sizeof record);
     std::memcpy(&bytes[start], &record, sizeof record);
-    if (!arguments.empty()) bytes[start + 8] = static_cast<char>(bytes[start + 8] | 4);  // more
+    // The bit `more`.
+    if (!arguments.empty()) bytes[start + 8] = static_cast<char>(bytes[start + 8] | 4);
     bytes += arguments;
     keep(task.file.flush(kBuffer));
   }
@@ -219,7 +220,7 @@ class UftraceExporter final : public Exporter {
     open_.close();
     handler_names_.clear();
   }
-  // PERF_RECORD_SWITCH of a vCPU's thread.
+  // Writes PERF_RECORD_SWITCH for a vCPU's thread.
   void add_switch(const Event& event, ThreadId thread, bool out, bool preempted) {
     if (!tasks_.contains({TrackKind::kVcpu, MachineId::kHost, thread, 0})) return;
     Appender& file = perf(event.cpu);

@@ -15,7 +15,7 @@
 namespace trapline::live {
 namespace {
 
-// The columns of rows that have a key and a histogram of totals.
+// Returns a table with the columns that all rows with a key and a histogram of totals have.
 template <typename Row, typename AddParts>
 TableOf<Row> table_of_totals(std::span<const Row> rows, AddParts add_parts_to) {
   TableOf<Row> table(rows, &Row::key);
@@ -57,7 +57,7 @@ Table live_vcpu_table(std::span<const VcpuRow> rows, const ExitTracker& exits) {
   return table;
 }
 
-// As --slower-than has them, without what a frame does not keep.
+// Returns the table of --slower-than, without the columns that a frame does not keep.
 Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   const Naming& names = engine.naming();
   const auto word = [&names](const SlowExit& exit, std::size_t place, Dimension dimension) {
@@ -80,7 +80,7 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
     row.device = word(exit, kDeviceWord, Dimension::kDevice);
   }
   Table table = slow_exit_table(std::move(rows), engine.model().known_states(), false);
-  table.columns.resize(table.columns.size() - 4);  // from the function on
+  table.columns.resize(table.columns.size() - 4);  // drops the function and the columns after it
   if (!engine.model().durations()) forget(table, "total_ns");
   return table;
 }
@@ -113,7 +113,7 @@ void add_waits(Report& report, const char* key, const WaitRows& waits, bool is_k
   add(report, key, std::move(table));
 }
 
-// Without its times where the events tell of none.
+// Returns the groups; their times are absent if the events do not show durations.
 Table group_rows(std::span<const LiveRow> rows, const States& known, bool durations) {
   Table table = live_table(rows, known);
   if (!durations)
@@ -135,7 +135,7 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
 
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, options.scope, engine);
   Table vcpu_table = live_vcpu_table(vcpus, exits);
-  // With what came before the vCPU's time.
+  // Also counts, as not seen, the frame's time in which the vCPU was not known yet.
   const auto not_seen =
       std::ranges::find(vcpu_table.columns, "not_seen_ns", &Table::Described::key);
   not_seen->value = [&](std::size_t row) -> CellValue {

@@ -1,4 +1,5 @@
-// A frame as one line of JSON. docs/top.md lists its fields; rows have those of a report's.
+// Formats a frame as one line of JSON. docs/top.md lists its fields; rows are like those of a
+// report.
 #pragma once
 
 #include <string>
@@ -11,14 +12,14 @@ struct BatchOptions {
   std::vector<Dimension> by;
   std::string by_text;
   Scope scope;
-  ExitFilter exits;    // that the frames have
-  std::string chosen;  // "--vm web01 --reason io"; empty: all
+  ExitFilter exits;    // the filter of the frames
+  std::string chosen;  // the selection: "--vm web01 --reason io"; empty: all
   SortBy sort = SortBy::kTotal;
-  std::size_t top = 0;   // rows; 0: all
-  std::size_t slow = 5;  // slow exits
+  std::size_t top = 0;   // number of rows; 0: all
+  std::size_t slow = 5;  // number of slow exits
 };
 
-// Without the line's end.
+// Returns the line without its line end.
 [[nodiscard]] std::string batch_line(const Frame& frame, const BatchOptions& options,
                                      const Engine& engine);
 

@@ -11,15 +11,16 @@
 namespace trapline::live {
 namespace {
 
-// Rows of vCPUs that frames may have whatever the recording's length, and for each event.
+// How many rows of vCPUs frames may have for any recording, and how many more for each event.
 constexpr std::uint64_t kFreeRows = 50'000, kRowsPerEvent = 2;
 
-// The end of a frame that stays open: no time is later.
+// The end of a frame that stays open, as no time is later.
 constexpr Timestamp kNever(std::numeric_limits<std::uint64_t>::max());
 
 Timestamp later(Timestamp at, std::uint64_t ns) { return Timestamp(saturated_sum(at.ns(), ns)); }
 
-// Signals and keys are looked at again so soon, however long an event takes.
+// advance() reads the clock after every kEventsPerLook events, and returns after kLongest so that
+// signals and keys are checked.
 constexpr std::uint64_t kEventsPerLook = 64;
 constexpr std::chrono::milliseconds kLongest(50);
 
@@ -51,7 +52,7 @@ void Engine::start_pipeline() {
     if (before) matcher_->merge(*before);
   }
   pipeline_ = make_pipeline(std::move(how), matcher_ ? &*matcher_ : nullptr, {maker_.get()});
-  // The vCPUs keep their names until the next frame tells of them.
+  // The vCPUs keep their names until the next frame.
   Naming naming(timeline_, *pipeline_, processes_, {});
   if (naming_) {
     naming.vcpus = naming_->vcpus;
@@ -61,7 +62,8 @@ void Engine::start_pipeline() {
   naming_.emplace(std::move(naming));
 }
 
-// Events that nobody selected are counted, not handed out: the first of all may be one.
+// Takes the first event's time. Unselected events are counted but not returned, so an earlier one
+// may be the first of all.
 void Engine::begin_at(const Event& event) {
   const SourceCounters counters = timeline_.source(event.source).counters();
   first_ = counters.events != 0 ? std::min(counters.first, event.at) : event.at;
@@ -107,13 +109,15 @@ bool Engine::pass_time(Timestamp complete) {
     frame_end_ = later(complete, options_.interval_ns);
   }
   if (!first_) return false;
-  // An event in view is of `complete` or later. A frame that ends as time passes outside is free.
+  // No event in view is earlier than `complete`. A frame that ends because time passes without
+  // events is closed whatever the limit on rows.
   if (close_next(complete, std::exchange(caught_up_, false))) return true;
   caught_up_ = true;
   return false;
 }
 
-// Closes a frame that ends by `until`, or makes it longer: up to there. False: none ends by then.
+// Closes the next frame, if it ends by `until`, or makes it end after `until`. Returns false if the
+// frame ends later.
 bool Engine::close_next(Timestamp until, bool free) {
   if (until < frame_end_ || frame_end_ == kNever) return false;
   if (free || rows_ < kFreeRows + kRowsPerEvent * taken_) {
@@ -134,7 +138,7 @@ void Engine::finish() {
   }
   if (to_) last_ = std::max(*first_, std::min(last_, Timestamp(to_->ns)));
   pipeline_->finish(last_);
-  // The end of a frame belongs to the next one.
+  // A frame does not include its end, so the last one ends after the last event.
   close(later(last_, 1));
 }
 
@@ -165,7 +169,8 @@ Result<void> Engine::check_names() const {
   return matcher_ ? matcher_->check() : Result<void>();
 }
 
-// A recording was sampled before; a live source has seen something new, or has not.
+// Takes over what a live source has learned about its events. A recording's model stays, as its
+// events were sampled before.
 void Engine::look_at_model() {
   if (timeline_.size() != 1) return;
   const Capabilities now = timeline_.source(0).capabilities();

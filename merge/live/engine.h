@@ -1,12 +1,12 @@
-// A timeline, live or recorded, cut into frames.
+// Cuts a timeline, live or recorded, into frames.
 //
-//   Timeline ──> Pipeline ──> FrameMaker ──> frame every interval ──> whoever shows it
+//   Timeline ──> Pipeline ──> FrameMaker ──> a frame for every interval ──> callback
 //
-// A frame costs as much as the vCPUs it tells of, and time alone costs a recording nothing: frames
-// of a recording that has few events for its length are longer than the interval.
+// A frame costs as much as the vCPUs that it contains. Time without events must cost a recording
+// nothing, so frames are longer than the interval if a recording has few events for its length.
 //
-// The exit model is chosen from what the sources can witness. A live source learns more with time
-// (a machine whose KVM has no kvm_exit): then the model is chosen anew, at a frame's end.
+// The exit model is chosen from what the sources can show. A live source learns more with time (for
+// example, that the machine's KVM has no kvm_exit): then the model is chosen anew at a frame's end.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   enum class State { kMore, kPending, kReached, kEnded };
-  // Takes at most `most` events, none after `until` (kReached: the next one is); returns after each
-  // frame, and after a time in which nobody looked at signals and keys.
+  // Takes at most `most` events, none after `until` (kReached: the next event is after it). Returns
+  // after each frame, and when signals and keys must be checked.
   [[nodiscard]] State advance(Timestamp until, std::uint64_t most);
   // No event before `complete` comes any more: closes the next frame that ends by then. False: all
   // are closed.
@@ -50,12 +50,13 @@ class Engine {
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return maker_->dimensions(); }
   [[nodiscard]] const Input& input() const { return input_; }
   [[nodiscard]] const ExitModel& model() const { return pipeline_->exits().model(); }
-  // The first event's time, nothing before it came.
+  // Returns the first event's time; nullopt if no event came yet.
   [[nodiscard]] std::optional<Timestamp> first() const { return first_; }
-  // Of the last frame that was closed.
+  // Returns the names as of the last closed frame.
   [[nodiscard]] const Naming& naming() const { return *naming_; }
   [[nodiscard]] std::uint64_t model_changes() const { return model_changes_; }
-  // An Error (kUsage) where nothing until the last frame was of the selection: says what there is.
+  // Returns an Error (kUsage), which lists what there is, if nothing up to the last frame was of
+  // the selection.
   [[nodiscard]] Result<void> check_names() const;
 
  private:
@@ -72,10 +73,10 @@ class Engine {
   Timeline timeline_;
   std::unique_ptr<FrameMaker> maker_;
   std::unique_ptr<Pipeline> pipeline_;
-  std::optional<ExitMatcher> matcher_;  // where not all exits are asked for
-  std::optional<TimeSpec> from_, to_;   // once the first event came
+  std::optional<ExitMatcher> matcher_;  // null unless only some exits are asked for
+  std::optional<TimeSpec> from_, to_;   // set when the first event came
   std::optional<Naming> naming_;
-  Processes known_, processes_;  // processes_: with those of the pipeline
+  Processes known_, processes_;  // processes_ includes those of the pipeline
   Event next_;
   bool has_next_ = false, caught_up_ = false;
   std::optional<Timestamp> first_;

@@ -1,9 +1,10 @@
-// One interval of a live view: plain data, small enough that the last minutes are kept.
+// One interval of a live view, as plain data that is small enough to keep the last minutes.
 //
 //   exits ──> cells (vCPU x reason x device x the dimensions of --by) ──> rows by any of these
 //
-// A cell counts the exits that ended in the interval. Those that began before it are in it too, and
-// are told apart (carried): without them, a cell has what `trapline report` gives for the interval.
+// A cell counts the exits that ended in the interval. Exits that began before the interval are
+// included and also counted separately (carried); without them, a cell has the figures of `trapline
+// report` for the interval.
 #pragma once
 
 #include <array>
@@ -20,9 +21,9 @@
 
 namespace trapline::live {
 
-// Durations of one group in one interval, small enough to be kept by the thousand: the values, then
-// the buckets, of a Histogram, without those that are empty. Percentiles are those of a Histogram
-// of the same values.
+// The durations of one group in one interval, small enough to keep thousands: the values, then the
+// buckets, of a Histogram, without empty ones. Percentiles are those of a Histogram with the same
+// values.
 class Distribution {
  public:
   void add(std::uint64_t value) {
@@ -41,11 +42,12 @@ class Distribution {
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
-  // The value of rank ceil(per_mille * count / 1000), where it is known.
+  // Returns the value of rank ceil(per_mille * count / 1000), if it is known.
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
-  // How many are at most `value`: exact where that is the largest of a Histogram's bucket.
+  // Returns how many durations are at most `value`; exact if that is the largest value of a
+  // Histogram's bucket.
   [[nodiscard]] std::uint64_t count_up_to(std::uint64_t value) const;
-  // About so many bytes beside itself.
+  // Returns approximately how many bytes it needs besides this object.
   [[nodiscard]] std::size_t size() const {
     return values_.capacity() * sizeof(values_[0]) + buckets_.capacity() * sizeof(buckets_[0]);
   }
@@ -70,15 +72,15 @@ class Distribution {
 
   std::uint64_t count_ = 0, total_ = 0, min_ = 0, max_ = 0;
   std::vector<std::uint64_t> values_;  // of the first Histogram::kExact
-  std::vector<Bucket> buckets_;        // in order of their numbers
+  std::vector<Bucket> buckets_;        // in the order of their numbers
 };
 
-// What cells are always told apart by; the dimensions of --by follow.
+// The dimensions that cells always have; those of --by follow.
 inline constexpr std::array kBaseDimensions{Dimension::kVcpu, Dimension::kReason,
                                             Dimension::kDevice};
 enum BaseWord : std::size_t { kVcpuWord, kReasonWord, kDeviceWord };
 
-// One exit, with what a line of a table says of it.
+// One exit with the details for a line of a table.
 struct SlowExit {
   Timestamp start;
   std::uint64_t total = 0;
@@ -99,18 +101,17 @@ struct Cell {
   SlowExit slowest;
 };
 
-// Where a vCPU's time went between begin and end, the exit that was open at each end included: at
-// most the interval.
+// A vCPU's time between begin and end, including the exits open at both ends: at most the interval.
 struct VcpuUse {
   ThreadId thread{};
   VcpuTotals totals;
 };
 
-// A vCPU made no progress: `trapline stalls`.
+// A time without progress of a vCPU: `trapline stalls`.
 struct SeenStall {
   ThreadId thread{};
   Timestamp begin, end;
-  bool open = false;  // it lasts
+  bool open = false;  // it still lasts
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
@@ -122,16 +123,16 @@ struct RequestTotals {
 struct Frame : LossCounts {
   Timestamp begin, end;
   std::vector<Cell> cells;
-  std::uint64_t folded = 0;  // exits beyond the most cells
+  std::uint64_t folded = 0;  // exits beyond the greatest number of cells
   std::vector<VcpuUse> vcpus;
-  std::vector<SlowExit> slow;  // the slowest that were no halts, the slowest first
+  std::vector<SlowExit> slow;  // the slowest exits that are not halts, the slowest first
   WaitReport waits;
   std::vector<RequestTotals> requests;
-  std::optional<SeenStall> longest_stall;  // of those that ended in the last minute, or last
+  std::optional<SeenStall> longest_stall;  // of those that ended in the last minute, or still last
   std::uint64_t events = 0, damaged_events = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
-  // About so many bytes.
+  // Returns approximately how many bytes it needs.
   [[nodiscard]] std::size_t size() const;
 };
 

@@ -11,7 +11,7 @@ namespace {
 std::vector<Dimension> with_base(const std::vector<Dimension>& by) {
   std::vector<Dimension> all(kBaseDimensions.begin(), kBaseDimensions.end());
   for (const Dimension dimension : by) {
-    // A VM is told by its threads, as a vCPU is.
+    // A VM follows from its threads, like a vCPU.
     if (dimension == Dimension::kVm) continue;
     if (std::find(all.begin(), all.end(), dimension) == all.end()) all.push_back(dimension);
   }
@@ -24,8 +24,9 @@ constexpr std::uint64_t kMinute = 60'000'000'000;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
-// The growth of a sum since it was told of. What turned out to be another state's time (a halt that
-// goes on, an exit whose entry was not recorded) is taken from its next growth.
+// Returns how much a sum has grown since it was last reported. Time that turned out to be another
+// state's (a halt that goes on, an exit whose entry was not recorded) is subtracted from the next
+// growth.
 std::uint64_t grown(std::uint64_t now, std::uint64_t& told) {
   const std::uint64_t growth = minus(now, told);
   told += growth;
@@ -93,7 +94,7 @@ void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
 }
 
 void FrameMaker::stall(const Stall& stall, const Pipeline&) {
-  if (stall.vcpus != 0) return;  // its vCPUs' are told as well
+  if (stall.vcpus != 0) return;  // its vCPUs' stalls are reported too
   const SeenStall seen{stall.thread, stall.begin, stall.end, stall.open};
   while (!stalls_.empty() && stalls_.back().length() <= seen.length()) stalls_.pop_back();
   stalls_.push_back(seen);
@@ -118,13 +119,14 @@ void FrameMaker::close_stalls(Frame& frame, const Pipeline& pipeline) {
   }
 }
 
-// The difference of two readings: exact, and it adds up to the report's over all frames.
+// Computes the difference of two readings. It is exact, and over all frames it adds up to the
+// report's figures.
 void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
   for (const auto& [thread, totals] : pipeline.exits().vcpus_at(frame.end)) {
     VcpuTotals now = totals;
     const auto [place, is_new] = before_.try_emplace(thread);
     VcpuTotals& before = place->second;
-    if (is_new) {  // it was offline in earlier frames, when nobody knew that it runs a vCPU
+    if (is_new) {  // it was offline in earlier frames, when it was not known to run a vCPU
       const std::uint64_t inside = elapsed(std::max(frame.begin, totals.begin), frame.end);
       const std::uint64_t offline = minus(inside, totals.time_ns() - totals.offline_ns);
       before.offline_ns = minus(totals.offline_ns, offline);
@@ -135,7 +137,7 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
       const auto state = static_cast<State>(i);
       if (state != State::kOffline) use.totals.of(state) = grown(now.of(state), before.of(state));
     }
-    // The exit in which a thread ended was told of as another state's time.
+    // The exit in which a thread ended was reported as another state's time.
     const std::uint64_t untold = minus(totals.time_ns(), before.time_ns());
     now.offline_ns = std::min(now.offline_ns, before.offline_ns + untold);
     use.totals.offline_ns = grown(now.offline_ns, before.offline_ns);

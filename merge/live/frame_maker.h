@@ -1,4 +1,4 @@
-// From the spans of a pipeline to frames, one after the other.
+// Turns the spans of a pipeline into frames, one after the other.
 #pragma once
 
 #include <deque>
@@ -16,11 +16,11 @@ namespace trapline::live {
 
 struct EngineOptions {
   Selection which;
-  std::vector<Dimension> by;  // beside kBaseDimensions
-  bool waits = true;          // who kept the vCPUs waiting
+  std::vector<Dimension> by;  // besides kBaseDimensions
+  bool waits = true;          // collect who kept the vCPUs waiting
   bool requests = true;
   std::uint64_t interval_ns = 1'000'000'000;
-  bool vm_runs = false;  // the one that is asked for, although it may have no event yet
+  bool vm_runs = false;  // the selected VM runs, although it may have no event yet
 };
 
 class FrameMaker final : public SpanSink {
@@ -36,18 +36,18 @@ class FrameMaker final : public SpanSink {
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
   void stall(const Stall& stall, const Pipeline& pipeline) override;
 
-  // Where the first frame begins.
+  // Sets where the first frame begins.
   void start(Timestamp at) { begin_ = at; }
-  // Of the same timeline: goes on with the frame that the other had begun.
+  // Continues the frame that `other`, of the same timeline, had begun.
   void take_over(const FrameMaker& other) {
     begin_ = other.begin_;
     counted_ = other.counted_;
   }
-  // The frame up to `end`, before an event of that time or later is pushed; the next one begins
-  // there.
+  // Returns the frame up to `end`; call it before an event at or after `end` is pushed. The next
+  // frame begins there.
   [[nodiscard]] Frame close(Timestamp end, const Naming& names);
 
-  // The dimensions of a cell's key.
+  // Returns the dimensions of a cell's key.
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
  private:
@@ -62,10 +62,10 @@ class FrameMaker final : public SpanSink {
   Timestamp begin_;
   KeyedRows<Cell> cells_;
   std::uint64_t folded_ = 0;
-  std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
+  std::vector<SlowExit> slow_;          // once full, a heap with the fastest in front
   std::vector<Distribution> requests_;  // by spec
   WaitSums waits_;
-  std::deque<SeenStall> stalls_;  // of the last minute, but those that a later one outlasts
+  std::deque<SeenStall> stalls_;  // of the last minute, except those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;  // at begin_
   Frame counted_;                          // the counters at begin_
 };

@@ -12,7 +12,8 @@
 namespace trapline::live {
 namespace {
 
-// An event's stamp is taken before it is in the buffer: by so much, where nothing stops its CPU.
+// In ns: an event's stamp is taken before the event is in the buffer, by at most this much unless
+// something stops its CPU.
 constexpr std::uint64_t kCommitTime = 20'000'000;
 constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
 
@@ -46,7 +47,7 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
   pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
 }
 
-// A kvm_exit that never comes though it is recorded: some KVMs have only the exits to user space.
+// A kvm_exit may never come though it is recorded: some KVMs have only exits to user space.
 Capabilities LiveSource::capabilities() const {
   Capabilities has = capabilities_;
   const auto came = [this](const KernelEvent& event) {
@@ -87,7 +88,7 @@ bool LiveSource::wants(const kernel_events::RecordedEvent& event) {
 
 Result<bool> LiveSource::fetch() {
   if (ended_) return false;
-  // What every CPU that has no more pages is complete to.
+  // The time up to which every CPU without more pages is complete.
   std::uint64_t before = ring_.newest();
   if (const auto clock = clock_from_name(info_.clock); clock && is_readable(*clock)) {
     if (!info_.cycles) before = std::max(before, time_before(read_clock(*clock), kCommitTime));
@@ -107,7 +108,7 @@ Result<bool> LiveSource::fetch() {
   }
   ended_ = !*goes_on && *drained;
   complete_ = ended_ ? kNoEnd : std::max(complete_, complete);
-  // A CPU that has as many pages ahead as it may have has to be read, whatever the others may
+  // A CPU that has the greatest number of unread pages must be read, whatever the others may still
   // bring.
   const auto wants = [this](const kernel_events::RecordedEvent& event) {
     return this->wants(event);
@@ -119,7 +120,7 @@ Result<bool> LiveSource::fetch() {
 
 Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : Timestamp(complete_); }
 
-// Pages that were walked go, the oldest first; not the one that is being walked.
+// Removes pages that were walked, the oldest first, but not the page that is being walked.
 void LiveSource::make_room() {
   while (ring_.held_bytes() > ring_bytes_) {
     const auto oldest = ring_.oldest(record::PageRing::Which::kWalked);
@@ -143,7 +144,7 @@ Read LiveSource::next(Event& event) {
 
 namespace {
 
-// The pages of each CPU, cut at the first and the last event.
+// Writes the pages of each CPU, cut at the first and the last event.
 Result<Saved> write_pages(const LiveSource& source, Timestamp from, Timestamp to,
                           record::SessionWriter& writer) {
   Saved saved{from, to, 0};

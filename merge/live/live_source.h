@@ -1,11 +1,12 @@
-// The pages of a feed as a source; the last of them stay in memory, to be saved.
+// Reads the pages of a feed as a source, and keeps the last pages in memory so that they can be
+// saved.
 //
 //   feed ──> per CPU: pages ──────────────┐  merged by time, up to where every CPU is complete
 //            walked ··· ^ next ··· newest └─> Event
 //
-// Guarantees: at most `ring_bytes` of pages in memory (and a few of each CPU), whatever comes: the
-// oldest that were read go first, and few are fetched before they are read: the kernel, which keeps
-// the others, counts what it drops.
+// Guarantees: at most `ring_bytes` of pages in memory (and a few per CPU). The oldest pages that
+// were read are removed first, and only a few are fetched ahead: the kernel keeps the others, and
+// counts what it drops.
 #pragma once
 
 #include <memory>
@@ -23,27 +24,29 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   [[nodiscard]] static Result<std::unique_ptr<LiveSource>> open(std::unique_ptr<PageFeed> feed,
                                                                 std::size_t ring_bytes);
 
-  // Fetches what is ready; whether there may be more. Then next() until kPending.
+  // Fetches the pages that are ready. Returns whether there may be more. Afterwards call next()
+  // until it returns kPending.
   [[nodiscard]] Result<bool> fetch();
-  // No event older than this comes any more.
+  // No event older than the returned time will come.
   [[nodiscard]] Timestamp complete() const;
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] PageFeed& feed() { return *feed_; }
 
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override { return 0; }
-  // By the events that came so far.
+  // According to the events so far.
   [[nodiscard]] Capabilities capabilities() const override;
   [[nodiscard]] std::string comm(ThreadId thread) const override;
 
-  // The pages that are still there, and the time of the first event that all CPUs still have.
+  // Return the pages that are still in memory, and the time of the first event that all CPUs still
+  // have.
   [[nodiscard]] const record::PageRing& ring() const { return ring_; }
   [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
 
  private:
   LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
-  // Pages beyond this wait in the kernel, or on disk.
+  // Further pages wait in the kernel, or on disk.
   [[nodiscard]] std::size_t room(unsigned cpu) const override;
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;
@@ -53,7 +56,7 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   static constexpr std::size_t kLeastAhead = 4, kMostAhead = 64;
 
   std::unique_ptr<PageFeed> feed_;
-  std::size_t ring_bytes_, pages_ahead_ = kLeastAhead;  // of a CPU, before they are read
+  std::size_t ring_bytes_, pages_ahead_ = kLeastAhead;  // per CPU, before they are read
   record::PageRing ring_;
   struct Cpu {
     std::uint64_t complete = 0;  // no older event comes
@@ -65,14 +68,14 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   bool ended_ = false;
 };
 
-// The last seconds of a live view as a session of its own.
+// The last seconds of a live view, saved as a session.
 struct Saved {
   Timestamp from, to;  // of what was saved
   std::uint64_t events = 0;
 };
 
-// Writes the events of [from, to], as far as they are still in memory, into `folder`, a session
-// that every command reads. Errors: no events; those of making a session's folder.
+// Writes the events of [from, to] that are still in memory into `folder`, as a session that every
+// command can read. Errors: no events; those of making a session's folder.
 [[nodiscard]] Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from,
                                          Timestamp to, const std::string& folder,
                                          const std::string& version);

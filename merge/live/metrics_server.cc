@@ -33,7 +33,7 @@ MHD_Result refuse(MHD_Connection* connection, unsigned status) {
   return queued;
 }
 
-// IPv4 alone, or IPv6 in brackets.
+// Accepts IPv4, or IPv6 in brackets.
 bool parse(std::string_view host, std::uint16_t port, sockaddr_storage& address) {
   std::string name(host);
   auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address);

@@ -19,7 +19,7 @@
 namespace trapline::live {
 namespace {
 
-// The process of a thread; 0 for one that has ended.
+// Returns the process of a thread; 0 if the thread has ended.
 std::int32_t process_of(ThreadId thread) {
   const auto status = read_text(fmt::format("/proc/{}/status", static_cast<std::int32_t>(thread)));
   const auto at = status ? status->find("\nTgid:") : std::string::npos;
@@ -141,7 +141,7 @@ trace_dat::StartFacts InstanceFeed::start_facts() const {
 
 namespace {
 
-// The recorder holds the lock as long as it lives.
+// Returns whether the recorder runs: it holds the lock as long as it lives.
 bool is_locked(const Folder& session) {
   const auto raw = session.open_folder("raw");
   if (!raw) return false;
@@ -149,7 +149,7 @@ bool is_locked(const Folder& session) {
   return lock && ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
 }
 
-// All of `page`; false where the file has less.
+// Fills all of `page`; returns false if the file has fewer bytes.
 Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> page,
                      const std::string& name) {
   std::size_t done = 0;
@@ -224,7 +224,7 @@ Result<bool> SessionFeed::begin_round() {
     if (auto found = find_in_trace(); !found) return tl::unexpected(std::move(found).error());
     return false;
   }
-  // A recorder that was killed finishes nothing.
+  // A recorder that was killed no longer completes its session.
   killed_ = !is_locked(*session_) && place() == now_;
   return !killed_;
 }
@@ -239,7 +239,8 @@ Result<bool> SessionFeed::next(std::size_t index, std::span<std::byte> page) {
   }
   if (now_ != Place::kRaw) return false;
   auto read = read_streamed(index, page);
-  // Pages that are moved leave zeros; the plan to move them is written before.
+  // Moving a page leaves zeros in its place. The plan to move is written before, so if there is
+  // none now, the page is good.
   if (read && *read && place() != Place::kRaw) return false;
   if (read && *read) cpu.taken += page.size();
   return read;
@@ -258,7 +259,7 @@ Result<bool> SessionFeed::read_streamed(std::size_t index, std::span<std::byte> 
   }
   const std::uint64_t at = in_region ? regions.at(index) + cpu.taken : cpu.taken - regions.bytes;
   auto read = read_at(file.get(), at, page, name);
-  // Where nothing was written yet a region holds zeros.
+  // A region holds zeros where nothing was written yet.
   const auto header = page.first(16);
   if (read && std::ranges::all_of(header, [](std::byte b) { return b == std::byte{0}; })) {
     return false;

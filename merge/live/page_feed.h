@@ -1,4 +1,4 @@
-// Where the pages of a live view come from: an ftrace instance, a session that is being written.
+// The sources of a live view's pages: an ftrace instance, or a session that is being written.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,49 +28,49 @@ class PageFeed {
  public:
   virtual ~PageFeed() = default;
 
-  // Sub-buffers, formats and clock of what is recorded; without data.
+  // Returns page size, formats and clock of the recording; without data.
   [[nodiscard]] virtual const trace_dat::Layout& layout() const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual std::size_t cpus() const = 0;
   [[nodiscard]] virtual std::size_t page_size() const = 0;
 
-  // Before the pages of a round. False: no page comes any more after those of this round.
+  // Call it before the pages of a round. False: no page comes after those of this round.
   [[nodiscard]] virtual Result<bool> begin_round() = 0;
-  // The next page of a CPU, in the kernel's order, filled up with zeros; false when there is none
+  // Reads the next page of a CPU, in the kernel's order, padded with zeros; false if there is none
   // now.
   [[nodiscard]] virtual Result<bool> next(std::size_t cpu, std::span<std::byte> page) = 0;
-  // How much later than its time an event may come, at most.
+  // Returns how much later than its time an event may come, at most.
   [[nodiscard]] virtual std::uint64_t latency_ns() const = 0;
-  // Descriptors that are readable when many pages are ready; may be none.
+  // Returns descriptors that are readable when many pages are ready; may be none.
   [[nodiscard]] virtual std::vector<int> polled() const { return {}; }
 
-  // Now and then: whose threads these are.
+  // Called from time to time: looks up the processes of these threads.
   virtual void look_at_threads(std::span<const ThreadId>) {}
-  // The process of each thread that is known.
+  // Returns the process of each known thread.
   [[nodiscard]] virtual std::map<ThreadId, ThreadId> threads() const { return {}; }
   [[nodiscard]] virtual std::map<ThreadId, std::string> vm_names() const { return {}; }
   [[nodiscard]] virtual std::string comm(ThreadId) const { return {}; }  // empty: not known
 
-  // What a session of these pages begins with: the head of its trace.dat.
+  // Returns the beginning of a session with these pages: the head of its trace.dat.
   [[nodiscard]] virtual Result<std::string> head() const = 0;
   [[nodiscard]] virtual trace_dat::StartFacts start_facts() const = 0;
-  [[nodiscard]] virtual std::string cmdlines() const = 0;  // "TID COMM\n" each
-  // A line for the user when it has ended; may be empty.
+  [[nodiscard]] virtual std::string cmdlines() const = 0;  // one "TID COMM\n" each
+  // Returns a line for the user at the end; may be empty.
   [[nodiscard]] virtual std::string last_words() const { return {}; }
 };
 
-// The threads of this machine by their numbers, as /proc has them; asked once each.
+// The threads of this machine by their numbers, from /proc; each is looked up once.
 class HostThreads {
  public:
   static constexpr std::size_t kMost = 20'000;
 
-  // Looks up the processes of these, and the names of virtual machines.
+  // Looks up the processes of these threads, and the names of virtual machines.
   void look_at(std::span<const ThreadId> threads);
   [[nodiscard]] const std::map<ThreadId, ThreadId>& threads() const { return threads_; }
   [[nodiscard]] const std::map<ThreadId, std::string>& vm_names() const { return vm_names_; }
-  // Asked of /proc where it is not known; empty for a thread that has ended.
+  // Reads the name from /proc if it is not known yet; empty for a thread that has ended.
   [[nodiscard]] const std::string& comm(ThreadId thread) const;
-  // "TID COMM\n" of all that were asked for.
+  // Returns "TID COMM\n" for all threads that were looked up.
   [[nodiscard]] std::string cmdlines() const;
 
  private:
@@ -79,16 +79,17 @@ class HostThreads {
   mutable std::map<ThreadId, std::string> comms_;
 };
 
-// Pages of an ftrace instance: one of our own, or one that somebody else has set up.
+// The pages of an ftrace instance, our own or somebody else's.
 
-// Guarantees: an instance of our own is gone when this object is, and after a SIGKILL with the next
-// start; of somebody else's nothing is changed, but the pages that are read here are gone for it.
+// Guarantees: our own instance is removed with this object, or after a SIGKILL with the next start.
+// Somebody else's instance is not changed, but the pages that are read here are removed from it.
 class InstanceFeed final : public PageFeed {
  public:
-  // Recording as `options` say (clock, buffer_kb, events). Instances of dead recorders go first.
+  // Makes an instance that records as `options` say (clock, buffer_kb, events), after removing
+  // those of dead recorders.
   [[nodiscard]] static Result<std::unique_ptr<InstanceFeed>> create(
       const record::RecordOptions& options);
-  // Errors (kUsage): there is none of that name.
+  // Errors (kUsage): no instance has that name.
   [[nodiscard]] static Result<std::unique_ptr<InstanceFeed>> attach(const std::string& name);
   ~InstanceFeed() override;
   InstanceFeed(const InstanceFeed&) = delete;
@@ -119,7 +120,8 @@ class InstanceFeed final : public PageFeed {
   [[nodiscard]] Result<void> open();
   [[nodiscard]] std::string text_of(const std::string& file) const;
 
-  std::optional<record::Instance> instance_;  // the reader holds it open: it goes before it
+  // The reader has its files open, so the reader is destroyed first.
+  std::optional<record::Instance> instance_;
   std::string name_;
   std::vector<record::EventName> events_;
   trace_dat::Layout layout_;
@@ -127,14 +129,14 @@ class InstanceFeed final : public PageFeed {
   HostThreads threads_;
 };
 
-// Pages of a session that `trapline record` is writing (merge/source/trace_dat/unfinished.h).
+// The pages of a session that `trapline record` is writing (merge/source/trace_dat/unfinished.h).
 
-// Reads the files as they grow; once the recorder has finished the session, the rest is in its
-// trace.dat. Writes nothing. The folder is held open: its recorder renames it at the end where it
-// is NAME.new (merge/session/session_folder.h).
+// Reads the files as they grow; after the recorder has finished the session, reads the rest from
+// its trace.dat. Writes nothing. The folder is held open, because its recorder renames NAME.new at
+// the end (merge/session/session_folder.h).
 class SessionFeed final : public PageFeed {
  public:
-  // True if somebody records into this folder now.
+  // Returns whether somebody is recording into this folder.
   [[nodiscard]] static bool is_open(const std::string& folder);
   [[nodiscard]] static Result<std::unique_ptr<SessionFeed>> open(const std::string& folder);
 
@@ -144,7 +146,7 @@ class SessionFeed final : public PageFeed {
   [[nodiscard]] std::size_t page_size() const override { return start_.page_size; }
   [[nodiscard]] Result<bool> begin_round() override;
   [[nodiscard]] Result<bool> next(std::size_t cpu, std::span<std::byte> page) override;
-  // Pages are on disk a second after their events, some more where the machine is busy.
+  // Pages are on disk a second after their events, and later on a busy machine.
   [[nodiscard]] std::uint64_t latency_ns() const override { return 2'500'000'000; }
   void look_at_threads(std::span<const ThreadId> threads) override;
   [[nodiscard]] std::map<ThreadId, ThreadId> threads() const override { return threads_; }
@@ -156,14 +158,14 @@ class SessionFeed final : public PageFeed {
   [[nodiscard]] std::string last_words() const override;
 
  private:
-  // Where the pages are: in raw/, on their way, or in trace.dat.
+  // Where the pages are: in raw/, being moved, or in trace.dat.
   enum class Place { kRaw, kMoving, kTrace, kNowhere };
   [[nodiscard]] Place place() const;
   [[nodiscard]] Result<void> find_in_trace();
-  // The next page of a CPU, from where it was streamed to; false where none is written yet.
+  // Reads the next page of a CPU from where it was streamed to; false if none is written yet.
   [[nodiscard]] Result<bool> read_streamed(std::size_t cpu, std::span<std::byte> page);
 
-  // A path to the folder, whatever its name is by now.
+  // Returns a path to the folder, whatever its present name is.
   [[nodiscard]] std::string here() const { return fmt::format("/proc/self/fd/{}", session_->fd()); }
 
   std::string folder_;  // as the user named it
@@ -175,7 +177,7 @@ class SessionFeed final : public PageFeed {
   std::map<ThreadId, ThreadId> threads_;
   struct Cpu {
     UniqueFd raw;             // raw/cpuN
-    std::uint64_t taken = 0;  // bytes
+    std::uint64_t taken = 0;  // in bytes
     trace_dat::Extent area;   // in trace.dat
   };
   std::vector<Cpu> cpus_;

@@ -11,7 +11,7 @@
 namespace trapline::live {
 namespace {
 
-// A label with its value, as Prometheus escapes it.
+// Returns a label with its value, escaped for Prometheus.
 std::string label(std::string_view name, std::string_view value) {
   std::string out(name);
   std::ranges::replace(out, '-', '_');
@@ -118,7 +118,7 @@ std::string Figures::text() const {
             "CPU time of trapline top itself.", cpu_seconds());
   begin(out, "trapline_vcpu_exits_total", "counter", "VM exits of a vCPU.");
   for (const auto& [labels, vcpu] : vcpus_) {
-    if (lacks_entries_) break;  // how many there were is not known, which is not 0
+    if (lacks_entries_) break;  // their number was not known, which is not 0
     out += fmt::format("trapline_vcpu_exits_total{{{}}} {}\n", labels, vcpu.exits);
   }
   begin(out, "trapline_vcpu_seconds_total", "counter", "Time of a vCPU, by its state.");

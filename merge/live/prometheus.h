@@ -1,4 +1,4 @@
-// The figures as Prometheus reads them: counters since the start, one label a dimension.
+// Provides the figures for Prometheus: counters since the start, with a label for each dimension.
 //
 //   frames ── add() ──> Figures ── text() ──> a file for node_exporter, or MetricsServer: /metrics
 //
@@ -19,10 +19,11 @@ namespace trapline::live {
 
 class Figures {
  public:
-  // So many series of exits, and of vCPUs, have labels of their own; what comes then counts for
-  // [other], so that the number of series is bounded and no counter falls.
+  // Limits for the series of exits, and of vCPUs, that have their own labels. Later ones count for
+  // [other], so that the number of series is bounded and no counter decreases.
   static constexpr std::size_t kMostRows = 512, kMostVcpus = 512;
-  // Upper bounds of the histograms' buckets, in ns: Histogram's own, at which its counts are exact.
+  // Upper bounds of the histograms' buckets in ns: bounds of Histogram, at which its counts are
+  // exact.
   static constexpr std::array<std::uint64_t, 11> kBounds = [] {
     std::array<std::uint64_t, 11> bounds{};
     for (std::size_t i = 0; i < bounds.size(); ++i)
@@ -31,14 +32,14 @@ class Figures {
   }();
 
   void add(const Frame& frame, const BatchOptions& options, const Engine& engine);
-  // In the text format 0.0.4.
+  // Returns the text in format 0.0.4.
   [[nodiscard]] std::string text() const;
 
  private:
   struct Exits {
     std::uint64_t count = 0;
     Parts parts{};
-    bool halts = false;  // all of them are
+    bool halts = false;  // all of them are halts
   };
   struct Durations {
     std::uint64_t count = 0, total = 0;
@@ -50,21 +51,21 @@ class Figures {
   };
   using Labels = std::string;  // vm="web01",vcpu="0"
 
-  std::map<Labels, Exits> exits_;          // by VM, vCPU and what --by says
-  std::map<Labels, Durations> durations_;  // by VM and what --by says
+  std::map<Labels, Exits> exits_;          // by VM, vCPU and the dimensions of --by
+  std::map<Labels, Durations> durations_;  // by VM and the dimensions of --by
   std::map<Labels, Vcpu> vcpus_;
   std::map<std::string, std::uint64_t> steal_;  // ns, by the culprit's kind
-  States known_;                                // of which there are times
+  States known_;                                // states with known times
   bool lacks_entries_ = false;                  // ExitTracker::lacks_entries()
   std::uint64_t events_ = 0, lost_ = 0, gaps_ = 0;
 };
 
-// Serves the last text at /metrics, by a thread of its own; any other path, method, or a client
-// beyond its limits (connections, bytes of a request, seconds) is refused.
+// Serves the last text at /metrics from a separate thread. Refuses other paths and methods, and
+// clients beyond its limits (connections, bytes of a request, seconds).
 class MetricsServer {
  public:
-  // "ADDR:PORT" or "PORT", then of the loopback address. Errors (kUsage) name what is expected;
-  // that the address is taken.
+  // Opens "ADDR:PORT", or "PORT" on the loopback address. Errors (kUsage): the text is invalid
+  // (says what is expected); the address is taken.
   [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> open(const std::string& address);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
@@ -74,7 +75,7 @@ class MetricsServer {
 
  private:
   MetricsServer();
-  struct Daemon;  // libmicrohttpd's
+  struct Daemon;  // a daemon of libmicrohttpd
   std::unique_ptr<Daemon> daemon_;
 };
 

@@ -8,7 +8,7 @@
 namespace trapline::live {
 namespace {
 
-// Where a dimension's words are in a cell's key.
+// Returns the place of a dimension's words in a cell's key.
 std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
   if (dimension == Dimension::kVm) dimension = Dimension::kVcpu;
   std::size_t at = 0;
@@ -19,7 +19,7 @@ std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
   return at;
 }
 
-// The key that ExitKeys(by) would make of the cell's exits.
+// Returns the key that ExitKeys(by) would make for the cell's exits.
 GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
                  const std::vector<Dimension>& cells) {
   if (const GroupKey* row = ExitKeys(by).halted_row(cell.halted)) return *row;
@@ -112,7 +112,8 @@ std::vector<SlowExit> slow_of(const Frame& frame, const Scope& scope, const Engi
     }
   };
   for (const SlowExit& exit : frame.slow) add(exit);
-  // Of a cell that no slow exit is of, its slowest; halts only where they are asked for.
+  // A cell without any of the slow exits adds its slowest exit. Halts are only added if a reason
+  // was chosen.
   for (const Cell& cell : frame.cells) {
     if (!cell.slowest.halt || scope.reason) add(cell.slowest);
   }

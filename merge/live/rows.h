@@ -1,4 +1,4 @@
-// The rows of a frame: its cells summed up by some dimensions, those inside a scope only.
+// The rows of a frame: sums of its cells by some dimensions, only of cells inside a scope.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace trapline::live {
 
-// What is looked at: empty, all of it.
+// The part that is looked at; empty: everything.
 struct Scope {
   VcpuFilter vcpus;
   std::optional<ThreadId> thread;
@@ -26,23 +26,24 @@ struct LiveRow {
   Parts parts{};
   std::uint64_t max_at_ns = 0;                // when the longest began
   std::uint64_t carried = 0, carried_ns = 0;  // of the exits that began before the interval
-  bool halts = false;                         // all of them are
+  bool halts = false;                         // all of them are halts
   GroupKey cell;                              // of the longest
 };
 
-// The largest by `sort` first. `by` is of the dimensions that the engine's cells have.
+// Returns the rows, the largest by `sort` first. `by` contains dimensions of the engine's cells.
 [[nodiscard]] std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& by,
                                            const Scope& scope, SortBy sort, const Engine& engine);
 
-// The text of a cell's key in one of the dimensions of --by.
+// Returns the text of a cell's key in one of the dimensions of --by.
 [[nodiscard]] std::string dimension_text(const GroupKey& cell, Dimension dimension,
                                          const Engine& engine);
 
-// The vCPUs of the scope, in the order of their names.
+// Returns the vCPUs of the scope, in the order of their names.
 [[nodiscard]] std::vector<VcpuRow> vcpus_of(const Frame& frame, const Scope& scope,
                                             const Engine& engine);
 
-// The slowest exits of the scope, the slowest first; halts too where the scope has nothing else.
+// Returns the slowest exits of the scope, the slowest first; halts too if the scope has nothing
+// else.
 [[nodiscard]] std::vector<SlowExit> slow_of(const Frame& frame, const Scope& scope,
                                             const Engine& engine);
 

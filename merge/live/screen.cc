@@ -1,6 +1,6 @@
 #include "merge/live/screen.h"
 
-#define NCURSES_NOMACROS 1  // they take the names of std::move and others
+#define NCURSES_NOMACROS 1  // ncurses has macros named std::move and others
 #include <curses.h>
 #include <unistd.h>
 
@@ -11,8 +11,8 @@
 namespace trapline::live {
 namespace {
 
-// Of guest, kernel, user, preempted, blocked, halted: the colours of reports, in the 256 of a
-// terminal and in its first 8. The letters of the bars say the same without any.
+// Colours of guest, kernel, user, preempted, blocked, halted: those of reports, in the terminal's
+// 256 colours and in its first 8. The letters of the bars show the same without colours.
 constexpr short kRich[] = {36, 25, 172, 166, 175, 250};
 constexpr short kPoor[] = {COLOR_GREEN, COLOR_BLUE,    COLOR_YELLOW,
                            COLOR_RED,   COLOR_MAGENTA, COLOR_WHITE};
@@ -95,7 +95,7 @@ void Screen::draw(const std::vector<Line>& lines) {
       ::attrset(static_cast<int>(attributes(piece.look)));
       const int left = COLS - getcurx(stdscr);
       if (getcury(stdscr) != static_cast<int>(y) || left <= 0) break;
-      // By characters: a line never goes on in the next one.
+      // By characters, so that a line never continues in the next one.
       wchar_t wide[512];
       const std::size_t got = std::mbstowcs(wide, piece.text.c_str(), 511);
       if (got == static_cast<std::size_t>(-1)) {

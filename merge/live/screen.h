@@ -1,4 +1,4 @@
-// The terminal, through ncurses: lines out, keys in.
+// The terminal, through ncurses: prints lines and reads keys.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,21 @@ namespace trapline::live {
 
 class Screen {
  public:
-  // An error (kUsage): stdin or stdout is no terminal; it says what to use instead.
+  // Returns an error (kUsage) if stdin or stdout is not a terminal; it says what to use instead.
   [[nodiscard]] static Result<void> can_open();
-  // Errors (kUsage): also a terminal that ncurses does not know.
+  // Errors (kUsage): as above, or ncurses does not know the terminal.
   [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool colours);
-  // The terminal is as it was before.
+  // Restores the terminal.
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::size_t height() const;
-  // Only what has changed is sent.
+  // Sends only what has changed.
   void draw(const std::vector<Line>& lines);
-  // The next key (Key, or a character), -1: none now. A new size is no key: it is taken in.
+  // Returns the next key (Key, or a character); -1: none now. A new size is handled here and is not
+  // a key.
   [[nodiscard]] int key();
 
  private:

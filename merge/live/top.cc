@@ -33,9 +33,10 @@ namespace {
 
 constexpr Timestamp kForEver{std::numeric_limits<std::uint64_t>::max()};
 constexpr std::uint64_t kDrawEvery = 50'000'000;  // ns
-constexpr int kTickMs = 250;                      // how often a live source is asked
+constexpr int kTickMs = 250;                      // how often a live source is read
 
-// Waits for a signal, the source's pages, a key; false: a signal, or the terminal is gone.
+// Waits for a signal, the source's pages or a key. Returns false if a signal came or the terminal
+// is gone.
 bool wait(int signals, const Watch& watch, bool keys, int milliseconds) {
   std::vector<pollfd> polled{{signals, POLLIN, 0}};
   if (keys) polled.push_back({STDIN_FILENO, POLLIN, 0});
@@ -45,8 +46,9 @@ bool wait(int signals, const Watch& watch, bool keys, int milliseconds) {
   return polled[0].revents == 0 && !lost;
 }
 
-// Signals are taken over before an instance is made, which has to be removed. To open a recording
-// makes nothing, and may take its time: until then they end the program by themselves.
+// Takes over the signals. For a live source this comes before an instance is made, which must be
+// removed at the end. Opening a recording makes nothing and may take long, so until it is open,
+// signals end the program.
 Result<void> take_over(UniqueFd& signals) {
   if (signals) return {};
   auto taken = record::open_signals();
@@ -55,18 +57,19 @@ Result<void> take_over(UniqueFd& signals) {
   return {};
 }
 
-// Keeps what top needs from here on: to see others' processes, and, where it writes files, the
-// rights of their owner.
+// Keeps the rights that top needs from here on: to see others' processes and, if it writes files,
+// their owner's rights.
 Result<void> give_up_rights(Watch& watch, bool saves, bool replaces_file) {
   if (!watch.live() || ::geteuid() != 0) return {};
   std::vector<int> kept{CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
   if (saves && invoking_user()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
   if ((saves && !invoking_user()) || replaces_file) kept.push_back(CAP_DAC_OVERRIDE);
-  if (replaces_file) kept.insert(kept.end(), {CAP_CHOWN, CAP_FOWNER});  // it keeps its owner
+  if (replaces_file) kept.insert(kept.end(), {CAP_CHOWN, CAP_FOWNER});  // the file keeps its owner
   return keep_capabilities(kept);
 }
 
-// Gives the reason for an instance of our own alone: KVM's events are switched on in it.
+// Returns a sentence for the case that no exits come. It gives the reason only for an instance of
+// our own, in which KVM's events are switched on.
 std::string no_exit_sentence(const TopOptions& options) {
   constexpr std::string_view kNone = "no VM exit for two intervals", kNext = "trapline doctor";
   if (!options.input.paths.empty() || !options.instance.empty())
@@ -79,7 +82,7 @@ std::string no_exit_sentence(const TopOptions& options) {
 // The figures for --prometheus and --listen.
 class Metrics {
  public:
-  // nullptr where neither is asked for.
+  // Returns nullptr if neither is asked for.
   [[nodiscard]] static Result<std::unique_ptr<Metrics>> open(const TopOptions& options) {
     if (options.prometheus.empty() && options.listen.empty()) return nullptr;
     auto metrics = std::make_unique<Metrics>(options);
@@ -106,7 +109,7 @@ class Metrics {
   std::unique_ptr<MetricsServer> server_;
 };
 
-// --batch, --prometheus and --listen: as fast as it comes.
+// Runs --batch, --prometheus and --listen: takes events as fast as they come.
 Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
   std::unique_ptr<Metrics> metrics;
   Watch* watching = nullptr;
@@ -124,12 +127,12 @@ Result<void> run_batch(const TopOptions& options, UniqueFd& signals) {
       if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
           std::fflush(stdout) != 0) {
         running = false;
-        // The reader of a pipe that has gone has seen enough.
+        // If the reader of the pipe has gone, it has seen enough: no error.
         if (errno != EPIPE) written = fail("stdout: cannot write: {}", std::strerror(errno));
       }
     }
     if (++frames == options.count) running = false;
-    // Live, a VM may start later; of a recording its end tells.
+    // Live, a VM may start later. A recording's names are checked at its end.
     if (watching->live() == nullptr || told) return;
     const auto known = watching->engine().check_names();
     if (!known && !std::exchange(told, true)) options.say(known.error().message);
@@ -166,7 +169,7 @@ class ScreenRun {
         quiet_(options.engine.interval_ns, read_clock(ClockId::kMono)) {}
 
   Result<void> run() {
-    // What is wrong with the recording is told before the terminal changes.
+    // Errors of the recording are printed before the terminal changes.
     auto watch = Watch::open(options_, [this](Frame&& frame) { take(std::move(frame)); });
     if (!watch) return tl::unexpected(std::move(watch).error());
     watch_ = std::move(*watch);
@@ -204,7 +207,7 @@ class ScreenRun {
     view_->add(std::move(frame));
     changed_ = true;
   }
-  // A recording is shown at the pace at which it was made.
+  // Returns up to which time to show; a recording is shown at the pace at which it was made.
   Timestamp until() {
     if (watch_->live() != nullptr) return kForEver;
     const auto first = watch_->engine().first();
@@ -240,7 +243,7 @@ class ScreenRun {
         view_->say("this is the end of the recording: Left and Right step through it, q leaves");
         changed_ = true;
       }
-      // While frames come one after the other not each is drawn.
+      // If frames come one after the other, not each is drawn.
       const std::uint64_t now = read_clock(ClockId::kMono);
       if (watch_->live() != nullptr && quiet_.is_due(now)) {
         view_->say(no_exit_sentence(options_));
@@ -284,9 +287,10 @@ Result<void> run_top(const TopOptions& options) {
 
 namespace {
 
-constexpr std::uint64_t kEventsAtOnce = 1u << 13;  // before signals and keys are looked at again
+// Events taken before signals and keys are checked again.
+constexpr std::uint64_t kEventsAtOnce = 1u << 13;
 
-// What is known beside the pages of a live source.
+// Adds what is known beside the pages of a live source: symbols, and declarations of QEMU's events.
 Result<void> add_companions(const InputOptions& options, const std::string& session, Input& input) {
   std::vector<SymbolFileSpec> specs;
   for (const std::string& text : options.symbols) {
@@ -323,7 +327,7 @@ Result<std::unique_ptr<PageFeed>> open_feed(const TopOptions& options) {
   return std::move(*feed);
 }
 
-// A VM of this host is there before its first event.
+// Checks that the selected VM runs on this host; it is known before its first event.
 Result<void> check_vm(const VcpuFilter& vcpus) {
   if (vcpus.vm.empty()) return {};
   std::vector<VcpuThread> threads;

@@ -18,16 +18,16 @@
 
 namespace trapline::live {
 
-// Notices that no VM exit comes: once, when two intervals have gone by without one.
+// Detects that no VM exit comes: reports once when two intervals have passed without one.
 class NoExitNotice {
  public:
-  // A frame is seen later than it ends: of a growing session by up to 2.5 s.
+  // In ns. A frame is seen later than it ends: for a growing session up to 2.5 s later.
   static constexpr std::uint64_t kShortest = 2'600'000'000;  // ns
 
   NoExitNotice(std::uint64_t interval_ns, std::uint64_t now)
       : wait_ns_(std::max(saturated_sum(interval_ns, interval_ns), kShortest)), since_(now) {}
 
-  // True where the frame has the first exits since is_due() told that none came.
+  // Returns true if the frame has the first exits after is_due() reported that none came.
   bool add(const Frame& frame, std::uint64_t now) {
     const bool exits = !frame.cells.empty() ||
                        std::ranges::any_of(
@@ -36,7 +36,7 @@ class NoExitNotice {
     since_ = now;
     return std::exchange(waits_, false);
   }
-  // True once.
+  // Returns true once.
   [[nodiscard]] bool is_due(std::uint64_t now) {
     if (told_ || now - since_ < wait_ns_) return false;
     return told_ = waits_ = true;
@@ -48,49 +48,50 @@ class NoExitNotice {
 };
 
 struct TopOptions {
-  // No path: an ftrace instance, our own or `instance`. A session that is being written is read as
-  // it grows; anything else is a recording that is shown as if it came now.
+  // Without a path: an ftrace instance, our own or `instance`. A session that is being written is
+  // read as it grows; any other recording is shown as if it came now.
   InputOptions input;
   std::string instance;
-  record::RecordOptions record;  // what an instance of our own records
+  record::RecordOptions record;  // what our own instance records
   EngineOptions engine;
-  BatchOptions batch;  // and what the screen begins with
+  BatchOptions batch;  // also what the screen begins with
   bool to_batch = false;
-  bool colours = true;      // on the screen, where it has some
-  std::string prometheus;   // the file, or empty: none
-  std::string listen;       // where /metrics is served, or empty: nowhere
-  std::uint64_t count = 0;  // intervals of --batch and --prometheus; 0: until it ends
-  std::uint64_t save_ns = 60'000'000'000;  // of the last that the screen's w saves
+  bool colours = true;      // on the screen, if it supports them
+  std::string prometheus;   // path of the file; empty: none
+  std::string listen;       // address that serves /metrics; empty: none
+  std::uint64_t count = 0;  // number of intervals of --batch and --prometheus; 0: until the end
+  std::uint64_t save_ns = 60'000'000'000;  // length of the last part that the screen's key w saves
   std::size_t ring_bytes = 8u << 20;
-  // A line for the user.
+  // Prints a line for the user.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
-// Until the user or a signal ends it, or there is nothing more. Nothing of it stays in tracefs.
+// Runs until the user or a signal ends it, or nothing more comes. Leaves nothing in tracefs.
 [[nodiscard]] Result<void> run_top(const TopOptions& options);
 
-// What `trapline top` looks at, opened and moved on: an instance, an open session, a recording.
+// Opens and advances what `trapline top` looks at: an instance, an open session, or a recording.
 class Watch {
  public:
   // Borrows the options.
   [[nodiscard]] static Result<std::unique_ptr<Watch>> open(const TopOptions& options,
                                                            Engine::OnFrame on_frame);
 
-  // Takes what is there; of a recording, what lies before `until`. True: there may be more at once.
+  // Takes what exists; of a recording only what is before `until`. Returns true if there may be
+  // more immediately.
   [[nodiscard]] Result<bool> step(Timestamp until);
-  // Nothing comes any more; the last frame was handed out.
+  // Returns whether nothing more comes; the last frame was passed on.
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Engine& engine() { return *engine_; }
-  // Nothing for a recording.
+  // Null for a recording.
   [[nodiscard]] LiveSource* live() { return live_; }
-  // Descriptors to wait for, beside a tick.
+  // Returns descriptors to wait for, besides a tick.
   [[nodiscard]] std::vector<int> polled() const;
 
  private:
   Watch() = default;
   void learn();
   std::unique_ptr<Engine> engine_;
-  LiveSource* live_ = nullptr;  // the engine's
+  LiveSource* live_ = nullptr;  // owned by the engine
   bool ended_ = false;
 };
 

@@ -30,7 +30,7 @@ View::View(const Engine& engine, BatchOptions options)
 void View::add(Frame&& frame) {
   bytes_ += frame.size();
   frames_.push_back(std::move(frame));
-  // What is looked at stays where it is.
+  // The frame that is looked at stays in view.
   if (paused_ || back_ != 0) ++back_;
   while (frames_.size() > 1 && (frames_.size() > kMostFrames || bytes_ > kMostBytes)) {
     bytes_ -= std::min(bytes_, frames_.front().size());
@@ -86,7 +86,7 @@ std::size_t View::row_count() const {
   }
 }
 
-// Enter: into the row, and on to the next thing to be told apart.
+// Handles Enter: shows only the selected row's exits, grouped by the next dimension.
 void View::open_row() {
   if (panel_ != Panel::kRows || here().level == Level::kSlow) return;
   if (here().level == Level::kBy) {
@@ -122,7 +122,7 @@ void View::open_row() {
   filter_.clear();
 }
 
-// b: the same exits by something else.
+// Handles b: shows the same exits by another dimension.
 void View::next_level() {
   std::vector<Level> levels = {Level::kVm, Level::kVcpu, Level::kReason, Level::kDevice};
   if (options_.by.size() > 1 || path_.front().level == Level::kBy) levels.push_back(Level::kBy);
@@ -232,7 +232,7 @@ void View::time_key(int key) {
   }
 }
 
-// The lines of View.
+// The lines that View draws.
 
 namespace {
 
@@ -354,7 +354,8 @@ Line View::path_line() const {
   return line;
 }
 
-// A bar of letters: g k u p b h as their states; what is not known is a dot.
+// Draws, for each vCPU, a bar of the letters g k u p b h for its states; a dot is time that is not
+// known.
 void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
                       std::vector<Line>& lines) const {
   const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
@@ -563,7 +564,7 @@ std::vector<Line> View::draw(std::size_t width, std::size_t height) const {
     const std::size_t vcpus = std::max<std::size_t>(height / 3, 1);
     draw_vcpus(*frame, width, height > 6 ? vcpus : 0, lines);
     lines.push_back(path_line());
-    const std::size_t used = lines.size() + 1;  // the footer
+    const std::size_t used = lines.size() + 1;  // one for the footer
     draw_panel(*frame, width, height > used ? height - used : 0, lines);
   }
   while (lines.size() + 1 < height) lines.push_back({});

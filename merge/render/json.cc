@@ -33,7 +33,7 @@ Json value_json(const CellValue& value) {
       value);
 }
 
-// "a.b" is b of the object a.
+// Sets a member. The key "a.b" means the member b of the object a.
 void put(Json& json, std::string_view key, const CellValue& value) {
   if (std::holds_alternative<Absent>(value)) return;
   Json* at = &json;
@@ -54,8 +54,8 @@ Json row_json(const Table& table, std::size_t row);
 
 bool is_in_json(const Column& column) { return !column.key.empty() && column.json; }
 
-// The table's members, in their order. `take` gets the key of each and its value; rows are handed
-// out one by one by `take_rows`.
+// Visits the table's members in order. `take` gets the key and the value of each; `take_rows` is
+// called where the rows come, and writes them one by one.
 template <typename Take, typename TakeRows>
 void each_member(const Table& table, const Take& take, const TakeRows& take_rows) {
   const Json facts = facts_json(table.facts);
@@ -102,8 +102,8 @@ std::string line_of(const Json& json, bool ascii) {
   return json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
 }
 
-// Writes an object member by member, and row by row what is long. No text in it has a line's end:
-// that is written as an escape.
+// Writes an object member by member, and a long array row by row. No text in it contains a line
+// break, because these are written as escapes.
 class ObjectWriter {
  public:
   ObjectWriter(std::ostream& out, std::size_t indent) : out_(out), indent_(indent) {}
@@ -190,14 +190,14 @@ Json document(const Report& report) {
 
 }  // namespace
 
-// What is not UTF-8 must not stop `top`.
+// Bytes that are not UTF-8 are replaced, because they must not stop `top`.
 std::string json_line(const Report& report, bool ascii) { return line_of(document(report), ascii); }
 
 std::string json_of(const Facts& facts) { return line_of(facts_json(facts), true); }
 
 namespace {
 
-// What the page calls a unit: how its cells are written.
+// Returns the page's name of a unit, which decides how cells are written.
 std::string_view page_unit(Unit unit) {
   switch (unit) {
     case Unit::kCount:
@@ -220,7 +220,8 @@ Json page_cell(const Table::Described& column, std::size_t row) {
   return static_cast<double>(*share->ns) / static_cast<double>(share->whole);
 }
 
-// {facts, "columns": [{"title", "unit"}], "rows", "left_out"}: as text has them.
+// Returns {facts, "columns": [{"title", "unit"}], "rows", "left_out"}, with the columns that the
+// text shows.
 Json described_json(const Table& table) {
   const std::vector<const Table::Described*> shown = shown_columns(table, 0);
   Json json = facts_json(table.facts);
@@ -239,7 +240,7 @@ Json described_json(const Table& table) {
 
 }  // namespace
 
-// One row after the other: there may be ten thousands.
+// Converts one row after the other, because there may be tens of thousands.
 std::string json_of(const Table& table) {
   if (!table.page_title.empty()) return line_of(described_json(table), true);
   std::string text = "{";
@@ -268,7 +269,8 @@ std::string json_of(const Table& table) {
 
 namespace {
 
-// A line with the columns' keys; `parent`: what the first column is called, of a row's children.
+// Prints a line with the columns' keys. `parent` is the first column's name in a table of a row's
+// children; otherwise empty.
 void print_csv_header(const Table& table, std::string_view parent, std::ostream& out) {
   out << parent;
   const char* separator = parent.empty() ? "" : ",";
@@ -305,7 +307,7 @@ void print_csv_rows(const Table& table, std::string_view parent, std::ostream& o
   }
 }
 
-// The rows of each kind of children together.
+// Prints the children of all rows, the children of one kind together.
 void print_csv_children(const Table& table, std::ostream& out) {
   if (!table.csv_children || table.rows == 0) return;
   const std::size_t kinds = table.children(0).size();
@@ -338,13 +340,13 @@ namespace {
 
 constexpr std::size_t kMostRows = 1024;
 
-// A table's rows and how many of them are left; `least` of them stay.
+// How many rows of a table are kept; at least `least` of them must stay.
 struct List {
   std::string key;
   std::size_t kept, least;
 };
 
-// The most important rows first, as the table tells them apart.
+// Returns the most important rows first, if the table has weights; at most kMostRows.
 Json important_rows(const Table& table) {
   std::vector<std::size_t> order(table.rows);
   for (std::size_t row = 0; row < order.size(); ++row) order[row] = row;
@@ -367,7 +369,7 @@ Json important(const Report& report, std::vector<List>& lists) {
     each_member(
         table,
         [&](const std::string& key, const Json& value) {
-          // A table without rows is one of counters.
+          // A table without columns is one of counters.
           if (!table.columns.empty() || value != 0) members[key] = value;
         },
         [&] {
@@ -385,7 +387,7 @@ Json important(const Report& report, std::vector<List>& lists) {
   return json;
 }
 
-// Halves the list that takes most; false where there is none.
+// Halves the list that takes the most bytes; returns false if no list can be cut.
 bool cut(Json& tables, std::vector<List>& lists) {
   List* largest = nullptr;
   std::size_t most = 0;

@@ -1,4 +1,5 @@
-// JSON whose keys stay in the order in which they are added, as the documents of formats list them.
+// JSON whose keys stay in the order in which they were added, as the documents of formats list
+// them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -6,7 +6,7 @@
 namespace trapline {
 
 struct PageTemplate {
-  std::string_view before, after;  // the data; both empty in a build without node
+  std::string_view before, after;  // before and after the data; both empty in a build without node
 };
 [[nodiscard]] PageTemplate page_template();
 

@@ -1,4 +1,4 @@
-// In a build without node: trapline says which packages are missing.
+// Used in a build without node; trapline then says which packages are missing.
 #include "merge/render/page_template.h"
 
 namespace trapline {

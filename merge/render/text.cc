@@ -13,7 +13,7 @@
 namespace trapline {
 namespace {
 
-// The time that a duration or a share is; nothing of what is not known.
+// Returns the time of a duration or of a share; nullopt if it is not known.
 std::optional<std::uint64_t> time_of(const CellValue& value) {
   if (const auto* share = std::get_if<Share>(&value)) return share->ns;
   if (const auto* ns = std::get_if<std::uint64_t>(&value)) return *ns;
@@ -52,7 +52,8 @@ std::string cell(const CellValue& value, const Column& column, bool cycles) {
   return "-";
 }
 
-// Shares of nothing, and subjects where there are none. What is not known is shown, as "-".
+// Returns whether a column is not worth showing: one of shares that are all 0, or of subjects that
+// are all empty. A share that is not known is shown, as "-".
 bool says_nothing(const Table& table, const Table::Described& column) {
   if (column.unit != Unit::kShare && column.unit != Unit::kSubject) return false;
   for (std::size_t row = 0; row < table.rows; ++row) {
@@ -80,7 +81,7 @@ std::vector<const Table::Described*> shown_columns(const Table& table, unsigned 
 
 namespace {
 
-// Where the largest part of a row, and the largest of a column, stand in the text.
+// Finds the cells to highlight: the largest part of a row, and the largest cell of a column.
 class Standing {
  public:
   Standing(const Table& table, const std::vector<const Table::Described*>& columns)
@@ -125,9 +126,9 @@ class Standing {
   std::vector<Largest> largest_;
 };
 
-// A block of the table after an empty line, without the rows that are absent from the block's first
-// column, and below it how many rows were left out and which columns had no room. Returns the keys
-// of those columns.
+// Prints a block of the table after an empty line, without rows that are absent from the block's
+// first column. Below it, prints how many rows were left out and which columns had no room. Returns
+// the keys of those columns.
 std::vector<std::string> print_block(const Table& table, unsigned block, bool cycles,
                                      std::ostream& out, const TextStyle& style) {
   std::vector<TextTable::Column> titles = {table.titles[block]};
@@ -177,7 +178,8 @@ struct Node {
   std::vector<Node> children;
 };
 
-// Its time is the first duration among the columns, its pieces the first count.
+// Returns the row's node: its time is the duration among the columns, its number of pieces the
+// other number.
 Node node_of(const Table& table, std::size_t row) {
   Node node{table.name(row), 0, 0, {}};
   for (const Table::Described& column : table.columns) {
@@ -205,11 +207,11 @@ std::size_t pieces_columns(const Node& node) {
 struct TreeStyle {
   TextStyle terminal;
   std::uint64_t whole;
-  std::size_t columns;  // of the text
+  std::size_t columns;  // columns for the text
   bool cycles;
 };
 
-// `below`: what the lines begin with that stand below the first, and the children's.
+// `below`: the beginning of the lines after the node's first line, its children's included.
 void print_node(const Node& node, const std::string& lead, const std::string& below,
                 std::string_view look, const TreeStyle& style, std::ostream& out) {
   std::string text = lead + node.text;
@@ -237,7 +239,7 @@ void print_node(const Node& node, const std::string& lead, const std::string& be
   }
 }
 
-// A time and its parts, a line each, with their share of the whole.
+// Prints a time and its parts, each on a line, with their share of the whole.
 void print_tree(const Node& tree, bool cycles, std::ostream& out, const TextStyle& style) {
   constexpr std::size_t kGaps = 2;  // before a time that fills its column, and after a long text
   const std::size_t figures = kGaps + kTimeColumns + kShareColumns + pieces_columns(tree);
@@ -283,7 +285,8 @@ void print_table(const Table& table, bool cycles, std::ostream& out, const TextS
   }
 }
 
-// A line that is too long for the terminal is two, in which a shell reads the same command.
+// Prints commands with what they answer. If both are too long for one line of the terminal, the
+// answer is on a second line as a comment, so that a shell still reads the same command.
 void print_next(const std::vector<NextStep>& steps, std::ostream& out, const TextStyle& style) {
   constexpr std::string_view kLabel = "next: ";
   std::string lead = '\n' + std::string(kLabel);

@@ -17,7 +17,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789.,") == text.npos;
 }
 
-// "6.1%", and both words of "2.26 s".
+// Returns whether a word is part of a figure, as "6.1%" and both words of "2.26 s" are.
 bool is_figure(std::string_view before, std::string_view word, std::string_view after) {
   constexpr std::string_view kUnits[] = {"ns", "µs", "ms", "s", "cyc", "kcyc", "Mcyc", "Gcyc"};
   const auto is_unit = [&kUnits](std::string_view text) {

@@ -27,9 +27,9 @@ inline constexpr std::string_view kNormal = "\x1b[0m";  // ends the others
 inline constexpr std::string_view kAlarm = "\x1b[1;38;5;160m";
 inline constexpr std::string_view kGuestLook = "\x1b[38;5;29m";
 inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
-// Of a part of a time: "kernel", "user", …; bold of another.
+// Returns the look for a part of a time ("kernel", "user", …); bold for any other name.
 [[nodiscard]] std::string_view look_of_part(std::string_view name);
-// The text as it is, or in this look.
+// Returns the text in this look, or as it is if the style has no colours.
 [[nodiscard]] std::string looking(std::string_view look, std::string_view text,
                                   const TextStyle& style);
 
@@ -43,7 +43,7 @@ inline constexpr std::size_t kColumnGap = 2;
 class TextTable {
  public:
   struct Column {
-    // Implicit: a title is a column that stays.
+    // Implicit, so that a title alone is a column that is never dropped.
     template <typename Title>
     Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
     std::string title;
@@ -56,12 +56,12 @@ class TextTable {
   void add(std::vector<std::string> cells, bool dim = false) {
     rows_.push_back({std::move(cells), {}, dim});
   }
-  // A cell of the last row that stands out; in a row that is dim none does.
+  // Highlights a cell of the last row. In a row that is dim, no cell is highlighted.
   void mark(std::size_t column, std::string_view look) {
     rows_.back().looks.emplace_back(column, look);
   }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  // Returns the columns for which there was no room.
+  // Prints the table; returns the columns for which there was no room.
   std::vector<std::size_t> print(std::ostream& out, const TextStyle& style) const;
 
  private:
@@ -76,12 +76,12 @@ class TextTable {
   std::vector<Row> rows_;
 };
 
-// What stands out in a sentence.
+// What is highlighted in a sentence.
 struct Emphasis {
-  std::string_view label{};  // a look
+  std::string_view label{};  // the label's look
   bool figures = false;      // durations and percentages
 };
-// Breaks the text at blanks; further lines begin under its first word.
+// Prints the text, broken at blanks; further lines begin under its first word.
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
                    const TextStyle& style, const Emphasis& emphasis = {});
 inline void print_wrapped(const std::string& text, std::ostream& out, const TextStyle& style,

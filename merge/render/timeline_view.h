@@ -1,7 +1,8 @@
-// The timeline as lines of text: events of kernel and QEMU and the spans derived from them, in
-// order, indented by where the vCPU is (guest, exit, user space), each end with its duration.
+// The timeline as lines of text: events of the kernel and QEMU, and the spans derived from them, in
+// order. Lines are indented by where the vCPU is (guest, exit, user space), and each end has its
+// duration.
 //
-//   call rtc_read()                            guest functions, where a plugin recorded them
+//   call rtc_read()                            guest functions, if a plugin recorded them
 //     exit io, in rtc_read                     kvm_exit
 //     kvm_pio pio_write at 0x71 …              kernel events of the vCPU's thread
 //       to user space: KVM_EXIT_IO             kvm_userspace_exit
@@ -22,11 +23,11 @@
 
 namespace trapline {
 
-// A sink that prints. What it knows of exits and threads is the pipeline's.
+// A sink that prints the timeline. Exits and threads are known from the pipeline.
 class TimelineView : public SpanSink {
  public:
-  // From `from` on, which is included; of `only` these exits, whole, nullptr: all that there is.
-  // Borrows what it gets by reference.
+  // Prints from `from` on, included. `only`: prints these exits, whole; nullptr: prints everything.
+  // Borrows its reference arguments and `only`.
   TimelineView(const Timeline& timeline, TimeSpec from, const ChosenExits* only, TextStyle style,
                std::ostream& out)
       : timeline_(timeline),
@@ -45,10 +46,10 @@ class TimelineView : public SpanSink {
   [[nodiscard]] bool has_events() const { return has_events_; }
 
  private:
-  // How a line of a thread is printed; of no vCPU where `is_vcpu` is false.
+  // How to print a line of a thread; if `is_vcpu` is false, the thread is not a vCPU's.
   struct Place {
     bool is_vcpu = false;
-    bool shown = true;   // an exit that was not asked for is not
+    bool shown = true;   // false for an exit that was not selected
     unsigned depth = 0;  // 0 in the guest or unknown, 1 in an exit, 2 in user space
     std::int32_t vcpu = kNoVcpu;
   };

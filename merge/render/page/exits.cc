@@ -112,7 +112,7 @@ namespace {
 
 constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event", "stack", "vcpu"};
 
-using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text; 1 of halts
+using Combo = std::vector<std::size_t>;  // for each dimension, the number of its text; for halts 1
 
 Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTexts>& texts) {
   const std::vector<Dimension>& dimensions = Combos::dimensions();
@@ -130,7 +130,7 @@ Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTex
   return combo;
 }
 
-// One cell's numbers; what is nothing, or one exit, is left out and its bit says so.
+// Prints one cell's numbers. Zeros, and a count of one exit, are left out, and a bit says so.
 void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
   unsigned given = cell.count != 1 ? 1 : 0;
   for (std::size_t i = 0; i < cell.parts.size(); ++i) given |= cell.parts[i] != 0 ? 2u << i : 0;
@@ -174,7 +174,7 @@ std::string print_cells(const Exits& exits, const std::vector<std::size_t>& comb
 std::vector<Table> cell_tables(const Exits& exits, const Naming& names) {
   const std::size_t dimensions = Combos::dimensions().size();
   std::vector<NumberedTexts> texts(dimensions);
-  // Two keys may have one text; they are one combination then.
+  // Two keys may have the same text; then they are one combination.
   std::map<Combo, std::size_t> merged;
   std::vector<std::size_t> combo_of_key;
   const auto add = [&](Combo combo) {
@@ -208,7 +208,7 @@ namespace {
 constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
                                         "qemu-event", "function",      "vcpu"};
 
-// The words that dimension has in a combination's key: Combos::dimensions().
+// Returns the words of a dimension in a combination's key: Combos::dimensions().
 GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
                  const GuestStacks& stacks) {
   enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };

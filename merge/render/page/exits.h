@@ -1,4 +1,5 @@
-// What the page keeps of every exit: its combination of values, found once for cells and tables.
+// What the page keeps of every exit. An exit's combination of values is found once, for cells and
+// tables.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +23,13 @@ namespace trapline::page {
 class Combos {
  public:
   static constexpr std::size_t kMost = 4096;
-  // The number of the exits that are beyond the first kMost combinations.
+  // Stands for the exits beyond the first kMost combinations.
   static constexpr std::uint32_t kOther = kMost;
 
   Combos();
 
-  // The dimensions of a combination, in the order of its key's words; a detail takes two.
+  // Returns the dimensions of a combination, in the order of its key's words; a detail takes two
+  // words.
   [[nodiscard]] static const std::vector<Dimension>& dimensions();
   [[nodiscard]] std::uint32_t of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
   struct Combo {
@@ -40,17 +42,17 @@ class Combos {
   KeyedRows<Combo> combos_;
 };
 
-// The exits of a recording as the page keeps them: how many, and how long, by their values, by when
+// The exits of a recording as the page keeps them: counts and times by the exits' values, by when
 // they began and by how long they took.
 //
 //   combination of values x time bin x latency bin -> count, total, user, preempted, blocked
 //
 // Sums are exact: whatever a reader of the page selects, counts and totals are those of the exits.
-// Memory is bounded: time bins become twice as long whenever the recording outgrows them or cells
-// become too many.
+// Memory is bounded: the length of time bins doubles when the recording outgrows them or when there
+// are too many cells.
 
-// Four bins to each power of two: bin b holds [low(b), low(b + 1)) with
-// low(b) = 2^(b / 4) * (1 + (b % 4) / 4). 0 and 1 are in bin 0.
+// There are four bins for each power of two: bin b contains [low(b), low(b + 1)) with low(b) = 2^(b
+// / 4) * (1 + (b % 4) / 4). Bin 0 contains 0 and 1.
 inline constexpr unsigned kLatencyBins = 256;
 [[nodiscard]] constexpr unsigned latency_bin(std::uint64_t ns) {
   if (ns < 2) return 0;
@@ -60,27 +62,28 @@ inline constexpr unsigned kLatencyBins = 256;
   return octave * 4 + quarter;
 }
 
-// Time in bins of 2^shift ns, aligned to multiples of their length, so that two become one exactly.
+// Time in bins of 2^shift ns. Bins begin at multiples of their length, so that two can be merged
+// exactly.
 struct TimeBins {
-  std::uint64_t first = 0;  // of the recording
+  std::uint64_t first = 0;  // beginning of the recording
   unsigned shift = 10;
-  bool started = false;  // `first` is that of something in a bin
+  bool started = false;  // something in a bin has set `first`
   [[nodiscard]] std::uint64_t base() const { return first >> shift; }
-  // Times before the first are in its bin.
+  // Returns the bin of a time; times before the first are in the first bin.
   [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
     return ns < first ? 0 : (ns >> shift) - base();
   }
-  // Where the bin of `at` ends, or `end`, which comes after `at`, where that is before. The last
-  // bin of all ends beyond the last time there is.
+  // Returns where the bin of `at` ends, or `end`, which is after `at`, if that is earlier. The very
+  // last bin ends after the greatest time.
   [[nodiscard]] std::uint64_t until(std::uint64_t at, std::uint64_t end) const {
     const std::uint64_t edge = (base() + bin(at) + 1) << shift;
     return edge > at ? std::min(end, edge) : end;
   }
-  // Where bin `bin` goes when bins become twice as long.
+  // Returns the new number of bin `bin` when the length of bins doubles.
   [[nodiscard]] std::uint64_t doubled(std::uint64_t bin) const {
     return ((base() + bin) >> 1) - (base() >> 1);
   }
-  // The same of sums by bin; `add` adds one to another.
+  // Does the same for sums by bin; `add` adds one sum to another.
   template <typename Sum, typename Add>
   [[nodiscard]] std::vector<Sum> doubled(const std::vector<Sum>& sums, const Add& add) const {
     std::vector<Sum> longer;
@@ -91,7 +94,7 @@ struct TimeBins {
     }
     return longer;
   }
-  // `take` gets each bin that the time lies in, and how much of it.
+  // Calls `take` for each bin that the interval overlaps, with the length of the overlap.
   template <typename Take>
   void each(Timestamp begin, Timestamp end, const Take& take) const {
     for (std::uint64_t at = begin.ns(); at < end.ns();) {
@@ -100,9 +103,9 @@ struct TimeBins {
       at = to;
     }
   }
-  // The first of all that is in a bin comes.
+  // Sets the time of the first thing in a bin.
   void start(Timestamp at) { first = at.ns(), started = true; }
-  // Where nothing came, bins begin here.
+  // Sets where bins begin if nothing came.
   void begin_at(std::uint64_t ns) {
     if (!started) first = ns;
   }
@@ -120,23 +123,23 @@ class Cells {
   struct Cell {
     std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
     std::uint64_t count = 0, total = 0;
-    std::array<std::uint64_t, kParts - 1> parts{};  // without the first, the kernel's
+    std::array<std::uint64_t, kParts - 1> parts{};  // without the first part, the kernel's
     [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
     void set_combo(std::size_t combo) {
       key = (std::uint64_t{combo} + 1) << 32 | static_cast<std::uint32_t>(key);
     }
     [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(key) >> 8; }
     [[nodiscard]] std::uint32_t latency() const { return static_cast<std::uint32_t>(key) & 0xff; }
-    // Without the key.
+    // Adds everything but the key.
     void add(const Cell& other);
   };
-  // Exits that are in the combination Combos::kOther for want of room.
+  // Returns how many exits have the combination Combos::kOther for lack of room.
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // Sorted by combination, time and latency.
+  // Returns the cells sorted by combination, time and latency.
   [[nodiscard]] std::vector<Cell> sorted() const;
-  // Makes time bins twice as long.
+  // Doubles the length of time bins.
   void coarsen();
   void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
 
@@ -145,7 +148,7 @@ class Cells {
   void rehash(std::size_t slots, bool doubled);
 
   TimeBins bins_;
-  std::vector<Cell> slots_;  // open addressing, a power of two, at most half full
+  std::vector<Cell> slots_;  // open addressing; the size is a power of two, at most half is used
   std::size_t size_ = 0;
   std::uint64_t folded_ = 0;
 };
@@ -153,16 +156,16 @@ class Cells {
 // The cells and their combinations as tables of the page: docs/formats/page.md.
 
 struct Exits;
-// "combos" and "cells".
+// Returns "combos" and "cells".
 [[nodiscard]] std::vector<Table> cell_tables(const Exits& exits, const Naming& names);
 
-// The page's tables, with the figures that the report has by the same dimensions.
+// The page's tables, with the same figures as the report by the same dimensions.
 //
 //   exit ──> row of its combination ─────────────────── sum ──> rows by reason, device, …
 //        └─> groups of the table: exits of combinations ┘
 //            that found no room
 //
-// A combination's row is counted once for all tables: they are its sums, made at the end.
+// A combination's row is counted once for all tables, which are sums of such rows, made at the end.
 
 class Tables {
  public:
@@ -175,7 +178,8 @@ class Tables {
     std::string by;
     std::vector<GroupRow> rows;
   };
-  // In the report's order, the largest first: by total where `durations`, else by count.
+  // Returns the tables in the report's order, the largest first: by total if `durations`, else by
+  // count.
   [[nodiscard]] std::vector<Table> tables(const Combos& combos, const Naming& names,
                                           bool durations) const;
 
@@ -203,13 +207,13 @@ struct Exits {
     cells.add(last, exit, pipeline);
     tables.add(last, exit, stack, pipeline.stacks());
   }
-  // It is in the tables alone.
+  // Such an exit is only in the tables.
   void unended(const ExitSpan& exit, const Pipeline& pipeline) {
     const StackId stack = pipeline.stack_of(exit);
     tables.add(combos.of(exit, stack, pipeline.stacks()), exit, stack, pipeline.stacks());
   }
 
-  std::uint32_t last = 0;  // the combination of the exit that came last
+  std::uint32_t last = 0;  // combination of the last exit
   Combos combos;
   Cells cells;
   Tables tables;

@@ -1,4 +1,4 @@
-// Texts by number, each kept once: the page's lists name most of theirs by these numbers.
+// Numbers for texts, each stored once: the page's lists refer to most of their texts by number.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class NumberedTexts {
   std::vector<std::string> texts_;
 };
 
-// At most that many bytes, whole characters of UTF-8.
+// Returns at most `most` bytes of the text, in whole characters of UTF-8.
 [[nodiscard]] inline std::string clipped(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;

@@ -1,4 +1,4 @@
-// The data of the page (docs/formats/page.md), gathered in the pass that makes the report.
+// Collects the data of the page (docs/formats/page.md) in the pass that makes the report.
 //
 //   Pipeline ─┬─> the report's Aggregator, and one of requests
 //             ├─> LongestStalls
@@ -34,14 +34,14 @@
 
 namespace trapline {
 
-// JSON that can stand in a script element: what would end one, or begin a comment in one, is
-// written as an escape.
+// Returns JSON that can be in a script element: what would end the element, or begin a comment in
+// it, is escaped.
 [[nodiscard]] std::string without_markup(const std::string& json);
-// The page's data (docs/formats/page.md) of one recording, or of two and `comparison`, their
-// differences.
+// Returns the page's data (docs/formats/page.md) for one recording, or for two with `comparison`,
+// their differences.
 [[nodiscard]] std::string page_json(std::span<const std::string> recordings,
                                     const Report* comparison = nullptr);
-// The page with the data in it. An Error says what to install where the page was not built.
+// Checks that the page was built. The Error says what to install if it was not.
 [[nodiscard]] Result<void> check_page();
 void print_page(const std::string& json, std::ostream& out);
 
@@ -51,13 +51,13 @@ class PageData : public SpanSink {
   static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10,
                                kStallRows = 20;
 
-  // Of the pass and the report that it accompanies; borrows both.
+  // For the pass and the report that it accompanies; borrows both.
   PageData(const Pass& pass, const ReportOptions& options);
 
-  // All that take part in the pass.
+  // Returns all sinks of the pass.
   [[nodiscard]] std::vector<SpanSink*> sinks();
-  // After the pass. The recording's part of the page's data, one line of JSON, ASCII only, without
-  // '<' and '>'; at most kMostBytes. An Error where --guest-span found no interval.
+  // Returns the recording's part of the page's data; call it after the pass. One line of JSON,
+  // ASCII without '<' and '>', at most kMostBytes. An Error if --guest-span found no interval.
   [[nodiscard]] Result<std::string> recording(const ReportData& report);
 
   [[nodiscard]] SpanClass selects() const override {
@@ -111,11 +111,11 @@ class PageData : public SpanSink {
   std::uint64_t losses_left_out_ = 0;
 };
 
-// A report with the page's data of its recording.
+// A report with the page's data for its recording.
 struct PageRun {
   ReportData report;
   std::string recording;
-  Result<void> status;  // as ReportRun's
+  Result<void> status;  // like ReportRun's
 };
 [[nodiscard]] Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
                                        const Progress& progress);

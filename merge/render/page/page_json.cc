@@ -1,4 +1,4 @@
-// From what was gathered to the page's JSON: docs/formats/page.md.
+// Makes the page's JSON of the data that was gathered: docs/formats/page.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,13 +25,13 @@ using page::WorstExits;
 
 constexpr std::size_t kAimCells = 10'000, kFewestBins = 64;
 
-// Nullptr: the table has no such column.
+// Returns nullptr if the table has no such column.
 Table::Described* column_of(Table& table, std::string_view key) {
   const auto column = std::ranges::find(table.columns, key, &Table::Described::key);
   return column == table.columns.end() ? nullptr : &*column;
 }
 
-// Numbers of any size survive a reader with 53 bits only as text.
+// Returns a number as text: JSON readers with 53 bits would round large ones.
 CellValue as_text(const CellValue& given) {
   if (const auto* ns = std::get_if<std::int64_t>(&given)) return std::to_string(*ns);
   if (const auto* ns = std::get_if<std::uint64_t>(&given)) return std::to_string(*ns);
@@ -42,7 +42,7 @@ void write_as_text(Table& table, std::string_view key) {
   column.value = [value = column.value](std::size_t row) { return as_text(value(row)); };
 }
 
-// The tables as members of an object.
+// Returns the tables as members of an object, without its braces.
 std::string members_of(const std::vector<Table>& tables) {
   std::string text;
   for (const Table& table : tables)
@@ -65,7 +65,7 @@ struct PageData::Writer {
     return static_cast<std::int64_t>(ns - start);
   }
 
-  // Has times of a column count from the report's start, and calls it `to`.
+  // Makes a column's times count from the report's start, and renames it to `to`.
   void make_relative(Table& table, std::string_view from, const std::string& to) const {
     Table::Described* column = column_of(table, from);
     if (column == nullptr) return;
@@ -77,7 +77,7 @@ struct PageData::Writer {
     };
   }
 
-  // The groups by each of the page's dimensions.
+  // Adds one table for each of the page's dimensions, with the exits grouped by it.
   void add_sets(std::vector<Table>& tables) const {
     for (auto& set :
          data.exits_.tables.tables(data.exits_.combos, names, report.model.durations())) {
@@ -99,7 +99,7 @@ struct PageData::Writer {
     }
   }
 
-  // With how much of each time bin was spent in each state.
+  // Returns the table of vCPUs, with the part of each time bin that was spent in each state.
   Table vcpus() const {
     Table table = vcpu_table(report);
     table.columns.push_back({{"name"}, [this](std::size_t row) {
@@ -146,7 +146,7 @@ struct PageData::Writer {
     return sentences;
   }
 
-  // What session.json says of the recording.
+  // Returns what session.json says about the recording.
   Table recorded() const {
     using Row = std::pair<std::string, std::string>;
     TableOf<Row> table(data.pass_.input().recorded, &Row::first);
@@ -169,7 +169,8 @@ struct PageData::Writer {
     return table;
   }
 
-  // Of the requests' report the groups and what is beside them, and the counters of both.
+  // Adds, from the requests' report, the groups and the tables beside them, and the counters of
+  // both reports.
   void add_requests(std::vector<Table>& tables) const {
     const auto requests = std::make_shared<const ReportData>(data.requests_.snapshot(names));
     Table groups = group_table(*requests);
@@ -271,7 +272,7 @@ Result<std::string> PageData::recording(const ReportData& report) {
   Cells& cells = exits_.cells;
   cells.begin_at(first);
   shares_.begin_at(first);
-  // One length of bins for all, and few enough cells.
+  // All tables get bins of one length, long enough that the cells are few.
   const auto few = [&] {
     return cells.size() <= kAimCells || cells.bins().bin(pipeline.end().ns()) + 1 < 2 * kFewestBins;
   };
@@ -281,7 +282,7 @@ Result<std::string> PageData::recording(const ReportData& report) {
   while (!few()) cells.coarsen();
   while (!fits(cells.bins())) cells.coarsen();
   std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows, before = 0;
-  // Where the rows of vCPUs alone are more than fits, nothing is left to be tried.
+  // If the rows of vCPUs alone are more than fits, smaller steps are not worth trying.
   constexpr std::size_t kLeastBytesOfVcpu = 500;
   if (report.vcpus.size() > kMostBytes / kLeastBytesOfVcpu) {
     neighbourhoods = 0;
@@ -299,8 +300,8 @@ Result<std::string> PageData::recording(const ReportData& report) {
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
-      // What depends on the bins is halved each time: where as much again as was saved is not
-      // enough, only the fewest bins are worth another attempt.
+      // Each attempt halves what depends on the bins. If saving the same amount once more would not
+      // be enough, only the fewest bins are worth another attempt.
       const std::size_t saved = before > json.size() ? before - json.size() : 0;
       const bool helps = before == 0 || json.size() - saved <= kMostBytes;
       before = json.size();

@@ -1,5 +1,5 @@
-// How much of each time bin a vCPU spent in each state. Intervals are cut at the bins' edges: the
-// sums of the bins are the vCPU's totals, exactly.
+// How much time each vCPU spent in each state, by time bin. Intervals are cut at the edges of bins,
+// so the bins sum exactly to the vCPU's totals.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class Shares {
   void states(std::span<const StateRun> runs, const Pipeline& pipeline);
 
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
-  // Nothing for a thread that ran no vCPU.
+  // Null for a thread that ran no vCPU.
   [[nodiscard]] const std::vector<Bin>* of(ThreadId thread) const;
   void coarsen();
   void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }

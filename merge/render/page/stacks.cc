@@ -109,7 +109,7 @@ Table kernel_stack_table(const KernelStacks& stacks, const Naming& names) {
   std::vector<Row> order(times.begin(), times.end()), rows;
   std::ranges::stable_sort(order, std::greater<>(), &Row::second);
   for (Row& row : order) {
-    // A clipped stack would name another one.
+    // Long stacks are left out, not clipped: a clipped one would name another stack.
     if (rows.size() < kMostKernelRows && row.first.size() <= kLongestKernelStack) {
       rows.push_back(std::move(row));
     } else {

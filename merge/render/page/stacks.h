@@ -1,5 +1,5 @@
-// The guest's own time by call stack: what GuestStacks sums by function, and the page draws as a
-// flame graph.
+// The guest's own time by call stack. GuestStacks sums it by function; the page draws it as a flame
+// graph.
 //
 //   kvm_entry, call, return, kvm_exit   the guest's time since the event before ──> the stack then
 //   exit                                its parts ──> the stack that it interrupted
@@ -23,8 +23,8 @@ class GuestTimes {
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
-  // The stacks with the most time first; the last row is "[other]" where
-  // there are more than kMostRows. docs/formats/page.md.
+  // Returns the stacks with the most time first; if there are more than kMostRows, the last row is
+  // "[other]". docs/formats/page.md.
   [[nodiscard]] Table table(const Pipeline& pipeline) const;
 
  private:
@@ -51,8 +51,8 @@ class GuestTimes {
 inline constexpr std::size_t kMostKernelStacks = std::size_t{1} << 14, kMostKernelRows = 400,
                              kLongestKernelStack = 2000;
 
-// The stacks with the most time first; what is beyond those
-// bounds is in "[other]", the last row. docs/formats/page.md.
+// Returns the stacks with the most time first; the rest is in the last row, "[other]".
+// docs/formats/page.md.
 [[nodiscard]] Table kernel_stack_table(const KernelStacks& stacks, const Naming& names);
 
 }  // namespace trapline::page

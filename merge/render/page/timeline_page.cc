@@ -13,7 +13,7 @@
 namespace trapline::page {
 namespace {
 
-// By Part, and what is not of an exit: the numbers of docs/formats/page.md.
+// By Part, and lanes for others: the numbers of docs/formats/page.md.
 constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 6;
 
 }  // namespace
@@ -88,7 +88,7 @@ void TimelinePage::span(const Span& span, const Pipeline& pipeline) {
              kind_of(runs ? Part::kKernel : Part::kPreempted),
              texts_.number(std::string(kTurnPartNames[span.number])));
   } else if (span.kind == SpanKind::kRequest) {
-    // Those that overlap are on lanes of their own.
+    // Requests that overlap are on separate lanes.
     const auto free = std::find_if(requests_.begin(), requests_.end(),
                                    [&](Timestamp until) { return until <= span.begin; });
     request_lane_ = static_cast<std::size_t>(free - requests_.begin());
@@ -111,7 +111,7 @@ void TimelinePage::span(const Span& span, const Pipeline& pipeline) {
   }
 }
 
-// Below the vCPUs': of the workers and requests that have something on them.
+// Adds the lanes below those of vCPUs: for workers and requests that have spans.
 Json TimelinePage::lanes_beside(std::map<std::pair<Lane, ThreadId>, std::size_t>& places,
                                 Json lanes) const {
   for (const Kept& span : spans_) {
@@ -133,7 +133,7 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
   Timestamp from = from_, to = std::min(to_, pipeline.end());
   if (from < pipeline.begin().value_or(from)) from = *pipeline.begin();
-  // Lanes in the vCPUs' order, of those that have something on them.
+  // Lanes in the vCPUs' order, for those that have spans.
   std::map<ThreadId, std::size_t> first;
   Json lanes = Json::array();
   const auto has = [&](ThreadId thread) {

@@ -1,8 +1,9 @@
-// A part of the timeline as a page: guest, kernel and QEMU of each vCPU on lanes, vhost workers,
-// and requests with their stages, with the events' texts. docs/formats/page.md has its data.
+// A part of the timeline as a page. Each vCPU has lanes for guest, kernel and QEMU; vhost workers
+// and requests with their stages have their own lanes; events have their texts.
+// docs/formats/page.md describes the data.
 //
-// A sink: what lies in the interval is kept, the first kMostSpans and kMostEvents of it; the rest
-// is counted.
+// It is a sink that keeps the first kMostSpans spans and kMostEvents events of the interval, and
+// counts the rest.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ class TimelinePage : public SpanSink {
   static constexpr std::size_t kMostSpans = 6000, kMostEvents = 4000, kMostThreads = 256,
                                kMostText = 200, kMostRequestLanes = 16;
 
-  // From `from` to `to`, both included; nothing: to the recording's end. Borrows timeline and
-  // options.
+  // Shows the interval from `from` to `to`, both included; nullopt: to the recording's end. Borrows
+  // timeline and options.
   TimelinePage(const Timeline& timeline, const ReportOptions& options, TimeSpec from,
                std::optional<TimeSpec> to)
       : timeline_(timeline), options_(options), asked_from_(from), asked_to_(to) {}
@@ -42,19 +43,19 @@ class TimelinePage : public SpanSink {
   void span(const Span& span, const Pipeline& pipeline) override;
 
   [[nodiscard]] bool empty() const { return spans_.empty() && events_.empty(); }
-  // After the pass: the page's data, as PageData::json().
+  // Call it after the pass: returns the page's data, as PageData::json() does.
   [[nodiscard]] std::string json(const Pipeline& pipeline) const;
 
  private:
-  // Of the lanes of a vCPU, those beside them, and that of all other threads.
+  // Lanes of a vCPU, lanes beside those, and the lane of all other threads.
   enum class Lane : std::uint8_t { kGuest, kKernel, kVmm, kWorker, kRequests, kOthers };
   struct Kept {
     ThreadId vcpu{};  // kWorker: the worker; kRequests: the number of the lane
     Lane lane = Lane::kOthers;
     Timestamp begin, end;
-    std::size_t kind = 0;   // of a span
-    std::size_t text = 0;   // in texts_
-    std::size_t whose = 0;  // of an event
+    std::size_t kind = 0;   // kind of a span
+    std::size_t text = 0;   // index in texts_
+    std::size_t whose = 0;  // index in texts_ of an event's thread
   };
   [[nodiscard]] Json lanes_beside(std::map<std::pair<Lane, ThreadId>, std::size_t>& places,
                                   Json lanes) const;
@@ -65,12 +66,12 @@ class TimelinePage : public SpanSink {
   const ReportOptions& options_;
   TimeSpec asked_from_;
   std::optional<TimeSpec> asked_to_;
-  bool resolved_ = false;  // an event came: these are known
+  bool resolved_ = false;  // whether an event came; then these are known:
   Timestamp from_, to_{std::numeric_limits<std::uint64_t>::max()};
   NumberedTexts texts_;
   std::vector<Kept> spans_, events_;
-  std::vector<Timestamp> requests_;               // of each of their lanes: until when it is taken
-  std::size_t request_lane_ = kMostRequestLanes;  // of the request that came last
+  std::vector<Timestamp> requests_;               // until when each lane of requests is taken
+  std::size_t request_lane_ = kMostRequestLanes;  // lane of the last request
   ThreadTable<bool> vcpus_;
   std::uint64_t left_out_ = 0;
 };

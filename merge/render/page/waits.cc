@@ -38,7 +38,7 @@ void Waits::coarsen() {
 
 namespace {
 
-// Bins to go on, ns; …
+// Returns pairs of numbers: how many bins to advance, and ns.
 std::vector<std::uint64_t> steps_of(const std::vector<std::uint64_t>& time) {
   std::vector<std::uint64_t> steps;
   std::size_t last = 0;

@@ -20,7 +20,7 @@ class Waits {
 
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   void coarsen();
-  // "preempted" and "blocked": docs/formats/page.md.
+  // Returns "preempted" and "blocked": docs/formats/page.md.
   [[nodiscard]] std::vector<Table> tables(const Naming& names) const;
 
  private:

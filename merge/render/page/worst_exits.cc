@@ -22,12 +22,13 @@ bool longer(const std::shared_ptr<WorstExits::Capture>& a,
   return a->exit.total() > b->exit.total();
 }
 
-// Whether another thread's event tells of `thread`, or of what QEMU and KVM do meanwhile.
+// Returns whether another thread's event is about `thread`, or about what QEMU and KVM do
+// meanwhile.
 bool concerns(const WorstExits::Kept& kept, ThreadId thread) {
   return is_any_of<Marker, KvmIrq>(kept.event.payload) || kept.about == thread;
 }
 
-// The thread that the last event switched to or woke; nullopt for other events.
+// Returns the thread that the last event switched to or woke; nullopt for other events.
 std::optional<ThreadId> switched_to(const Pipeline& pipeline) {
   const ThreadChanges changes = pipeline.changes();
   if (changes.empty() || changes.back().kind == ThreadChange::Kind::kMoves) return std::nullopt;
@@ -39,15 +40,15 @@ std::string_view moved(std::string_view text, std::span<const std::byte> from,
   const auto* begin = reinterpret_cast<const char*>(from.data());
   const std::less_equal<const char*> before;
   if (!before(begin, text.data()) || !before(text.data() + text.size(), begin + from.size())) {
-    return {};  // of the source's own memory: it may be gone
+    return {};  // in the source's own memory, which may be gone
   }
   return {reinterpret_cast<const char*>(to.data()) + (text.data() - begin), text.size()};
 }
 
-// Copies the event's bytes and has its views point to the copy.
+// Copies the event's bytes and makes its views point to the copy.
 void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
   const std::size_t size = event.raw.size();
-  if (kept.raw.size() < size) kept.raw.resize(size);  // it does not shrink: rings use it again
+  if (kept.raw.size() < size) kept.raw.resize(size);  // it never shrinks, because rings reuse it
   if (size != 0) std::memcpy(kept.raw.data(), event.raw.data(), size);
   kept.event = event;
   kept.event.raw = {kept.raw.data(), size};
@@ -56,7 +57,7 @@ void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
     *text = moved(*text, event.raw, kept.event.raw);
 }
 
-// The longest of the shares, in order of time.
+// Returns the longest of the shares, in order of time.
 std::vector<WaitShare> longest_of(std::span<const WaitShare> shares) {
   std::vector<WaitShare> kept(shares.begin(), shares.end());
   std::ranges::stable_sort(kept, std::greater(), &WaitShare::length);
@@ -106,7 +107,7 @@ void WorstExits::go_on(Thread& thread, const Event& event) {
 
 void WorstExits::event(const Event& event, const Pipeline& pipeline) {
   if (std::holds_alternative<Lost>(event.payload)) return;
-  if (is_guest(event.machine)) {  // shown beside the vCPU that ran it; its payload is the guest's
+  if (is_guest(event.machine)) {  // shown with the vCPU that ran it; the payload is the guest's
     if (Thread* thread = threads_.find(event.thread)) {
       keep(thread->ring, kThreadRing, event);
       if (!thread->open.empty()) go_on(*thread, event);
@@ -171,7 +172,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   return made;
 }
 
-// Its parts in their order, then QEMU's events; `visit` takes each.
+// Calls `visit` for its parts in order, then for QEMU's events.
 template <typename Visit>
 void each_span(const ExitSpan& exit, Visit&& visit) {
   using Kind = WorstExits::Kind;
@@ -208,7 +209,8 @@ void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
-// The longest of the exit's row, nothing yet of a new one; nullptr where there is no room for it.
+// Returns where the longest exit of the exit's row is kept, which is null for a new row; nullptr if
+// there is no room for the row.
 WorstExits::Pointer* WorstExits::row_of(const ExitSpan& exit, const Pipeline& pipeline) {
   const std::uint32_t combo = exits_.last;
   if (combo < known_rows_.size() && known_rows_[combo].known) return known_rows_[combo].longest;
@@ -216,13 +218,13 @@ WorstExits::Pointer* WorstExits::row_of(const ExitSpan& exit, const Pipeline& pi
   auto row = rows_.find(key);
   if (row == rows_.end() && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
   Pointer* longest = row == rows_.end() ? nullptr : &row->second;
-  if (combo == Combos::kOther) return longest;  // of many rows
+  if (combo == Combos::kOther) return longest;  // the combination of many rows
   if (combo >= known_rows_.size()) known_rows_.resize(combo + 1);
   known_rows_[combo] = {true, longest};
   return longest;
 }
 
-// The capture where the exit is one of the longest, or its row's longest; else nothing.
+// Returns a capture if the exit is one of the longest, or its row's longest; else null.
 WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exit,
                                              const Pipeline& pipeline) {
   const std::uint64_t total = exit.total();
@@ -276,14 +278,14 @@ std::int64_t number_of(NumberedTexts& texts, std::string text) {
   return static_cast<std::int64_t>(texts.number(std::move(text)));
 }
 
-// Around an exit: lists of numbers as docs/formats/page.md has them.
+// What is around an exit, as lists of numbers: docs/formats/page.md.
 struct Neighbourhood {
   std::int64_t from = 0, length = 0;
   std::uint64_t left_out = 0;
   std::vector<std::int64_t> spans, events;
 };
 
-// kind, begin after the begin before, length; of a handler also its text.
+// Adds kind, begin relative to the previous begin, and length; for a handler also its text.
 void add_span(std::vector<std::int64_t>& spans, const WorstExits::Near& span, std::int64_t& last,
               const WorstExits::Capture& capture, const PageNames& names, NumberedTexts& texts) {
   const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());
@@ -303,7 +305,7 @@ Neighbourhood neighbourhood(const WorstExits::Capture& capture, const PageNames&
   Neighbourhood near;
   near.from = names.relative(std::max(names.start, capture.from.ns()));
   near.length = names.relative(capture.to.ns()) - near.from;
-  // The nearest to the exit's end are the ones that tell most.
+  // The spans nearest to the exit's end are the most useful.
   const std::size_t skip =
       capture.spans.size() > most_spans ? capture.spans.size() - most_spans : 0;
   std::int64_t last = near.from;
@@ -327,7 +329,7 @@ Neighbourhood neighbourhood(const WorstExits::Capture& capture, const PageNames&
   return near;
 }
 
-// Beside an exit's row: its texts by number, and its waits: part, by whom, begin, length, ….
+// Additions to an exit's row: its texts by number, and its waits: part, by whom, begin, length, ….
 struct WorstRow {
   std::int64_t start = 0;
   std::int64_t vcpu = 0, reason = 0, detail = 0, device = 0, function = 0, preempted_by = 0;
@@ -348,7 +350,8 @@ Table neighbourhood_table(std::vector<Neighbourhood> near) {
   return table;
 }
 
-// The columns of --slower-than, with numbers for texts and times from the report's start.
+// Returns the columns of --slower-than, with numbers for texts and times relative to the report's
+// start.
 Table worst_table(std::vector<ExitRow> exits, std::vector<WorstRow> given, const Naming& names) {
   const ExitTracker& tracker = names.pipeline.exits();
   Table table =

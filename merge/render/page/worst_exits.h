@@ -1,11 +1,11 @@
-// The longest exits, and what happened around each: the spans of its thread and the events of its
-// thread, of who woke it, and of QEMU's other threads.
+// The longest exits and what happened around each: the spans of its thread, and the events of its
+// thread, of the thread that woke it, and of QEMU's other threads.
 //
 //   event ──> ring of its vCPU thread, or of the others ──┐
 //   exit  ──> long enough? ── copies what the rings hold ─┴─> Capture, open until its end + context
 //
-// Bounded: rings of a fixed size, kMost exits and one more for each of kMostRows rows. Texts are
-// made at the end, of the few events that are kept.
+// Bounded: rings of a fixed size, kMost exits, and one more for each of kMostRows rows. Texts are
+// made at the end, for the few events that are kept.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class WorstExits {
   static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
                                kMostOpen = 8, kMostWaits = 12;
 
-  // Borrows them, which have the exit before.
+  // Borrows `exits`, which must have got each exit before.
   explicit WorstExits(const Exits& exits);
 
   void event(const Event& event, const Pipeline& pipeline);
@@ -41,7 +41,7 @@ class WorstExits {
     Event event;
     std::vector<std::byte> raw;  // event.raw is its beginning
     std::uint64_t number = 0;    // in its ring, from 1 on; 0: none
-    ThreadId about{-1};          // of another thread's: the thread that it switched to or woke
+    ThreadId about{-1};  // for another thread's event: the thread that it switched to or woke
   };
   enum class Kind : std::uint8_t {
     kGuest,
@@ -64,27 +64,27 @@ class WorstExits {
     std::vector<Kept> events;      // in order of time
     std::vector<WaitShare> waits;  // the longest, in order of time
     std::uint64_t left_out = 0;    // events inside the exit that the ring no longer had
-    Timestamp from, to;            // what is looked at
-    std::size_t after = 0;         // events since its end
+    Timestamp from, to;            // the interval that is looked at
+    std::size_t after = 0;         // number of events since its end
   };
-  // The longest first, then those that are only their row's longest.
+  // Returns the longest first, then those that are only their row's longest.
   [[nodiscard]] std::vector<std::shared_ptr<const Capture>> sorted() const;
-  // The dimensions of a row.
+  // Returns the dimensions of a row.
   [[nodiscard]] static const std::vector<Dimension>& row();
 
  private:
   using Pointer = std::shared_ptr<Capture>;
-  // The last of them, `most` at most.
+  // The last events or spans, at most `most`.
   struct Ring {
     std::vector<Kept> events;
-    std::size_t next = 0;  // the place of the next
+    std::size_t next = 0;  // index of the next event
     std::uint64_t pushed = 0;
   };
   struct Thread {
     Ring ring;
     std::uint64_t exit_began = 0;
     std::vector<Near> spans;
-    std::size_t next_span = 0;  // its place
+    std::size_t next_span = 0;  // index of the next span
     std::vector<Pointer> open;
   };
   struct Less {
@@ -100,9 +100,9 @@ class WorstExits {
 
   const Exits& exits_;
   ExitKeys keys_;
-  ThreadTable<Thread> threads_;  // that run vCPUs
+  ThreadTable<Thread> threads_;  // those that run vCPUs
   Ring others_;
-  std::vector<Pointer> longest_;  // a heap, the shortest on top
+  std::vector<Pointer> longest_;  // a heap with the shortest on top
   std::map<GroupKey, Pointer, Less> rows_;
   struct KnownRow {
     bool known = false;
@@ -111,9 +111,9 @@ class WorstExits {
   std::vector<KnownRow> known_rows_;  // by combination
 };
 
-// The longest exits and their neighbourhoods as tables of the page.
+// The longest exits and their surroundings as tables of the page.
 
-// What numbers are called, and what times count from.
+// The names for numbers, and the beginning of times.
 struct PageNames {
   const Naming& naming;
   std::uint64_t start = 0;
@@ -122,15 +122,16 @@ struct PageNames {
   }
 };
 
-// "virtio_blk_req_complete ...", of which program: "qemu-system-x86-4242".
+// Returns "virtio_blk_req_complete ..." and the program: "qemu-system-x86-4242".
 [[nodiscard]] std::string event_text(const Event& event, const Timeline& timeline);
 [[nodiscard]] std::string task_text(const Event& event, const Timeline& timeline);
 
-// The first neighbourhoods have more room than the others.
+// The surroundings of the first exits have more room than the others.
 inline constexpr std::size_t kFirst = 12;
 inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
 
-// "worst", with the texts that both name by number, and "neighbourhoods" of the first ones.
+// Returns "worst", with the texts that both refer to by number, and "neighbourhoods" for the first
+// exits.
 [[nodiscard]] std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,
                                               std::size_t neighbourhoods);
 

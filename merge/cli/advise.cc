@@ -1,4 +1,4 @@
-// trapline advise: what changes would gain, of the vCPUs' busy time.
+// trapline advise: how much of the vCPUs' busy time changes would gain.
 #include "merge/explain/advise.h"
 #include "merge/cli/common.h"
 

@@ -1,4 +1,4 @@
-// trapline bench: the same work recorded again and again under two settings, and what differs.
+// trapline bench: records the same work again and again under two settings, and shows what differs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -28,13 +28,14 @@ struct BenchArguments {
   CompareChoice choice;
 };
 
-// One recording that is to be made.
+// One recording to be made.
 struct Run {
   bool is_b = false, warm_up = false;
-  std::string name;  // its session's
+  std::string name;  // name of its session
 };
 
-// COMMAND with the setting's words at {}, or after it; without COMMAND the setting is the command.
+// Returns the command to run: COMMAND with the setting's words in place of {}, or after it. Without
+// COMMAND, the setting is the whole command.
 std::vector<std::string> command_of(const BenchArguments& options, const std::string& setting) {
   const std::vector<std::string> words = CLI::detail::split_up(setting);
   std::vector<std::string> command;
@@ -51,7 +52,8 @@ std::vector<std::string> command_of(const BenchArguments& options, const std::st
   return command;
 }
 
-// Pairs of a and b, each in an order that the seed draws: what drifts with time is on both sides.
+// Returns pairs of a and b, each in an order that the seed draws, so that drift over time affects
+// both sides.
 std::vector<Run> plan(const BenchArguments& options) {
   std::mt19937_64 random(options.seed);
   std::vector<Run> runs;
@@ -89,7 +91,8 @@ Result<void> write_plan(const BenchArguments& options, const Folder& folder,
   return write_json(folder, plan);
 }
 
-// What a session of bench is: beside its session.json, so that it tells so where it is moved to.
+// Writes what a session of bench is, beside its session.json, so that the session still says so
+// after it is moved.
 Result<void> write_place(const BenchArguments& options, const Folder& folder,
                          const std::vector<Run>& runs, std::size_t index) {
   const Run& run = runs[index];
@@ -106,7 +109,7 @@ Result<void> write_place(const BenchArguments& options, const Folder& folder,
   return write_json(*session, place);
 }
 
-// The texts that need more than a number, before anything is recorded.
+// Parses the options that are more than a number, before anything is recorded.
 Result<void> complete(BenchArguments& options) {
   record::RecordOptions& record = options.record;
   if (!options.functions.empty()) {
@@ -123,7 +126,7 @@ Result<void> complete(BenchArguments& options) {
   return complete(options.choice, options.compare);
 }
 
-// The sessions' folder is made last.
+// Checks the options, then makes the sessions' folder, which comes last so that errors leave none.
 Result<Folder> check(const BenchArguments& options) {
   if (auto checked = check_runs(options.choice, options.pairs, options.pairs); !checked)
     return tl::unexpected(std::move(checked).error());

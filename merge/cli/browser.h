@@ -1,4 +1,4 @@
-// A page in the user's browser, of `trapline report --open`.
+// Opens a page in the user's browser, for `trapline report --open`.
 #pragma once
 
 #include <string>

@@ -21,7 +21,8 @@
 namespace trapline::cli {
 namespace {
 
-// --help and --version. run_command() has it written, and looks whether it was.
+// Prints the text of --help and --version. run_command() flushes it, and checks that it was
+// written.
 int print_what_ends(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream text;
   const int status = app.exit(error, text, text);
@@ -85,11 +86,11 @@ int run_words(int argc, char** argv) {
 }  // namespace
 
 int run_command(int argc, char** argv) {
-  fill_standard_descriptors();  // before any file of ours is opened
+  fill_standard_descriptors();  // must come before any file of ours is opened
   take_over_signals();
   const int status = run_words(argc, argv);
-  // Help, versions and lists are printed without print_to(), and written only now: std::cout has no
-  // buffer of its own.
+  // Help, versions and lists are printed without print_to(). They are written only now, because
+  // std::cout has no buffer of its own.
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (status != 0 || written || errno == EPIPE) return status;
   return fail_with(

@@ -1,8 +1,7 @@
 // The subcommands of `trapline`. One subcommand is one file, cli/<name>.cc: its options, one call,
 // one print. Each function adds its subcommand to `app`; when the user chose it, its callback runs
-// and leaves the exit status (ErrorKind's values, or 0) in `status`. stdout carries results only;
-// fail_with() prints an error the way every command does, say() everything else that is told on
-// stderr.
+// and leaves the exit status (ErrorKind's values, or 0) in `status`. stdout gets only results;
+// fail_with() prints an error as every command does, and say() prints everything else on stderr.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,13 +12,13 @@
 
 namespace trapline::cli {
 
-// "trapline: MESSAGE" on stderr, made printable. Where stderr is closed or full nothing is told,
-// and the command goes on: a recording outlives the reader of its messages.
+// Prints "trapline: MESSAGE" on stderr, made printable. If stderr is closed or full nothing is
+// printed and the command goes on: a recording outlives the reader of its messages.
 void say(std::string_view message);
-// Says the error; returns the exit status that belongs to its kind.
+// Prints the error. Returns the exit status of its kind.
 int fail_with(const Error& error);
 
-// The exit status of `trapline WORD…`.
+// Runs `trapline WORD…` and returns its exit status.
 int run_command(int argc, char** argv);
 
 void add_record(CLI::App& app, int& status);

@@ -145,7 +145,7 @@ namespace {
 
 bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
 
-// Returns the path of the flight recorder's last snapshot: their names are their times.
+// Returns the path of the flight recorder's last snapshot. Snapshots are named after their times.
 std::string newest_snapshot() {
   std::error_code none;
   std::string newest;
@@ -199,7 +199,7 @@ TextStyle style_of(const Output& output) {
 
 Result<void> name_recording(std::vector<std::string>& paths) {
   if (!paths.empty()) return {};
-  // The user's own command, with the recording where it belongs.
+  // Returns the user's own command with the recording inserted after the subcommand.
   const auto with = [](const std::string& recording) {
     std::vector<std::string> words = record::command_line_of(::getpid());
     if (words.size() < 2) return recording;

@@ -1,4 +1,4 @@
-// What several subcommands share: how recordings are named, where results go, progress.
+// What several subcommands share: naming recordings, writing results, showing progress.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -38,14 +38,15 @@ struct Output {
 // -o and --force. `rare`: --help leaves the latter to --help-all.
 void add_output(const OptionGroup& group, Output& output,
                 const std::string& text = "Write to this file", bool rare = false);
-// --color, of what is printed for people.
+// Adds --color, which applies to what is printed for people.
 void add_color(const OptionGroup& group, std::string& color);
-// True if colours are asked for, or are good for the terminal.
+// Returns true if colours are asked for, or if stdout is a terminal that suits them.
 [[nodiscard]] bool takes_colours(const std::string& color);
-// stdout's width, and whether it takes colours.
+// Returns stdout's width, and whether it takes colours.
 [[nodiscard]] TextStyle style_of(const Output& output);
 
-// Share read, on stderr, once a second when that is a terminal; erased at the end.
+// Shows on stderr how much of the recording is read, once a second if stderr is a terminal; erases
+// it at the end.
 class ProgressLine {
  public:
   ProgressLine();
@@ -59,7 +60,8 @@ class ProgressLine {
   std::unique_ptr<State> state_;
 };
 
-// Has the command run `run`. Its Error is said; a status that it returns is the command's.
+// Makes the command call `run`. If it fails, its Error is printed; if it returns a status, that is
+// the command's status.
 template <typename Options, typename Run>
 void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& options,
             const Run& run) {
@@ -73,26 +75,27 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
   });
 }
 
-// The words that name the recording, and how it is read, on the command line.
+// Returns the words of a command line that name the recording and how to read it.
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
-// What a page of these recordings says of itself.
+// Returns what a page says about these recordings.
 [[nodiscard]] ReportOptions page_options(const InputOptions& input, const SelectionOptions& which);
 
-// Takes record's default folder where the user named no recording, and says so. An Error (kUsage)
-// where stdin may be the recording, or where that folder does not exist: says what to type.
+// If the user named no recording, takes record's default folder and says so. Returns an Error
+// (kUsage), which says what to type, if stdin may be the recording, or if that folder does not
+// exist.
 [[nodiscard]] Result<void> name_recording(std::vector<std::string>& paths);
-// Before the recordings are read for it; an Error where it would replace one of them, or a file
-// without --force.
+// Call it before the recordings are read. Returns an Error if the output would replace one of them,
+// or a file without --force.
 [[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);
 // Adds the files that an input names.
 void add_needs(const InputOptions& input, Needs& needs);
-// All that comes before a recording is read: name_recording(), check() and give_up_root().
+// Does all that comes before a recording is read: name_recording(), check() and give_up_root().
 [[nodiscard]] Result<void> begin_reading(InputOptions& input, const Output& output,
                                          bool browser = false);
-// Returns an Error when it cannot be written whole.
+// Returns an Error if the output cannot be written whole.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
-// As "json", "csv" or text, after `heading`.
+// Prints the report as "json", "csv" or, after `heading`, text.
 [[nodiscard]] Result<void> print_as(const std::string& format, const Report& report,
                                     const Output& output, const std::string& heading = {});
 

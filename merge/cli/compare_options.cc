@@ -5,10 +5,10 @@
 namespace trapline::cli {
 namespace {
 
-// Beside ErrorKind's: a condition of --fail-if is met.
+// The exit status if a condition of --fail-if is met; other statuses are those of ErrorKind.
 constexpr int kConditionMet = 4;
 
-// What there is a row each of.
+// Chooses what the rows of the comparison are.
 Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
   const std::tuple<bool, CompareRows, const char*> kinds[] = {
       {choice.guest, CompareRows::kFunctions, "function"},

@@ -1,4 +1,4 @@
-// What diff and bench are asked for: the rows of the comparison, and conditions of --fail-if.
+// The options of diff and bench: the rows of the comparison, and the conditions of --fail-if.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,18 +18,19 @@ struct CompareChoice {
   std::vector<std::string> fail_if;
   bool single_run = false;
   std::string format = "text";
-  std::vector<FailCondition> conditions;  // once complete
+  std::vector<FailCondition> conditions;  // set by complete()
 };
 
-// `with_page`: --format html is there as well; print_as() is not for it.
+// `with_page`: also offers --format html, which print_as() cannot print.
 void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
                         bool with_page = false);
-// The texts that need more than a number, checked before anything is read.
+// Parses the texts that need more than a number, before anything is read.
 [[nodiscard]] Result<void> complete(CompareChoice& choice, CompareOptions& compare);
-// --fail-if decides by runs: fewer than there have to be need --single-run.
+// Checks that there are enough runs: --fail-if decides by runs, and with too few it needs
+// --single-run.
 [[nodiscard]] Result<void> check_runs(const CompareChoice& choice, std::size_t before,
                                       std::size_t after);
-// Says on stderr which conditions are met; the exit status.
+// Prints on stderr which conditions are met. Returns the exit status.
 [[nodiscard]] int check_conditions(const Comparison& comparison, const CompareChoice& choice);
 
 }  // namespace trapline::cli

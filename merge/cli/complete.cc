@@ -1,7 +1,7 @@
-// trapline complete: for the shells' completions, not for people (so --help does not list it).
-// Without words it prints the options of all commands as a table (scripts/packaging/completions.py
-// reads it); with COMMAND OPTION WORDS... the values that only this machine, or a recording among
-// the words, can tell.
+// trapline complete: for the shells' completions, not for people, so --help does not list it.
+// Without words it prints the options of all commands as a table, which
+// scripts/packaging/completions.py reads. With COMMAND OPTION WORDS... it prints the values that
+// depend on this machine or on a recording among the words.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ Values lines_of(const std::string& path) {
   return lines;
 }
 
-// Of "reason, detail, …".
+// Splits "reason, detail, …".
 Values values_of(std::string_view list) {
   Values values;
   for (const std::string_view value : split(list, ',')) values.emplace_back(trimmed(value));
@@ -48,7 +48,7 @@ std::string format_names() {
   return names;
 }
 
-// Values that do not depend on anything but the program; of any command, where none is named.
+// Values that depend only on the program; for any command if none is named.
 struct Fixed {
   std::string_view command, option;
   std::string values;
@@ -84,7 +84,7 @@ InputOptions recordings_among(const Values& words) {
   return input;
 }
 
-// The report of the recordings among the words: `row` takes one value out of it.
+// Makes the report of the recordings among the words; `row` takes values out of it.
 Values of_report(const Values& words, const std::function<void(const ReportData&, Values&)>& row) {
   PassOptions what;
   what.input = recordings_among(words);
@@ -113,13 +113,13 @@ Values vms(const Values& words) {
   });
 }
 
-// Other programs write into trace_marker as well.
+// Other programs write into trace_marker too.
 bool is_event_name(std::string_view text) {
   return text.find('_') != std::string_view::npos &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-// QEMU's events in the recordings, as a request's start.
+// Returns QEMU's events in the recordings, as the start of a request.
 Values request_starts(const Values& words) {
   const InputOptions named = recordings_among(words);
   if (named.paths.empty()) return {};
@@ -172,7 +172,7 @@ Values processes(const Values&) {
   return values;
 }
 
-// Of the program whose socket --monitor or --qmp names.
+// Returns the events of the program whose socket --monitor or --qmp names.
 Values events_of_program(const Values& words) {
   Values values{"on", "off"};
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -186,7 +186,7 @@ Values events_of_program(const Values& words) {
   return values;
 }
 
-// OPTION, or COMMAND's words without one ("").
+// OPTION, or COMMAND's words without an option ("").
 struct Asked {
   std::string_view command, option;
   Values (*values)(const Values& words);
@@ -216,7 +216,8 @@ bool names_a_file(const std::string& argument) {
          argument == "DEVICE" || argument == "PROGRAM";
 }
 
-// COMMAND, names with commas, argument, how its values are found, values, text; between tabs.
+// Prints COMMAND, names separated by commas, argument, how its values are found, values, text;
+// separated by tabs.
 void print_table(const CLI::App& app) {
   std::string helped;
   for (const Topic& topic : topics()) helped += std::string(topic.name) + ' ';

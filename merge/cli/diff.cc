@@ -1,4 +1,4 @@
-// trapline diff: what changed between the runs of two sides, and what of it is proven.
+// trapline diff: shows what changed between the runs of two sides, and how much of it is proven.
 
 #include <fmt/format.h>
 
@@ -23,13 +23,13 @@ struct DiffArguments {
   double confidence = 95;
   Output output;
   std::string flame;
-  // Where --flame writes: "-" is the standard output.
+  // Returns where --flame writes; "-" is the standard output.
   [[nodiscard]] Output flame_output() const {
     return {flame == "-" ? std::string() : flame, output.force};
   }
 };
 
-// The runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
+// Takes the runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
 bool take_bench(const std::string& folder, CompareOptions& sides) {
   if (!is_file(std::filesystem::path(folder) / "bench.json") ||
       is_file(std::filesystem::path(folder) / "session.json")) {
@@ -95,7 +95,8 @@ Result<void> complete(DiffArguments& options) {
   return complete(options.choice, sides);
 }
 
-// The page's data: the first recording of each side, read once more, and the comparison of all.
+// Returns the page's data: the first recording of each side, read once more, and the comparison of
+// all recordings.
 Result<std::string> diff_page(const DiffArguments& options, const Comparison& comparison,
                               const Progress& progress) {
   const CompareOptions& sides = options.compare;
@@ -124,8 +125,8 @@ Result<void> print_result(const Comparison& comparison, const DiffArguments& opt
   return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
 }
 
-// "stack before after": a line for each stack with its nanoseconds on both sides, as difffolded.pl
-// writes them and flamegraph.pl reads them.
+// Prints "stack before after": one line per stack with its nanoseconds on both sides, as
+// difffolded.pl writes them and flamegraph.pl reads them.
 void print_flame(const Comparison& comparison, std::ostream& out) {
   for (const FoldedDifference& one : comparison.flame)
     out << fmt::format("{} {} {}\n", one.stack, one.before_ns, one.after_ns);

@@ -17,7 +17,7 @@ std::string environment(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-// Sets the option as though the user had typed it.
+// Sets the option as if the user had typed it.
 void set(CLI::Option& option, const char* variable, const std::vector<std::string>& values) {
   try {
     for (const std::string& value : values) option.add_result(value);
@@ -33,19 +33,19 @@ void set_in_all(CLI::App& app, const char* name, const char* variable, const std
     CLI::Option* option = command->get_option_no_throw(name);
     if (option == nullptr) continue;
     set(*option, variable, {value});
-    option->clear();  // an option that is typed takes the place of the variable
+    option->clear();  // an option that is typed replaces the variable
   }
 }
 
-// True if a recording of the command line, or the one that is read without any, is a session with
-// `part` in it.
+// Returns whether a recording of the command line, or the one that is read without any, is a
+// session that contains `part`.
 bool is_in_session(const CLI::App& command, const char* part) {
   std::vector<std::string> paths;
   for (const CLI::Option* option : command.get_options([](const CLI::Option* one) {
          return one->get_positional() || one->check_lname("before") || one->check_lname("after");
        }))
     paths.insert(paths.end(), option->results().begin(), option->results().end());
-  // As name_recording() does.
+  // Like name_recording().
   if (paths.empty() && command.get_option_no_throw("recording") != nullptr)
     paths.emplace_back(record::kDefaultFolder);
   return std::ranges::any_of(
@@ -74,7 +74,8 @@ void apply_environment(CLI::App& app) {
   const std::string color = environment("TRAPLINE_COLOR");
   const bool no_color = color.empty() && !environment("NO_COLOR").empty();
   set_in_all(app, "--color", "TRAPLINE_COLOR", no_color ? "never" : color);
-  // When the recordings are known: what a session brings comes before the user's own.
+  // Set when the recordings are known, because a session's files take precedence over the user's
+  // defaults.
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     if (command->get_name() == "record" || !command->get_option_no_throw("--symbols")) continue;
     command->parse_complete_callback([command] {

@@ -26,7 +26,7 @@ Result<std::unique_ptr<EventControl>> connect(const EventsArguments& options) {
   return options.qmp.empty() ? connect_monitor(options.monitor) : connect_qmp(options.qmp);
 }
 
-// What --trace-file and the words after it mean: "set PATH" is what QEMU's monitor takes.
+// Interprets --trace-file and the words after it: "set PATH" is what QEMU's monitor takes.
 Result<std::string> trace_file_action(const EventsArguments& options) {
   const bool set = options.trace_file == "set";
   const std::string& left_over = set ? options.state : options.pattern;
@@ -40,7 +40,7 @@ Result<std::string> trace_file_action(const EventsArguments& options) {
                 "--trace-file set: give the path of the new file; for one that is called set: "
                 "--trace-file ./set");
   }
-  // A path, although it may be called as an action is.
+  // a path that has the name of an action
   return options.pattern.find('/') == std::string::npos ? "./" + options.pattern : options.pattern;
 }
 

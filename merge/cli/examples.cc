@@ -1,5 +1,5 @@
-// The examples of each command's --help: one row for a command, "" for trapline alone. man_test
-// holds them to the man pages, help_test runs them.
+// The examples in each command's --help: one row for a command, "" for trapline itself. man_test
+// compares them with the man pages, and help_test runs them.
 #include <array>
 #include <string_view>
 

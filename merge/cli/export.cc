@@ -26,7 +26,7 @@ void print_formats() {
     fmt::print("{:<9} {}\n", format.name, format.what);
 }
 
-// The machine and the folder that rows are labelled with, where the user gives no other.
+// Sets the machine and the folder that rows are labelled with, if the user gives no others.
 void complete_labels(ExportArguments& options, const Timeline& timeline) {
   if (options.how.session.empty()) options.how.session = options.pass.input.paths.front();
   if (!options.how.host.empty()) return;
@@ -38,7 +38,8 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
   }
 }
 
-// --force, which other formats are told of, makes no folder of a file or a device.
+// Checks that uftrace's folder does not have the name of a file or a device, which --force would
+// not replace.
 Result<void> check_folder(const std::string& output) {
   std::error_code none;
   const auto there = std::filesystem::status(output, none);

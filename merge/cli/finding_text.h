@@ -1,4 +1,4 @@
-// A finding of the doctor's, as `trapline doctor` and `trapline record` print it.
+// Formats a finding of the doctor for `trapline doctor` and `trapline record`.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trapline::cli {
 
-// "missing  tracefs: not mounted" and, below it, what it costs and what closes the gap.
+// Returns "missing  tracefs: not mounted" and, below it, what the report loses and what fixes it.
 [[nodiscard]] std::string finding_text(const record::Finding& finding);
 
 }  // namespace trapline::cli

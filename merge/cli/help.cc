@@ -60,7 +60,7 @@ std::string usage(const CLI::App& app) {
            [](const CLI::Option* one) { return one->get_positional() && !one->nonpositional(); })) {
     std::string word = upper(option->get_single_name());
     if (option->get_expected_max() >= CLI::detail::expected_max_vector_size) word += "...";
-    // What follows -- is another program's command line.
+    // The words after -- are another program's command line.
     if (word.starts_with("COMMAND")) word = "-- " + word;
     line += option->get_required() ? ' ' + word : " [" + word + ']';
   }

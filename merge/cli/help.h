@@ -1,4 +1,4 @@
-// What --help and `trapline help` print: 80 columns, options in groups, three examples.
+// Formats what --help and `trapline help` print: 80 columns, options in groups, three examples.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,23 +28,23 @@ inline constexpr std::size_t kHelpWidth = 80;
 // Has `app` and its commands print their help in our form.
 void arrange_help(CLI::App& app);
 
-// The groups that options are printed in.
+// Headings of the groups of options.
 inline constexpr std::string_view kWhat = "What to record", kTables = "Tables",
                                   kWhich = "Which part of the recording", kEvents = "Events",
                                   kQemu = "QEMU and its guest",
                                   kSnapshot = "Snapshots of slow exits",
                                   kHow = "How to read the recording", kBuffer = "Clock and buffer",
                                   kOutput = "Output", kRest = "Options";
-inline constexpr std::string_view kRareMark = " (rare)";  // after the name of an option's group
+inline constexpr std::string_view kRareMark = " (rare)";  // at the end of a group's name
 
-// Adds a command's options to a group. `argument` is how help writes an option's value; empty: by
-// its type.
+// Adds a command's options to a group. `argument` is how help shows an option's value; if it is
+// empty, the value's type decides.
 class OptionGroup {
  public:
   OptionGroup(CLI::App& command, std::string_view group) : command_(command), group_(group) {}
 
-  // The same group, for options that --help leaves to --help-all, so that it fits a screen of 50
-  // lines.
+  // Returns the same group for options that only --help-all shows, so that --help fits a screen of
+  // 50 lines.
   [[nodiscard]] OptionGroup rare() const { return {command_, group_ + std::string(kRareMark)}; }
   template <typename Value>
   CLI::Option* add(const std::string& names, Value& value, const std::string& argument,
@@ -55,7 +55,8 @@ class OptionGroup {
     if constexpr (std::is_arithmetic_v<Number>) take_numbers<Number>(*option);
     return argument.empty() ? option : option->type_name(argument);
   }
-  // A size, which the value holds in units of so many bytes.
+  // Adds an option for a size. The value holds it in units of `unit` bytes; `least` and `most` are
+  // bytes.
   template <typename Value>
   CLI::Option* size(const std::string& names, Value& value, std::uint64_t unit, std::uint64_t least,
                     std::uint64_t most, const std::string& text) const {
@@ -63,12 +64,13 @@ class OptionGroup {
     if constexpr (std::is_arithmetic_v<Value>) option->default_str(size_text(value * unit));
     return option;
   }
-  // One of these words; help says which the value is without it.
+  // Adds an option that takes one of these words; help shows the default.
   CLI::Option* choice(const std::string& names, std::string& value,
                       const std::vector<std::string>& words, const std::string& text) const {
     return add(names, value, "", text)->check(one_of(words))->capture_default_str();
   }
-  // An option of a table: what it names is a key of `values`.
+  // Adds the option that chooses a table. Its argument is stored in `values` under the option's
+  // name.
   CLI::Option* table(const TableKind& kind,
                      std::map<std::string, std::string, std::less<>>& values) const;
   template <typename Value>
@@ -90,12 +92,12 @@ class OptionGroup {
   std::string group_;
 };
 
-// How help writes an option's argument: "FILE", "N", "text|json"; empty for a flag.
+// Returns how help shows an option's argument: "FILE", "N", "text|json"; empty for a flag.
 [[nodiscard]] std::string argument_of(const CLI::Option& option);
-// "-o,--output", as help writes them.
+// Returns "-o,--output", as help shows names.
 [[nodiscard]] std::string names_of(const CLI::Option& option);
 
-// A text of `trapline help`, from docs/topics/NAME.md.
+// A text that `trapline help NAME` prints, from docs/topics/NAME.md.
 struct Topic {
   std::string_view name, title, text;
 };

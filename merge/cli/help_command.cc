@@ -1,4 +1,4 @@
-// trapline help: a command's help, or a text about a concept.
+// trapline help: prints a command's help, or a text about a concept.
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/text.h"

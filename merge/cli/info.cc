@@ -54,10 +54,10 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   for (const std::string& warning : warnings) alarm("warning", printable(warning));
   if (counters.lost_unplaced != 0) lost(unplaced_text(counters.lost_unplaced));
   if (counters.gaps == 0 && counters.lost_unplaced == 0 && !lost_samples && missing.empty()) {
-    const bool is_text = source.info().kind == "trace text";  // it need not name losses
-    // The kernel tells of a loss in its buffer's next record, if there comes one.
+    const bool is_text = source.info().kind == "trace text";  // a text need not name losses
+    // The kernel reports a loss with the buffer's next record, if one comes.
     const bool is_perf = source.info().kind == "perf.data";
-    // A warning may be that events are missing, as where tracing was switched off meanwhile.
+    // A warning may say that events are missing, for example because tracing was switched off.
     fact("lost", !warnings.empty()        ? "none that was counted (see the warnings)"
                  : is_text                ? "nothing that the text names"
                  : is_perf                ? "nothing that perf tells"

@@ -1,4 +1,4 @@
-// trapline record: one session of kernel, QEMU and guest.
+// trapline record: records one session of kernel, QEMU and guest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Result<void> read_snapshot(RecordArguments& options) {
   return {};
 }
 
-// What cannot be recorded here, in the doctor's words; errors of the recorder come after them.
+// Says in the doctor's words what cannot be recorded here, before the recorder reports its errors.
 void say_what_is_missing(const record::RecordOptions& options) {
   const record::Host host = record::look_at_host("");
   std::vector<record::Finding> findings = record::check_tracefs(host);
@@ -97,7 +97,7 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
   return {};
 }
 
-// The session of a recorder that was killed.
+// Completes the session of a recorder that was killed.
 Result<int> finish(const std::string& session) {
   std::uint64_t torn = 0;
   const auto finished = finish_session(session, &torn);
@@ -115,7 +115,7 @@ Result<int> finish(const std::string& session) {
   return 0;
 }
 
-// What is recorded already cannot be chosen.
+// With --from-instance, refuses options that choose what to record.
 Result<void> check_from_instance(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     constexpr std::array kTogether{"--from-instance", "--output", "--symbols"};
@@ -130,7 +130,7 @@ Result<void> check_from_instance(const CLI::App& command) {
   return {};
 }
 
-// A QEMU that runs already, by the name or the socket of who can switch its events.
+// Finds a QEMU that runs already, by its libvirt domain or by its QMP socket, to switch its events.
 Result<void> find_running(RecordArguments& options) {
   record::RecordOptions& record = options.record;
   if (options.domain.empty() && options.qmp.empty()) return {};
@@ -183,7 +183,8 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
   return record::record(record);
 }
 
-// Which of the events are written: around slow exits, or the last minute on request.
+// Adds the options that choose which events are written: those around slow exits, or the last
+// minute on request.
 void add_snapshots(CLI::App& command, RecordArguments& options) {
   const OptionGroup snapshots(command, kSnapshot);
   auto* trigger =

@@ -1,4 +1,4 @@
-// trapline report: where the time of the VM exits went.
+// trapline report: shows where the time of the VM exits went.
 #include <fmt/format.h>
 
 #include <sstream>
@@ -39,7 +39,7 @@ tl::unexpected<Error> no_guest_span() {
               example_guest_span());
 }
 
-// The page has the guest's intervals beside its other tables.
+// Sets up the guest's intervals for the page, which shows them beside its other tables.
 Result<void> complete_guest_spans(ReportArguments& options) {
   if (options.report.by_text == "guest-span") {
     if (options.guest_span.empty()) return no_guest_span();
@@ -58,7 +58,7 @@ Result<void> complete_guest_spans(ReportArguments& options) {
   return {};
 }
 
-// The page has all exits.
+// Refuses options that choose exits if a page is wanted: the page has all exits.
 Result<void> check_page_words(const ReportArguments& options) {
   if (wants_page(options) && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
@@ -67,7 +67,7 @@ Result<void> check_page_words(const ReportArguments& options) {
   return options.format == "html" ? check_page() : Result<void>();
 }
 
-// The texts that need more than a number, checked before anything is read.
+// Parses the options that are more than a number, before anything is read.
 Result<void> complete(ReportArguments& options) {
   if (auto checked = check_page_words(options); !checked) return checked;
   if (options.budget_kb && options.format != "json")
@@ -114,7 +114,7 @@ RecordingWords words_of(const ReportArguments& options) {
   return {shell_text(recording), interval.empty() ? "" : " " + interval};
 }
 
-// The command that prints all of the report's JSON.
+// Returns the command that prints all of the report's JSON.
 std::string command_for_all(const ReportArguments& options) {
   const RecordingWords words = words_of(options);
   std::string command = fmt::format("trapline report {}{} --by {}", words.recording, words.interval,
@@ -124,7 +124,7 @@ std::string command_for_all(const ReportArguments& options) {
   return command + " --format json";
 }
 
-// `recording` is the page's data, where that is asked for.
+// `recording` is the page's data if the page is asked for.
 Result<void> print_report(const ReportData& data, const std::string& recording,
                           const ReportArguments& options) {
   const Report report = make_report(data, words_of(options));
@@ -147,7 +147,8 @@ Result<void> print_report(const ReportData& data, const std::string& recording,
   });
 }
 
-// Writes the page to -o or to a temporary file, prints its name and has the desktop open it.
+// Writes the page to -o or to a temporary file, prints the file's name, and opens it in the
+// browser.
 Result<void> open_page(const std::string& recording, const ReportArguments& options) {
   const std::string json = page_json({&recording, 1});
   std::string path = options.output.file;
@@ -168,7 +169,8 @@ Result<void> open_page(const std::string& recording, const ReportArguments& opti
   return {};
 }
 
-// --by guest-span: intervals that the guest recorded, instead of exits.
+// Parses the options of --by guest-span, which reports intervals that the guest recorded, instead
+// of exits.
 Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   if (options.guest_span.empty()) return no_guest_span();
   if (options.report.by_text != "guest-span")
@@ -201,7 +203,7 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
     const auto asked = options.report.tables.find(kind.option);
     if (kind.in_page != InPage::kAsked || asked == options.report.tables.end()) continue;
     about.tables.insert(*asked);
-    // --phase asks for its table by itself.
+    // --phase alone asks for the table of phases.
     if (kind.option == "--phases" && !about.phases.empty()) continue;
     about.command.emplace_back(kind.option);
     if (!asked->second.empty()) about.command.push_back(asked->second);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 bool given_up = false;
 
-// The folder that an output is made in, as far as it is there.
+// Returns the folder in which an output is made, as far as it exists.
 fs::path folder_of(const std::string& output) {
   std::error_code error;
   fs::path folder = fs::absolute(output, error).lexically_normal();
@@ -35,14 +35,14 @@ fs::path folder_of(const std::string& output) {
   return folder;
 }
 
-// What links to a descriptor, or a device, is written as it is.
+// Returns whether the output is a device or a link to a descriptor, which is written directly.
 bool is_special(const std::string& output) {
   const auto status = status_of(output);
   return output.starts_with("/dev/") || output.starts_with("/proc/") ||
          (status && !S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode));
 }
 
-// The user's own command, which root's shell writes into the file.
+// Returns the user's own command, with output redirected to the file by root's shell.
 std::string with_redirection(const std::string& output, bool sudo) {
   std::vector<std::string> words = record::command_line_of(::getpid());
   if (words.empty()) return {};
@@ -67,7 +67,7 @@ Result<void> check_writable(const std::string& output, const std::optional<Ident
               with_redirection(output, who.has_value()));
 }
 
-// A link leads root on only where none but root can have put it.
+// Follows a link only if root alone can have made it.
 void allow_named(const std::string& path, Landlock& landlock, bool to_write) {
   const auto status = status_of(path);
   const bool is_opened = status && (S_ISREG(status->st_mode) || S_ISDIR(status->st_mode));
@@ -77,7 +77,8 @@ void allow_named(const std::string& path, Landlock& landlock, bool to_write) {
   if (file) landlock.allow_descriptor(file.get(), to_write);
 }
 
-// What was named, as its readers will find it: a file of a session has the session's beside it.
+// Allows what the user named as its readers will find it: a file of a session needs the session's
+// files beside it.
 void allow_input(const std::string& path, Landlock& landlock) {
   allow_named(path, landlock, false);
   fs::path folder = is_folder(path) ? fs::path(path) : fs::path(path).parent_path();
@@ -96,7 +97,7 @@ Landlock restriction_to(const Needs& needs, bool to_named) {
     allow_named(folder_of(output), landlock, true);
     allow_named(folder_of(real_path(output)), landlock, true);
   }
-  // The worker with its libraries, names of users, the time zone.
+  // The worker with its libraries, the names of users, the time zone.
   landlock.allow_executing(Worker::program());
   for (const char* libraries : {"/lib", "/lib64", "/usr/lib", "/usr/lib64"})
     landlock.allow_executing(libraries);
@@ -123,7 +124,7 @@ Result<void> give_up_root(const Needs& needs) {
   for (const std::string& input : needs.inputs) hold_file(input, user);
   if (auto given = trapline::give_up_root(user); !given) return given;
   given_up = true;
-  // A browser that is started would be restricted, too.
+  // A browser that is started would be restricted too.
   if (!user || !needs.browser) restriction_to(needs, !user).enforce();
   return {};
 }

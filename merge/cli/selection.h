@@ -1,4 +1,4 @@
-// The options that choose a part of a recording, the same in every command: --vm, --vcpu, --reason,
+// Options that choose a part of a recording, the same in every command: --vm, --vcpu, --reason,
 // --detail, --device, --function, --from, --to.
 #pragma once
 
@@ -15,11 +15,11 @@ namespace trapline::cli {
 struct SelectionOptions {
   VcpuFilter vcpus;
   ExitFilter exits;
-  std::string from, to;  // as they were typed
+  std::string from, to;  // as the user typed them
   [[nodiscard]] bool empty() const { return words().empty(); }
-  // An Error (kUsage) where a time is none.
+  // Returns an Error (kUsage) if a time is not valid.
   [[nodiscard]] Result<void> parse(Selection& which) const;
-  // As they are typed: {"--vm", "web01"}; the whole of it, and its parts.
+  // Return the options as the user typed them: {"--vm", "web01"}; all of them, or a part.
   [[nodiscard]] std::vector<std::string> words() const;
   [[nodiscard]] std::vector<std::string> vcpu_and_exit_words() const;
   [[nodiscard]] std::vector<std::string> time_words() const;

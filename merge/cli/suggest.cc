@@ -43,7 +43,7 @@ constexpr Removed kRemoved[] = {
     {"--pager", "add `| less -R` (and --color always)"},
 };
 
-// Returns nullopt for a name that never was.
+// Returns nullopt for a name that never existed.
 std::optional<std::string> removed(const std::string& word) {
   const auto known = std::ranges::find(kRemoved, word, &Removed::name);
   if (known == std::end(kRemoved)) return std::nullopt;

@@ -1,4 +1,4 @@
-// Errors of the command line that name the nearest command or option.
+// Errors of the command line that suggest the nearest command or option.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,11 @@
 
 namespace trapline::cli {
 
-// The error of a command that `app` does not have; nothing for `words` that begin otherwise.
+// Returns the Error for a command that `app` does not have; nullopt if `words` begin otherwise.
 [[nodiscard]] std::optional<std::string> unknown_command(const CLI::App& app,
                                                          const std::vector<std::string>& words);
-// The error of an option that the command of `words` does not have; nothing for other faults.
+// Returns the Error for an option that the command in `words` does not have; nullopt for other
+// errors.
 [[nodiscard]] std::optional<std::string> unknown_option(CLI::App& app,
                                                         const std::vector<std::string>& words);
 

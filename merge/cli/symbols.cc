@@ -23,7 +23,7 @@ struct SymbolsArguments {
   bool lines = true;
 };
 
-// SYMBOL=ADDRESS: the offset of the file that has the symbol follows.
+// Parses SYMBOL=ADDRESS and sets the offset of the file that has the symbol.
 Result<void> place_by_symbol(const std::string& known, const std::vector<SymbolFile>& files,
                              std::vector<PlacedSymbols>& placed) {
   const std::size_t equals = known.rfind('=');

@@ -1,5 +1,5 @@
-// trapline sync: run inside a guest, relates its clocks to the host's. The work is done by the C
-// file that also builds alone, docs/examples/sync/trapline-sync.c.
+// trapline sync: runs inside a guest and relates the guest's clocks to the host's.
+// docs/examples/sync/trapline-sync.c, which also builds on its own, does the work.
 #include <fmt/format.h>
 
 #include <memory>
@@ -21,7 +21,7 @@ struct SyncArguments {
   std::string ptp = "/dev/ptp_kvm";
   std::string marker = "/sys/kernel/tracing/trace_marker";
   std::string interval = "1s";
-  unsigned rounds = 0;  // until it is ended
+  unsigned rounds = 0;  // 0: until it is ended
 };
 
 int run_sync(const SyncArguments& o) {

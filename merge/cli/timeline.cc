@@ -19,7 +19,7 @@ struct TimelineArguments {
   Output output;
 };
 
-// What is printed, both included.
+// The times to print, both included.
 struct Interval {
   TimeSpec from;
   std::optional<TimeSpec> to;
@@ -31,7 +31,7 @@ Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
   return {first, last};
 }
 
-// --from and --to, or --around, and how far that looks.
+// Parses --from and --to, or --around with its context.
 Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
   if (auto parsed = options.which.parse(options.pass.which); !parsed)
     return tl::unexpected(std::move(parsed).error());
@@ -44,7 +44,7 @@ Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
   return parse_duration("--context", options.context);
 }
 
-// The longest exit is there where --around max asked for it.
+// Returns the interval. With --around max, `pass` has the longest exit.
 Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
                              std::optional<std::uint64_t> context) {
   const auto& [from, to] = std::pair{options.pass.which.from.time, options.pass.which.to.time};
@@ -58,8 +58,8 @@ Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
   return Interval{from.value_or(TimeSpec{}), to};
 }
 
-// Says that no line was printed. An Error where the user named an interval in which no event lies:
-// a choice of vCPUs or exits may have left out those that do.
+// Says that no line was printed. Returns an Error if the user named an interval without events; a
+// selection of vCPUs or exits may also have left out those in it.
 Result<void> nothing_printed(const TimelineArguments& options, const Pass& pass, bool has_events) {
   const bool named =
       !options.around.empty() || options.pass.which.from.time || options.pass.which.to.time;
@@ -69,7 +69,7 @@ Result<void> nothing_printed(const TimelineArguments& options, const Pass& pass,
   return {};
 }
 
-// The interval as a page. Exits that begin in it are drawn where they end soon after it.
+// Prints the interval as a page. Exits that begin in it are drawn if they end soon after it.
 Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
   const auto& [from, to] = interval;
@@ -80,7 +80,7 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
     if (!text->empty()) about.command.insert(about.command.end(), {name, *text});
   }
   page::TimelinePage page(pass.timeline(), about, from, to);
-  // What came before the interval tells where the vCPUs are in it.
+  // Events before the interval show where the vCPUs are at its beginning.
   pass.look_at({}, to ? std::optional(TimeSpec{to->ns + kAfter, to->relative}) : std::nullopt);
   {
     ProgressLine progress;

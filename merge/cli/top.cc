@@ -1,4 +1,4 @@
-// trapline top: live figures of this host's virtual machines.
+// trapline top: shows live figures of this host's virtual machines.
 
 #include <algorithm>
 

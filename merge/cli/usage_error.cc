@@ -11,19 +11,20 @@
 namespace trapline::cli {
 namespace {
 
-// A value's fault that needs no option's name in front.
+// An invalid value whose message needs no option's name in front.
 struct ValueError : CLI::ParseError {
   explicit ValueError(std::string text)
       : ParseError("ValueError", std::move(text), CLI::ExitCodes::ConversionError) {}
 };
 
-// "--output DIR", as it has to be written.
+// Returns "--output DIR", as the user must write it.
 std::string with_argument(const CLI::Option& option) {
   const std::string argument = argument_of(option);
   return argument.empty() ? option.get_name() : fmt::format("{} {}", option.get_name(), argument);
 }
 
-// A fault that concerns several options, or the number of one's values; empty: none.
+// Explains an error that concerns several options, or the number of an option's values; empty: it
+// is another error.
 std::string wrong_combination(const CLI::App& command, const CLI::ParseError& error) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
@@ -88,7 +89,7 @@ void refuse_empty(CLI::Option& option) {
 }
 
 void refuse_text(const std::string& option, const std::string& value) {
-  // `--pid $(pgrep qemu) --duration 1s`, where pgrep found none.
+  // Happens with `--pid $(pgrep qemu) --duration 1s` if pgrep finds nothing.
   throw ValueError(value.starts_with("--")
                        ? fmt::format("{} has no value: {} follows it", option, value)
                        : fmt::format("{}: '{}' is not a number", option, value));

@@ -1,4 +1,4 @@
-// Faults of the command line, in one line in the form of our other errors: what is wrong with what,
+// Formats errors of the command line in one line like our other errors: what is wrong with what,
 // then what to do.
 #pragma once
 
@@ -16,13 +16,13 @@ namespace trapline::cli {
 [[nodiscard]] std::string usage_error(CLI::App& app, const std::vector<std::string>& words,
                                       const CLI::ParseError& error);
 
-// A value that is one of these. CLI11 puts the option's name before the message.
+// Accepts a value that is one of these. CLI11 puts the option's name before the message.
 [[nodiscard]] CLI::Validator one_of(const std::vector<std::string>& names);
 
-// "64 is out of range; give …": of limits as text; one of ten digits is none.
+// Returns "64 is out of range; give …" with the limits as text; a limit of ten digits is left out.
 [[nodiscard]] std::string out_of_range(std::string_view value, std::string_view least,
                                        std::string_view most);
-// A number from `least` to `most`. To be given to Option::transform(), which puts it before the
+// Accepts a number from `least` to `most`. Pass it to Option::transform(), which runs it before the
 // check that the value is a number.
 template <typename Number>
 [[nodiscard]] CLI::Validator in_range(Number least, Number most) {
@@ -35,16 +35,16 @@ template <typename Number>
   return {check, ""};
 }
 
-// A size of `least` to `most` of the units, of which the option's value becomes the number. To be
-// given to Option::transform().
+// Accepts a size from `least` to `most` units; the option's value becomes the number of units. Pass
+// it to Option::transform().
 [[nodiscard]] CLI::Validator size_in(std::uint64_t unit, std::uint64_t least, std::uint64_t most);
-// Has the option refuse an empty value, as of a variable that is not set: the command would run as
-// if the option had not been given.
+// Makes the option refuse an empty value, such as an unset variable: the command would otherwise
+// run as if the option had not been given.
 void refuse_empty(CLI::Option& option);
-// Throws a CLI::ParseError where the option's value is none.
+// Throws a CLI::ParseError for an invalid value of the option.
 void refuse_text(const std::string& option, const std::string& value);
-// Has the option refuse what is no such number; of counts also negative ones, which conversion
-// takes for the greatest.
+// Makes the option refuse values that are not such a number; for counts also negative numbers, which
+// a conversion would turn into the greatest ones.
 template <typename Number>
 void take_numbers(CLI::Option& option) {
   option.check(

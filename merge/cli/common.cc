@@ -190,7 +190,9 @@ bool takes_colours(const std::string& color) {
 
 TextStyle style_of(const Output& output) {
   TextStyle style;
+  style.verbose = output.verbose;
   if (output.file.empty()) {
+    style.legend = is_terminal();
     style.width = stdout_width();
     style.colours = takes_colours(output.color);
   }

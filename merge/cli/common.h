@@ -32,7 +32,7 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
 // Where a command writes: a file, or where that has no name the standard output.
 struct Output {
   std::string file;
-  bool force = false;
+  bool force = false, verbose = false;
   std::string color = "auto";
 };
 // -o and --force. `rare`: --help leaves the latter to --help-all.

@@ -21,7 +21,7 @@ struct ReportArguments {
   PassOptions pass;
   ReportOptions report;
   SelectionOptions which;
-  std::string sort = "total", guest_span;
+  std::string sort, guest_span;
   std::vector<std::string> spans;
   std::string format = "text";
   std::optional<std::size_t> budget_kb;
@@ -98,7 +98,9 @@ Result<void> complete(ReportArguments& options) {
                 "--phases with {}: an exit may begin a phase; give one without the other",
                 options.which.exits.text());
   }
-  auto sort = parse_sort(options.sort);
+  // Programs get the order that they always had.
+  const std::string order = options.format == "text" ? "share" : "total";
+  auto sort = parse_sort(options.sort.empty() ? order : options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
   options.report.sort = *sort;
   if (auto tables = make_tables(options.report); !tables)
@@ -228,6 +230,7 @@ int run_report(ReportArguments& options) {
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
+  options.output.verbose = options.pass.input.verbose != nullptr;
   auto run = [&]() -> Result<PageRun> {
     ProgressLine progress;
     if (wants_page(options)) return run_page(options, progress.callback());
@@ -266,8 +269,8 @@ void add_report(CLI::App& app, int& status) {
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
-  tables.add("--sort", options->sort, "KEY", "total, count, mean, p99, max, key")
-      ->capture_default_str();
+  tables.add("--sort", options->sort, "COLUMN",
+             "By a column of text, or key (default: share; json, csv: total)");
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
   for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
   tables.rare().add(

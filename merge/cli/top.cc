@@ -13,7 +13,7 @@ namespace {
 struct TopArguments {
   live::TopOptions top;
   SelectionOptions which;
-  std::string by = "reason", sort = "total", interval, save, color = "auto";
+  std::string by = "reason", sort, interval, save, color = "auto";
   bool no_sched = false;
   std::uint64_t memory_mb = 8;
 };
@@ -30,7 +30,7 @@ Result<void> complete(TopArguments& options) {
   }
   top.engine.by = top.batch.by = std::move(*by);
   top.batch.by_text = options.by;
-  auto sort = parse_sort(options.sort);
+  auto sort = parse_sort(!options.sort.empty() ? options.sort : top.to_batch ? "total" : "share");
   if (!sort) return tl::unexpected(std::move(sort).error());
   top.batch.sort = *sort;
   if (auto parsed = options.which.parse(top.engine.which); !parsed)
@@ -81,8 +81,8 @@ void add_top(CLI::App& app, int& status) {
   rest.add("--interval", options->interval, "TIME", "How long an interval is (default: 1s)");
   rest.add("--count", top.count, "", "End after N intervals, without the screen");
   tables.add("--by", options->by, "LIST", kBy)->capture_default_str();
-  tables.add("--sort", options->sort, "KEY", "By total, count, mean, max, p99 or key")
-      ->capture_default_str();
+  tables.add("--sort", options->sort, "COLUMN",
+             "By a column, total or key (default: share; with --batch total)");
   tables.add("--top", top.batch.top, "", "Rows to print with --batch; 0: all")
       ->capture_default_str();
   add_selection(*command, options->which, " (not waits and requests)");

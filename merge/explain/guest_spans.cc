@@ -222,16 +222,17 @@ std::vector<CulpritRow> culprits_of(std::span<const ExplainNode> parts) {
   return rows;
 }
 
-Table span_culprit_table(std::vector<CulpritRow> rows) {
+Table span_culprit_table(std::vector<CulpritRow> rows, std::string whole = {}) {
   using Row = CulpritRow;
   TableOf<Row> table(std::move(rows), [](const Row& row) { return row.culprit->text; });
   table.key = "culprits";
   table.add({"part"}, [](const Row& row) { return row.part->text; });
   table.add({"culprit"}, [](const Row& row) { return row.culprit->text; });
   table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.culprit->ns; });
-  table.add({.title = "share", .unit = Unit::kShare}, [](const Row& row) {
-    return Share{row.culprit->ns, row.part->ns};
-  });
+  table.add({.title = "share", .unit = Unit::kShare, .whole = std::move(whole)},
+            [](const Row& row) {
+              return Share{row.culprit->ns, row.part->ns};
+            });
   table.add({"count", "times"}, [](const Row& row) { return row.culprit->count; });
   return table;
 }
@@ -252,11 +253,13 @@ TableOf<GuestSpanGroup> span_table(std::span<const GuestSpanGroup> groups) {
   table.add({"max_ns", "max", Unit::kDuration}, [](const Row& row) { return row.all.max(); });
   for (const auto& part : kSpanParts) {
     const std::string_view text = part.first;
-    table.add(
-        {std::string(part.second), std::string(text == "not recorded" ? "" : text), Unit::kShare},
-        [text](const Row& row) {
-          return Share{time_of_part(row.tree, text), row.tree.ns};
-        });
+    table.add({.key = std::string(part.second),
+               .title = std::string(text == "not recorded" ? "" : text),
+               .unit = Unit::kShare,
+               .whole = "the total"},
+              [text](const Row& row) {
+                return Share{time_of_part(row.tree, text), row.tree.ns};
+              });
   }
   return table;
 }
@@ -354,8 +357,8 @@ Table worst_parts(const GuestSpansExplained& spans) {
 
 // Returns text's table of who kept the vCPUs waiting in a part.
 Table culprits_in_text(const ExplainNode& part) {
-  Table table = span_culprit_table(culprits_of({&part, 1}));
   const std::string time = duration_text(part.ns, false);
+  Table table = span_culprit_table(culprits_of({&part, 1}), time);
   table.json = false;
   table.titles = {part.text == "halted"    ? fmt::format("Halted {}, until", time)
                   : part.text == "blocked" ? fmt::format("Blocked {}, by", time)

@@ -30,7 +30,7 @@ TableOf<Row> table_of_totals(std::span<const Row> rows, AddParts add_parts_to) {
 // As in a report's JSON, and what began before the interval.
 Table live_table(std::span<const LiveRow> rows, const States& known) {
   auto table = table_of_totals(rows, [&known](TableOf<LiveRow>& made) {
-    add_parts(made, known, kNoParts, 0, [](const LiveRow& row) {
+    add_parts(made, known, kNoParts, {}, 0, [](const LiveRow& row) {
       return PartsOf{row.parts, row.total.total(), row.halts};
     });
   });
@@ -106,7 +106,7 @@ void add(Report& report, const char* key, Table table, std::size_t left_out = 0)
 }
 
 void add_waits(Report& report, const char* key, const WaitRows& waits, bool is_known) {
-  Table table = wait_table(waits, is_known);
+  Table table = wait_table(waits, is_known, {});
   std::erase_if(table.columns, [](const Column& column) {
     return column.key == "process" || column.key.starts_with("vm");
   });

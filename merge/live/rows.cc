@@ -75,7 +75,7 @@ std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& b
   }
   const bool durations = engine.model().durations();
   std::stable_sort(rows.begin(), rows.end(), [&](const LiveRow& a, const LiveRow& b) {
-    return measure(a.total, sort, durations) > measure(b.total, sort, durations);
+    return measure(a, sort, durations) > measure(b, sort, durations);
   });
   return rows;
 }

@@ -195,7 +195,7 @@ bool View::key(int key) {
       selected_ = 0;
       break;
     case 's':
-      sort_ = static_cast<SortBy>((static_cast<std::size_t>(sort_) + 1) % kSortNames.size());
+      sort_ = sort_ < SortBy::kKey ? static_cast<SortBy>(static_cast<int>(sort_) + 1) : SortBy{};
       break;
     case 'b':
       next_level();
@@ -240,17 +240,12 @@ constexpr std::array<std::string_view, 6> kPartTitles{"guest",     "kernel",  "u
                                                       "preempted", "blocked", "halted"};
 constexpr std::array kPartLooks{Look::kGuest,     Look::kKernel,  Look::kUser,
                                 Look::kPreempted, Look::kBlocked, Look::kHalted};
-constexpr std::size_t kNarrow = 60;     // columns; less: fewer figures of the vCPUs
+constexpr std::size_t kNarrow = 72;     // columns; less: fewer figures of the vCPUs
 constexpr std::size_t kLeastName = 24;  // a row's name has these before its figures have more
 
 // "-" of nothing, and of what is not known.
 std::string short_time(std::optional<std::uint64_t> ns) {
   return ns.value_or(0) == 0 ? "-" : duration_text(*ns, false);
-}
-
-std::string percent(std::uint64_t part, std::uint64_t whole) {
-  if (whole == 0) return "-";
-  return fmt::format("{:.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
 // Cut, or filled up with blanks, to so many columns.
@@ -286,6 +281,7 @@ struct View::Table {
   struct Title {
     std::string text;
     std::uint8_t drop_order = 0;  // as of columns_with_room()
+    std::string_view above{};
   };
   std::vector<Title> titles;
   std::vector<std::vector<std::string>> rows;
@@ -361,7 +357,7 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
   const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
   const States states = engine_.pipeline().exits().known_states();
   const bool narrow = width < kNarrow;
-  const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 56;
+  const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 64;
   const std::uint64_t length = std::max<std::uint64_t>(frame.length(), 1);
   for (std::size_t i = 0; i < rows.size() && i < most; ++i) {
     if (i + 1 == most && rows.size() > most) {
@@ -391,7 +387,7 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
       numbers += fmt::format(" {} {}", kPartTitles[part][0], share(part));
     }
     line.push_back({std::string(bar - drawn, '.'), Look::kDim});
-    line.push_back({narrow ? fmt::format(" {}% g", share(0)) : numbers + " %"});
+    line.push_back({narrow ? fmt::format(" {}% g", share(0)) : numbers + " % of time"});
     lines.push_back(std::move(line));
   }
 }
@@ -399,29 +395,37 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
 View::Table View::rows_table(const Frame& frame) const {
   Table table;
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
-  const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
   const States states = engine_.pipeline().exits().known_states();
+  const bool has_guest = states[static_cast<std::size_t>(State::kGuest)];
+  Overhead overhead;
+  for (const VcpuRow& vcpu : vcpus) overhead.add(vcpu.totals);
+  const std::uint64_t whole =
+      has_guest ? overhead.busy_ns() : frame.length() * std::max<std::size_t>(vcpus.size(), 1);
   const bool durations = engine_.model().durations();
   const auto time = [durations](std::optional<std::uint64_t> ns) {
     return durations ? short_time(ns) : "-";
   };
-  table.titles = {{""},        {"exits/s"}, {"share"},  {"kern", 1}, {"user", 2}, {"pree", 4},
-                  {"bloc", 5}, {"halt", 6}, {"p50", 7}, {"p99"},     {"max", 3}};
+  table.titles = {{""},       {"exits/s"}, {"share", 0, has_guest ? "of busy time" : "of the time"},
+                  {"p50", 7}, {"p99"},     {"max", 3}};
+  constexpr std::array<std::uint8_t, kParts> kDropped = {1, 2, 4, 5, 6};
+  for (std::size_t part = 0; part < kParts; ++part)
+    table.titles.push_back({std::string(kPartNames[part]), kDropped[part], "of the total"});
   for (const LiveRow& row : rows()) {
     const std::uint64_t total = row.total.total();
-    std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
+    std::vector<std::string> cells{row.key,
+                                   per_second(row.total.count(), frame.length()),
                                    row.halts   ? "halt"
-                                   : durations ? percent(total, wall)
-                                               : "-"};
+                                   : durations ? percent_text(cost_ns(row.parts), whole)
+                                               : "-",
+                                   time(row.total.percentile(500)),
+                                   time(row.total.percentile(990)),
+                                   time(row.total.max())};
     for (std::size_t part = 0; part < kParts; ++part) {
       cells.push_back(total == 0 || !told(states, part, row.parts, row.halts)
                           ? "-"
                           : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
                                                        static_cast<double>(total)));
     }
-    cells.push_back(time(row.total.percentile(500)));
-    cells.push_back(time(row.total.percentile(990)));
-    cells.push_back(time(row.total.max()));
     table.rows.push_back(std::move(cells));
   }
   const auto known = engine_.check_names();
@@ -461,12 +465,12 @@ View::Table View::slow_table(const Frame& frame) const {
 
 View::Table View::waits_table(const Frame& frame) const {
   Table table;
-  table.titles = {{""}, {"part"}, {"share"}, {"times", 1}, {"longest"}};
+  table.titles = {{""}, {"part"}, {"share", 0, "of the part"}, {"times", 1}, {"longest"}};
   const auto add = [&](const WaitRows& waits, const char* part) {
     for (const WaitRow& row : waits.rows) {
       if (!fits_filter(row.culprit)) continue;
-      table.rows.push_back({row.culprit, part, percent(row.ns, waits.total_ns), grouped(row.count),
-                            short_time(row.max_ns)});
+      table.rows.push_back({row.culprit, part, percent_text(row.ns, waits.total_ns),
+                            grouped(row.count), short_time(row.max_ns)});
     }
   };
   add(frame.waits.preempted, "preempted");
@@ -512,6 +516,7 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
   widths[0] = std::min({width, widths[0], kLeastName});
   std::vector<std::size_t> columns = columns_with_room(
       widths, [&table](std::size_t column) { return table.titles[column].drop_order; }, width);
+  const std::vector<std::size_t> all = columns;
   columns.erase(columns.begin());  // the name
   std::size_t numbers = 0;
   for (const std::size_t column : columns) numbers += kColumnGap + widths[column];
@@ -522,6 +527,12 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
       text += "  " + to_width(cells[column], widths[column], true);
     return to_width(text, width);
   };
+  const std::string above =
+      line_above(all, widths, [&table](std::size_t column) { return table.titles[column].above; });
+  if (!above.empty() && most > 2) {
+    lines.push_back({{to_width(above, width), Look::kDim}});
+    --most;
+  }
   lines.push_back({{line_of(titles), Look::kDim}});
   if (table.rows.empty()) {
     if (most > 1) lines.push_back({{to_width(table.empty, width), Look::kDim}});
@@ -546,7 +557,7 @@ std::vector<Line> View::draw(std::size_t width, std::size_t height) const {
       "                                            then its slowest exits",
       "Backspace   back                     Tab    rows, culprits of waits, requests,",
       "                                            slow exits",
-      "s           sort by total, count, mean, max, p99, key",
+      "s           sort by share, total, exits, mean, p50, p90, p99, max, key",
       "b           the same exits by vm, vcpu, reason, device",
       "/           show rows with a text (Esc: all)",
       "Space       pause, and go on live    Left Right < >  step through the last minutes",

@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/size.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/render/print.h"
 
 namespace trapline {
@@ -228,7 +229,10 @@ Json described_json(const Table& table) {
   Json& columns = json["columns"] = Json::array();
   columns.push_back({{"title", table.page_title}, {"unit", "text"}});
   for (const Table::Described* column : shown)
-    columns.push_back({{"title", column->title}, {"unit", page_unit(column->unit)}});
+    columns.push_back({{"title", column->unit != Unit::kShare
+                                     ? column->title
+                                     : trimmed(column->title + ' ' + head_above(*column, {}))},
+                       {"unit", page_unit(column->unit)}});
   Json& rows = json["rows"] = Json::array();
   for (std::size_t row = 0; row < table.rows; ++row) {
     Json& cells = rows.emplace_back(Json::array({table.name(row)}));

@@ -37,7 +37,7 @@ std::string cell(const CellValue& value, const Column& column, bool cycles) {
   if (column.unit == Unit::kSubject) {
     if (share == nullptr || share->ns.value_or(0) < share->whole / 10) return "";
     return fmt::format("{} ({}{})", share->of, share->at_least ? ">= " : "",
-                       percent_text(share->ns, share->whole));
+                       duration_text(share->ns, cycles));
   }
   if (column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds) {
     cycles = cycles && column.unit == Unit::kDuration;
@@ -137,6 +137,7 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     TextTable::Column& shown = titles.emplace_back(column->title);
     shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
     shown.drop_order = column->drop_order;
+    if (column->unit == Unit::kShare) shown.above = head_above(*column, table.titles[block]);
   }
   TextTable text(std::move(titles));
   const Standing standing(table, columns);
@@ -249,6 +250,8 @@ void print_tree(const Node& tree, bool cycles, std::ostream& out, const TextStyl
 }
 
 void print_paragraph(const Paragraph& paragraph, std::ostream& out, const TextStyle& style) {
+  if (paragraph.shown == Shown::kVerbose && !style.verbose) return;
+  if (paragraph.shown == Shown::kLegend && !style.verbose && !style.legend) return;
   if (paragraph.verbatim) {
     out << paragraph.text << '\n';
     return;

@@ -1,10 +1,13 @@
 #include "merge/render/text_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace trapline {
 namespace {
+
+constexpr std::size_t kFirst = 24;  // columns of a first cell, before others are dropped for it
 
 void pad(std::string& line, std::size_t columns) { line.append(columns, ' '); }
 
@@ -61,12 +64,29 @@ std::string_view TextTable::Row::look_of(std::size_t column) const {
   return dim || found == looks.end() ? std::string_view() : found->second;
 }
 
-std::string cut_at_blank(std::string& text, std::size_t columns) {
-  std::size_t end = 0;  // where a character after these columns begins
+namespace {
+
+// Where the character after so many begins.
+std::size_t end_of(std::string_view text, std::size_t characters) {
+  std::size_t end = 0;
   for (std::size_t width = 0; end < text.size(); ++end) {
     const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
-    if (begins && width++ == columns) break;
+    if (begins && width++ == characters) break;
   }
+  return end;
+}
+
+}  // namespace
+
+std::string cut_in_middle(const std::string& text, std::size_t columns) {
+  const std::size_t width = text_width(text), tail = (columns - 1) / 2;
+  if (width <= columns) return text;
+  return text.substr(0, end_of(text, columns - 1 - tail)) + "…" +
+         text.substr(end_of(text, width - tail));
+}
+
+std::string cut_at_blank(std::string& text, std::size_t columns) {
+  const std::size_t end = end_of(text, columns);
   if (end == text.size()) return {};
   const std::size_t word = std::min(text.find_first_not_of(" │├└"), end);
   const std::size_t blank = text.rfind(' ', end);
@@ -79,15 +99,38 @@ std::string cut_at_blank(std::string& text, std::size_t columns) {
 std::vector<std::size_t> columns_with_room(
     const std::vector<std::size_t>& widths,
     const std::function<std::uint8_t(std::size_t)>& drop_order, std::size_t room) {
-  std::vector<std::size_t> columns(widths.size());
-  std::iota(columns.begin(), columns.end(), std::size_t{0});
-  while (true) {
-    std::size_t width = widths[columns.front()];
-    for (std::size_t i = 1; i < columns.size(); ++i) width += kColumnGap + widths[columns[i]];
-    const auto first = std::ranges::max_element(columns, {}, drop_order);
-    if (width <= room || drop_order(*first) == 0) return columns;
-    columns.erase(first);
+  std::vector<std::size_t> order(widths.size()), columns;
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, drop_order);
+  std::size_t width = 0;
+  for (const std::size_t column : order) {
+    const std::size_t more = widths[column] + (columns.empty() ? 0 : kColumnGap);
+    if (drop_order(column) != 0 && width + more > room) continue;
+    width += more;
+    columns.push_back(column);
   }
+  std::ranges::sort(columns);
+  return columns;
+}
+
+std::string line_above(const std::vector<std::size_t>& columns,
+                       const std::vector<std::size_t>& widths,
+                       const std::function<std::string_view(std::size_t)>& above) {
+  std::string line;
+  std::size_t end = widths[0];
+  for (std::size_t i = 1; i < columns.size();) {
+    const std::string_view text = above(columns[i]);
+    const std::size_t begin = end + kColumnGap, width = text_width(text);
+    for (; i < columns.size() && above(columns[i]) == text; ++i)
+      end += kColumnGap + widths[columns[i]];
+    // It begins where its columns do; one that is too long ends where they do.
+    const std::size_t used = text_width(line) + (line.empty() ? 0 : 1);
+    const std::size_t at =
+        begin + width <= end ? begin : std::max(end - std::min(end, width), used);
+    if (!text.empty()) pad(line, at - std::min(at, text_width(line)));
+    line += text;
+  }
+  return line;
 }
 
 std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& style) const {
@@ -97,12 +140,15 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
     for (const Row& row : rows_) width = std::max(width, text_width(row.cells[column]));
     widths.push_back(width);
   }
+  const bool may_cut = std::ranges::any_of(columns_, std::identity(), &Column::drop_order);
+  const std::size_t whole = widths[0];
+  if (may_cut) widths[0] = std::min(whole, std::max(kFirst, text_width(columns_[0].title)));
   const std::vector<std::size_t> columns = columns_with_room(
       widths, [this](std::size_t column) { return columns_[column].drop_order; }, style.width);
   std::size_t numbers = 0;
   for (std::size_t i = 1; i < columns.size(); ++i) numbers += kColumnGap + widths[columns[i]];
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;
-  widths[0] = std::min(widths[0], std::max(room, text_width(columns_[0].title)));
+  widths[0] = std::min(whole, std::max(room, text_width(columns_[0].title)));
 
   const auto line_of = [&](const auto& cell, const auto& look, bool first) {
     std::string line = first ? looking(look(0), cell(0), style) : std::string();
@@ -125,20 +171,25 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   const auto title = [this](std::size_t column) -> const std::string& {
     return columns_[column].title;
   };
+  const std::string above = line_above(columns, widths, [this](std::size_t column) {
+    return std::string_view(columns_[column].above);
+  });
+  if (!above.empty()) print_line(above, kBold);
   print_line(line_of(
                  title, [](std::size_t) { return std::string_view(); }, true),
              kBold);
   for (const Row& row : rows_) {
     const std::string_view look = row.dim ? kDim : std::string_view();
-    const bool fits = text_width(row.cells[0]) <= widths[0];
-    std::string rest = fits ? std::string() : row.cells[0];
+    const std::string name = may_cut ? cut_in_middle(row.cells[0], widths[0]) : row.cells[0];
+    const bool fits = text_width(name) <= widths[0];
+    std::string rest = fits ? std::string() : name;
     for (std::string line; !rest.empty();) {
       line += std::exchange(rest, {});
       rest = cut_at_blank(line, style.width);
       print_line(std::exchange(line, "  "), look);
     }
-    const auto cell = [&row](std::size_t column) -> const std::string& {
-      return row.cells[column];
+    const auto cell = [&](std::size_t column) -> const std::string& {
+      return column == 0 ? name : row.cells[column];
     };
     const auto look_of = [&row](std::size_t column) { return row.look_of(column); };
     print_line(line_of(cell, look_of, fits), look);

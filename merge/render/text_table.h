@@ -1,6 +1,6 @@
 // A table on a terminal: the first column is text on the left, the others are numbers on the right.
-// Where the terminal is too narrow, columns that may go are left out; a first cell that is wider
-// than what is left then stands on a line of its own, whole.
+// Where the terminal is too narrow, columns that may go are left out and a long first cell is cut in
+// the middle; in a table whose columns all stay it has a line of its own, whole.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ namespace trapline {
 struct TextStyle {
   std::size_t width = std::numeric_limits<std::size_t>::max();
   bool colours = false;
+  bool verbose = false, legend = false;  // as Shown::kVerbose and kLegend
 };
 inline constexpr std::string_view kBold = "\x1b[1m";
 inline constexpr std::string_view kDim = "\x1b[2m";
@@ -34,8 +35,8 @@ inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
                                   const TextStyle& style);
 
 inline constexpr std::size_t kColumnGap = 2;
-// Of columns that are so wide and kColumnGap apart those for which there is room, in their order.
-// `drop_order`: of a column, 0: it stays; where there is no room the highest is dropped first.
+// Returns the columns for which there is room, in their order: they are so wide, and kColumnGap
+// apart. `drop_order`: of a column, 0: it stays; else those of the lowest come first to their room.
 [[nodiscard]] std::vector<std::size_t> columns_with_room(
     const std::vector<std::size_t>& widths,
     const std::function<std::uint8_t(std::size_t)>& drop_order, std::size_t room);
@@ -49,6 +50,7 @@ class TextTable {
     std::string title;
     bool text = false;            // on the left
     std::uint8_t drop_order = 0;  // as of columns_with_room()
+    std::string above{};          // a head that neighbours share: "of busy time"
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -92,5 +94,11 @@ inline void print_wrapped(const std::string& text, std::ostream& out, const Text
 // Leaves of the text what is before the last blank within `columns`, or so many of them where there
 // is none; returns what is after it.
 [[nodiscard]] std::string cut_at_blank(std::string& text, std::size_t columns);
+// Returns the text, or its two ends with "…" between them, in so many columns.
+[[nodiscard]] std::string cut_in_middle(const std::string& text, std::size_t columns);
+// Returns the line above the titles of these columns, the first excepted; empty: it says nothing.
+[[nodiscard]] std::string line_above(const std::vector<std::size_t>& columns,
+                                     const std::vector<std::size_t>& widths,
+                                     const std::function<std::string_view(std::size_t)>& above);
 
 }  // namespace trapline

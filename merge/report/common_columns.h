@@ -42,24 +42,26 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
 // dropped first.
 template <typename Row, typename Get>
 void add_parts(TableOf<Row>& table, const States& known,
-               const std::array<std::string_view, kParts>& titles, std::uint8_t drop_order,
-               Get get) {
+               const std::array<std::string_view, kParts>& titles, std::string_view whole,
+               std::uint8_t drop_order, Get get) {
   for (std::size_t i = 0; i < kParts; ++i)
     add_part(table, known, i,
              {.title = std::string(titles[i]),
-              .drop_order = static_cast<std::uint8_t>(drop_order == 0 ? 0 : drop_order + i)},
+              .drop_order = static_cast<std::uint8_t>(drop_order == 0 ? 0 : drop_order + i),
+              .whole = std::string(whole)},
              get);
 }
 // Adds the parts of calls of guest functions, which have no kernel time: QEMU's part is that of its
 // devices, and text shows `at_most` with it.
 template <typename Row, typename Get, typename AtMost>
-void add_call_parts(TableOf<Row>& table, const States& known, Get get, AtMost at_most) {
+void add_call_parts(TableOf<Row>& table, const States& known, const std::string& whole, Get get,
+                    AtMost at_most) {
   constexpr std::array<std::string_view, kParts> kTitles = {"", "devices", "preempted", "blocked",
                                                             ""};
   for (std::size_t i = 0; i < kParts; ++i) {
     if (static_cast<Part>(i) == Part::kPreempted)
-      table.add({"", "devices at most", Unit::kShare}, at_most);
-    add_part(table, known, i, {.title = std::string(kTitles[i])}, get);
+      table.add({.title = "devices at most", .unit = Unit::kShare, .whole = whole}, at_most);
+    add_part(table, known, i, {.title = std::string(kTitles[i]), .whole = whole}, get);
   }
 }
 

@@ -206,7 +206,7 @@ void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   count("first", "first", kFirst, &FaultSum::first);
   count("again", "", 0, &FaultSum::again);
   table.add({"total_ns", "time", Unit::kDuration}, [](const Row& row) { return row.sum.ns; });
-  table.add({.title = "share", .unit = Unit::kShare}, [](const Row& row) {
+  table.add({.title = "share", .unit = Unit::kShare, .whole = "the faults' time"}, [](const Row& row) {
     return Share{row.sum.ns, row.whole};
   });
   const auto part = [&](const char* key, const char* title, State known, auto of,

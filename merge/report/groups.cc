@@ -62,20 +62,19 @@ void Groups::add(const GroupKey& key, const FunctionCall& call) {
 
 namespace {
 
-// The order in which a narrow terminal drops columns, the highest first: the shape of the
-// distribution, then small parts, then counts, then the largest subject; the total and its share
-// stay.
+// What a narrow terminal leaves out, the highest first: p50, parts that little time was spent in,
+// what the exits were about, the other parts, the other figures; the total and its share stay.
 enum GroupDropOrder : std::uint8_t {
-  kOfParts = 1,
-  kLargest = kOfParts + kParts,
-  kCount,
-  kSmallParts,
-  kHalted = kSmallParts + kParts,  // the rows of halts show this already
-  kP99,
+  kCount = 1,
+  kMean,
   kMax,
+  kP99,
+  kOfParts,
+  kLargest = kOfParts + kParts,
+  kSmallParts,
+  kHalted = kSmallParts + kParts,  // what the halts' rows say already
   kP50,
-  kP90,
-  kMean
+  kP90
 };
 
 }  // namespace
@@ -84,7 +83,8 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
                                 const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
-  const std::uint64_t whole = exits ? report.whole_cost_ns() : report.vcpu_time();
+  const std::uint64_t whole = report.whole_ns();
+  const std::string total = "the total";
   const States known = requests ? States() : report.known_states();
   TableOf<GroupRow> table(std::move(given), &GroupRow::key);
   const std::span<const GroupRow> rows = table.all();
@@ -105,11 +105,9 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
     return row.total.count() != 0 || row.count() == 0 ? timed(row.total.total()) : CellValue();
   });
   if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
-  table.add({"",
-             requests ? ""
-             : exits  ? "of cost"
-                      : "of time",
-             Unit::kShare},
+  table.add({.title = requests ? "" : "share",
+             .unit = Unit::kShare,
+             .whole = std::string(report.whole())},
             [=](const GroupRow& row) -> CellValue {
               if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
@@ -133,15 +131,19 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
     const auto at_most = [](const GroupRow& row) {
       return Share{row.devices_at_most_ns, row.total.total()};
     };
-    table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .drop_order = kOfParts},
+    table.add({.key = "guest_ns",
+               .title = "guest",
+               .unit = Unit::kShare,
+               .drop_order = kOfParts,
+               .whole = total},
               [](const GroupRow& row) {
                 return Share{row.guest_ns(), row.total.total()};
               });
-    add_call_parts(table, known, parts, at_most);
+    add_call_parts(table, known, total, parts, at_most);
     table.add({"devices_at_most_ns"}, at_most);
   } else {
     const std::size_t first = table.columns.size();
-    add_parts(table, known, requests ? kNoParts : part_titles(known), kOfParts, parts);
+    add_parts(table, known, requests ? kNoParts : part_titles(known), total, kOfParts, parts);
     for (std::size_t part = 0; part < kParts; ++part) {
       std::uint64_t ns = 0, all = 0;
       for (const GroupRow& row : rows) {
@@ -211,7 +213,23 @@ std::string largest_text(const ReportData& report) {
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
     text += fmt::format("{}{}: {} ({}{})", text.empty() ? "" : "; ", row->key, row->largest,
                         row->largest_at_least ? ">= " : "",
-                        percent_text(row->largest_ns, row->total.total()));
+                        duration_text(row->largest_ns, report.cycles));
+  }
+  return text;
+}
+
+// What the titles of the parts mean that the table has.
+std::string legend_text(const ReportData& report) {
+  constexpr std::array<std::string_view, kParts> kMeanings = {"KVM and the host's kernel", "QEMU",
+                                                              "ready, waits for a CPU",
+                                                              "waits for something else", "idle"};
+  const auto titles = part_titles(report.known_states());
+  std::string text;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    if (std::ranges::all_of(report.rows, [part](auto& row) { return row.parts[part] == 0; }))
+      continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", titles[part],
+                        titles[part] == kKernelOrUser ? "not told apart" : kMeanings[part]);
   }
   return text;
 }
@@ -234,6 +252,9 @@ Table in_text(const ReportData& report) {
       group_columns(std::make_shared<const std::vector<GroupRow>>(shown_rows(report)), report);
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   table.titles = {report.by};
+  if (report.rows_of == RowsOf::kExits)
+    if (std::string legend = legend_text(report); !legend.empty())
+      table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
   if (std::string largest = largest_text(report); !largest.empty())
     table.after.push_back(
         {.text = std::move(largest), .label = "largest:", .dropped = "largest_ns"});

@@ -68,16 +68,17 @@ std::vector<Table> GuestFunctionTable::tables(const ReportData& report, const Na
   table.add({"exits", calls ? "" : "exits"}, [](const Row& row) { return row.times.exits; });
   if (calls) table.add({"", "QEMU events"}, events);
   table.add({"own_ns", "own", Unit::kDuration}, [](const Row& row) { return row.times.own_ns(); });
-  table.add({"guest_ns", "guest", Unit::kShare}, [guest](const Row& row) {
-    return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
-  });
+  table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = "own"},
+            [guest](const Row& row) {
+              return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
+            });
   if (!calls) {
-    add_parts(table, report.known_states(), part_titles(report.known_states()), 0, parts);
+    add_parts(table, report.known_states(), part_titles(report.known_states()), "own", 0, parts);
     return {std::move(table)};
   }
   table.add({"qemu_events"}, events);
   table.add({"devices_at_most_ns"}, devices_at_most);
-  add_call_parts(table, report.known_states(), parts, devices_at_most);
+  add_call_parts(table, report.known_states(), "own", parts, devices_at_most);
   return {std::move(table)};
 }
 

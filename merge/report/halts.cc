@@ -127,6 +127,10 @@ struct ReplayRow {
 };
 
 constexpr std::uint8_t kShareDropped = 1;
+Column share_of(const std::string& whole) {
+  return {
+      .title = "of " + whole, .unit = Unit::kShare, .drop_order = kShareDropped, .whole = whole};
+}
 
 Table replay_table(std::vector<ReplayRow> rows) {
   using Row = ReplayRow;
@@ -146,7 +150,7 @@ Table replay_table(std::vector<ReplayRow> rows) {
   add({"lost", "lost"}, [](const HaltReplays::Row& row) { return row.lost; });
   add({"polling_ns", "polled", Unit::kNanoseconds},
       [](const HaltReplays::Row& row) { return row.polling_ns; });
-  table.add({"", "of time", Unit::kShare, 0, kShareDropped}, [](const Row& row) {
+  table.add(share_of("time"), [](const Row& row) {
     return Share{row.setting.polling_ns, row.time_ns};
   });
   add({"late_ns", "wake-ups", Unit::kNanoseconds, 0, kShareDropped},
@@ -253,16 +257,11 @@ TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const Report
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
   table.add({"exits", "exits"}, &Row::exits);
   table.add({"halt_exits", "halts"}, &Row::halt_exits);
-  table.add({"", "of exits", Unit::kShare, 0, kShareDropped}, [](const Row& row) {
-    return Share{row.halt_exits, row.exits};
-  });
+  table.add(share_of("exits"), [](const Row& row) { return Share{row.halt_exits, row.exits}; });
   table.add({"halted_ns", "halted", Unit::kDuration}, &Row::halted_ns);
-  table.add({"", "of time", Unit::kShare, 0, kShareDropped}, [](const Row& row) {
-    return Share{row.halted_ns, row.time_ns};
-  });
+  table.add(share_of("time"), [](const Row& row) { return Share{row.halted_ns, row.time_ns}; });
   table.add({"", "polled", Unit::kNanoseconds}, polling);
-  table.add({"", "of time", Unit::kShare, 0, kShareDropped},
-            [=](const Row& row) { return cycles ? CellValue() : polling(row); });
+  table.add(share_of("time"), [=](const Row& row) { return cycles ? CellValue() : polling(row); });
   table.add({"polling_ns"}, polling);
   table.add({"polling_bounded"}, &Row::halts_bounded);
   table.add({"polling_unknown"}, &Row::halts_unknown);

@@ -401,9 +401,10 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   table.add({"tid"}, &Row::tid);
   table.add({"part"}, [](const Row& row) { return text_or_null(row.part); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
-  table.add({.key = "", .title = "share", .unit = Unit::kShare}, [](const Row& row) {
-    return Share{row.ns, row.whole};
-  });
+  table.add({.title = "share", .unit = Unit::kShare, .whole = "the VM's CPU time"},
+            [](const Row& row) {
+              return Share{row.ns, row.whole};
+            });
   table.add({.key = "turns", .title = "turns", .drop_order = kTurns}, of_thread(&Row::turns));
   table.add({.key = "interrupts_ns",
              .title = title(interrupts, "interrupts"),

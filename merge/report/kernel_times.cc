@@ -147,9 +147,10 @@ std::vector<Table> KernelTable::tables(const ReportData& report, const Naming& n
   table.add(
       {.key = "ns", .title = "time", .unit = Unit::kDuration, .highlight = Highlight::kLargest},
       &Row::ns);
-  table.add({.title = "share", .unit = Unit::kShare}, [whole](const Row& row) {
-    return Share{row.ns, whole};
-  });
+  table.add({.title = "share", .unit = Unit::kShare, .whole = duration_text(whole, report.cycles)},
+            [whole](const Row& row) {
+              return Share{row.ns, whole};
+            });
   const bool functions =
       std::ranges::any_of(table.all(), [](const Row& row) { return row.total_ns.has_value(); });
   table.add({.key = "total_ns", .title = functions ? "with callees" : "", .unit = Unit::kDuration},

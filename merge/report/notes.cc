@@ -225,6 +225,24 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   return notes;
 }
 
+std::string not_recorded_text(const ReportData& report) {
+  const ExitModel& model = report.model;
+  if (report.rows_of == RowsOf::kCalls || report.vcpus.empty()) return {};
+  const std::pair<std::string_view, bool> kMissing[] = {
+      {events::kvm_exit.name, model.from_userspace_exit},
+      {events::kvm_entry.name, report.lacks_entries && !report.lacks_times()},
+      {events::kvm_userspace_exit.name, !model.userspace_exits},
+      {events::sched_switch.name, model.durations() && !model.sched_switch},
+      {"wake-ups", model.durations() && model.sched_switch && !model.wakeups},
+      {"halts", !report.lacks_entries && report.knows(State::kGuest) && !report.saw_halts}};
+  std::string names;
+  for (const auto& [name, is_missing] : kMissing)
+    if (is_missing) names += (names.empty() ? "" : ", ") + std::string(name);
+  if (names.empty()) return {};
+  return fmt::format("Not in {}: {} (see the notes)",
+                     report.is_window ? "this part of the recording" : "the recording", names);
+}
+
 std::string no_halt_note(bool is_window) {
   return fmt::format(
       "no halt {}: guest time may include idle time, and exits cost at least their share",

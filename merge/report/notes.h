@@ -29,7 +29,10 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 [[nodiscard]] std::vector<std::string> notes_of(const ReportData& report,
                                                 const Capabilities& capabilities, bool several_vms);
 
-// Returns the note that no halt was seen, in the recording or in the window.
+// Names what is not in the recording and would change a figure; empty: nothing. The notes say how.
+[[nodiscard]] std::string not_recorded_text(const ReportData& report);
+
+// Where no halt was seen, in the recording or the part of it that was looked at.
 [[nodiscard]] std::string no_halt_note(bool is_window);
 
 // Returns whether the cost of exits, as a share of the busy time, is only a lower limit: a guest

@@ -20,34 +20,61 @@
 
 namespace trapline {
 
-enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
-inline constexpr std::array<std::string_view, 6> kSortNames{"total", "count", "mean",
-                                                            "max",   "p99",   "key"};
+// What rows are sorted by: the columns of text, in their order; the last ones are the parts.
+enum class SortBy : std::uint8_t {
+  kShare,
+  kTotal,
+  kCount,
+  kMean,
+  kP50,
+  kP90,
+  kP99,
+  kMax,
+  kKey,
+  kLargest,
+  kGuest,
+  kFirstPart
+};
+inline constexpr std::array<std::string_view, 16> kSortNames{
+    "share", "total",   "exits", "mean",   "p50",  "p90",       "p99",     "max",
+    "key",   "largest", "guest", "kernel", "user", "preempted", "blocked", "halted"};
+// "count", "calls" and "requests" are kCount, and a dimension's name is kKey.
 [[nodiscard]] inline Result<SortBy> parse_sort(std::string_view text) {
   const auto* const name = std::ranges::find(kSortNames, text);
   if (name != kSortNames.end()) return static_cast<SortBy>(name - kSortNames.begin());
+  if (text == "count" || text == "calls" || text == "requests") return SortBy::kCount;
+  if (parse_dimensions(text)) return SortBy::kKey;
   return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are {}", text,
               fmt::join(kSortNames, ", "));
 }
-// Returns the figure that rows are sorted by, the largest first. Without durations, the count
-// replaces the total. `total` is a row's Histogram, or a type with the same figures.
-template <typename Total>
-[[nodiscard]] std::uint64_t measure(const Total& total, SortBy sort, bool durations) {
+// Returns what the largest row comes first by; without durations the number stands for times. A row
+// has a total, a Histogram or what has the same figures, and parts.
+template <typename Row>
+[[nodiscard]] std::uint64_t measure(const Row& row, SortBy sort, bool durations) {
+  if (sort >= SortBy::kFirstPart)
+    return row.parts[static_cast<std::size_t>(sort) - static_cast<std::size_t>(SortBy::kFirstPart)];
   switch (sort) {
     case SortBy::kCount:
-      return total.count();
+      return row.total.count();
     case SortBy::kMean:
-      return total.mean();
-    case SortBy::kMax:
-      return total.max();
+      return row.total.mean();
+    case SortBy::kP50:
+      return row.total.percentile(500).value_or(0);
+    case SortBy::kP90:
+      return row.total.percentile(900).value_or(0);
     case SortBy::kP99:
-      return total.percentile(990).value_or(0);
+      return row.total.percentile(990).value_or(0);
+    case SortBy::kMax:
+      return row.total.max();
     case SortBy::kKey:
       return 0;
-    case SortBy::kTotal:
+    case SortBy::kShare:
+      if (durations) return cost_ns(row.parts);
+      break;
+    default:
       break;
   }
-  return durations ? total.total() : total.count();
+  return durations ? row.total.total() : row.total.count();
 }
 
 // Compares two rows of a report. Rows of halts come last, because a halt is the guest's own
@@ -55,10 +82,15 @@ template <typename Total>
 [[nodiscard]] inline bool comes_before(const GroupRow& a, const GroupRow& b, SortBy sort,
                                        bool durations) {
   if (a.halts != b.halts) return b.halts;
-  if (sort == SortBy::kTotal && durations)
-    return a.total.total() + a.unended_cost_ns > b.total.total() + b.unended_cost_ns;
-  if (sort == SortBy::kTotal || sort == SortBy::kCount) return a.count() > b.count();
-  return measure(a.total, sort, durations) > measure(b.total, sort, durations);
+  const auto key = [=](const GroupRow& row) {
+    if (sort == SortBy::kLargest) return row.largest_ns;
+    if (sort == SortBy::kGuest) return row.guest_ns();
+    if (sort == SortBy::kShare && durations) return row.cost_ns();
+    if (sort == SortBy::kTotal && durations) return row.total.total() + row.unended_cost_ns;
+    if (sort <= SortBy::kCount) return row.count();
+    return measure(row, sort, durations);
+  };
+  return key(a) > key(b);
 }
 
 struct ReportOptions {

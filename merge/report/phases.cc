@@ -85,8 +85,9 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-// Adds columns for paused, offline and not seen, like the table of vCPUs: only if a vCPU was in
-// that state.
+constexpr const char* kWhole = "the vCPUs' time";
+
+// As among the vCPUs: shown where a vCPU was in that state.
 template <typename Whole>
 void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
               Whole whole) {
@@ -98,7 +99,8 @@ void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const St
     table.add({.key = std::string(kStateKeys[i]) + "_ns",
                .title = never ? "" : std::string(kStateNames[i]),
                .unit = Unit::kShare,
-               .drop_order = kDropped},
+               .drop_order = kDropped,
+               .whole = kWhole},
               [=](const PhaseRow& row) {
                 const std::uint64_t ns = row.*away;
                 return Share{state == State::kNotSeen ? ns : told(known, state, ns), whole(row)};
@@ -283,10 +285,11 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
             [begin](const Row& row) { return row.start_ns - begin; });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
   table.add({"exits", "exits"}, &Row::exits);
-  table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
-    return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
-  });
-  add_parts(table, report.known_states(), part_titles(report.known_states()), 1,
+  table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = kWhole},
+            [=](const Row& row) {
+              return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
+            });
+  add_parts(table, report.known_states(), part_titles(report.known_states()), kWhole, 1,
             [whole](const Row& row) {
               return PartsOf{row.parts, whole(row)};
             });
@@ -324,9 +327,10 @@ Table phase_share_table(std::vector<PhaseShareRow> rows, bool durations) {
   table.add({"name"}, [](const Row& row) { return name_or_null(row.share.name); });
   table.add({"exits", "exits"}, [](const Row& row) { return row.share.exits; });
   table.add({"total_ns", "time", Unit::kDuration}, ns);
-  table.add({"", "share", Unit::kShare}, [ns](const Row& row) {
-    return Share{ns(row), row.whole};
-  });
+  table.add({.title = "share", .unit = Unit::kShare, .whole = "the phase's exits"},
+            [ns](const Row& row) {
+              return Share{ns(row), row.whole};
+            });
   return table;
 }
 

@@ -20,7 +20,26 @@ namespace trapline {
 
 namespace {
 
-// Adds a line for each source, with how its clock was converted to the timeline's.
+std::uint64_t time_in(const ReportData& report, State state) {
+  std::uint64_t sum = 0;
+  for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
+  return sum;
+}
+
+// How far a source's times may be off, and what that assumes.
+void add_alignment(const SourceRow& source, std::vector<Paragraph>& text) {
+  const SourceAlignment& aligned = source.aligned;
+  const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
+  std::string sentence = error ? fmt::format("aligned to ± {}", duration_text(*error, false))
+                               : "aligned by an offset that was given: error not known";
+  if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
+  if (aligned.rate_change_ppm)
+    sentence += fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
+                            *aligned.rate_change_ppm);
+  text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
+}
+
+// A line of each source, and how its clock became the timeline's: with -v.
 void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
   for (const SourceRow& source : report.sources) {
     const std::string resolution =
@@ -30,9 +49,11 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
                         source.path == kStandardInput ? "standard input" : printable(source.path),
                         grouped(source.events), report.is_window ? " read" : "",
                         printable(source.clock), resolution)});
+    text.back().shown = Shown::kVerbose;
     const SourceAlignment& aligned = source.aligned;
     const bool same_clock = aligned.is_same_clock();
     if (same_clock && !aligned.one_boot_error_ns) continue;
+    add_alignment(source, text);
     std::string clock = aligned.text();
     if (!same_clock) clock += fmt::format("; offset {} ns", aligned.offset_ns);
     clock += aligned.error_ns ? fmt::format(" ± {} ns", *aligned.error_ns)
@@ -42,7 +63,7 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     if (aligned.rate_change_ppm)
       clock += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
                            *aligned.rate_change_ppm);
-    text.push_back({.text = std::move(clock), .label = "  clock:"});
+    text.push_back({.text = std::move(clock), .label = "  clock:", .shown = Shown::kVerbose});
   }
 }
 
@@ -72,15 +93,29 @@ void add_selection(const ReportData& report, std::vector<Paragraph>& text) {
 
 void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
   const ReportCounters& counters = report.counters;
+  const auto warn = [&sentences](std::string text, std::string label = {}) {
+    sentences.push_back(
+        {.text = std::move(text), .label = std::move(label), .look = LabelLook::kWarning});
+  };
+  if (counters.left_out_events != 0)
+    warn(fmt::format("{} events, on purpose, in pieces of time on one CPU: {} (--snapshot-on)",
+                     grouped(counters.left_out_events), grouped(counters.left_out_pieces)),
+         "LEFT OUT:");
+  for (const std::string& missing : report.missing) warn(missing, "INCOMPLETE:");
+  if (counters.damaged_pages != 0)
+    warn(fmt::format("{} of the recording's pages; their events are lost",
+                     grouped(counters.damaged_pages)),
+         "DAMAGED:");
   if (counters.gaps == 0) return;
   std::string text = losses_text(counters);
   const std::uint64_t left_out = counters.exits.closed_by_loss;
   if (left_out != 0)
     text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),
                         left_out == 1 ? "" : "s");
-  if (counters.damaged_pages != 0)
-    text += fmt::format("; {} of the recording's pages damaged", grouped(counters.damaged_pages));
-  sentences.push_back({.text = std::move(text), .label = "LOST:", .look = LabelLook::kWarning});
+  if (const std::uint64_t not_seen = time_in(report, State::kNotSeen); not_seen != 0)
+    text += fmt::format("; {} of the vCPUs' time was not seen",
+                        percent_text(not_seen, report.vcpu_time()));
+  warn(std::move(text), "LOST:");
 }
 
 std::vector<Paragraph> sentences_above(const ReportData& report, const std::string& finding) {
@@ -97,6 +132,7 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
       {.text = fmt::format("{} {} in {}", grouped(calls ? report.counters.calls.calls : exits),
                            calls ? "calls of guest functions" : "exits", interval),
        .verbatim = true});
+  if (!report.not_recorded.empty()) text.push_back({.text = report.not_recorded});
   add_selection(report, text);
   return text;
 }
@@ -151,9 +187,8 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
       {"lost_events", counters.lost_events},
       {"gaps", counters.gaps},
       {"gaps_uncounted", counters.gaps_uncounted},
-      {"left_out_events", counters.left_out_events, "events left out on purpose, by --snapshot-on"},
-      {"left_out_pieces", counters.left_out_pieces,
-       "pieces of time that they lay in, on one CPU each"},
+      {"left_out_events", counters.left_out_events},
+      {"left_out_pieces", counters.left_out_pieces},
       {"qemu_events", exits.vmm_events},
       {"qemu_events_in_exits",
        report.durations() ? std::optional(exits.vmm_events_in_exits) : std::nullopt},
@@ -177,9 +212,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
       {"calls_cut_by_loss", counters.calls.cut_by_loss,
        "calls of which a part is not known: events were lost"},
       {"groups_folded", counters.groups_folded, "exits in [other]: more groups than are kept"}};
-  if (counters.damaged_pages != 0)
-    rows.push_back(
-        {"damaged_pages", counters.damaged_pages, "damaged pages, whose events are lost"});
+  if (counters.damaged_pages != 0) rows.push_back({"damaged_pages", counters.damaged_pages});
   if (counters.bios_ambiguous != 0)
     rows.push_back({"bios_ambiguous", counters.bios_ambiguous,
                     "bios of more than one possible request, left open"});
@@ -206,9 +239,12 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
   report.tables.insert(report.tables.end(), data.tables.begin(), data.tables.end());
   report.tables.push_back(counter_table(counter_rows(data)));
   report.notes = data.notes;
-  if (!data.notes.empty()) report.after.emplace_back();
-  for (const std::string& note : data.notes) report.after.push_back(note_paragraph(note));
-  // A recording from standard input is not available to another command.
+  report.after.emplace_back();
+  for (const std::string& note : data.notes)
+    if (std::ranges::find(data.missing, note) == data.missing.end())
+      report.after.push_back(note_paragraph(note));
+  if (report.after.size() == 1) report.after.clear();
+  // What came through the standard input is gone for another command.
   if (std::ranges::find(data.sources, kStandardInput, &SourceRow::path) == data.sources.end())
     report.next = next_steps(data, words);
   return report;
@@ -216,13 +252,7 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
 
 namespace {
 
-std::uint64_t time_in(const ReportData& report, State state) {
-  std::uint64_t sum = 0;
-  for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
-  return sum;
-}
-
-// Returns "the vCPU's 1.2 s".
+// "the vCPU's 1.2 s"
 std::string whole_text(const ReportData& report) {
   return fmt::format("{} {}", report.vcpus.size() == 1 ? "the vCPU's" : "the vCPUs'",
                      duration_text(report.vcpu_time(), report.cycles));
@@ -281,24 +311,25 @@ std::string finding_without_overhead(const ReportData& report) {
   std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
                                  percent_text(report.whole_cost_ns(), whole));
   if (report.exits_asked.empty() && is_named(report.costliest))
-    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
-                        report.costliest);
+    text +=
+        fmt::format(" ({} alone: {})", report.costliest, percent_text(report.costliest_ns, whole));
   return text + fmt::format(", in QEMU; what KVM and the guest took was not recorded ({}).",
                             events::kvm_exit.full_name);
 }
 
-// Returns the costliest row's share of the cost of all exits, `exit_ns`. Exits that a loss cuts
-// cost time and are in no row, so the row's share of these is not known.
-std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
+// The costliest row's share of the busy time. Exits that a loss cuts cost time and are in no row:
+// which share of theirs is the row's is not known.
+std::string costliest_text(const ReportData& report) {
   constexpr std::uint64_t kPercent = 100;
+  const std::uint64_t exit_ns = report.overhead->exit_ns, busy = report.overhead->busy_ns();
   const std::string_view least =
       (report.exits_asked.empty() ? report.cost_ns : report.all_cost_ns) <
               exit_ns - exit_ns / kPercent
           ? "at least "
           : std::string_view();
   if (!report.exits_asked.empty()) {
-    return fmt::format(" ({}{} of it by those with {})", least,
-                       percent_text(report.cost_ns, exit_ns), report.exits_asked.text());
+    return fmt::format(" (those with {} alone: {}{})", report.exits_asked.text(), least,
+                       percent_text(report.cost_ns, busy));
   }
   // A row that consists of waits, or of the kernel's part alone, is not an exit. Nor is a row by
   // whose exits they are: the guest's exits are not the guest's time.
@@ -307,9 +338,8 @@ std::string costliest_text(const ReportData& report, std::uint64_t exit_ns) {
   if (!is_named(report.costliest)) return {};
   // Another row may have cost more.
   if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
-  return fmt::format(" ({} of that: {})",
-                     std::string(least) + percent_text(report.costliest_ns, exit_ns),
-                     report.costliest);
+  return fmt::format(" ({} alone: {}{})", report.costliest, least,
+                     percent_text(report.costliest_ns, busy));
 }
 
 // Returns who ran while the vCPUs were ready, of `not_run_ns`. Only if waits were followed, and if
@@ -323,7 +353,7 @@ std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns)
   const std::uint64_t told_ns = report.waits->preempted.total_ns, ns = report.waits->ran_most_ns;
   if (told_ns > not_run_ns || ns < report.waits->others_at_most_ns + (not_run_ns - told_ns))
     return {};
-  return fmt::format(" ({} of that: {} ran instead)", percent_text(ns, not_run_ns),
+  return fmt::format(" (for {} {} ran instead)", percent_text(ns, report.overhead->busy_ns()),
                      report.waits->ran_most);
 }
 
@@ -335,7 +365,9 @@ std::string finding_text(const ReportData& report) {
   const Overhead& overhead = *report.overhead;
   const std::uint64_t busy = overhead.busy_ns();
   const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
-  const std::string_view vcpus = report.vcpus.size() == 1 ? "The vCPU was" : "The vCPUs were";
+  const bool one = report.vcpus.size() == 1;
+  const std::string_view vcpus = one ? "The vCPU was" : "The vCPUs were";
+  const std::string_view the_vcpus = one ? "the vCPU" : "the vCPUs";
   const std::uint64_t halted = report.halted_ns();
   std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
   std::uint64_t paused = 0;
@@ -346,21 +378,21 @@ std::string finding_text(const ReportData& report) {
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));
-  text += costliest_text(report, overhead.exit_ns);
+  text += costliest_text(report);
   if (!report.knows(State::kUser))
     text += fmt::format("; how much of it QEMU took was not recorded ({})",
                         events::kvm_userspace_exit.full_name);
   if (!report.knows(State::kPreempted)) {
-    text += fmt::format("; whether a vCPU had to wait for a CPU was not recorded ({}).",
+    text += fmt::format("; whether {} had to wait for a CPU was not recorded ({}).", the_vcpus,
                         events::sched_switch.full_name);
   } else if (overhead.not_run_ns == 0) {
     const bool seen = report.counters.gaps == 0 && time_in(report, State::kNotSeen) == 0;
-    text += fmt::format("; {}no vCPU had to wait for a CPU{}.",
-                        seen ? "" : "in the time that was seen ",
-                        report.waits_in_halts ? " but in its halts" : "");
+    text += fmt::format("; {}{} never had to wait for a CPU{}.",
+                        seen ? "" : "in the time that was seen ", the_vcpus,
+                        report.waits_in_halts ? " but in halts" : "");
   } else {
-    text += fmt::format("; for {}{} a vCPU was ready and did not run{}.", least,
-                        percent_text(overhead.not_run_ns, busy),
+    text += fmt::format("; for {}{} {} waited for a CPU{}.", least,
+                        percent_text(overhead.not_run_ns, busy), the_vcpus,
                         ran_instead_text(report, overhead.not_run_ns));
   }
   return text;

@@ -139,7 +139,14 @@ struct ReportData {
   // The row whose exits cost most, its cost, and the cost of all exits, halts included.
   std::string costliest;
   std::uint64_t costliest_ns = 0, cost_ns = 0;
-  // Returns the whole of shares: the cost of all exits, in the rows or not.
+  // Of which the shares of rows are, and its name.
+  [[nodiscard]] std::uint64_t whole_ns() const {
+    return overhead && rows_of == RowsOf::kExits ? overhead->busy_ns() : vcpu_time();
+  }
+  [[nodiscard]] std::string_view whole() const {
+    return overhead && rows_of == RowsOf::kExits ? "busy time" : "the vCPUs' time";
+  }
+  // What all exits cost, in the rows or not.
   [[nodiscard]] std::uint64_t whole_cost_ns() const {
     if (!exits_asked.empty()) return all_cost_ns;
     return overhead ? overhead->exit_ns : cost_ns;
@@ -156,8 +163,9 @@ struct ReportData {
   std::set<std::string, std::less<>> tables_asked;  // by option
   std::vector<Table> tables;  // the selected tables, and those that come with --by
   ReportCounters counters;
-  std::vector<std::string> notes;    // sentences that a reader needs
-  std::vector<std::string> missing;  // what is missing in the sessions; input.h
+  std::vector<std::string> notes;    // sentences a reader has to know
+  std::string not_recorded;          // not_recorded_text()
+  std::vector<std::string> missing;  // of the sessions; input.h
 };
 
 }  // namespace trapline

@@ -124,6 +124,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   note_declarations(input_, names.names, report.notes);
   for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms()))
     report.notes.push_back(std::move(note));
+  report.not_recorded = not_recorded_text(report);
   if (report.wait_counters) note_quotas(report, pipeline);
   for (const auto& sink : tables_) {
     std::vector<Table> tables = sink->tables(report, names);
@@ -173,10 +174,13 @@ void Aggregator::report_groups(ReportData& report, const Naming& names) const {
 
 // --top applies to both, exits and halts. The row of groups without room is never left out.
 void Aggregator::sort_rows(ReportData& report) const {
-  std::stable_sort(report.rows.begin(), report.rows.end(),
-                   [&](const GroupRow& a, const GroupRow& b) {
-                     return comes_before(a, b, options_.sort, report.durations());
-                   });
+  // Calls have no cost: their share is that of their own time.
+  const bool calls = report.rows_of == RowsOf::kCalls && options_.sort == SortBy::kShare;
+  std::stable_sort(
+      report.rows.begin(), report.rows.end(),
+      [&, sort = calls ? SortBy::kTotal : options_.sort](const auto& a, const auto& b) {
+        return comes_before(a, b, sort, report.durations());
+      });
   std::array<std::size_t, 2> kept{};
   std::vector<GroupRow> rows;
   for (GroupRow& row : report.rows) {

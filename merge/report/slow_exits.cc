@@ -86,7 +86,7 @@ TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,
   TableOf<Row> table(std::move(rows), &Row::vcpu);
   table.add({"start_ns"}, [](const Row& row) { return row.span.start.ns(); });
   table.add({"total_ns"}, [](const Row& row) { return row.span.total(); });
-  add_parts(table, known, kNoParts, 0, [](const Row& row) {
+  add_parts(table, known, kNoParts, {}, 0, [](const Row& row) {
     return PartsOf{row.span.parts, row.span.total(), row.span.halt};
   });
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.span.vcpu, kNoVcpu); });

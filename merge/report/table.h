@@ -98,7 +98,15 @@ struct Column {
   std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
+  std::string whole{};  // of kShare, which have one: "busy time"
 };
+// Returns what stands above the column in a table of that title: "of busy time"; nothing where the
+// titles say it.
+[[nodiscard]] inline std::string head_above(const Column& column, std::string_view title) {
+  const bool is_said = column.title.find(column.whole) != column.title.npos ||
+                       title.find(column.whole) != title.npos;
+  return is_said ? std::string() : "of " + column.whole;
+}
 
 // A figure besides the rows: "a.b" is b in the object a.
 struct Fact {
@@ -110,15 +118,19 @@ using Facts = std::vector<Fact>;
 // How a label is emphasised on a terminal.
 enum class LabelLook : std::uint8_t { kPlain, kStrong, kWarning };
 
-// A sentence in text; an empty line if `text` is empty.
+// When text has a sentence: always, with -v alone, or with -v and on a terminal.
+enum class Shown : std::uint8_t { kAlways, kVerbose, kLegend };
+
+// A sentence of the text. Without a text it is an empty line.
 struct Paragraph {
   std::string text{};
   // Printed before the text, whose further lines are aligned with its first word.
   std::string label{};
   LabelLook look = LabelLook::kPlain;
-  bool figures = false;   // emphasise durations and percentages
-  bool verbatim = false;  // keep its line breaks, however wide the terminal is
-  std::string dropped{};  // printed only if the table's column with this key is dropped
+  bool figures = false;   // durations and percentages stand out
+  bool verbatim = false;  // it keeps its lines, however wide the terminal is
+  std::string dropped{};  // printed only where the table's column with this key has no room
+  Shown shown = Shown::kAlways;
 };
 
 // A table. JSON has a row's children as tables in the row. CSV has them as separate tables, whose

@@ -69,7 +69,8 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
     table.add({.key = std::string(kStateKeys[i]) + "_ns",
                .title = title,
                .unit = Unit::kShare,
-               .drop_order = static_cast<std::uint8_t>(drop_order)},
+               .drop_order = static_cast<std::uint8_t>(drop_order),
+               .whole = calls ? "wall time" : "the vCPU's time"},
               [=](const VcpuRow& row) -> CellValue {
                 const std::uint64_t ns = time_in(state, row);
                 return Share{state == State::kNotSeen ? ns : told(known, state, ns),

@@ -84,7 +84,7 @@ WaitRows CulpritSums::rows(const Naming& names) const {
   return result;
 }
 
-TableOf<WaitRow> wait_table(WaitRows waits, bool is_known) {
+TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
   using Row = WaitRow;
   enum DropOrder : std::uint8_t { kShare = 1, kCount, kMax };
   TableOf<Row> table(std::move(waits.rows), [](const Row& row) {
@@ -100,10 +100,11 @@ TableOf<WaitRow> wait_table(WaitRows waits, bool is_known) {
             [](const Row& row) { return text_or_null(row.vm); });
   table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
-  table.add({.title = "share", .unit = Unit::kShare, .drop_order = kShare},
-            [whole = waits.total_ns](const Row& row) {
-              return Share{row.ns, whole};
-            });
+  table.add(
+      {.title = "share", .unit = Unit::kShare, .drop_order = kShare, .whole = std::move(whole)},
+      [whole = waits.total_ns](const Row& row) {
+        return Share{row.ns, whole};
+      });
   table.add({.key = "count", .title = "times", .drop_order = kCount}, &Row::count);
   table.add({.key = "max_ns", .title = "max", .unit = Unit::kDuration, .drop_order = kMax},
             &Row::max_ns);
@@ -147,15 +148,16 @@ std::vector<Paragraph> none_text(const WaitReport& waits, bool is_known) {
 std::vector<Table> WaitTables::tables(const ReportData& report, const Naming& /*names*/) const {
   const bool is_known = report.knows(State::kPreempted);
   std::vector<Table> tables;
+  const auto time = [&report](const WaitRows& rows) {
+    return duration_text(rows.total_ns, report.cycles);
+  };
   const auto add = [&](const char* key, WaitRows rows, const std::string& title, bool known) {
     rows.keep(top_);
-    Table& table = tables.emplace_back(wait_table(std::move(rows), known));
+    std::string whole = time(rows);
+    Table& table = tables.emplace_back(wait_table(std::move(rows), known, std::move(whole)));
     table.key = key;
     table.csv = true;
     table.titles = {title};
-  };
-  const auto time = [&report](const WaitRows& rows) {
-    return duration_text(rows.total_ns, report.cycles);
   };
   const WaitReport& waits = *report.waits;
   add("preempted", waits.preempted, fmt::format("Preempted {}, by", time(waits.preempted)),
@@ -267,7 +269,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
   table.text_children = table.csv_children = true;
   table.children = [all = table.all(), sentences = std::move(sentences),
                     is_known](std::size_t row) {
-    Table by = wait_table(all[row].by, is_known);
+    Table by = wait_table(all[row].by, is_known, "the stolen time");
     by.key = "by";
     by.before = {{}, sentences[row]};
     if (is_known && by.rows != 0) by.titles = {"Stolen by"};

@@ -87,7 +87,7 @@ class WaitSums {
   CulpritSums preempted_, blocked_, halted_;
 };
 
-// `is_known`: the events show such waits.
-[[nodiscard]] TableOf<WaitRow> wait_table(WaitRows waits, bool is_known);
+// `is_known`: the events tell of such waits.
+[[nodiscard]] TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole);
 
 }  // namespace trapline

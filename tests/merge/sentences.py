@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-WORDS = re.compile(r"\b(because|held by|(?<!-)until|of that|proven|lost nothing)\b")
+WORDS = re.compile(r"\b(because|held by|(?<!-)until|of that|proven|lost nothing)\b|alone: \{|\{\} ran instead")
 WAKE = "sched_switch, sched_waking or sched_wakeup"
 RUNS = "at least three runs a side, compared; docs/diff.md"
 NONE = "none: "
@@ -23,8 +23,8 @@ NONE = "none: "
 TEXTS = {
     "The vCPU was halted until a timer": f"{WAKE} in hrtimer_expire_entry or timer_expire_entry",
     "The vCPU was halted until another vCPU's interrupt": f"{WAKE}, kvm_apic_ipi in the waker's exit",
-    " ({} of that: {})": "kvm_exit and kvm_entry of every exit that is counted",
-    " ({} of that: {} ran instead)": "sched_switch of every CPU, sched_wakeup of every wait; none lost",
+    " alone: {}": "kvm_exit and kvm_entry of every exit that is counted",
+    " (for {} {} ran instead)": "sched_switch of every CPU, sched_wakeup of every wait; none lost",
     "lock, held by ": "sys_enter_futex of the waiter, of the holder's own wait, and of its wake or unlock; or "
                       "qemu_mutex_locked",
     "until it was woken; by whom is ": "sched_switch; it says that the wake-up is unknown",
@@ -56,7 +56,7 @@ CASES = [
     ("planted/disk.dat", ["report", "--waits"], "^disk ", ["block_rq_complete", "irq_handler_entry"]),
     ("planted/halt.dat", ["report", "--waits"], "^timer ", ["hrtimer_expire_entry"]),
     ("planted/hog.dat", ["explain"], "ran instead", ["sched_switch"]),
-    ("planted/hog.dat", ["report", "--waits"], "% of that: plant-hog .* ran instead", ["sched_switch"]),
+    ("planted/hog.dat", ["report", "--waits"], "\\(for [0-9.]+% plant-hog .* ran instead", ["sched_switch"]),
     ("planted/storm.dat", ["report", "--waits"], "^interrupt 4 ", ["irq_handler_entry"]),
     ("../data/svm-2vcpu-lost.dat", ["explain", "--around", "7.5979"], "IPI from", ["kvm_apic_ipi"]),
     ("../data/svm-2vcpu-lost.dat", ["explain", "--around", "7.65963"], "until another vCPU's interrupt",

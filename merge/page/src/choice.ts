@@ -20,7 +20,7 @@ export interface Choice {
 
 export const kStart: Choice = {
   by: "reason,device",
-  sort: "total",
+  sort: "share",
   up: false,
   query: "",
   rows: [],

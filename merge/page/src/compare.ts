@@ -27,7 +27,7 @@ function value(metric: MetricChange, side: "before" | "after"): string {
   return metric.unit === "share" ? percent(n) : duration(n);
 }
 
-const signed = (part: number): string => (part < 0 ? "−" : "+") + percent(Math.abs(part));
+const signed = (part: number): string => `${part < 0 ? "−" : "+"}${sig3(Math.abs(part) * 100)}%`;
 
 // "+12 %"; what is on one side only has no number.
 function change({ before, after, change: part }: MetricChange): string {

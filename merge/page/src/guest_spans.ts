@@ -59,7 +59,7 @@ export function guestSpans(data: Recording): HTMLElement[] {
     spans.culprits.length > 0 && h("h3", {}, "Who kept the vCPUs waiting in them"),
     spans.culprits.length > 0 && table("Who kept the vCPUs waiting in the guest's intervals, table", [column("Culprit"), column("while it was"), numbers("Time"), numbers("Share", "% of the intervals"), numbers("Times")],
       [...spans.culprits].sort((a, b) => b.ns - a.ns).slice(0, kCulprits).map((row) => h("tr", {}, first(name(row.culprit)),
-        cell(h("span", { class: `swatch b-${row.part}`, "aria-hidden": "true" }), row.part), time(row.ns), number(percent(row.ns / Math.max(1, spans.total_ns)).replace(" %", "")), number(grouped(row.count))))),
+        cell(h("span", { class: `swatch b-${row.part}`, "aria-hidden": "true" }), row.part), time(row.ns), number(percent(row.ns / Math.max(1, spans.total_ns)).replace("%", "")), number(grouped(row.count))))),
     h("h3", {}, spans.worst.length === 1 ? "The longest" : `The ${spans.worst.length} longest`),
     table("The longest of the guest's intervals, table", [column("vCPU, interval"), numbers("Began"), numbers("Took"), column("vCPU's time"), column("Waited")],
       spans.worst.map(({ start, tree, sentence, advice, source }) => h("tr", {}, first(name(tree.text), h("small", { title: [advice, source].filter(Boolean).join(" ") }, sentence)),

@@ -164,8 +164,7 @@ function start(): void {
       const start = data.interval.start_ns;
       result.push("--from", momentOption(start, model.edge(choice.time[0])), "--to", momentOption(start, model.edge(choice.time[1])));
     }
-    const sort = choice.sort === "share" ? "total" : choice.sort;
-    if (["count", "mean", "p99", "max", "key"].includes(sort)) result.push("--sort", sort);
+    if (choice.sort !== "share") result.push("--sort", choice.sort);
     return result;
   }
 

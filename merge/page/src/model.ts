@@ -229,6 +229,7 @@ export class Model {
         preempted_ns: preempted,
         blocked_ns: blocked,
         halted_ns: halted,
+        unended_cost_ns: 0,
         min_ns: middle(sorted[0]?.[0] ?? 0),
         mean_ns: Math.floor(total / Math.max(1, count)),
         p50_ns: percentile(sorted, count, 500) ?? 0,

@@ -4,15 +4,13 @@ import { blocks, Chart } from "./chart";
 import { h, section } from "./dom";
 import { kernelOf, knowsDurations, knowsGuest } from "./known";
 import type { Model, Selection } from "./model";
-import { kBusy, Strips, sums } from "./strip";
+import { busyOf, kBusy, Strips, sums } from "./strip";
 import { duration, moment, percent, visible } from "./text";
 import { kStates, type State } from "./types";
 
 const kMark = 24; // px, height of the chart of chosen exits
 
 export type Change = (change: Partial<Choice>) => void;
-
-const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
 
 export class Shares {
   private readonly title = h("h2");

@@ -26,6 +26,8 @@ const kFills: Partial<Record<State | "not_seen", string>> = { paused: "line", of
 // In which a vCPU ran, or could have: the report's busy time.
 export const kBusy: readonly State[] = ["guest", "kernel", "user", "preempted", "blocked"];
 
+export const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
+
 // `time`: of them all, what is not seen too.
 export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State | "not_seen" | "time", number> {
   const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0, paused: 0, offline: 0, not_seen: 0, time: 0 };

@@ -1,12 +1,12 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
 import type { Choice } from "./choice";
 import { cell, choosable, clip, column, h, name, number, renew, replace, s, section, table } from "./dom";
-import { kernelOf, knowsDurations } from "./known";
+import { kernelOf, knowsDurations, knowsGuest } from "./known";
 import { kLatencyBins, type Group, type Model } from "./model";
 import { partsBar } from "./parts_bar";
 import type { Change } from "./shares";
-import { sums } from "./strip";
-import { counted, duration, exact, grouped, percent, sig3, spoken } from "./text";
+import { busyOf, sums } from "./strip";
+import { counted, duration, exact, grouped, percent, spoken } from "./text";
 import { kParts } from "./types";
 
 const kShown = 25;
@@ -16,15 +16,17 @@ const kSpark = 84;
 interface Column {
   id: string;
   head: string;
-  unit?: string;
   of: (row: Group) => number | string | null;
 }
+
+// All but the wait for a CPU and the halts themselves, as the report has it.
+const cost = (row: Group): number => row.kernel_ns + row.user_ns + row.blocked_ns + row.unended_cost_ns;
 
 export const kColumns: Column[] = [
   { id: "key", head: "", of: (row) => row.key },
   { id: "count", head: "Exits", of: (row) => row.count },
   { id: "total", head: "Total", of: (row) => row.total_ns },
-  { id: "share", head: "Share", unit: "% of vCPUs", of: (row) => row.total_ns },
+  { id: "share", head: "Share", of: cost },
   { id: "mean", head: "Mean", of: (row) => row.mean_ns },
   { id: "p50", head: "p50", of: (row) => row.p50_ns },
   { id: "p90", head: "p90", of: (row) => row.p90_ns },
@@ -59,11 +61,13 @@ export class Table {
   private readonly body = h("tbody");
   private readonly under = h("p", { class: "dim" });
   private readonly more: HTMLButtonElement;
+  private readonly whole: string; // of which the shares are
 
   constructor(
     private readonly model: Model,
     private readonly change: Change,
   ) {
+    this.whole = knowsGuest(model.data) ? "busy time" : "vCPUs' time";
     this.by = h("select", { id: "by", change: () => this.change({ by: this.by.value }) },
       ...model.data.sets.map((set) => h("option", { value: set.by }, set.by.replace(/,/g, ", "))));
     this.find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off",
@@ -84,14 +88,14 @@ export class Table {
         head, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : ""));
       return h("th", { scope: "col", class: column.id === "key" ? "" : "number",
         "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
-        button, column.unit && h("small", {}, column.unit));
+        button, column.id === "share" && h("small", {}, `% of ${this.whole}`));
     });
-    renew(this.element.querySelector("thead tr")!, "sort", ...cells, column("Parts"), column("Latency", "log axis, height: √ of exits"));
+    renew(this.element.querySelector("thead tr")!, "sort", ...cells, column("Parts", "of the total"), column("Latency", "log axis, height: √ of exits"));
   }
 
   render(choice: Choice): void {
     const all = this.model.groups(choice);
-    const column = kColumns.find((one) => one.id === choice.sort) ?? kColumns[2]!;
+    const column = kColumns.find((one) => one.id === choice.sort) ?? kColumns[3]!;
     const words = choice.query.toLowerCase().split(/\s+/).filter(Boolean);
     const groups = all.filter((row) => words.every((word) => row.key.toLowerCase().includes(word)));
     groups.sort((a, b) => {
@@ -113,8 +117,8 @@ export class Table {
         last = Math.max(last, (bins.at(-2) ?? 0) + 1);
       }
     }
-    const vcpuTime = this.vcpuTime(choice);
-    renew(this.body, "row", ...shown.map((row) => this.row(row, choice, vcpuTime, first, last)), groups.length === 0 && h("tr", {},
+    const whole = this.wholeOf(choice);
+    renew(this.body, "row", ...shown.map((row) => this.row(row, choice, whole, first, last)), groups.length === 0 && h("tr", {},
       h("td", { colspan: kColumns.length + 2 }, all.length === 0 ? "No exits are in what is chosen." : "No row has these words.")));
     const set = this.model.data.sets.find((one) => one.by === choice.by);
     const left = !all.some((row) => row.approximate) ? (set?.rows_left_out ?? 0) : 0;
@@ -128,12 +132,13 @@ export class Table {
     this.more.textContent = `Show all ${grouped(groups.length)} rows`;
   }
 
-  private vcpuTime(choice: Choice): number {
-    return choice.time ? Math.max(1, sums(this.model.data.vcpus, choice.time).time) : this.model.vcpuTime;
+  private wholeOf(choice: Choice): number {
+    const all = sums(this.model.data.vcpus, choice.time);
+    return Math.max(1, knowsGuest(this.model.data) ? busyOf(all) : all.time);
   }
 
   private heading(rows: Group[], choice: Choice): void {
-    const busiest = rows.filter((row) => !row.halt).sort((a, b) => b.total_ns - a.total_ns)[0];
+    const busiest = rows.filter((row) => !row.halt).sort((a, b) => cost(b) - cost(a))[0];
     if (busiest && !knowsDurations(this.model.data)) {
       const most = rows.reduce((a, b) => (b.count > a.count ? b : a));
       const share = percent(most.count / rows.reduce((n, row) => n + row.count, 0));
@@ -141,11 +146,11 @@ export class Table {
       return;
     }
     replace(this.title, ...(busiest
-      ? [name(clip(spoken(busiest.key), 60)), ` took ${percent(busiest.total_ns / this.vcpuTime(choice))} of the vCPUs' time, in ${counted(busiest.count, "exit")}`]
+      ? [name(clip(spoken(busiest.key), 60)), ` cost ${percent(cost(busiest) / this.wholeOf(choice))} of the ${this.whole}, in ${counted(busiest.count, "exit")}`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 
-  private row(row: Group, choice: Choice, vcpuTime: number, first: number, last: number): HTMLTableRowElement {
+  private row(row: Group, choice: Choice, whole: number, first: number, last: number): HTMLTableRowElement {
     const chosen = choice.rows.some((one) => one.by === choice.by && one.key === row.key);
     const others = choice.rows.filter((one) => one.by !== choice.by);
     const choose = (): void =>
@@ -156,7 +161,7 @@ export class Table {
     const cells = [
       number(grouped(row.count), ""),
       number(duration(time(row.total_ns)), exact(time(row.total_ns))),
-      number(known ? sig3((row.total_ns / vcpuTime) * 100) : "–", ""),
+      number(known ? percent(cost(row) / whole).replace("%", "") : "–", ""),
       number(duration(time(row.mean_ns)), exact(time(row.mean_ns))),
       ...(["p50", "p90", "p99", "max"] as const).map((p) => {
         const [ns, sign] = [time(row[`${p}_ns`]), time(row[`${p}_ns`]) === null ? "" : about];

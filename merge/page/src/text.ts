@@ -63,8 +63,9 @@ export function duration(ns: number | null): string {
   return `${sig3(ns)} ${cycles ? "cyc" : "ns"}`;
 }
 
+// Formats a share as the report's text does: "12.3%", "<0.1%" of what would read as none.
 export function percent(share: number): string {
-  return `${sig3(share * 100)} %`;
+  return share > 0 && share < 0.0005 ? "<0.1%" : `${fixed(share * 100, 1)}%`;
 }
 
 // A point in time after the start of the interval: "+1.234567 s".

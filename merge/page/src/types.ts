@@ -24,6 +24,7 @@ export interface Parts {
 
 export interface Row extends Distribution, Parts {
   key: string;
+  unended_cost_ns: number; // of exits that did not end
   halt: boolean;
 }
 

@@ -65,7 +65,7 @@ export class Waits {
       numbers("Share", `% of ${part}`), numbers("Times"), numbers("Longest"), column("When", `0 to ${duration(this.model.data.duration_ns)}`)];
     return h("div", {}, table(`${head}, table`, heads, shown.map(([row, ns]) => h("tr", { "data-culprit": row.culprit },
       first(name(row.culprit), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))),
-      time(ns), number(percent(ns / Math.max(1, sum)).replace(" %", "")),
+      time(ns), number(percent(ns / Math.max(1, sum)).replace("%", "")),
       number(chosen ? "–" : grouped(row.count)), chosen ? number("–") : time(row.max_ns), cell(this.strip(part, row))))),
       h("p", { class: "dim" }, [left > 0 ? `${duration(left)} in ${rows.length - shown.length} more rows` : "",
         rows_left_out > 0 ? `${grouped(rows_left_out)} more culprits are not on this page: trapline report --waits prints them` : "",

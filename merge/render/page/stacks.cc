@@ -94,7 +94,7 @@ Table GuestTimes::table(const Pipeline& pipeline) const {
   table.packed = true;
   table.add({"stack"}, &Row::stack);
   table.add({"guest_ns"}, [](const Row& row) { return row.times.guest; });
-  add_parts(table, States().set(), kNoParts, 0, [](const Row& row) {
+  add_parts(table, States().set(), kNoParts, {}, 0, [](const Row& row) {
     return PartsOf{row.times.parts, row.times.sum()};
   });
   return table;

@@ -219,7 +219,7 @@ const cases = {
   async a_given_page_opens_quietly() {
     for (const theme of ["light", "dark"]) {
       await with_page(process.env.TRAPLINE_PAGE_FILE, { theme, hash: "#exit=0" }, async (page) => {
-        assert.match(await page.locator("#shares-title").textContent(), /^The guest ran [\d.]+ % of the vCPUs' (busy )?time/);
+        assert.match(await page.locator("#shares-title").textContent(), /^The guest ran [\d.]+% of the vCPUs' (busy )?time/);
         assert.ok(await page.locator("#exit .near svg").first().isVisible());
         assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
         const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
@@ -503,7 +503,7 @@ const cases = {
       const data = dataOf(html);
       const ns = async () => (await page.locator("#worst .steps li").evaluateAll((steps) => steps.map(({ title }) => Number(title.replace(/[^\d]/g, ""))))).reduce((a, b) => a + b, 0);
       assert.equal(await ns(), data.worst[0].total_ns, "the longest, where none is chosen");
-      assert.match(await page.locator("#worst .steps ol").textContent(), /^kernel [\d.]+ µs [\d.]+ %QEMU: fwcfg\.dma [\d.]+ ms/);
+      assert.match(await page.locator("#worst .steps ol").textContent(), /^kernel [\d.]+ µs [\d.]+%QEMU: fwcfg\.dma [\d.]+ ms/);
       for (const [i, exit] of data.worst.slice(0, 20).entries()) {
         await page.evaluate((at) => { location.hash = `#exit=${at}`; }, i);
         await page.waitForFunction((text) => document.querySelector("#worst .steps figcaption").textContent.includes(text), `+${(exit.start / 1e9).toFixed(6)} s`);
@@ -580,7 +580,7 @@ const cases = {
       await page.waitForFunction(() => location.hash.includes("busy=1"));
       await settled(page);
       const title = await page.locator("#shares-title").textContent();
-      assert.ok(title.startsWith(`The guest ran ${guest} % of the vCPUs' busy time, ${busy}`), `${title}: ${data.finding}`);
+      assert.ok(title.startsWith(`The guest ran ${guest}% of the vCPUs' busy time, ${busy}`), `${title}: ${data.finding}`);
       assert.equal(await page.locator("#busy-time").getAttribute("aria-pressed"), "true");
       assert.equal(await page.locator("#shares .b-halted").count(), 0);
       assert.equal(await painted(page, "#shares .strip", "halted"), 0);
@@ -756,7 +756,7 @@ const cases = {
         const row = expected.rows[i];
         assert.deepEqual([before, after], [row.before_count, row.after_count].map((n) => n.toLocaleString("en-US")), key);
         assert.equal(verdict, "", `${key}: one run of each side proves nothing`);
-        const percents = (text) => [...text.replace(/−/g, "-").replace(/,/g, "").matchAll(/([+-][\d.]+) %/g)].map(([, n]) => Number(n) / 100);
+        const percents = (text) => [...text.replace(/−/g, "-").replace(/,/g, "").matchAll(/([+-][\d.]+)%/g)].map(([, n]) => Number(n) / 100);
         const near = (a, b) => Math.abs(a - b) <= Math.abs(b) * 0.006;
         const wanted = [row.mean.change, row.mean.low, row.mean.high].filter((n) => typeof n === "number");
         const found = [...percents(change), ...percents(interval)];
@@ -835,7 +835,7 @@ const cases = {
 
   // The kernel's flame graph has the stacks of export --kernel, which sum to the report's figure.
   async the_kernels_flame_graph_is_the_folded_stacks() {
-    for (const [file, busiest] of [["functions.dat", /^kvm_tdp_page_fault\(\) in npf took [\d.]+ %/], ["events.dat", /^after kvm_page_fault in npf took/]]) {
+    for (const [file, busiest] of [["functions.dat", /^kvm_tdp_page_fault\(\) in npf took [\d.]+%/], ["events.dat", /^after kvm_page_fault in npf took/]]) {
       const recording = join("tests/merge/inside-kernel", file), html = join(folder, `${file}.html`);
       run("report", recording, "--kernel", "--format", "html", "-o", html, "--force");
       const folded = run("export", recording, "--format", "folded", "--kernel", "-o", "-").trim().split("\n").map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "merge/explain/stalls.h"
+#include "merge/render/print.h"
 #include "merge/report/report.h"
 
 namespace trapline::test {
@@ -26,11 +27,11 @@ ReportData report_of_one() {
   return report;
 }
 
-TEST(FindingTest, TheCostliestRowsShareIsOfWhatExitsCost) {
+TEST(FindingTest, AllSharesAreOfTheBusyTime) {
   ReportData report = report_of_one();
-  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (50.0% of that: io)"));
+  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (io alone: 30.0%)"));
   report.cost_ns = 400;  // exits that a loss cuts are in no row
-  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (at least 50.0% of that: io)"));
+  EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0% (io alone: at least 30.0%)"));
   report.costliest_ns = 100;
   EXPECT_THAT(finding_text(report), HasSubstr("exits cost 60.0%; "));
 }
@@ -39,7 +40,7 @@ TEST(FindingTest, TheLevelOfAnExitIsNotNamedAsItsCause) {
   ReportData report = report_of_one();
   report.by = "nested";
   report.costliest = "guest";
-  EXPECT_THAT(finding_text(report), Not(HasSubstr("of that")));
+  EXPECT_THAT(finding_text(report), Not(HasSubstr("alone")));
 }
 
 TEST(FindingTest, WhoRanInsteadIsNamedWhereTheEventsProveIt) {
@@ -47,14 +48,14 @@ TEST(FindingTest, WhoRanInsteadIsNamedWhereTheEventsProveIt) {
   VcpuTotals& totals = report.vcpus.front().totals;
   totals.parts[static_cast<std::size_t>(Part::kPreempted)] = 200;
   report.overhead.emplace().add(totals);
-  EXPECT_THAT(finding_text(report), HasSubstr("ready and did not run."));  // without --waits
+  EXPECT_THAT(finding_text(report), HasSubstr("the vCPU waited for a CPU."));  // without --waits
   WaitReport& waits = report.waits.emplace();
   waits.preempted.total_ns = 200;
   waits.ran_most = "hog (tid 7)";
   waits.ran_most_ns = 120;
   waits.others_at_most_ns = 80;
   EXPECT_THAT(finding_text(report),
-              HasSubstr("ready and did not run (60.0% of that: hog (tid 7) ran instead)."));
+              HasSubstr("waited for a CPU (for 10.0% hog (tid 7) ran instead)."));
   waits.preempted.total_ns = 150;  // the rest may be another's
   EXPECT_THAT(finding_text(report), Not(HasSubstr("instead")));
   waits.preempted.total_ns = 200;
@@ -67,12 +68,50 @@ TEST(FindingTest, WhoRanInsteadIsNamedWhereTheEventsProveIt) {
 
 TEST(FindingTest, WhereTimeWasNotSeenNoWaitIsSaidOfTheSeenTimeAlone) {
   ReportData report = report_of_one();
-  EXPECT_THAT(finding_text(report), HasSubstr("; no vCPU had to wait"));
+  EXPECT_THAT(finding_text(report), HasSubstr("; the vCPU never had to wait"));
   report.counters.gaps = 1;
-  EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));
+  EXPECT_THAT(finding_text(report),
+              HasSubstr("in the time that was seen the vCPU never had to wait"));
   report.counters.gaps = 0;
   report.vcpus.front().totals.not_seen_ns = 100;
-  EXPECT_THAT(finding_text(report), HasSubstr("in the time that was seen no vCPU had to wait"));
+  EXPECT_THAT(finding_text(report),
+              HasSubstr("in the time that was seen the vCPU never had to wait"));
+}
+
+// The text's first lines, without -v.
+std::string head_of(const ReportData& data) {
+  std::ostringstream out;
+  print_text(make_report(data, {}), out, {});
+  std::string text = out.str();
+  std::size_t end = 0;
+  for (int line = 0; line < 8 && end != text.npos; ++line) end = text.find('\n', end + 1);
+  return text.substr(0, end);
+}
+
+TEST(HeadTest, WhatLimitsTheFiguresIsInTheFirstEightLines) {
+  ReportData report = report_of_one();
+  report.sources = {{.path = "host.dat", .kind = "trace.dat", .clock = "mono"}};
+  EXPECT_THAT(head_of(report), Not(HasSubstr("host.dat")));
+  SourceRow& guest = report.sources.emplace_back();
+  guest.path = "guest.dat";
+  guest.aligned = {.method = "markers", .error_ns = 14'000};
+  EXPECT_THAT(head_of(report), HasSubstr("guest.dat: aligned to ± 14.0 µs\n"));
+  guest.aligned.rate_change_ppm = 10;
+  EXPECT_THAT(head_of(report), HasSubstr("(assumed)"));
+  report.vcpus.front().totals.not_seen_ns = 1000;
+  report.counters.gaps = report.counters.gaps_uncounted = 1;
+  EXPECT_THAT(head_of(report),
+              HasSubstr("LOST: an unknown number of events in 1 loss; 50.0% of the"));
+  report.counters.damaged_pages = 2;
+  EXPECT_THAT(head_of(report), HasSubstr("DAMAGED: 2 of the recording's pages"));
+  report.counters.left_out_events = 7;
+  report.counters.left_out_pieces = 1;
+  EXPECT_THAT(head_of(report), HasSubstr("LEFT OUT: 7 events"));
+  report.missing = {"qemu.log is missing"};
+  report.notes = report.missing;
+  EXPECT_THAT(head_of(report), HasSubstr("INCOMPLETE: qemu.log"));
+  report.open = {"vCPU 0 has not left an exit"};
+  EXPECT_THAT(head_of(report), HasSubstr("has not left"));
 }
 
 }  // namespace

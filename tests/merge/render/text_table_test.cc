@@ -47,15 +47,44 @@ TEST(TextTableTest, ColumnsThatMayGoGoBeforeAKeyIsWrapped) {
             "key    total   p50  about\n"
             "a key   1 ns  2 ns  rtc\n"
             "b       4 ns  5 ns\n");
+  EXPECT_EQ(printed(18),  // "about" has no room, and then "p50" has
+            "key    total   p50\n"
+            "a key   1 ns  2 ns\n"
+            "b       4 ns  5 ns\n");
   EXPECT_EQ(printed(12),
             "key    total\n"
             "a key   1 ns\n"
             "b       4 ns\n");
-  EXPECT_EQ(printed(10),
-            "key  total\n"
-            "a key\n"
-            "      1 ns\n"
-            "b     4 ns\n");
+  EXPECT_EQ(printed(11),
+            "key   total\n"
+            "a …y   1 ns\n"
+            "b      4 ns\n");
+}
+
+TEST(TextTableTest, ALongKeyLeavesFiguresTheirRoomAndIsCutInTheMiddle) {
+  std::vector<TextTable::Column> columns = {"key", "total", "max"};
+  columns[2].drop_order = 1;
+  TextTable table(columns);
+  table.add({"a key of µ that has more than twenty-four columns", "1 ns", "2 ns"});
+  std::ostringstream out;
+  (void)table.print(out, {.width = 38});
+  EXPECT_EQ(out.str(),
+            "key                        total   max\n"
+            "a key of µ t…four columns   1 ns  2 ns\n");
+}
+
+TEST(TextTableTest, NeighboursShareAHeadAndALongOneEndsWhereTheyDo) {
+  std::vector<TextTable::Column> columns = {"key", "total", "share", "kernel", "user"};
+  columns[2].above = "of busy time";
+  columns[3].above = columns[4].above = "of total";
+  TextTable table(columns);
+  table.add({"a key", "1 ns", "2%", "3%", "4%"});
+  std::ostringstream out;
+  (void)table.print(out, {});
+  EXPECT_EQ(out.str(),
+            "       of busy time  of total\n"
+            "key    total  share  kernel  user\n"
+            "a key   1 ns     2%      3%    4%\n");
 }
 
 std::string wrapped(std::string_view label, const std::string& text, const TextStyle& style,

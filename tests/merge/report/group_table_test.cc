@@ -35,10 +35,10 @@ Table table_of(const GroupRow& row, const ReportData& report) {
 // The table's first row as JSON has it.
 Json first_row(const Table& table) { return Json::parse(json_of(table)).at("rows").at(0); }
 
-// Whether the text has a share of the cost.
+// True if the text has the row's share.
 bool tells_cost(const GroupRow& row, const ReportData& report) {
   const Table table = table_of(row, report);
-  const auto cost = std::ranges::find(table.columns, "of cost", &Table::Described::title);
+  const auto cost = std::ranges::find(table.columns, "share", &Table::Described::title);
   return cost != table.columns.end() && std::holds_alternative<Share>(cost->value(0));
 }
 

@@ -12,36 +12,13 @@
 namespace trapline::cli {
 namespace {
 
-constexpr std::size_t kTextColumn = 28, kCommandColumn = 12;
+constexpr std::size_t kCommandColumn = 12;
 
 // In the order in which help prints them; before these an option's own group.
 constexpr std::string_view kOrder[] = {kWhat,     kTables, kWhich,  kEvents, kQemu,
                                        kSnapshot, kHow,    kBuffer, kOutput, kRest};
 
 bool is_rare(const CLI::Option& option) { return option.get_group().ends_with(kRareMark); }
-
-// "  HEAD" and `text` beside it, in lines of at most kHelpWidth.
-std::string entry(const std::string& head, std::string_view text,
-                  std::size_t text_column = kTextColumn) {
-  std::string out = "  " + head;
-  std::size_t column = out.size();
-  if (column + 2 > text_column) out += '\n', column = 0;
-  out.append(text_column - column, ' ');
-  column = text_column;
-  while (!text.empty()) {
-    const auto word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-    if (column > text_column && column + 1 + word.size() > kHelpWidth) {
-      out += '\n' + std::string(text_column, ' ');
-      column = text_column;
-    }
-    if (column > text_column) out += ' ', ++column;
-    out += word;
-    column += word.size();
-  }
-  while (out.back() == ' ') out.pop_back();
-  return out + '\n';
-}
 
 std::string text_of(const CLI::Option& option) {
   std::string text = option.get_description();
@@ -72,7 +49,7 @@ std::string positionals(const CLI::App& app) {
   std::string out;
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional() || option->get_group().empty()) continue;
-    out += entry(upper(option->get_single_name()), text_of(*option));
+    out += help_entry(upper(option->get_single_name()), text_of(*option));
   }
   return out.empty() ? out : '\n' + out;
 }
@@ -84,7 +61,8 @@ std::string group(const CLI::App& app, const std::string& name, bool with_rare) 
     if (option->get_group() != name && option->get_group() != name + std::string(kRareMark))
       continue;
     const std::string argument = argument_of(*option);
-    out += entry(names_of(*option) + (argument.empty() ? "" : ' ' + argument), text_of(*option));
+    out +=
+        help_entry(names_of(*option) + (argument.empty() ? "" : ' ' + argument), text_of(*option));
   }
   return out.empty() ? out : fmt::format("\n{}:\n{}", name, out);
 }
@@ -102,7 +80,7 @@ std::string commands(const CLI::App& app) {
   if (rest.empty()) return {};
   std::string out;
   const auto add = [&out](const CLI::App& command) {
-    out += entry(command.get_name(), command.get_description(), kCommandColumn);
+    out += help_entry(command.get_name(), command.get_description(), kCommandColumn);
   };
   for (const auto& [name, members] : kCommandGroups) {
     out += fmt::format("\n{}:\n", name);
@@ -140,6 +118,27 @@ std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {
 }
 
 }  // namespace
+
+std::string help_entry(const std::string& head, std::string_view text, std::size_t text_column) {
+  std::string out = "  " + head;
+  std::size_t column = out.size();
+  if (column + 2 > text_column) out += '\n', column = 0;
+  out.append(text_column - column, ' ');
+  column = text_column;
+  while (!text.empty()) {
+    const auto word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (column > text_column && column + 1 + word.size() > kHelpWidth) {
+      out += '\n' + std::string(text_column, ' ');
+      column = text_column;
+    }
+    if (column > text_column) out += ' ', ++column;
+    out += word;
+    column += word.size();
+  }
+  while (out.back() == ' ') out.pop_back();
+  return out + '\n';
+}
 
 std::string upper(std::string text) {
   std::ranges::transform(text, text.begin(),

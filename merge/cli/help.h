@@ -22,6 +22,10 @@ inline constexpr std::size_t kHelpWidth = 80;
 // The examples below a command's options (examples.cc); empty: there are none.
 [[nodiscard]] std::span<const std::string_view> examples_of(std::string_view command);
 
+// "  HEAD" and `text` beside it, in lines of at most kHelpWidth.
+[[nodiscard]] std::string help_entry(const std::string& head, std::string_view text,
+                                     std::size_t text_column = 28);
+
 // As help names what is no option: "COMMAND".
 [[nodiscard]] std::string upper(std::string text);
 

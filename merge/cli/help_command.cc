@@ -4,6 +4,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/pass/reason_kinds.h"
 
 namespace trapline::cli {
 namespace {
@@ -15,6 +16,17 @@ std::string topics_text() {
          "\ntrapline help COMMAND prints the help of a command; trapline --help lists them.\n";
 }
 
+// The kinds of exits stand where the text has a comment.
+std::string with_kinds(std::string_view topic) {
+  constexpr std::string_view kPlace = "<!-- kinds -->\n";
+  std::string text(topic), kinds;
+  for (const ReasonKind& kind : reason_kinds())
+    kinds +=
+        help_entry(std::string(kind.name), fmt::format("{}: {}", kind.meaning, kind.reasons), 20);
+  if (const auto at = text.find(kPlace); at != text.npos) text.replace(at, kPlace.size(), kinds);
+  return text;
+}
+
 int print_help(const CLI::App& app, const std::string& name) {
   const auto print = [](std::string_view text) {
     const auto printed = print_to({}, [text](std::ostream& out) { out << text; });
@@ -23,7 +35,7 @@ int print_help(const CLI::App& app, const std::string& name) {
   if (name.empty()) return print(topics_text());
   std::vector<std::string_view> names;
   for (const Topic& topic : topics()) {
-    if (topic.name == name) return print(topic.text);
+    if (topic.name == name) return print(with_kinds(topic.text));
     names.push_back(topic.name);
   }
   for (const CLI::App* command : app.get_subcommands({})) {

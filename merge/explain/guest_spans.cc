@@ -239,8 +239,9 @@ Table span_culprit_table(std::vector<CulpritRow> rows, std::string whole = {}) {
 
 TableOf<GuestSpanGroup> span_table(std::span<const GuestSpanGroup> groups) {
   using Row = GuestSpanGroup;
-  TableOf<Row> table(groups,
-                     [](const Row& row) -> std::string { return row.key.empty() ? "-" : row.key; });
+  TableOf<Row> table(groups, [](const Row& row) -> std::string {
+    return row.key.empty() ? "not known" : row.key;
+  });
   table.key = "spans";
   table.csv = true;
   table.add({.key = "key", .csv = false}, &Row::key);

@@ -97,7 +97,7 @@ void View::open_row() {
   if (selected_ >= all.size()) return;
   const LiveRow& row = all[selected_];
   Place next = here();
-  next.title = row.key;
+  next.title = shown_key(row.key, {});
   const ThreadId thread{static_cast<std::int32_t>(row.cell.words[kVcpuWord])};
   switch (here().level) {
     case Level::kVm:
@@ -397,6 +397,7 @@ View::Table View::rows_table(const Frame& frame) const {
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
   const States states = engine_.pipeline().exits().known_states();
   const bool has_guest = states[static_cast<std::size_t>(State::kGuest)];
+  const std::string by = here().level == Level::kBy ? options_.by_text : std::string();
   Overhead overhead;
   for (const VcpuRow& vcpu : vcpus) overhead.add(vcpu.totals);
   const std::uint64_t whole =
@@ -412,7 +413,7 @@ View::Table View::rows_table(const Frame& frame) const {
     table.titles.push_back({std::string(kPartNames[part]), kDropped[part], "of the total"});
   for (const LiveRow& row : rows()) {
     const std::uint64_t total = row.total.total();
-    std::vector<std::string> cells{row.key,
+    std::vector<std::string> cells{shown_key(row.key, by),
                                    per_second(row.total.count(), frame.length()),
                                    row.halts   ? "halt"
                                    : durations ? percent_text(cost_ns(row.parts), whole)

@@ -7,30 +7,10 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/naming.h"
+#include "merge/pass/reason_kinds.h"
 
 namespace trapline {
 namespace {
-
-// The kinds of exit reasons, with the names of Intel's, AMD's and ARM's CPUs: docs/topics/exits.md.
-constexpr std::pair<std::string_view, std::string_view> kReasonKinds[] = {
-    {"io", "IO_INSTRUCTION"},
-    {"mmio", "EPT_MISCONFIG"},
-    {"page-fault", "EPT_VIOLATION"},
-    {"page-fault", "npf"},
-    {"page-fault", "DABT_LOW"},
-    {"page-fault", "IABT_LOW"},
-    {"halt", "HLT"},
-    {"halt", "idle-hlt"},
-    {"halt", "WFx"},
-    {"interrupt", "EXTERNAL_INTERRUPT"},
-    {"interrupt", "IRQ"},
-    {"msr", "MSR_READ"},
-    {"msr", "MSR_WRITE"},
-    {"msr", "SYS64"},
-    {"hypercall", "VMCALL"},
-    {"hypercall", "vmmcall"},
-    {"hypercall", "HVC64"},
-    {"pause", "PAUSE_INSTRUCTION"}};
 
 std::string lowered(std::string_view text) {
   std::string lower(text);
@@ -42,8 +22,8 @@ std::string lowered(std::string_view text) {
 bool is_reason(std::string_view pattern, std::string_view name) {
   const std::string asked = lowered(pattern), reason = lowered(name);
   return asked == reason || matches(asked, reason) ||
-         std::ranges::any_of(kReasonKinds, [&](const auto& one) {
-           return one.first == asked && lowered(one.second) == reason;
+         std::ranges::any_of(reason_kinds(), [&](const ReasonKind& kind) {
+           return kind.name == asked && kind.has(reason);
          });
 }
 
@@ -96,6 +76,7 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
       is_fault || name == wanted.pattern ||
       (kind == kReason ? is_reason(wanted.pattern, name) : matches(wanted.pattern, name));
   wanted.found = wanted.found || fits;
+  if (fits && kind == kReason && reasons_.size() < kMostNames) reasons_.insert(name);
   if (wanted.names.size() < kMostNames) wanted.names.insert(name);
   if (wanted.known.size() < kMostKnown) wanted.known.emplace(key, fits);
   return fits;
@@ -117,6 +98,7 @@ void ExitMatcher::merge(const ExitMatcher& other) {
   exits_ += other.exits_;
   cost_ns_ += other.cost_ns_;
   held_ += other.held_;
+  reasons_.insert(other.reasons_.begin(), other.reasons_.end());
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     wanted_[kind].found = wanted_[kind].found || other.wanted_[kind].found;
     wanted_[kind].names.insert(other.wanted_[kind].names.begin(), other.wanted_[kind].names.end());

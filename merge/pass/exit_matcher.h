@@ -31,7 +31,9 @@ class ExitMatcher {
   [[nodiscard]] std::uint64_t exits() const { return exits_; }
   [[nodiscard]] std::uint64_t cost_ns() const { return cost_ns_; }
   [[nodiscard]] std::uint64_t held() const { return held_; }
-  // Adds the exits that passes over other recordings tested.
+  // The names that the pattern of --reason fits, of the exits that came.
+  [[nodiscard]] const std::set<std::string>& reasons() const { return reasons_; }
+  // What the passes over other recordings met counts as well.
   void merge(const ExitMatcher& other);
   // Returns an Error (kUsage) if exits were tested and none was selected; it says which names
   // exist.
@@ -54,6 +56,7 @@ class ExitMatcher {
   ExitFilter filter_;
   SourceOf source_;
   std::array<Wanted, kKinds> wanted_;
+  std::set<std::string> reasons_;
   std::uint64_t exits_ = 0, cost_ns_ = 0, held_ = 0;
 };
 

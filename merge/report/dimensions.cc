@@ -67,6 +67,20 @@ std::string dimension_names() {
   return all;
 }
 
+std::string shown_key(std::string_view key, std::string_view by) {
+  constexpr std::string_view kBetween = " / ";
+  std::string text;
+  for (const std::string_view dimension : split(by, ',')) {
+    const std::string_view part = key.substr(0, key.find(kBetween));
+    const bool is_wait = dimension == "preempted-by" || dimension == "blocked-on";
+    if (!text.empty()) text += kBetween;
+    text += part != "-" ? part : is_wait ? "no wait" : "not known";
+    if (part.size() == key.size()) return text;
+    key.remove_prefix(part.size() + kBetween.size());
+  }
+  return text.append(kBetween).append(key);
+}
+
 Result<std::vector<Dimension>> parse_dimensions(std::string_view text, std::string_view alone) {
   std::vector<Dimension> dimensions;
   for (const std::string_view name : split(text, ',')) {

@@ -46,6 +46,8 @@ enum class Dimension : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Dimension dimension);
 // Returns "reason, detail, ...": everything that parse_dimensions() accepts.
 [[nodiscard]] std::string dimension_names();
+// Returns a row's key as people read it: "not known" in place of "-". `by`: its dimensions.
+[[nodiscard]] std::string shown_key(std::string_view key, std::string_view by);
 
 // An exit's values in the dimensions; a detail takes two words.
 struct GroupKey {

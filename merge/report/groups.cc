@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "merge/report/common_columns.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/report_data.h"
 #include "merge/report/units.h"
 
@@ -211,8 +212,8 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: {} ({}{})", text.empty() ? "" : "; ", row->key, row->largest,
-                        row->largest_at_least ? ">= " : "",
+    text += fmt::format("{}{}: {} ({}{})", text.empty() ? "" : "; ", shown_key(row->key, report.by),
+                        row->largest, row->largest_at_least ? ">= " : "",
                         duration_text(row->largest_ns, report.cycles));
   }
   return text;
@@ -258,10 +259,14 @@ Table in_text(const ReportData& report) {
   if (std::string largest = largest_text(report); !largest.empty())
     table.after.push_back(
         {.text = std::move(largest), .label = "largest:", .dropped = "largest_ns"});
+  table.name = [name = table.name, by = report.by](std::size_t row) {
+    return shown_key(name(row), by);
+  };
   if (std::ranges::find(table.all(), "-", &GroupRow::key) != table.all().end()) {
     const bool none = report.by == "kernel-function" && table.rows == 1;
     table.after.push_back(
-        {.text = fmt::format("-: {} without a {}{}", name_of(report.rows_of), report.by,
+        {.text = fmt::format("{}: {} with no recorded {}{}", shown_key("-", report.by),
+                             name_of(report.rows_of), report.by,
                              none ? "; record --kernel-functions" : ""),
          .verbatim = true});
   }

@@ -85,13 +85,11 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-constexpr const char* kWhole = "the vCPUs' time";
-
 // As among the vCPUs: shown where a vCPU was in that state.
 template <typename Whole>
 void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
-              Whole whole) {
-  constexpr std::uint8_t kDropped = 1 + kParts;  // on a narrow terminal, dropped before the parts
+              const std::string& of, Whole whole) {
+  constexpr std::uint8_t kDropped = 1 + kParts;  // where a terminal is narrow, before the parts
   const auto add = [&](State state, std::uint64_t PhaseRow::*away) {
     const auto i = static_cast<std::size_t>(state);
     const bool never =
@@ -100,7 +98,7 @@ void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const St
                .title = never ? "" : std::string(kStateNames[i]),
                .unit = Unit::kShare,
                .drop_order = kDropped,
-               .whole = kWhole},
+               .whole = of},
               [=](const PhaseRow& row) {
                 const std::uint64_t ns = row.*away;
                 return Share{state == State::kNotSeen ? ns : told(known, state, ns), whole(row)};
@@ -273,7 +271,8 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
   using Row = PhaseRow;
   const std::uint64_t begin = phases.empty() ? 0 : phases.front().start_ns;
   const bool guest = report.knows(State::kGuest);
-  // Returns the wall time of all vCPUs together.
+  const std::string of(report.vcpus_time());
+  // The wall time of all vCPUs.
   const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
     return row.ns * vcpus;
   };
@@ -285,15 +284,15 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
             [begin](const Row& row) { return row.start_ns - begin; });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
   table.add({"exits", "exits"}, &Row::exits);
-  table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = kWhole},
+  table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = of},
             [=](const Row& row) {
               return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
             });
-  add_parts(table, report.known_states(), part_titles(report.known_states()), kWhole, 1,
+  add_parts(table, report.known_states(), part_titles(report.known_states()), of, 1,
             [whole](const Row& row) {
               return PartsOf{row.parts, whole(row)};
             });
-  add_away(table, table.all(), report.known_states(), whole);
+  add_away(table, table.all(), report.known_states(), of, whole);
   return table;
 }
 

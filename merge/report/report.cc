@@ -2,12 +2,14 @@
 #include "merge/model/kernel_events.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/groups.h"
 #include "merge/report/notes.h"
 #include "merge/report/requests.h"
@@ -51,19 +53,11 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
                         printable(source.clock), resolution)});
     text.back().shown = Shown::kVerbose;
     const SourceAlignment& aligned = source.aligned;
-    const bool same_clock = aligned.is_same_clock();
-    if (same_clock && !aligned.one_boot_error_ns) continue;
+    if (aligned.is_same_clock() && !aligned.one_boot_error_ns) continue;
     add_alignment(source, text);
-    std::string clock = aligned.text();
-    if (!same_clock) clock += fmt::format("; offset {} ns", aligned.offset_ns);
-    clock += aligned.error_ns ? fmt::format(" ± {} ns", *aligned.error_ns)
-                              : std::string(same_clock ? "; error not known" : ", error not known");
-    if (aligned.one_boot_error_ns.value_or(0) != 0)
-      clock += fmt::format(" (± {} ns if it is one boot)", *aligned.one_boot_error_ns);
-    if (aligned.rate_change_ppm)
-      clock += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
-                           *aligned.rate_change_ppm);
-    text.push_back({.text = std::move(clock), .label = "  clock:", .shown = Shown::kVerbose});
+    text.push_back({.text = fmt::format("{}; offset {} ns", aligned.text(), aligned.offset_ns),
+                    .label = "  clock:",
+                    .shown = Shown::kVerbose});
   }
 }
 
@@ -84,22 +78,25 @@ void add_selection(const ReportData& report, std::vector<Paragraph>& text) {
     text.push_back({.text = fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
                                         report.vcpus_asked.text(), of_all_vcpus(report))});
   if (report.exits_asked.empty() || report.rows_of != RowsOf::kExits) return;
-  text.push_back(
-      {.text = fmt::format("Only exits with {} are in the rows, {} of {}; the vCPUs' times are "
-                           "those of all exits.",
-                           report.exits_asked.text(), grouped(report.exits_in_rows),
-                           grouped(report.all_exits))});
+  const std::string taken =
+      report.reasons_taken.size() < 2
+          ? std::string()
+          : fmt::format("; --reason takes {}", fmt::join(report.reasons_taken, ", "));
+  text.push_back({.text = fmt::format(
+                      "Only exits with {} are in the rows, {} of {}; {} is that of all exits{}.",
+                      report.exits_asked.text(), grouped(report.exits_in_rows),
+                      grouped(report.all_exits), report.vcpus_time(), taken)});
 }
 
 void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
   const ReportCounters& counters = report.counters;
-  const auto warn = [&sentences](std::string text, std::string label = {}) {
-    sentences.push_back(
-        {.text = std::move(text), .label = std::move(label), .look = LabelLook::kWarning});
+  const auto warn = [&sentences](std::string text, const char* label) {
+    sentences.push_back({.text = std::move(text), .label = label, .look = LabelLook::kWarning});
   };
   if (counters.left_out_events != 0)
-    warn(fmt::format("{} events, on purpose, in pieces of time on one CPU: {} (--snapshot-on)",
-                     grouped(counters.left_out_events), grouped(counters.left_out_pieces)),
+    warn(fmt::format("{} events in {} piece{} of time, which --snapshot-on did not keep",
+                     grouped(counters.left_out_events), grouped(counters.left_out_pieces),
+                     counters.left_out_pieces == 1 ? "" : "s"),
          "LEFT OUT:");
   for (const std::string& missing : report.missing) warn(missing, "INCOMPLETE:");
   if (counters.damaged_pages != 0)
@@ -113,8 +110,8 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
     text += fmt::format("; left out: {} exit{} whose end may be among them", grouped(left_out),
                         left_out == 1 ? "" : "s");
   if (const std::uint64_t not_seen = time_in(report, State::kNotSeen); not_seen != 0)
-    text += fmt::format("; {} of the vCPUs' time was not seen",
-                        percent_text(not_seen, report.vcpu_time()));
+    text += fmt::format("; {} of {} was not seen", percent_text(not_seen, report.vcpu_time()),
+                        report.vcpus_time());
   warn(std::move(text), "LOST:");
 }
 
@@ -254,7 +251,7 @@ namespace {
 
 // "the vCPU's 1.2 s"
 std::string whole_text(const ReportData& report) {
-  return fmt::format("{} {}", report.vcpus.size() == 1 ? "the vCPU's" : "the vCPUs'",
+  return fmt::format("{}{} {}", report.the_vcpus(), report.vcpus.size() == 1 ? "'s" : "'",
                      duration_text(report.vcpu_time(), report.cycles));
 }
 
@@ -311,8 +308,8 @@ std::string finding_without_overhead(const ReportData& report) {
   std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
                                  percent_text(report.whole_cost_ns(), whole));
   if (report.exits_asked.empty() && is_named(report.costliest))
-    text +=
-        fmt::format(" ({} alone: {})", report.costliest, percent_text(report.costliest_ns, whole));
+    text += fmt::format(" ({} alone: {})", shown_key(report.costliest, report.by),
+                        percent_text(report.costliest_ns, whole));
   return text + fmt::format(", in QEMU; what KVM and the guest took was not recorded ({}).",
                             events::kvm_exit.full_name);
 }
@@ -338,7 +335,7 @@ std::string costliest_text(const ReportData& report) {
   if (!is_named(report.costliest)) return {};
   // Another row may have cost more.
   if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
-  return fmt::format(" ({} alone: {}{})", report.costliest, least,
+  return fmt::format(" ({} alone: {}{})", shown_key(report.costliest, report.by), least,
                      percent_text(report.costliest_ns, busy));
 }
 
@@ -367,7 +364,7 @@ std::string finding_text(const ReportData& report) {
   const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
   const bool one = report.vcpus.size() == 1;
   const std::string_view vcpus = one ? "The vCPU was" : "The vCPUs were";
-  const std::string_view the_vcpus = one ? "the vCPU" : "the vCPUs";
+  const std::string_view the_vcpus = report.the_vcpus();
   const std::uint64_t halted = report.halted_ns();
   std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
   std::uint64_t paused = 0;
@@ -456,9 +453,10 @@ std::vector<NextStep> steps_of_calls(const ReportData& report, const RecordingWo
          "from where the functions are called"});
   if (report.cycles) return steps;
   const GroupRow& row = report.rows.front();
-  steps.push_back({fmt::format("timeline {} --from {} --to {}", words.recording,
-                               seconds_text(row.max_at_ns), seconds_text(row.max_at_ns + kAround)),
-                   fmt::format("the longest call of {}, and what follows", row.key)});
+  steps.push_back(
+      {fmt::format("timeline {} --from {} --to {}", words.recording, seconds_text(row.max_at_ns),
+                   seconds_text(row.max_at_ns + kAround)),
+       fmt::format("the longest call of {}, and what follows", shown_key(row.key, report.by))});
   return steps;
 }
 

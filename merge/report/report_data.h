@@ -120,6 +120,7 @@ struct ReportData {
   VcpuFilter vcpus_asked;
   ExitFilter exits_asked;
   std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
+  std::set<std::string> reasons_taken;  // by --reason
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // Returns whether the recording is a text without times: exits are counted and have no durations.
@@ -144,7 +145,13 @@ struct ReportData {
     return overhead && rows_of == RowsOf::kExits ? overhead->busy_ns() : vcpu_time();
   }
   [[nodiscard]] std::string_view whole() const {
-    return overhead && rows_of == RowsOf::kExits ? "busy time" : "the vCPUs' time";
+    return overhead && rows_of == RowsOf::kExits ? "busy time" : vcpus_time();
+  }
+  [[nodiscard]] std::string_view the_vcpus() const {
+    return vcpus.size() == 1 ? "the vCPU" : "the vCPUs";
+  }
+  [[nodiscard]] std::string_view vcpus_time() const {
+    return vcpus.size() == 1 ? "the vCPU's time" : "the vCPUs' time";
   }
   // What all exits cost, in the rows or not.
   [[nodiscard]] std::uint64_t whole_cost_ns() const {

@@ -279,6 +279,7 @@ ReportData report_of(const Pass& pass, const Aggregator& aggregator) {
     report.exits_in_rows = matcher->held();
     report.all_exits = matcher->exits();
     report.all_cost_ns = matcher->cost_ns();
+    report.reasons_taken = matcher->reasons();
   }
   return report;
 }

@@ -291,10 +291,9 @@ const TableKind kWaitTables = {.option = "--waits",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
-                                 return most == Part::kBlocked ? "what the exits waited for"
-                                        : most == Part::kPreempted
-                                            ? "what ran while the vCPUs were ready"
-                                            : "";
+                                 return most == Part::kBlocked     ? "what the exits waited for"
+                                        : most == Part::kPreempted ? "what ran instead"
+                                                                   : "";
                                }};
 
 const TableKind kStealTable = {.option = "--steal",

@@ -5,9 +5,10 @@
 
 A case is a folder with `cmd` (one line: trapline … [< FILE], run from the top of the sources) and
 `expected.txt`: stdout, then, where it is not 0, the line "exit status N" and stderr; with --verbose
-stderr always. --update writes what is printed now: look at the difference before you commit it.
+stderr always. What limits a report's figures is named in its first HEAD lines. --update writes what is printed now: look at the difference before you commit it.
 """
 import difflib
+import json
 import pathlib
 import shlex
 import subprocess
@@ -16,6 +17,25 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_LINES = 60
 MOST_LINES_OF_JSON = 100  # it has a line for each member
+HEAD = 8
+
+
+def not_in_head(trapline, case, text):
+    """What a report's JSON has of losses, damage and assumptions, and its first lines do not name."""
+    words = shlex.split((case / "cmd").read_text(encoding="utf-8"))
+    if "report" not in words[1:2] or {"--format", "<", "guest-span"} & set(words):
+        return []
+    run = subprocess.run([trapline, *words[1:], "--format", "json"], cwd=HERE.parent.parent, capture_output=True,
+                         timeout=200, check=False)
+    if not run.stdout:
+        return []
+    report = json.loads(run.stdout)
+    counters, sources = report["tables"]["counters"], report["tables"]["sources"]["rows"]
+    wanted = {"LOST:": report["head"]["losses"]["gaps"], "DAMAGED:": counters.get("damaged_pages"),
+              "LEFT OUT:": counters["left_out_events"], "aligned": any(one["method"] != "same clock" for one in sources),
+              "(assumed)": any(one["assumes"]["rate_change_ppm"] for one in sources)}
+    head = "\n".join(text.split("\n")[:HEAD])
+    return [word for word, is_so in wanted.items() if is_so and word not in head]
 
 
 def printed(trapline, case):
@@ -54,6 +74,9 @@ def main():
             failed += 1
         elif update:
             expected.write_text(text, encoding="utf-8")
+        elif missing := not_in_head(trapline, case, text):
+            print(f"{case.name}: {', '.join(missing)} is not in the first {HEAD} lines")
+            failed += 1
         elif text != expected.read_text(encoding="utf-8"):
             failed += 1
             print(f"{case.name}:")

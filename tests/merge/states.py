@@ -115,13 +115,13 @@ class Recording:
                 if shown is not None or vcpu[f"{state}_ns"] and vcpu["tid"] in table:
                     self.expect(f"text: {state} of thread {vcpu['tid']}", shown, share)
         of = report["overhead"]
-        said = re.search(r"exits cost (?:at least )?(<?[0-9.]+%).*; (?:for (?:at least )?(<?[0-9.]+%) a vCPU was ready"
-                         r"|(no) vCPU had to wait|(whether) a vCPU had to wait)", text)
+        said = re.search(r"exits cost (?:at least )?(<?[0-9.]+%).*; (?:for (?:at least )?(<?[0-9.]+%) the vCPUs? waited for a CPU"
+                         r"|.*the vCPUs? (never) had to wait|(whether) the vCPUs? had to wait)", text)
         if of and of["share"] is not None:
             not_run = of["not_run_share"]
             self.expect("text: the share of exits", said and said.groups(),
                         (percent(of["share"]), percent(not_run) if not_run else None,
-                         "no" if not_run == 0 else None, "whether" if not_run is None else None))
+                         "never" if not_run == 0 else None, "whether" if not_run is None else None))
 
     def csv(self, report, rows):
         rows = [row | {"count": int(row["count"]) - int(row["cut"]) - int(row["open"])} for row in rows]

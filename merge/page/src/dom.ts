@@ -78,11 +78,16 @@ export function renew(body: Element, data: string, ...children: Child[]): void {
   for (const one of body.querySelectorAll<HTMLElement>(`[data-${data}]`)) if (one.dataset[data] === focused) one.focus();
 }
 
-// A name from a recording, kept apart from the direction of the text around it.
+// What the CPU's reasons mean, by name.
+const glosses = new Map<string, string>();
+export const useGlosses = (all: string[]): void => { for (const one of all) glosses.set(one.split(": ")[0]!, one); };
+
+// A name from a recording, kept apart from the direction of the text around it; "-" is not known.
 export function name(text: string): HTMLElement {
+  const parts = text.split(" / ");
   // A long one breaks where its words end.
-  const words = text.split(/(?<=\.\.|[/;])/);
-  return h("bdi", { class: "name" }, ...words.flatMap((word, i) => (i ? [h("wbr"), word] : [word])));
+  const words = parts.map((part) => (part === "-" ? "not known" : part)).join(" / ").split(/(?<=\.\.|[/;])/);
+  return h("bdi", { class: "name", title: glosses.get(parts[0]!) }, ...words.flatMap((word, i) => (i ? [h("wbr"), word] : [word])));
 }
 
 export function replace(parent: Element, ...children: Child[]): void {

@@ -7,6 +7,9 @@ export function knowsDurations(data: Recording): boolean {
   return data.user_end !== "none" || (data.counters["exits"] ?? 0) === 0;
 }
 
+export const theVcpus = (data: Recording): string => (data.vcpus.length === 1 ? "the vCPU" : "the vCPUs");
+export const whose = (data: Recording): string => (data.vcpus.length === 1 ? "the vCPU's" : "the vCPUs'");
+
 export function knowsGuest(data: Recording): boolean {
   return data.vcpus.some((vcpu) => vcpu.guest_ns !== null);
 }

@@ -1,7 +1,7 @@
 // One page, one choice: every view draws what is chosen, and changes it.
 import { fromFragment, kStart, toFragment, type Choice } from "./choice";
 import { startComparison } from "./compare";
-import { changeLook, clip, h, name, replace, section } from "./dom";
+import { changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
 import { Drawing, type View } from "./drawing";
 import { Flame } from "./flame";
 import { guestSpans } from "./guest_spans";
@@ -120,6 +120,7 @@ function start(): void {
   }
   const data = unpack(packed);
   useUnit(data.time_unit);
+  useGlosses(data.glosses);
   const model = new Model(data);
   const limits = {
     by: data.sets.map((set) => set.by),

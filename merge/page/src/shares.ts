@@ -2,7 +2,7 @@
 import type { Choice } from "./choice";
 import { blocks, Chart } from "./chart";
 import { h, section } from "./dom";
-import { kernelOf, knowsDurations, knowsGuest } from "./known";
+import { kernelOf, knowsDurations, knowsGuest, whose } from "./known";
 import type { Model, Selection } from "./model";
 import { busyOf, kBusy, Strips, sums } from "./strip";
 import { duration, moment, percent, visible } from "./text";
@@ -85,9 +85,9 @@ export class Shares {
         ? "No vCPU ran while this was recorded"
         : !guest
         ? words.length
-          ? `Of the vCPUs' time: ${words.join(", ")}; what the guest took was not recorded (kvm:kvm_exit)`
-          : "What the vCPUs' time went to was not recorded (kvm:kvm_exit)"
-        : `The guest ran ${percent(all.guest / wall)} of the vCPUs' ${busy ? `busy time, ${duration(busyOf(all))}` : "time"}` +
+          ? `Of ${whose(data)} time: ${words.join(", ")}; what the guest took was not recorded (kvm:kvm_exit)`
+          : `What ${whose(data)} time went to was not recorded (kvm:kvm_exit)`
+        : `The guest ran ${percent(all.guest / wall)} of ${whose(data)} ${busy ? `busy time, ${duration(busyOf(all))}` : "time"}` +
           (words.length ? `; ${words.join(", ")}` : "");
     this.from.value = String(time?.[0] ?? 0);
     this.to.value = String(time?.[1] ?? bins);

@@ -1,7 +1,7 @@
 // The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
 import type { Choice } from "./choice";
 import { cell, choosable, clip, column, h, name, number, renew, replace, s, section, table } from "./dom";
-import { kernelOf, knowsDurations, knowsGuest } from "./known";
+import { kernelOf, knowsDurations, knowsGuest, whose } from "./known";
 import { kLatencyBins, type Group, type Model } from "./model";
 import { partsBar } from "./parts_bar";
 import type { Change } from "./shares";
@@ -67,7 +67,7 @@ export class Table {
     private readonly model: Model,
     private readonly change: Change,
   ) {
-    this.whole = knowsGuest(model.data) ? "busy time" : "vCPUs' time";
+    this.whole = knowsGuest(model.data) ? "busy time" : `${whose(model.data)} time`;
     this.by = h("select", { id: "by", change: () => this.change({ by: this.by.value }) },
       ...model.data.sets.map((set) => h("option", { value: set.by }, set.by.replace(/,/g, ", "))));
     this.find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off",
@@ -146,7 +146,7 @@ export class Table {
       return;
     }
     replace(this.title, ...(busiest
-      ? [name(clip(spoken(busiest.key), 60)), ` cost ${percent(cost(busiest) / this.wholeOf(choice))} of the ${this.whole}, in ${counted(busiest.count, "exit")}`]
+      ? [name(clip(spoken(busiest.key), 60)), ` cost ${percent(cost(busiest) / this.wholeOf(choice))} of ${knowsGuest(this.model.data) ? "the " : ""}${this.whole}, in ${counted(busiest.count, "exit")}`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 

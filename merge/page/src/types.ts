@@ -276,6 +276,7 @@ export interface Recording {
   command: string[]; // the words that print this report
   sources: Source[];
   interval: { start_ns: string; end_ns: string };
+  glosses: string[]; // what reasons mean: "io: the guest accessed a port"
   duration_ns: number;
   time_unit: "ns" | "cycles";
   user_end: string;

@@ -1,6 +1,7 @@
 // Who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
 import { cell, clip, column, first, h, name, number, numbers, replace, s, section, table, time } from "./dom";
+import { theVcpus } from "./known";
 import type { Model } from "./model";
 import { duration, grouped, moment, percent } from "./text";
 import type { WaitRow, WaitTable } from "./types";
@@ -50,7 +51,7 @@ export class Waits {
       this.more.hidden = true;
       return;
     }
-    replace(this.title, name(clip(most.row[0].culprit, 60)), ` kept the vCPUs waiting longest: ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that they were ${kParts[most.i]![0]} ${when}`.trimEnd());
+    replace(this.title, name(clip(most.row[0].culprit, 60)), ` kept ${theVcpus(this.model.data)} waiting longest: ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
     replace(this.tables, ...kParts.flatMap(([part, head], i) => (rows[i]!.length ? [this.table(part, head, rows[i]!, sums[i] ?? 0, waits[part])] : [])));
     const longest = Math.max(...rows.map((list) => list.length));
     this.more.hidden = longest <= kShown;

@@ -8,6 +8,7 @@
 
 #include "merge/explain/guest_spans.h"
 #include "merge/explain/stalls.h"
+#include "merge/pass/reason_kinds.h"
 #include "merge/render/page/exits.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/stacks.h"
@@ -227,6 +228,11 @@ struct PageData::Writer {
     head.push_back({"time.bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1});
     head.push_back({"latency.per_octave", std::uint64_t{4}});
     head.push_back({"left_out", left_out()});
+    std::vector<std::string> glosses;
+    for (const GroupRow& row : report.rows)
+      for (const ReasonKind& kind : reason_kinds())
+        if (kind.has(row.key)) glosses.push_back(fmt::format("{}: {}", row.key, kind.meaning));
+    head.push_back({"glosses", glosses});
     return head;
   }
 

@@ -104,5 +104,5 @@ export const rowsOf = (page) => page.evaluate(() => [...document.querySelectorAl
   // "–": not known.
   const number = (cell) => (cell.textContent.endsWith("–") ? null : Number((cell.title || cell.textContent).replace(/[^\d.]/g, "")));
   const [count, total, , mean, p50, p90, p99, max] = [...row.querySelectorAll("td.number")].map(number);
-  return { key: row.querySelector("th .name").textContent, count, total, mean, p50, p90, p99, max };
+  return { key: row.dataset.key, count, total, mean, p50, p90, p99, max };
 }));

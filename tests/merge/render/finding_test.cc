@@ -6,6 +6,8 @@
 #include "merge/explain/stalls.h"
 #include "merge/render/print.h"
 #include "merge/report/report.h"
+#include "merge/report/run.h"
+#include "merge/report/table_kinds.h"
 
 namespace trapline::test {
 namespace {
@@ -112,6 +114,33 @@ TEST(HeadTest, WhatLimitsTheFiguresIsInTheFirstEightLines) {
   EXPECT_THAT(head_of(report), HasSubstr("INCOMPLETE: qemu.log"));
   report.open = {"vCPU 0 has not left an exit"};
   EXPECT_THAT(head_of(report), HasSubstr("has not left"));
+}
+
+void expect_wholes(const Table& table) {
+  for (const Table::Described& column : table.columns)
+    if (column.unit == Unit::kShare && !column.title.empty())
+      EXPECT_FALSE(column.whole.empty()) << table.key << ": " << column.title;
+  if (table.in_text) expect_wholes(*table.in_text);
+  if (table.total) expect_wholes(*table.total);
+  for (std::size_t row = 0; table.children && row < table.rows; ++row)
+    for (const Table& child : table.children(row)) expect_wholes(child);
+}
+
+TEST(ShareTest, EachColumnOfSharesCarriesItsWhole) {
+  const std::string data = TRAPLINE_TEST_DATA;
+  for (const std::string path :
+       {data + "/box/linux-irq.dat", data + "/../merge/tcg/uftrace.trapline"}) {
+    PassOptions what;
+    what.input.paths = {path};
+    ReportOptions options;
+    for (const TableKind& kind : table_kinds())
+      if (!kind.of_exits || path.ends_with(".dat"))
+        options.tables[std::string(kind.option)] = kind.argument.empty() ? "" : "1ms";
+    options.by_default = true;
+    const auto run = run_report(what, options, {});
+    ASSERT_TRUE(run) << run.error().message;
+    for (const Table& table : make_report(run->report, {}).tables) expect_wholes(table);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+#include "merge/pass/reason_kinds.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+bool ReasonKind::has(std::string_view reason) const {
+  const auto lower = [](char one) {
+    return one >= 'A' && one <= 'Z' ? static_cast<char>(one - 'A' + 'a') : one;
+  };
+  return std::ranges::any_of(split(reasons, ','), [&](std::string_view one) {
+    return std::ranges::equal(trimmed(one), reason, {}, lower, lower);
+  });
+}
+
+std::span<const ReasonKind> reason_kinds() {
+  static constexpr ReasonKind kKinds[] = {
+      {"io", "the guest accessed a port", "IO_INSTRUCTION, io"},
+      {"mmio", "the guest accessed a device's memory", "EPT_MISCONFIG"},
+      {"page-fault", "a page is not mapped yet; on AMD and ARM also mmio",
+       "EPT_VIOLATION, npf, DABT_LOW, IABT_LOW"},
+      {"halt", "the vCPU is idle and waits for an interrupt", "HLT, hlt, idle-hlt, WFx"},
+      {"interrupt", "an interrupt came for the host", "EXTERNAL_INTERRUPT, interrupt, IRQ"},
+      {"msr", "the guest accessed a register of the CPU", "MSR_READ, MSR_WRITE, msr, SYS64"},
+      {"cpuid", "the guest asked which CPU it has", "CPUID, cpuid"},
+      {"hypercall", "the guest called its hypervisor", "VMCALL, vmmcall, HVC64"},
+      {"pause", "the guest spins on a lock", "PAUSE_INSTRUCTION, pause"},
+      {"timer", "the guest's own timer ran out", "PREEMPTION_TIMER"},
+      {"window", "the guest can take an interrupt now", "INTERRUPT_WINDOW, vintr"},
+      {"control-register", "the guest accessed CR0, CR3 or CR4",
+       "CR_ACCESS, cr0_sel_write, read_cr0, write_cr0, write_cr3, write_cr4"}};
+  return kKinds;
+}
+
+}  // namespace trapline

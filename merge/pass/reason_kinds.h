@@ -1,0 +1,18 @@
+// Kinds of exits: Intel, AMD and ARM have names of their own for the same reason.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace trapline {
+
+struct ReasonKind {
+  std::string_view name, meaning;
+  std::string_view reasons;  // the CPUs' names of it, "IO_INSTRUCTION, io"
+  // Whatever the case.
+  [[nodiscard]] bool has(std::string_view reason) const;
+};
+// In the order in which `trapline help exits` explains them.
+[[nodiscard]] std::span<const ReasonKind> reason_kinds();
+
+}  // namespace trapline

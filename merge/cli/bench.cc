@@ -160,6 +160,17 @@ Result<void> record_one(const BenchArguments& options, const Run& run) {
   return {};
 }
 
+// Compares the first run of each side, before all the others are made.
+Result<void> try_pair(const BenchArguments& options, const std::vector<Run>& runs) {
+  CompareOptions pair = options.compare;
+  pair.before = {options.folder + "/" + runs[runs[0].is_b ? 1 : 0].name};
+  pair.after = {options.folder + "/" + runs[runs[0].is_b ? 0 : 1].name};
+  const auto compared = run_compare(pair, {});
+  if (compared) return {};
+  return tl::unexpected(
+      Error{compared.error().message + "; no more runs were made", compared.error().kind});
+}
+
 // The exit status: that of --fail-if.
 Result<int> run_bench(BenchArguments& options) {
   if (auto completed = complete(options); !completed) return tl::unexpected(completed.error());
@@ -178,13 +189,16 @@ Result<int> run_bench(BenchArguments& options) {
       return tl::unexpected(written.error());
     if (!runs[i].warm_up)
       (runs[i].is_b ? sides.after : sides.before).push_back(options.folder + "/" + runs[i].name);
+    if (i != 1) continue;
+    if (auto tried = try_pair(options, runs); !tried) return tl::unexpected(tried.error());
   }
   const auto comparison = run_compare(sides, {});
   if (!comparison) return tl::unexpected(comparison.error());
-  const auto printed =
-      print_as(options.choice.format, make_report(*comparison), options.terminal,
-               fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
-                           options.seed, printable(options.folder)));
+  Report report = make_report(*comparison);
+  report.after.push_back(
+      {.text = fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json",
+                           options.seed, printable(options.folder))});
+  const auto printed = print_as(options.choice.format, report, options.terminal);
   if (!printed) return tl::unexpected(printed.error());
   return check_conditions(*comparison, options.choice);
 }
@@ -197,9 +211,13 @@ void add_bench(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("bench", "Record a command under two settings, and compare them");
   const OptionGroup rest(*command, kRest);
-  rest.add("--a", options->a, "WORDS",
-           "The first setting: words that replace {} in COMMAND, or follow it");
-  rest.add("--b", options->b, "WORDS", "The second setting");
+  // Not by add(): one of them may be empty.
+  command->add_option("--a", options->a, "The first setting: words for {} in COMMAND, or after it")
+      ->type_name("WORDS")
+      ->group(std::string(kRest));
+  command->add_option("--b", options->b, "The second setting; one of them may be empty")
+      ->type_name("WORDS")
+      ->group(std::string(kRest));
   rest.add("-n,--pairs", options->pairs, "", "How often each setting is recorded")
       ->transform(in_range(1, 1000))
       ->capture_default_str();

@@ -33,7 +33,7 @@ int print_what_ends(const CLI::App& app, const CLI::ParseError& error) {
 int run_words(int argc, char** argv) {
   CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
   app.name("trapline");
-  app.set_version_flag("-V,--version", TRAPLINE_VERSION);
+  app.set_version_flag("-V,-v,--version", TRAPLINE_VERSION);
   app.require_subcommand(1);
   int status = 0;
   add_record(app, status);
@@ -60,13 +60,15 @@ int run_words(int argc, char** argv) {
   });
   arrange_help(app);
   std::vector<std::string> words(argv + 1, argv + argc);
-  // As other tools have it; what follows -- is another program's.
-  std::replace(words.begin(), std::find(words.begin(), words.end(), "--"), std::string("--json"),
-               std::string("--format=json"));
   if (words.empty()) {
     std::cout << app.help();
     return static_cast<int>(ErrorKind::kUsage);
   }
+  // As other tools have it; what follows -- is another program's.
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (command->get_name() == words[0] && command->get_option_no_throw("--format") != nullptr)
+      std::replace(words.begin(), std::find(words.begin(), words.end(), "--"),
+                   std::string("--json"), std::string("--format=json"));
   if (auto message = unknown_command(app, words))
     return fail_with({std::move(*message), ErrorKind::kUsage});
   try {

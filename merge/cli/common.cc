@@ -50,8 +50,8 @@ void add_time_units(const OptionGroup& group, InputOptions& options) {
                "Unit of times in a text that are whole numbers");
 }
 
-void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
-  const OptionGroup how(command, kHow), seldom = rare ? how.rare() : how;
+void add_input_options(CLI::App& command, InputOptions& options) {
+  const OptionGroup how(command, kHow), seldom = how.rare();
   refuse_empty(*command.add_option(
       "recording", options.paths,
       fmt::format("Session, trace.dat, perf.data, text, uftrace folder, QEMU log, simpletrace, - "
@@ -270,17 +270,11 @@ Result<void> print_to(const Output& output, const std::function<void(std::ostrea
   return file->commit();
 }
 
-Result<void> print_as(const std::string& format, const Report& report, const Output& output,
-                      const std::string& heading) {
+Result<void> print_as(const std::string& format, const Report& report, const Output& output) {
   return print_to(output, [&](std::ostream& out) {
-    if (format == "json") {
-      print_json(report, out);
-    } else if (format == "csv") {
-      print_csv(report, out);
-    } else {
-      out << heading;
-      print_text(report, out, style_of(output));
-    }
+    if (format == "json") return print_json(report, out);
+    if (format == "csv") return print_csv(report, out);
+    print_text(report, out, style_of(output));
   });
 }
 

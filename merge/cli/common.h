@@ -22,9 +22,8 @@ namespace trapline::cli {
 // Adds --tsc-khz and --unit.
 void add_time_units(const OptionGroup& group, InputOptions& options);
 
-// The recordings and what helps to read them; `path` is filled by the user's words. `rare`: --help
-// leaves those for clocks to --help-all.
-void add_input_options(CLI::App& command, InputOptions& options, bool rare = false);
+// The recordings and what helps to read them; `path` is filled by the user's words.
+void add_input_options(CLI::App& command, InputOptions& options);
 // --qemu-events and --no-qemu-events of what records a COMMAND.
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none);
@@ -95,8 +94,8 @@ void add_needs(const InputOptions& input, Needs& needs);
 // Returns an Error if the output cannot be written whole.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
-// Prints the report as "json", "csv" or, after `heading`, text.
+// As "json", "csv" or text.
 [[nodiscard]] Result<void> print_as(const std::string& format, const Report& report,
-                                    const Output& output, const std::string& heading = {});
+                                    const Output& output);
 
 }  // namespace trapline::cli

@@ -58,8 +58,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   rest.add("--fail-if", choice.fail_if, "CONDITION",
            "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
            "beyond it; repeatable");
-  rest.flag("--single-run", choice.single_run,
-            "With fewer than three runs, --fail-if goes by values");
+  rest.rare().flag("--single-run", choice.single_run,
+                   "With fewer than three runs, --fail-if goes by values");
   std::vector<std::string> formats = {"text", "json", "csv"};
   if (with_page) formats.push_back("html");
   OptionGroup(command, kOutput)

@@ -159,9 +159,10 @@ void add_diff(CLI::App& app, int& status) {
   rest.add("--before", options->compare.before, "FILE...",
            "The runs of the first side, a recording each: --before run/a-*");
   rest.add("--after", options->compare.after, "FILE...", "The runs of the second side");
-  add_selection(*command, options->which, {}, true);
+  add_selection(*command, options->which);
   add_compare_choice(*command, options->choice, options->compare, true);
-  rest.add("--confidence", options->confidence, "",
+  rest.rare()
+      .add("--confidence", options->confidence, "",
            "Confidence of all tests and intervals together, in percent")
       ->transform(in_range(50.0, 99.99))
       ->capture_default_str();
@@ -169,13 +170,13 @@ void add_diff(CLI::App& app, int& status) {
       .add("--seed", options->compare.seed, "",
            "Seed of the splits, where there are too many to look at all")
       ->capture_default_str();
-  rest.add("--flame", options->flame, "FILE",
-           "Write stacks with their nanoseconds on both sides into this file, for "
-           "differential flame graphs");
+  rest.rare().add("--flame", options->flame, "FILE",
+                  "Write stacks with their nanoseconds on both sides into this file, for "
+                  "differential flame graphs");
   how.add("--symbols", options->compare.common.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
-  how.add("--trace-events", options->compare.common.trace_events, "FILE",
-          "The trace-events-all of the QEMU that was recorded");
+  how.rare().add("--trace-events", options->compare.common.trace_events, "FILE",
+                 "The trace-events-all of the QEMU that was recorded");
   add_time_units(how.rare(), options->compare.common);
   add_output(OptionGroup(*command, kOutput), options->output);
   add_color(OptionGroup(*command, kOutput), options->output.color);

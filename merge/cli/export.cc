@@ -155,7 +155,7 @@ void add_export(CLI::App& app, int& status) {
   auto options = std::make_shared<ExportArguments>();
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
-  add_input_options(*command, options->pass.input, true);
+  add_input_options(*command, options->pass.input);
   add_selection(*command, options->which);
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
   output.add("--format", options->how.format, "FORMAT", "The format: see --list");

@@ -187,9 +187,8 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
 // minute on request.
 void add_snapshots(CLI::App& command, RecordArguments& options) {
   const OptionGroup snapshots(command, kSnapshot);
-  auto* trigger =
-      snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
-                    "Keep only the time around exits like 'exit > 500us', or 'stall > 50ms'");
+  auto* trigger = snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
+                                "Keep the time around 'exit > 500us', 'stall > 50ms'");
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
@@ -246,15 +245,13 @@ void add_record(CLI::App& app, int& status) {
       what.add("--domain", options->domain, "NAME", "Record this virtual machine of libvirt")
           ->excludes(pid);
   rare.add("--connect", options->connect, "URI", "libvirt's, as for virsh")->needs(domain);
-  rare.add("--qmp", options->qmp, "SOCKET",
-           "Record the QEMU that listens here for QMP, with its events")
+  what.add("--qmp", options->qmp, "SOCKET", "Record the QEMU that listens here for QMP")
       ->excludes(domain);
   what.add("--duration", options->duration, "TIME", "Stop after this time (and end COMMAND)");
   add_kernel_events(*command, record);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
   qemu.flag("--functions{uftrace}", options->functions,
-            "The guest's functions (TCG), into uftrace.data (=uftrace), the recording "
-            "(=ftrace), or =both");
+            "The guest's functions (TCG): =uftrace, =ftrace, =both");
   rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
   rare.add("--from-instance", record.from_instance, "NAME",
            "Record nothing: take what the ftrace instance NAME, which somebody else has set up, "

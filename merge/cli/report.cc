@@ -256,7 +256,7 @@ int run_report(ReportArguments& options) {
 void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
-  add_input_options(*command, options->pass.input, true);
+  add_input_options(*command, options->pass.input);
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
@@ -269,8 +269,7 @@ void add_report(CLI::App& app, int& status) {
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
-  tables.add("--sort", options->sort, "COLUMN",
-             "By a column of text, or key (default: share; json, csv: total)");
+  tables.add("--sort", options->sort, "COLUMN", "A column of text, or key (default: share)");
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
   for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
   tables.rare().add(

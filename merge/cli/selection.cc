@@ -54,16 +54,16 @@ std::pair<CLI::Option*, CLI::Option*> add_time(const OptionGroup& which,
 }  // namespace
 
 std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
-                                                    const std::string& except, bool rare) {
-  const OptionGroup all(command, kWhich), which = rare ? all.rare() : all;
+                                                    const std::string& except) {
+  const OptionGroup which(command, kWhich);
   add_vcpus(which, options, except);
   which.add("--reason", options.exits.reason, "NAME",
             "Only exits with this reason (* and ? match)");
   which.add("--device", options.exits.device, "NAME", "Only exits that this device served");
-  all.rare().add("--detail", options.exits.detail, "NAME",
-                 "Only exits about this port, register or address");
-  all.rare().add("--function", options.exits.function, "NAME",
-                 "Only exits from this guest function");
+  which.rare().add("--detail", options.exits.detail, "NAME",
+                   "Only exits about this port, register or address");
+  which.rare().add("--function", options.exits.function, "NAME",
+                   "Only exits from this guest function");
   return add_time(which, options);
 }
 

@@ -26,11 +26,9 @@ struct SelectionOptions {
 };
 
 // Both return --from and --to, for options that exclude them. `except`: what of the command's
-// output --vm and --vcpu do not narrow, " (not requests)". `rare`: --help leaves them to
-// --help-all.
+// output --vm and --vcpu do not narrow, " (not requests)".
 std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
-                                                    const std::string& except = {},
-                                                    bool rare = false);
+                                                    const std::string& except = {});
 // The same without --reason and the other names of exits.
 std::pair<CLI::Option*, CLI::Option*> add_vcpus_and_time(CLI::App& command,
                                                          SelectionOptions& options,

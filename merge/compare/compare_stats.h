@@ -65,7 +65,9 @@ struct Change {
   double p = 1;            // of this figure alone, by Student's t
   double corrected_p = 1;  // for all figures tested together
   bool tested = false;
-  bool proven = false;  // the interval does not contain "no change"
+  bool proven = false;  // the interval does not hold "no change"
+  // True where the interval spans more than ten times: no percentage says that.
+  [[nodiscard]] bool is_vague() const { return tested && low > -1 && 1 + high > 10 * (1 + low); }
 };
 
 // Returns the mean of a side: of the logarithms if all figures of both sides are above 0, else of

@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/common_columns.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -64,7 +65,7 @@ void add_figures(TableOf<Row>& table, const std::string& prefix, Column change, 
   change.key = "change";
   change.unit = Unit::kChange;
   add(std::move(change), [](const MetricChange& metric) {
-    return Changed{metric.change, metric.test.proven};
+    return Changed{metric.change, metric.test.proven, metric.test.is_vague()};
   });
   add({.key = "before_runs", .csv = false}, [](const auto& metric) { return metric.runs.before; });
   add({.key = "after_runs", .csv = false}, [](const auto& metric) { return metric.runs.after; });
@@ -80,6 +81,7 @@ void add_figures(TableOf<Row>& table, const std::string& prefix, Column change, 
 
 std::string interval_text(const MetricChange& metric) {
   if (std::isinf(metric.change) || metric.change <= -1) return "-";
+  if (metric.test.is_vague()) return "too few runs to say";
   return fmt::format("{} to {}", percent_change_text(metric.test.low),
                      percent_change_text(metric.test.high));
 }
@@ -90,7 +92,8 @@ Table change_table(const Comparison& comparison) {
   using Row = ComparedRow;
   // For each metric, when a narrow terminal drops it: the highest first.
   constexpr std::array<std::uint8_t, kMetrics> kDropped = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
-  TableOf<Row> table(comparison.rows, &Row::key);
+  TableOf<Row> table(comparison.rows,
+                     [by = comparison.by](const Row& row) { return shown_key(row.key, by); });
   table.dim = [&rows = comparison.rows](std::size_t row) { return rows[row].halts; };
   table.key = "changes";
   table.left_out = comparison.rows_left_out;
@@ -134,14 +137,22 @@ std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven) {
   return rows;
 }
 
+namespace {
+
+std::string name_of(const MetricRow& row, const Comparison& comparison) {
+  return fmt::format("{} of {}", title_of(row.metric, comparison.model),
+                     shown_key(row.row->key, comparison.by));
+}
+
+}  // namespace
+
 Table metric_table(std::vector<MetricRow> all, const Comparison& comparison) {
   using Row = MetricRow;
   const auto name = [](const Row& row) {
     return kMetricNames[static_cast<std::size_t>(row.metric)];
   };
-  TableOf<Row> table(std::move(all), [model = comparison.model](const Row& row) {
-    return fmt::format("{} of {}", title_of(row.metric, model), row.row->key);
-  });
+  TableOf<Row> table(std::move(all),
+                     [&comparison](const Row& row) { return name_of(row, comparison); });
   table.dim = [rows = table.all()](std::size_t row) { return rows[row].row->halts; };
   table.json = false;
   table.add({.key = "key", .unit = Unit::kText}, [](const Row& row) { return row.row->key; });
@@ -205,17 +216,9 @@ std::vector<Paragraph> method_text(const Comparison& comparison) {
   const std::size_t before = comparison.before.size(), after = comparison.after.size();
   std::vector<Paragraph> sentences = {
       {},
-      {.text = "-: too little on one side to tell. cost: time per second in which the guest ran."}};
-  if (comparison.method == Method::kNone) {
-    sentences.push_back(
-        {.text = fmt::format(
-             "The figures differ by this between these recordings. {} before and {} after cannot "
-             "tell whether other runs differ too: runs of the same guest also do. Record at least "
-             "{} runs of each side, better {} or more, in turns (trapline bench).",
-             before == 1 ? "One run" : fmt::format("{} runs", before),
-             after == 1 ? "one" : fmt::format("{}", after), kFewestRuns, kFewestForPermutation)});
-    return sentences;
-  }
+      {.text = "-: too few runs, or too little on one side, to say. cost: time per second in which "
+               "the guest ran."}};
+  if (comparison.method == Method::kNone) return sentences;
   std::string text = fmt::format(
       "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "
       "together: Student's t of the runs' logarithms",
@@ -252,15 +255,35 @@ Facts head_of(const Comparison& comparison) {
           {"proven_changes", comparison.proven_changes()}};
 }
 
-// Returns text's table of proven changes, with the method below it.
+// The text's first sentence.
+std::string verdict_text(const Comparison& comparison) {
+  constexpr std::size_t kMost = 3;
+  const std::size_t before = comparison.before.size(), after = comparison.after.size();
+  if (comparison.method == Method::kNone)
+    return fmt::format(
+        "No change is proven: {} before and {} after cannot tell whether other runs differ as "
+        "these "
+        "recordings do. Record at least {} runs of each side, better {} or more, in turns "
+        "(trapline "
+        "bench).",
+        before == 1 ? "one run" : fmt::format("{} runs", before),
+        after == 1 ? "one" : fmt::format("{}", after), kFewestRuns, kFewestForPermutation);
+  const std::vector<MetricRow> proven = metric_rows(comparison, true);
+  if (proven.empty()) return "No change is proven.";
+  std::string text = fmt::format("{} change{} proven: ", grouped(proven.size()),
+                                 proven.size() == 1 ? " is" : "s are");
+  for (std::size_t i = 0; i < std::min(proven.size(), kMost); ++i)
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", name_of(proven[i], comparison),
+                        percent_change_text(proven[i].change().change));
+  return text + (proven.size() > kMost ? ", …" : ".");
+}
+
+// Of the text: the changes that are proven, and below them how.
 Table proven_table(const Comparison& comparison) {
   std::vector<MetricRow> rows = metric_rows(comparison, true);
   const bool none = rows.empty();
   Table table = metric_table(std::move(rows), comparison);
-  if (!none)
-    table.titles = {"Proven changes"};
-  else if (comparison.method != Method::kNone)
-    table.after.push_back({.text = "\nNo change is proven.", .verbatim = true});
+  if (!none) table.titles = {"Proven changes"};
   for (Paragraph& sentence : method_text(comparison)) table.after.push_back(std::move(sentence));
   return table;
 }
@@ -272,6 +295,7 @@ Report make_report(const Comparison& comparison) {
   report.cycles = comparison.cycles;
   report.head = head_of(comparison);
   report.notes = comparison.warnings;
+  report.before.push_back({.text = verdict_text(comparison), .figures = true});
   add_side("before:", comparison.before, comparison, report.before);
   add_side("after:", comparison.after, comparison, report.before);
   for (const std::string& warning : comparison.warnings)

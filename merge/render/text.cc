@@ -21,7 +21,7 @@ std::optional<std::uint64_t> time_of(const CellValue& value) {
 }
 
 std::string changed_text(const Changed& changed, const Column& column) {
-  if (std::isnan(changed.by)) return "-";
+  if (std::isnan(changed.by) || (changed.vague && !changed.proven)) return "-";
   return (changed.proven && column.highlight == Highlight::kProven ? "*" : "") +
          (column.unit == Unit::kChange ? percent_change_text(changed.by)
                                        : fmt::format("{:+.3g}", changed.by * 1e3));

@@ -47,6 +47,7 @@ struct Share {
 struct Changed {
   double by = 0;
   bool proven = false;
+  bool vague = false;  // its interval spans more than ten times: text has no figure
 };
 struct Absent {};  // the row does not have this column: JSON omits it, and text omits its words
 // std::monostate, and a number that is not finite, mean not known: "-" in text, null in JSON, empty

@@ -29,13 +29,22 @@ function value(metric: MetricChange, side: "before" | "after"): string {
 
 const signed = (part: number): string => `${part < 0 ? "−" : "+"}${sig3(Math.abs(part) * 100)}%`;
 
-// "+12 %"; what is on one side only has no number.
-function change({ before, after, change: part }: MetricChange): string {
+// No percentage says an interval that spans more than ten times.
+function isVague({ low: from, high: to }: MetricChange): boolean {
+  return typeof from === "number" && typeof to === "number" && from > -1 && 1 + to > 10 * (1 + from);
+}
+
+// "+12%"; what is on one side only has no number.
+function change(metric: MetricChange): string {
+  const { before, after, change: part } = metric;
+  if (isVague(metric) && !metric.proven) return "–";
   if (part === null) return before === 0 && after !== null && after > 0 ? "new" : "–";
   return part <= -1 ? "gone" : signed(part);
 }
 
-function interval({ low: from, high: to }: MetricChange): string {
+function interval(metric: MetricChange): string {
+  const { low: from, high: to } = metric;
+  if (isVague(metric)) return "too few runs to say";
   return from === null || from === undefined || to === null || to === undefined ? "" : `${signed(from)} to ${signed(to)}`;
 }
 

@@ -128,7 +128,7 @@ void expect_wholes(const Table& table) {
 
 TEST(ShareTest, EachColumnOfSharesCarriesItsWhole) {
   const std::string data = TRAPLINE_TEST_DATA;
-  for (const std::string path :
+  for (const std::string& path :
        {data + "/box/linux-irq.dat", data + "/../merge/tcg/uftrace.trapline"}) {
     PassOptions what;
     what.input.paths = {path};

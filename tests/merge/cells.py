@@ -156,6 +156,8 @@ def check(trapline, recording):
         overhead = data["overhead"]
         if overhead:
             whole = overhead["guest_ns"] + overhead["exit_ns"] + (overhead["not_run_ns"] or 0)
+        for row in data["groups"]["rows"]:
+            row["key"] = "not known" if row["key"] == "-" else row["key"]
         said = re.search(r"exits cost (?:at least )?<?[0-9.]+% \((.*?) alone: (?:at least )?<?([0-9.]+)%\);", text.replace("\n", " "))
         if overhead and said:
             most = max(data["groups"]["rows"], key=cost)

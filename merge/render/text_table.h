@@ -1,6 +1,6 @@
 // A table on a terminal: the first column is text on the left, the others are numbers on the right.
-// Where the terminal is too narrow, columns that may go are left out and a long first cell is cut in
-// the middle; in a table whose columns all stay it has a line of its own, whole.
+// Where the terminal is too narrow, columns that may go are left out and a long first cell is cut
+// in the middle; in a table whose columns all stay it has a line of its own, whole.
 #pragma once
 
 #include <cstddef>

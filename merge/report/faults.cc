@@ -206,9 +206,10 @@ void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   count("first", "first", kFirst, &FaultSum::first);
   count("again", "", 0, &FaultSum::again);
   table.add({"total_ns", "time", Unit::kDuration}, [](const Row& row) { return row.sum.ns; });
-  table.add({.title = "share", .unit = Unit::kShare, .whole = "the faults' time"}, [](const Row& row) {
-    return Share{row.sum.ns, row.whole};
-  });
+  table.add({.title = "share", .unit = Unit::kShare, .whole = "the faults' time"},
+            [](const Row& row) {
+              return Share{row.sum.ns, row.whole};
+            });
   const auto part = [&](const char* key, const char* title, State known, auto of,
                         std::uint8_t drop_order) {
     const bool knows = data.knows(known);

@@ -13,12 +13,15 @@ void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
   if (!known) unknown_ns_ += elapsed(until, end);
   Thread* thread = threads_.get(*cpu.thread, kMostThreads);
   (thread != nullptr ? thread->ran_ns : unknown_ns_) += elapsed(cpu.since, until);
+  if (thread != nullptr && cpu.sets_line) thread->line_ns += elapsed(cpu.since, until);
   cpu.thread.reset();
+  cpu.sets_line = false;
   cpu.began = {};
 }
 
 // Counts the time of an interrupt. A softirq's time includes the interrupts in it.
 void HostRuns::on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host) {
+  if (!cpu.thread) return;
   const bool hard = host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd;
   if (!hard && host.step != HostStep::kSoftirqBegin && host.step != HostStep::kSoftirqEnd) return;
   const Kind kind = hard ? kHard : kSoft;
@@ -33,7 +36,16 @@ void HostRuns::on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host)
     thread->interrupts_ns += elapsed(*began, event.at);
 }
 
-void HostRuns::on(const Event& event, ThreadChanges changes) {
+void HostRuns::on_line(Cpu& cpu, const Event& event, const KvmIrq& irq) {
+  // What an interrupt on top of the thread does is none of its deeds.
+  if (irq.step != IrqStep::kLine || is_in_interrupt(event.cpu)) return;
+  cpu.sets_line = cpu.thread == event.thread;
+  Lines* lines = lines_.get(event.thread, kMostThreads);
+  const std::uint64_t line = 2 * std::uint64_t{irq.pin} + (irq.level ? 1 : 0);
+  if (lines != nullptr && (lines->size() < kMostLines || lines->contains(line))) ++(*lines)[line];
+}
+
+void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (event.cpu >= kMostCpus) return;
   if (event.cpu >= cpus_.size()) cpus_.resize(event.cpu + 1);
   Cpu& cpu = cpus_[event.cpu];
@@ -45,6 +57,13 @@ void HostRuns::on(const Event& event, ThreadChanges changes) {
   const bool switches = !changes.empty() && changes[0].leaves();
   if (switches) last_switch_ = event.at;
   if (!last_switch_) return;
+  if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+    if (Thread* before = threads_.find(made->child)) before->several = true;
+    return;
+  }
+  if (const auto* host = std::get_if<HostEvent>(&event.payload))
+    return on_interrupt(cpu, event, *host);
   const ThreadId running = switches ? changes[0].thread : event.thread;
   if (cpu.thread && *cpu.thread != running) run(cpu, event.at, false);
   if (!cpu.thread) {
@@ -53,11 +72,6 @@ void HostRuns::on(const Event& event, ThreadChanges changes) {
     (void)threads_.get(running, kMostThreads);
   }
   cpu.last = event.at;
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
-    if (Thread* before = threads_.find(made->child)) before->several = true;
-  } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
-    on_interrupt(cpu, event, *host);
-  }
   if (!switches) return;
   run(cpu, event.at, true);
   cpu.thread = changes[0].other;
@@ -67,6 +81,7 @@ void HostRuns::on(const Event& event, ThreadChanges changes) {
 
 void HostRuns::begin_at(Timestamp begin) {
   unknown_ns_ = 0;
+  lines_ = {};
   for (Entry& entry : threads_.entries()) entry.state = {.several = entry.state.several};
   for (Cpu& cpu : cpus_) {
     cpu.since = cpu.last = begin;

@@ -1,14 +1,15 @@
 // Measures how long each thread of the host ran: from the sched_switch to the thread until the
 // sched_switch away from it.
 //
-// Nothing is known before the recording's first sched_switch, nor later than kMostAfter after its
-// last one. In between, before a CPU's first sched_switch and after a loss, a thread counts as
-// running from its first event on the CPU. If a thread's events come on a CPU that another thread
-// had, the time since the other's last event belongs to no thread.
+// Nothing is known before the recording's first sched_switch, nor more than kMostAfter after its
+// last one. Then, before a CPU's first sched_switch and after a loss, the thread of a kvm_exit or
+// kvm_entry runs on the event's CPU since the first of them. Where one comes on a CPU that another
+// thread had, the time since the last event that told of the other is nobody's.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -28,13 +29,26 @@ class HostRuns {
     std::uint64_t ran_ns = 0, turns = 0;  // `turns`: how often it was switched in
     // Part of ran_ns: interrupts and softirqs of the CPU, as far as their ends were recorded.
     std::uint64_t interrupts_ns = 0;
-    bool several = false;  // several threads had this id one after the other
+    std::uint64_t line_ns = 0;  // of the runs in which it set an interrupt line
+    bool several = false;       // threads, one after the other: an id that is used again
   };
+  // Interrupt lines (GSIs) that a thread set, how often each: 2 * line, + 1 where it raised it.
+  using Lines = std::map<std::uint64_t, std::uint64_t>;
+  static constexpr std::size_t kMostLines = 64;
   using Entry = ThreadTable<Thread>::Entry;
 
-  // Takes every event of the host's kernel in order, with the changes that Threads found in it.
-  void on(const Event& event, ThreadChanges changes);
-  // The figures begin at this time.
+  // Every event of the host's kernel, in order, with what Threads made of it.
+  void on(const Event& event, ThreadChanges changes) {
+    if (!is_any_of<KvmExit, KvmEntry, SchedSwitch, Lost, NewThread, HostEvent, KvmIrq>(
+            event.payload))
+      return;
+    const bool is_exit = is_any_of<KvmExit, KvmEntry>(event.payload);
+    if (is_exit && event.cpu < cpus_.size() && cpus_[event.cpu].thread == event.thread) [[likely]]
+      cpus_[event.cpu].last = event.at;
+    else if (last_switch_ || !is_exit)
+      take(event, changes);
+  }
+  // The figures begin there.
   void begin_at(Timestamp begin);
 
   // Returns all threads; those that still run count up to the recording's end.
@@ -42,6 +56,10 @@ class HostRuns {
   // Returns the time of CPUs in which the running thread is not known: losses, gaps, or more
   // threads than are kept.
   [[nodiscard]] std::uint64_t unknown_ns() const { return unknown_ns_; }
+  [[nodiscard]] Lines lines(ThreadId thread) const {
+    const Lines* lines = lines_.find(thread);
+    return lines == nullptr ? Lines() : *lines;
+  }
   [[nodiscard]] bool knows_interrupts() const { return knows_[kHard] || knows_[kSoft]; }
   // Returns whether the CPU is in an interrupt.
   [[nodiscard]] bool is_in_interrupt(std::uint32_t cpu) const {
@@ -51,16 +69,19 @@ class HostRuns {
  private:
   enum Kind : std::size_t { kHard, kSoft, kKinds };
   struct Cpu {
-    std::optional<ThreadId> thread;  // nullopt: not known
-    Timestamp since, last;           // beginning of its run; its last event
-    // Beginnings of the interrupts that it is in.
-    std::array<std::optional<Timestamp>, kKinds> began{};
+    std::optional<ThreadId> thread;                        // nothing: not known
+    Timestamp since, last;                                 // its run; its last event
+    bool sets_line = false;                                // in its run
+    std::array<std::optional<Timestamp>, kKinds> began{};  // of the interrupts that it is in
   };
+  void take(const Event& event, ThreadChanges changes);
   void run(Cpu& cpu, Timestamp end, bool known);
+  void on_line(Cpu& cpu, const Event& event, const KvmIrq& irq);
   void on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host);
 
   std::vector<Cpu> cpus_;
   ThreadTable<Thread> threads_;
+  ThreadTable<Lines> lines_;
   std::uint64_t unknown_ns_ = 0;
   std::optional<Timestamp> last_switch_;
   std::array<bool, kKinds> knows_{};  // an end of this kind was recorded

@@ -25,9 +25,9 @@ Detail detail_of(SpanClass selected) {
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
-// The classes that need to know what threads did before: all except exits and losses.
-constexpr SpanClass kOfThreads = static_cast<SpanClass>(
-    ~static_cast<std::uint32_t>(SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals));
+// What needs to know what threads did before: all but exits, losses and runs.
+constexpr SpanClass kOfThreads = static_cast<SpanClass>(~static_cast<std::uint32_t>(
+    SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals | SpanClass::kHostRuns));
 
 }  // namespace
 
@@ -37,7 +37,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
       reader_(names_, options_.declared),
       processes_(options_.processes),
       tracker_(options_.model, reader_, detail_of(selected_), &processes_),
-      threads_(has(selected_, kOfThreads) ? &processes_ : nullptr),
+      threads_(has(selected_, kOfThreads | SpanClass::kHostRuns) ? &processes_ : nullptr,
+               has(selected_, kOfThreads)),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
       placement_(options_.placement_errors),
@@ -75,7 +76,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
   if (!all.empty()) builder_ = std::make_unique<SpanBuilder>(*this, std::move(all));
   follows_events_ = on_thread() || has(selected_, SpanClass::kEvents | SpanClass::kStateRuns) ||
                     waits_ || kernel_ || stalls_ || guest_intervals_;
-  exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ && !runs_ &&
+  exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
                 !placement_.checks();
   hands_out_exits_ = exits_only_ && !options_.threads && !options_.wants;
 }
@@ -146,6 +147,7 @@ bool Pipeline::push(const Event& event) {
   }
   // Does what on_host() would do, without the call.
   ended_ = tracker_.on(event, changes_);
+  if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
   if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
   if (ended_ != nullptr) {
@@ -172,7 +174,6 @@ bool Pipeline::push_carefully(const Event& event) {
   if (in_window) [[likely]]
     begin_window();
   if (std::holds_alternative<Other>(event.payload)) {
-    if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, {});
     if (!in_window) return true;
     note_interval(event.at);
     tracker_.pass();

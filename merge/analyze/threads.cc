@@ -38,7 +38,7 @@ ThreadTable<ThreadFacts> with_room(const ThreadTable<ThreadFacts>& full, std::ui
 }  // namespace
 
 ThreadChanges Threads::changes_of(const Event& event) {
-  const bool keeps = processes_ != nullptr && !is_guest(event.machine);
+  const bool keeps = keeps_facts_ && !is_guest(event.machine);
   auto& [first, second] = changes_;
   first = {
       .in_loss = event.at < loss_end_, .cpu = event.cpu, .other = event.thread, .at = event.at};
@@ -52,10 +52,11 @@ ThreadChanges Threads::changes_of(const Event& event) {
     second.kind = ThreadChange::Kind::kRuns;
     second.now = RunState::kRuns;
     second.name = sched->next_comm;
-    if (!keeps) return changes_;
-    note_switch(first);
-    note_switch(second);
-    switches_.on_run(second, *processes_);
+    if (keeps) {
+      note_switch(first);
+      note_switch(second);
+    }
+    if (processes_ != nullptr && !is_guest(event.machine)) switches_.on_run(second, *processes_);
     return changes_;
   }
   if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
@@ -113,7 +114,7 @@ void Threads::end_name(ThreadId thread, Timestamp at, std::string_view name) {
 }
 
 void Threads::on_new(ThreadId thread, Timestamp at) {
-  if (processes_ == nullptr) return;
+  if (!keeps_facts_) return;
   ThreadFacts* facts = facts_.find(thread);
   end_name(thread, at, facts == nullptr ? std::string_view() : facts->comm.view());
   if (facts != nullptr) *facts = {.comm = {}, .losses = losses_};

@@ -146,9 +146,10 @@ class Threads {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
 
-  // Borrows `processes`. Without them no facts are kept, and ThreadChanges do not contain the state
-  // before.
-  explicit Threads(const Processes* processes) : processes_(processes) {}
+  // `processes` are borrowed. Without facts ThreadChanges do not say what was before; without
+  // processes there are none, nor recorded switches.
+  explicit Threads(const Processes* processes, bool keeps_facts = true)
+      : processes_(processes), keeps_facts_(processes != nullptr && keeps_facts) {}
 
   // Takes every event in order. A switch is two changes: one thread leaves, then another runs.
   // Tasks of guests have no facts. The result is valid until the next call.
@@ -182,6 +183,7 @@ class Threads {
   void note_wakeup(ThreadChange& change);
 
   const Processes* processes_;
+  bool keeps_facts_;
   RecordedSwitches switches_;
   ThreadTable<ThreadFacts> facts_;
   std::unordered_map<ThreadId, std::vector<OldName>> old_names_;  // in order of time

@@ -215,6 +215,8 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
   events.flag("--stalls", choice.stalls, "What trapline stalls asks for; --sched is among it");
   events.flag("--faults", choice.faults, "What report --faults asks for; --sched is among it");
+  events.flag("--host-cpu", choice.host_cpu,
+              "What report --host-cpu asks for; --sched is among it");
   events.flag("--irq", choice.irq, "The host's interrupts");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");

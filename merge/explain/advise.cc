@@ -174,10 +174,21 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
   return advice;
 }
 
+namespace {}  // namespace
+
+std::string host_text(const AdviceRow& row) {
+  const auto cpus = [&row](std::uint64_t ns) {
+    return static_cast<double>(ns) / static_cast<double>(row.interval_ns);
+  };
+  return fmt::format("{:.3f} to {:.3f} CPUs of the host", cpus(row.host_low_ns),
+                     cpus(row.host_high_ns));
+}
+
 namespace {
 
 // Returns the gain of a change as a text, or that it is not known.
 std::string gain_text(const AdviceRow& row) {
+  if (row.host_high_ns != 0) return fmt::format("saves {}", host_text(row));
   if (row.gain_high_ns != 0)
     return fmt::format("gains {} to {} of the busy time",
                        percent_text(row.gain_low_ns, row.busy_ns),
@@ -201,7 +212,7 @@ std::vector<Paragraph> sentences_of(const AdviceRow& row, std::size_t rank) {
                                        .figures = true},
                                       {.text = row.change, .label = "   change:"},
                                       {.text = row.rests_on, .label = "   rests on:"}};
-  if (row.gain_high_ns != 0)
+  if (row.gain_high_ns != 0 || row.host_high_ns != 0)
     sentences.push_back({.text = std::string(assumption_of(remedy.model)), .label = "   assumes:"});
   if (!remedy.elsewhere.empty())
     sentences.push_back({.text = std::string(remedy.elsewhere), .label = "   elsewhere:"});
@@ -212,7 +223,8 @@ std::vector<Paragraph> sentences_of(const AdviceRow& row, std::size_t rank) {
 Table advice_table(const Advice& advice) {
   using Row = AdviceRow;
   std::vector<Row> rows = advice.rows;
-  rows.insert(rows.end(), advice.not_validated.begin(), advice.not_validated.end());
+  for (const auto* more : {&advice.of_host, &advice.not_validated})
+    rows.insert(rows.end(), more->begin(), more->end());
   TableOf<Row> table(std::move(rows), &Row::cause);
   table.key = "advice";
   table.csv = true;
@@ -229,6 +241,11 @@ Table advice_table(const Advice& advice) {
       return static_cast<double>(row.*ns) / static_cast<double>(row.busy_ns);
     });
   };
+  const auto add_host = [&table](const char* key, std::uint64_t Row::*ns) {
+    table.add({.key = key}, [=](const Row& row) {
+      return row.host_high_ns != 0 ? to_value(row.*ns) : CellValue();
+    });
+  };
   table.add({.key = "id", .unit = Unit::kWord},
             [](const Row& row) { return remedy_of(row.id).id; });
   table.add({.key = "vm", .unit = Unit::kWord},
@@ -240,6 +257,8 @@ Table advice_table(const Advice& advice) {
   add_gain("gain_high", &Row::gain_high_ns, true);
   add_gain("gain_low_ns", &Row::gain_low_ns, false);
   add_gain("gain_high_ns", &Row::gain_high_ns, false);
+  add_host("host_low_ns", &Row::host_low_ns);
+  add_host("host_high_ns", &Row::host_high_ns);
   table.add({"count"}, &Row::count);
   table.add({"cost_ns"}, &Row::cost_ns);
   table.add({.key = "rests_on"}, &Row::rests_on);

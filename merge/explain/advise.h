@@ -30,14 +30,17 @@ struct AdviceRow {
   std::uint64_t count = 0;                          // exits, waits or halts
   std::uint64_t cost_ns = 0;                        // cost in the recording
   std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
-  std::uint64_t busy_ns = 0;                        // of all vCPUs; the whole of shares
-  bool quota_possible = false;  // a CPU quota may have caused the time that the gain is based on
+  std::uint64_t busy_ns = 0;                        // of all vCPUs, of which shares are
+  // Of the host's CPUs, in place of the busy time: what is saved, and the time that it is of.
+  std::uint64_t host_low_ns = 0, host_high_ns = 0, interval_ns = 0;
+  bool quota_possible = false;  // what it rests on may be a CPU quota's
 };
 
 struct Advice {
   Report begun;  // head and sources
   Overhead busy;
-  std::vector<AdviceRow> rows;           // rows with a figure, the largest gain first
+  std::vector<AdviceRow> rows;           // with a figure, the largest gain first
+  std::vector<AdviceRow> of_host;        // of the host's CPUs, the largest gain first
   std::vector<AdviceRow> not_validated;  // the largest cost first
   std::vector<std::string> finding;      // three sentences
   std::vector<std::string> record;       // what the recording cannot show, a line each
@@ -51,7 +54,7 @@ class AdviceSink : public SpanSink {
   explicit AdviceSink(bool no_quota) : no_quota_(no_quota) {}
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts;
+    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kHalts | SpanClass::kHostRuns;
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void unended(const UnendedExit& unended, const Pipeline& pipeline) override {
@@ -108,6 +111,7 @@ class AdviceSink : public SpanSink {
   void find_exits(Found& found) const;
   void find_waits(Found& found) const;
   void find_halts(Found& found) const;
+  static void find_ticks(Found& found);
   void find_missing(Found& found) const;
 
   ThreadTable<Thread> threads_;
@@ -122,7 +126,10 @@ class AdviceSink : public SpanSink {
 [[nodiscard]] Result<Advice> run_advise(const PassOptions& what, bool no_quota,
                                         const Progress& progress);
 
-// Borrows the advice.
+// "0.096 to 0.107 CPUs of the host", of a row that has such a gain.
+[[nodiscard]] std::string host_text(const AdviceRow& row);
+
+// Borrows it.
 [[nodiscard]] Report make_report(const Advice& advice);
 
 }  // namespace trapline

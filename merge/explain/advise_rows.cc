@@ -11,6 +11,7 @@
 
 #include "merge/explain/advise.h"
 #include "merge/model/kernel_events.h"
+#include "merge/pass/first_look.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
@@ -323,6 +324,47 @@ void AdviceSink::find_halts(Found& found) const {
             fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
 }
 
+// A main loop that QEMU's timer wakes sets its interrupt line, and goes back to sleep.
+void AdviceSink::find_ticks(Found& found) {
+  constexpr std::uint64_t kLeastOfCpu = 100;  // nothing below a hundredth of a CPU
+  const Naming& names = found.names;
+  const Pipeline& pipeline = names.pipeline;
+  if (!pipeline.exits().model().sched_switch) return;
+  const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
+  const std::uint64_t whole = elapsed(interval.begin, interval.end);
+  for (const HostRuns::Entry& loop : pipeline.host_runs()->threads(pipeline.end())) {
+    const auto vm = std::ranges::find_if(names.vms, [&loop](const Vm& one) {
+      return one.known && !one.inferred && one.process == loop.thread;
+    });
+    if (vm == names.vms.end() || loop.state.several || loop.state.line_ns < whole / kLeastOfCpu)
+      continue;
+    const HostRuns::Lines lines = pipeline.host_runs()->lines(loop.thread);
+    const auto most =
+        std::ranges::max_element(lines, {}, [](const auto& one) { return one.second; });
+    const bool lowers = most != lines.end() && most->first % 2 == 0;
+    if (!lowers || lines.contains(most->first + 1)) continue;
+    AdviceRow row;
+    row.id = RemedyId::kTicks;
+    row.vm = vm->id();
+    row.vm_name = vm->given;
+    row.cause = fmt::format("interrupt line {}, which the main loop of VM {} sets and never raises",
+                            most->first / 2, vm->text());
+    row.change = remedy_of(row.id).change;
+    row.rests_on =
+        fmt::format("{} ({}), {} of the {} that it ran ({})", counted(most->second, "time"),
+                    events::kvm_set_irq.name, ns_text(loop.state.line_ns),
+                    ns_text(loop.state.ran_ns), events::sched_switch.name);
+    row.count = most->second;
+    row.cost_ns = loop.state.line_ns;
+    row.busy_ns = found.busy;
+    row.host_low_ns = less_a_tenth(loop.state.line_ns);
+    row.host_high_ns = loop.state.ran_ns;
+    row.interval_ns = whole;
+    found.advice.of_host.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(found.advice.of_host, std::greater(), &AdviceRow::host_high_ns);
+}
+
 void AdviceSink::find_missing(Found& found) const {
   std::vector<std::string>& record = found.advice.record;
   const ExitModel& model = found.names.pipeline.exits().model();
@@ -368,6 +410,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   find_exits(found);
   find_waits(found);
   find_halts(found);
+  find_ticks(found);
   find_missing(found);
   std::vector<AdviceRow>& rows = found.advice.rows;
   std::ranges::stable_sort(rows, std::greater(), &AdviceRow::gain_high_ns);
@@ -382,6 +425,10 @@ Advice AdviceSink::advice(const Naming& names) const {
       knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
                                 percent_text(busy.not_run_ns, found.busy))
                   : "whether a vCPU waited for a CPU was not recorded"));
+  if (!found.advice.of_host.empty()) {
+    const AdviceRow& most = found.advice.of_host.front();
+    finding.push_back(fmt::format("{} can be saved: {}.", host_text(most), most.cause));
+  }
   if (rows.empty()) {
     finding.emplace_back(found.advice.not_validated.empty()
                              ? found.advice.record.empty()

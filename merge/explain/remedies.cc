@@ -56,6 +56,9 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "a thread more, which needs a CPU"},
     {kPolling, "polling", "the way to sleep and back in short halts", "",
      "CPU time of the host, in which the vCPU polls"},
+    {kRuns, "ticks", "an interrupt line that the main loop sets and never raises",
+     "QEMU: -machine hpet=off; where the interrupt controllers are QEMU's: kernel-irqchip=on",
+     "the guest needs a driver of its local APIC's timer"},
     {kNone, "timers", "timers that the guest sets",
      "guest: fewer timers (nohz=on, nohz_full=CPUS, a kernel with a lower CONFIG_HZ)", ""},
     {kNone, "apic", "the local APIC's registers",
@@ -121,6 +124,9 @@ std::string_view assumption_of(AdviceModel model) {
     case kWaits:
       return "the vCPU runs when it is ready; at most a tenth of the waiting stays, and the exits "
              "in which it was switched out may go too";
+    case kRuns:
+      return "the main loop does nothing else in the runs in which it sets the line, and at most a "
+             "tenth of their time stays";
     case kPolling:
       return "the replay of --halt, for both ways in which kernels shrink the interval, and that "
              "no other thread wants the CPU meanwhile";

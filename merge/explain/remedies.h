@@ -12,12 +12,13 @@ namespace trapline {
 
 // How the gain of a change is computed: docs/advise.md, "Models".
 enum class AdviceModel : std::uint8_t {
-  kRemoved,  // the exits are removed
-  kBatched,  // of a series of accesses, one exit remains
-  kPages,    // page faults are removed, except the first in each 2 MiB
-  kWaits,    // the waits for a culprit are removed
-  kPolling,  // halts are replayed with other values
-  kNone,     // no validated model, so no figure
+  kRemoved,  // the exits go
+  kBatched,  // of accesses one after another one exit stays
+  kPages,    // page faults but the first of each 2 MiB go
+  kWaits,    // the waits for a culprit go
+  kPolling,  // halts are replayed
+  kRuns,     // the runs of a thread in which it did nothing else go: CPU time of the host
+  kNone,     // no model is validated: no figure
 };
 
 struct Remedy {
@@ -44,6 +45,7 @@ enum class RemedyId : std::uint8_t {
   kInterrupts,
   kIothread,
   kPolling,
+  kTicks,
   kTimers,
   kApic,
   kCpuid,

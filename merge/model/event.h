@@ -243,7 +243,8 @@ enum class EventClass : std::uint8_t {
   kOthers = 8,      // everything else
   kRequests = 16,   // the host's block devices
   kFaults = 32,     // why pages were not mapped
-  kAll = 63,
+  kHostRuns = 64,   // what threads did while they ran
+  kAll = 127,
 };
 [[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
   return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));

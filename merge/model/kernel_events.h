@@ -66,7 +66,7 @@ enum class Decoder : std::uint8_t {
 // Says how `trapline record` gets an event, and what its absence costs.
 struct RecordedBy {
   // Options of `trapline record`, as bits.
-  enum Option : std::uint8_t {
+  enum Option : std::uint16_t {
     kKvm = 1,
     kSched = 2,
     kIrq = 4,
@@ -74,12 +74,13 @@ struct RecordedBy {
     kStalls = 16,
     kSyscalls = 32,
     kAlways = 64,
-    kPages = 128  // --faults
+    kPages = 128,    // --faults
+    kHostCpu = 256,  // --host-cpu
   };
   // Architectures that have the event, as bits.
   enum Arch : std::uint8_t { kX86 = 1, kSvmOnly = 2, kArm = 4, kEveryArch = 7 };
 
-  std::uint8_t options = 0;
+  std::uint16_t options = 0;
   std::uint8_t arch = kEveryArch;
   std::string_view without{};  // what a recording without the event cannot show
 };
@@ -149,7 +150,8 @@ constexpr std::string_view
     kNoCause = "trapline stalls calls more causes unknown",
     kNoFault = "the causes of more page faults are not known (--faults)";
 
-constexpr RecordedBy kScheduler{kSched | kStalls | kPages, kEveryArch, kNoCause},
+constexpr RecordedBy kScheduler{kSched | kStalls | kPages | kHostCpu, kEveryArch, kNoCause},
+    kForWakers{kStalls | kPages | kHostCpu, kEveryArch, kNoCause},
     kForMemory{kStalls | kPages, kEveryArch, kNoCause}, kForFaults{kPages, kEveryArch, kNoFault},
     kForFaultsX86{kPages, kX86, kNoFault};
 
@@ -200,10 +202,12 @@ constexpr KernelEvent kRows[] = {
         "executed {is_wfe=wfi|wfe}"),
     Row("kvm:kvm_halt_poll_ns", {kKvm, kEveryArch, kNoHalt}, {kHaltPoll, 0, kHalts},
         {"new", "old", "vcpu_id"}, "vcpu {vcpu_id} halt_poll_ns {new} ({=grow|shrink} {old})"),
-    Row("kvm:kvm_set_irq", {kKvm, kX86 | kArm, kNoIrq}, {kIrqLine, IrqStep::kLine, kInterrupts},
-        {"gsi", "level"}, "gsi {gsi} level {level}"),
-    Row("kvm:kvm_irq_line", {kKvm, kArm, kNoIrq}, {kIrqLine, IrqStep::kLine, kInterrupts},
-        {"irq_num", "level"}, "num: {irq_num} level: {level}"),
+    Row("kvm:kvm_set_irq", {kKvm, kX86 | kArm, kNoIrq},
+        {kIrqLine, IrqStep::kLine, kInterrupts | kHostRuns}, {"gsi", "level"},
+        "gsi {gsi} level {level}"),
+    Row("kvm:kvm_irq_line", {kKvm, kArm, kNoIrq},
+        {kIrqLine, IrqStep::kLine, kInterrupts | kHostRuns}, {"irq_num", "level"},
+        "num: {irq_num} level: {level}"),
     Row("kvm:kvm_msi_set_irq", {kKvm, kX86, kNoIrq}, {kIrqMsi, IrqStep::kMsi, kInterrupts},
         {"address", "data"}, "dst {address:p} vec {data}"),
     Row("kvm:kvm_ioapic_set_irq", {kKvm, kX86, kNoIrq}, {kIrqRoute, IrqStep::kRoute, kInterrupts},
@@ -236,15 +240,15 @@ constexpr KernelEvent kRows[] = {
     Row("sched:sched_wakeup", kScheduler, {kWakeup, false}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_waking", kScheduler, {kWakeup, true}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_migrate_task", kScheduler, {kMigration, 0, kHalts}, {"pid", "dest_cpu"}),
-    // These show what woke a vCPU: timers, devices, the disk.
-    Row("timer:hrtimer_expire_entry", kForMemory, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
-    Row("timer:hrtimer_expire_exit", kForMemory, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
+    // These tell who woke a vCPU: timers, devices, the disk.
+    Row("timer:hrtimer_expire_entry", kForWakers, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
+    Row("timer:hrtimer_expire_exit", kForWakers, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_entry", {}, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_exit", {}, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
-    Row("irq:irq_handler_entry", kForMemory, {kHost, kIrqBegin, kHalts}, {"irq"}),
-    Row("irq:irq_handler_exit", kForMemory, {kHost, kIrqEnd, kHalts}, {"irq"}),
-    Row("irq:softirq_entry", {}, {kHost, kSoftirqBegin, kHalts}, {"vec"}),
-    Row("irq:softirq_exit", {}, {kHost, kSoftirqEnd, kHalts}, {"vec"}),
+    Row("irq:irq_handler_entry", kForWakers, {kHost, kIrqBegin, kHalts | kHostRuns}, {"irq"}),
+    Row("irq:irq_handler_exit", kForWakers, {kHost, kIrqEnd, kHalts | kHostRuns}, {"irq"}),
+    Row("irq:softirq_entry", {kHostCpu}, {kHost, kSoftirqBegin, kHalts | kHostRuns}, {"vec"}),
+    Row("irq:softirq_exit", {kHostCpu}, {kHost, kSoftirqEnd, kHalts | kHostRuns}, {"vec"}),
     Row("syscalls:sys_enter_futex", {}, {kFutexCall, 0, kHalts}, {"uaddr", "op", "val"}),
     Row("syscalls:sys_exit_futex", {}, {kHost, kFutexEnd, kHalts}),
     Row("kvm:kvm_apic_ipi", {kKvm, kX86, kNoIrq}, {kIpiTo, 0, kHalts},
@@ -360,6 +364,7 @@ inline constexpr const KernelEvent &
    &kvm_get_timer_map = row("kvm:kvm_get_timer_map"), &kvm_guest_fault = row("kvm:kvm_guest_fault"),
    &kvm_mmio = row("kvm:kvm_mmio"), &kvm_msr = row("kvm:kvm_msr"),
    &kvm_page_fault = row("kvm:kvm_page_fault"), &kvm_pio = row("kvm:kvm_pio"),
+   &kvm_set_irq = row("kvm:kvm_set_irq"),
    &kvm_tdp_mmu_spte_changed = row("kvmmmu:kvm_tdp_mmu_spte_changed"),
    &kvm_userspace_exit = row("kvm:kvm_userspace_exit"),
    &kvm_vcpu_wakeup = row("kvm:kvm_vcpu_wakeup"),

@@ -32,8 +32,7 @@ namespace {
 
 // Returns the events that a source of that role must decode for sinks that select these classes.
 EventClass events_for(SpanClass selected, Role role) {
-  if (has(selected, SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kKernelParts |
-                        SpanClass::kHostRuns))
+  if (has(selected, SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kKernelParts))
     return EventClass::kAll;
   if (has(selected, SpanClass::kGuestIntervals) && role != Role::kHostKernel)
     return EventClass::kAll;
@@ -41,6 +40,7 @@ EventClass events_for(SpanClass selected, Role role) {
   if (has(selected, SpanClass::kInterrupts | SpanClass::kRequests))
     events = events | EventClass::kInterrupts;
   if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
+  if (has(selected, SpanClass::kHostRuns)) events = events | EventClass::kHostRuns;
   if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
                         SpanClass::kGuestIntervals | SpanClass::kStalls | SpanClass::kFaults))
     events = events | EventClass::kHalts;

@@ -9,16 +9,21 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/memory_waits.h"
 #include "merge/analyze/page_faults.h"
+#include "merge/model/ioctls.h"
 #include "merge/model/kernel_events.h"
 
 namespace trapline::record {
 namespace {
 
-// Returns the filter for _IO(KVMIO, 0x80), which only virtual machine monitors call. For stalls it
-// also passes calls that wake a thread that waits for a page and calls that change a VM's memory;
-// for page faults also calls that read a log of dirty pages.
+// _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that
+// wake who waits for a page, and those that change a VM's memory; page faults those, too, that read
+// a log of dirty pages; the VM's CPU time all that have a name in a report.
 std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
+  if (choice.host_cpu) {
+    for (const Ioctl& ioctl : kIoctls) filter += fmt::format(" || cmd == {:#x}", ioctl.command);
+    return filter;
+  }
   if (!choice.stalls && !choice.faults) return filter;
   if (choice.faults)
     filter += fmt::format(" || cmd == {:#x} || cmd == {:#x}", PageFaults::kGetDirtyLog,
@@ -115,6 +120,7 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   (void)chooser.add(RecordedBy::kAlways, choice);
   if (choice.stalls) (void)chooser.add(RecordedBy::kStalls, choice);
   if (choice.faults) (void)chooser.add(RecordedBy::kPages, choice);
+  if (choice.host_cpu) (void)chooser.add(RecordedBy::kHostCpu, choice);
   if (choice.sched) (void)chooser.add(RecordedBy::kSched, choice);
   if (choice.irq) (void)chooser.add(RecordedBy::kIrq, choice);
   if (choice.block && chooser.add(RecordedBy::kDisk, choice) == 0)

@@ -16,8 +16,9 @@ struct EventChoice {
   bool irq = false;
   bool syscalls = false;
   bool block = false;
-  bool stalls = false;  // the events that show why a vCPU was stopped; needs `sched`
-  bool faults = false;  // the events that show why a page was not mapped; needs `sched`
+  bool stalls = false;    // what tells why a vCPU was stopped; `sched` as well
+  bool faults = false;    // what tells why a page was not mapped; `sched` as well
+  bool host_cpu = false;  // what the VMs' threads do with the host's CPUs; `sched` as well
   std::vector<std::string> patterns;  // SYSTEM:NAME or SYSTEM, with * and ?
 };
 
@@ -30,9 +31,9 @@ struct EventChoice {
 // Returns the enabled events of an instance, sorted; `set_event` is the text of that file.
 [[nodiscard]] std::vector<EventName> enabled_events(std::string_view set_event);
 
-// Enables the events in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN, with `stalls`
-// or `faults` also the answers to page faults in user space, unless the user chose the event itself
-// or all system calls.
+// Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN, with `stalls`
+// or `faults` also the answers to page faults in user space, with `host_cpu` all of kIoctls, unless
+// the user chose it or all system calls.
 [[nodiscard]] Result<void> enable_events(const Instance& instance,
                                          const std::vector<EventName>& events,
                                          const EventChoice& choice);

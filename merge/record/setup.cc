@@ -211,7 +211,10 @@ Result<void> follow_process(const Instance& instance, pid_t pid) {
   std::set<pid_t> known;
   for (bool more = true; more;) {
     more = false;
-    for (const pid_t tid : tasks_of(pid)) {
+    std::vector<pid_t> threads = tasks_of(pid);
+    if (threads.empty()) break;
+    for (const pid_t tid : kernel_threads_of(pid)) threads.push_back(tid);
+    for (const pid_t tid : threads) {
       if (!known.insert(tid).second) continue;
       if (auto set = instance.control().append("set_event_pid", std::to_string(tid)); !set) {
         return set;

@@ -37,6 +37,16 @@ std::string name_of(pid_t pid, pid_t tid) {
 
 std::vector<pid_t> tasks_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}/task", pid)); }
 
+std::vector<pid_t> kernel_threads_of(pid_t pid) {
+  std::vector<pid_t> threads;
+  for (const pid_t tid : numbers_in("/proc")) {
+    const std::string name = name_of(tid, tid);
+    for (const std::string_view kind : {"vhost-", "kvm-pit/", "kvm-nx-lpage-recovery-"})
+      if (name == fmt::format("{}{}", kind, pid)) threads.push_back(tid);
+  }
+  return threads;
+}
+
 bool ThreadTable::add_process(pid_t pid) {
   bool changed = false;
   for (const pid_t tid : tasks_of(pid)) {

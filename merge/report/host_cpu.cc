@@ -14,6 +14,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/host_runs.h"
 #include "merge/analyze/pipeline.h"
+#include "merge/model/ioctls.h"
 #include "merge/model/kernel_events.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
@@ -47,22 +48,11 @@ struct Counts {
   std::uint64_t others = 0;
   void add(const Key& what) { ++(of.size() >= kMost && !of.contains(what) ? others : of[what]); }
 };
-using NumberCounts = Counts<std::uint64_t>;
 
-// Returns "KVM_IRQ_LINE_STATUS"; the number for an ioctl that is not KVM's or userfaultfd's
-// (linux/kvm.h, linux/userfaultfd.h).
+// "KVM_IRQ_LINE_STATUS"; the number of one that has no name here.
 std::string ioctl_text(std::uint64_t command) {
-  constexpr std::pair<std::uint64_t, std::string_view> kNames[] = {
-      {0x4008ae61, "KVM_IRQ_LINE"},        {0xc008ae67, "KVM_IRQ_LINE_STATUS"},
-      {0x4020aea5, "KVM_SIGNAL_MSI"},      {0x4010ae42, "KVM_GET_DIRTY_LOG"},
-      {0xc018aec0, "KVM_CLEAR_DIRTY_LOG"}, {0x4020ae46, "KVM_SET_USER_MEMORY_REGION"},
-      {0x4040ae79, "KVM_IOEVENTFD"},       {0x4020ae76, "KVM_IRQFD"},
-      {0x4008ae6a, "KVM_SET_GSI_ROUTING"}, {0xc028aa03, "UFFDIO_COPY"},
-      {0xc020aa04, "UFFDIO_ZEROPAGE"},     {0xc028aa05, "UFFDIO_MOVE"},
-      {0xc018aa06, "UFFDIO_WRITEPROTECT"}, {0xc020aa07, "UFFDIO_CONTINUE"},
-      {0xc020aa08, "UFFDIO_POISON"},       {0x8010aa02, "UFFDIO_WAKE"}};
-  for (const auto& [number, name] : kNames)
-    if (number == command) return std::string(name);
+  for (const Ioctl& ioctl : kIoctls)
+    if (ioctl.command == command) return std::string(ioctl.name);
   return fmt::format("ioctl {:#x}", command);
 }
 
@@ -87,7 +77,8 @@ struct HostThreadRow {
 };
 struct HostVmRow {
   std::string vm, vm_name;
-  bool has_others = true;  // it is known which threads it has besides its vCPUs
+  bool at_least = false;   // of some threads not all runs are known
+  bool has_others = true;  // which threads are its own besides its vCPUs' is known
   std::uint64_t ns = 0;
   std::uint64_t unknown_ns = 0;  // time of ids that several threads had
   double cpus = 0;
@@ -96,19 +87,22 @@ struct HostVmRow {
 
 class HostCpuTable : public TableSink {
  public:
-  explicit HostCpuTable(const ReportOptions& options) : of_page_(options.page) {}
+  explicit HostCpuTable(const ReportOptions& options)
+      : asked_(options.asks(kHostCpuTable.option)), of_page_(options.page) {}
 
   [[nodiscard]] SpanClass selects() const override {
+    if (!asked_) return SpanClass::kHostRuns;
     return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
+  void fill(ReportData& data, const Naming& names) const override;
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override;
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;  // limit of threads whose actions are kept
   struct Deeds {
-    NumberCounts ioctls, lines;  // lines: keyed by 2 * gsi + level
+    Counts<std::uint64_t> ioctls;
     std::uint64_t messages = 0;
     Counts<std::pair<CulpritKind, ThreadId>> woken_by;
   };
@@ -116,7 +110,7 @@ class HostCpuTable : public TableSink {
   [[nodiscard]] HostThreadRow row_of(const HostRuns::Entry& entry, const Vm& vm,
                                      const Naming& names) const;
 
-  bool of_page_;
+  bool asked_, of_page_;
   ThreadTable<Deeds> deeds_;
 };
 
@@ -136,9 +130,7 @@ void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
   Deeds* deeds = deeds_.get(event.thread, kMostThreads);
   if (deeds == nullptr) return;
   if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
-  if (irq == nullptr) return;
-  if (irq->step == IrqStep::kLine) deeds->lines.add(2 * std::uint64_t{irq->pin} + irq->level);
-  if (irq->step == IrqStep::kMsi) ++deeds->messages;
+  if (irq != nullptr && irq->step == IrqStep::kMsi) ++deeds->messages;
 }
 
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name,
@@ -168,22 +160,23 @@ Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
   return ranked;
 }
 
-// Returns "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", the most frequent first.
-Ranked deeds_of(const NumberCounts& ioctls, const NumberCounts& lines, std::uint64_t messages) {
+// "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", most first.
+Ranked deeds_of(const Counts<std::uint64_t>& ioctls, const HostRuns::Lines& lines,
+                std::uint64_t messages) {
   std::map<std::string, std::uint64_t> counts;
   for (const auto& [command, count] : ioctls.of) counts[ioctl_text(command)] = count;
   if (ioctls.others != 0) counts["other ioctls"] = ioctls.others;
-  for (const auto& [line, count] : lines.of)
+  for (const auto& [line, count] : lines)
     counts[fmt::format("gsi {} {}", line / 2, line % 2 != 0 ? "raised" : "lowered")] = count;
   if (messages != 0) counts["MSI"] = messages;
   return ranked(counts);
 }
 
-std::optional<HostThreadRow::Line> line_of(const NumberCounts& lines) {
+std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
   std::optional<HostThreadRow::Line> most;
-  for (const auto& [line, count] : lines.of) {
-    const auto other = lines.of.find(line ^ 1);
-    const std::uint64_t others = other == lines.of.end() ? 0 : other->second;
+  for (const auto& [line, count] : lines) {
+    const auto other = lines.find(line ^ 1);
+    const std::uint64_t others = other == lines.end() ? 0 : other->second;
     const bool is_raised = line % 2 != 0;
     const HostThreadRow::Line one{line / 2, is_raised ? count : others, is_raised ? others : count};
     if (!most || one.set() > most->set()) most = one;
@@ -257,17 +250,18 @@ HostThreadRow HostCpuTable::row_of(const HostRuns::Entry& entry, const Vm& vm,
   row.name = is_vcpu ? names.vcpus.vcpu(entry.thread, false) : comm;
   row.ns = entry.state.ran_ns;
   row.turns = entry.state.turns;
-  if (names.pipeline.host_runs()->knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
-  if (const Deeds* deeds = deeds_.find(entry.thread)) {
-    std::map<std::string, std::uint64_t> wakers;
-    if (deeds->woken_by.others != 0)
-      wakers.emplace(text_of(HostRole::kNotKnown), deeds->woken_by.others);
-    for (const auto& [by, count] : deeds->woken_by.of)
-      wakers[waker_text(by.first, by.second, names, vm.process, vm.id())] += count;
-    row.woken_by = ranked(wakers);
-    row.line = line_of(deeds->lines);
-    row.did = deeds_of(deeds->ioctls, deeds->lines, deeds->messages);
-  }
+  const HostRuns& runs = *names.pipeline.host_runs();
+  if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
+  const HostRuns::Lines& lines = runs.lines(entry.thread);
+  row.line = line_of(lines);
+  const Deeds* deeds = deeds_.find(entry.thread);
+  const Deeds did = deeds == nullptr ? Deeds() : *deeds;
+  std::map<std::string, std::uint64_t> wakers;
+  if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
+  for (const auto& [by, count] : did.woken_by.of)
+    wakers[waker_text(by.first, by.second, names, vm.process, vm.id())] += count;
+  row.woken_by = ranked(wakers);
+  row.did = deeds_of(did.ioctls, lines, did.messages);
   return row;
 }
 
@@ -282,11 +276,13 @@ std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& 
   std::ranges::stable_sort(threads, std::greater(),
                            [](const HostRuns::Entry& one) { return one.state.ran_ns; });
   for (const HostRuns::Entry& entry : threads) {
-    if (entry.state.ran_ns == 0 || !pipeline.threads().switches().has_all_of(entry.thread))
-      continue;
     const auto of = by_id.find(vm_of(entry.thread, names));
-    if (of == by_id.end()) continue;
+    if (entry.state.ran_ns == 0 || of == by_id.end()) continue;
     auto& [vm, row] = of->second;
+    if (!pipeline.threads().switches().has_all_of(entry.thread)) {
+      row.at_least = true;
+      continue;
+    }
     (entry.state.several ? row.unknown_ns : row.ns) += entry.state.ran_ns;
     if (!entry.state.several) row.threads.push_back(row_of(entry, *vm, names));
   }
@@ -298,6 +294,7 @@ std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& 
     row.vm = id;
     row.vm_name = vm->given;
     row.has_others = !vm->inferred;
+    row.at_least |= data.counters.gaps != 0;
     row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
     for (HostThreadRow& thread : std::exchange(row.threads, {})) {
       thread.whole = row.ns;
@@ -339,35 +336,71 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   return text + '.';
 }
 
-// Returns "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, vCPUs 21.0%."
-std::string sentence_of(const HostVmRow& row, const ReportData& data) {
-  std::map<HostRole, std::uint64_t> roles;
-  for (const HostThreadRow& thread : row.threads)
-    if (thread.part.empty()) roles[thread.role] += thread.ns;
-  std::vector<std::pair<std::uint64_t, HostRole>> order;
-  for (const auto& [role, ns] : roles) order.emplace_back(ns, role);
+// "took 0.118 CPUs of the host, 343 ms in 2.90 s"
+std::string took_text(const HostVmRow& row, const ReportData& data) {
+  return fmt::format("took {}{:.3f} CPUs of the host, {} in {}", row.at_least ? "at least " : "",
+                     row.cpus, duration_text(row.ns, data.cycles),
+                     duration_text(data.end_ns - data.start_ns, data.cycles));
+}
+
+// ": main loop 79.0%, its vCPU 21.0%."
+std::string roles_text(const HostVmRow& row) {
+  std::map<HostRole, std::pair<std::uint64_t, std::size_t>> roles;
+  for (const HostThreadRow& thread : row.threads) {
+    if (!thread.part.empty()) continue;
+    roles[thread.role].first += thread.ns;
+    ++roles[thread.role].second;
+  }
+  const auto name = [](HostRole role, bool one) -> std::string_view {
+    if (role == HostRole::kVcpu) return one ? "its vCPU" : "its vCPUs";
+    if (role == HostRole::kOther) return one ? "another thread" : "other threads";
+    return role == HostRole::kKernel ? "the kernel's threads for it" : text_of(role);
+  };
+  std::vector<std::pair<std::uint64_t, std::string_view>> order;
+  for (const auto& [role, of] : roles) order.emplace_back(of.first, name(role, of.second == 1));
   std::ranges::sort(order, std::greater());
-  std::string by;
+  std::string text;
   for (const auto& [ns, role] : order)
-    by += fmt::format("{}{} {}", by.empty() ? ": " : ", ",
-                      role == HostRole::kVcpu    ? "its vCPUs"
-                      : role == HostRole::kOther ? "other threads"
-                                                 : text_of(role),
-                      percent_text(ns, row.ns));
-  const std::string vm = vm_text(row.vm, row.vm_name);
-  const std::string text = fmt::format(" took {:.3f} CPUs of the host, {} in {}", row.cpus,
-                                       duration_text(row.ns, data.cycles),
-                                       duration_text(data.end_ns - data.start_ns, data.cycles));
+    text += fmt::format("{}{} {}", text.empty() ? ": " : ", ", role, percent_text(ns, row.ns));
+  return text + '.';
+}
+
+// "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, its vCPUs 21.0%."
+std::string sentence_of(const HostVmRow& row, const ReportData& data) {
+  const std::string vm = vm_text(row.vm, row.vm_name), took = took_text(row, data);
   std::string sentence =
       row.has_others
-          ? fmt::format("VM {}{}{}.{}", vm, text, by, loop_sentence(row, data))
+          ? fmt::format("VM {} {}{}{}", vm, took, roles_text(row), loop_sentence(row, data))
           : fmt::format(
-                "The vCPUs of VM {}{}. Which other threads are the VM's is not known (record {}).",
-                vm, text, events::task_newtask.full_name);
+                "The vCPUs of VM {} {}. Which other threads are the VM's is not known (record {}).",
+                vm, took, events::task_newtask.full_name);
   if (row.unknown_ns != 0)
     sentence += fmt::format(" {} of ids that its threads and others had are not in it.",
                             duration_text(row.unknown_ns, data.cycles));
   return sentence;
+}
+
+// What the VMs took, and what the one that took most did with it. Nothing where it is not known of
+// one of them.
+void HostCpuTable::fill(ReportData& data, const Naming& names) const {
+  if (asked_ || !data.model.sched_switch) return;
+  const std::vector<HostVmRow> vms = rows(data, names);
+  if (vms.empty() || !std::ranges::all_of(vms, &HostVmRow::has_others)) return;
+  const HostVmRow& most = vms.front();
+  if (vms.size() == 1) {
+    data.host_cpu = sentence_of(most, data);
+    return;
+  }
+  HostVmRow all;
+  for (const HostVmRow& vm : vms) {
+    all.ns += vm.ns;
+    all.cpus += vm.cpus;
+    all.at_least |= vm.at_least || vm.unknown_ns != 0;
+  }
+  data.host_cpu =
+      fmt::format("{} VMs {}. VM {} took most, {}{}{}", vms.size(), took_text(all, data),
+                  vm_text(most.vm, most.vm_name), duration_text(most.ns, data.cycles),
+                  roles_text(most), loop_sentence(most, data));
 }
 
 std::string text_of(const Ranked& ranked) {
@@ -439,6 +472,7 @@ Table page_table(std::vector<HostVmRow> vms) {
 }
 
 std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& names) const {
+  if (!asked_) return {};
   using Row = HostVmRow;
   if (!data.model.sched_switch) {
     Table none;
@@ -485,6 +519,7 @@ std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& na
 const TableKind kHostCpuTable = {
     .option = "--host-cpu",
     .help = "Host CPU time of each VM, by thread",
+    .in_finding = true,
     .make = make_sink<HostCpuTable>,
     .answers = [](Part most) -> std::string_view {
       return most == Part::kHalted ? "what CPU time of the host the VM took, by thread" : "";

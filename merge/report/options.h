@@ -96,9 +96,9 @@ template <typename Row>
 struct ReportOptions {
   std::vector<Dimension> by = {Dimension::kReason};
   std::string by_text = "reason";
-  // Not chosen by the user: a recording without exits shows functions instead.
-  bool by_default = false;
-  bool calls = false;  // calls of guest functions instead of exits; run_report() decides
+  bool by_default = false;  // nobody asked for it: a recording without exits has functions instead
+  bool calls = false;       // calls of guest functions instead of exits: run_report() decides
+  bool switches = false;    // the recording has sched_switch: run_report() decides
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;    // 0: all
   bool requests = false;  // --by span: requests instead of exits

@@ -118,6 +118,7 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
 std::vector<Paragraph> sentences_above(const ReportData& report, const std::string& finding) {
   std::vector<Paragraph> text;
   if (!finding.empty()) text.push_back({.text = finding, .figures = true});
+  if (!report.host_cpu.empty()) text.push_back({.text = report.host_cpu, .figures = true});
   for (const std::string& open : report.open) text.push_back({.text = open, .figures = true});
   add_losses(report, text);
   add_sources(report, text);
@@ -145,6 +146,7 @@ Facts head_of(const ReportData& report, const std::string& finding) {
   }
   add_overhead(head, report);
   head.push_back({"finding", text_or_null(finding)});
+  head.push_back({"host_cpu", text_or_null(report.host_cpu)});
   head.push_back({"open_exits", report.open});
   return head;
 }

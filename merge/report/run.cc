@@ -257,6 +257,7 @@ Result<void> check_found(const Pass& pass, const ReportOptions& options) {
 ReportOptions options_for(const ReportOptions& asked, const Input& input) {
   ReportOptions options = asked;
   options.calls = !has_exits(input.capabilities) && !options.requests;
+  options.switches = has_exits(input.capabilities) && input.capabilities.sched_switch;
   if (options.calls && options.by_default) {
     options.by = {Dimension::kFunction};
     options.by_text = "function";

@@ -17,6 +17,8 @@ STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) (\d+)$")
 AFTER = 10_000_000  # ns after the last switch nothing is known
 A_TURN, READINGS = 10_000, 16_000_000
 
+TELL_WHO_RUNS = {"kvm_exit", "kvm_entry", "sched_switch"}
+
 Run = collections.namedtuple("Run", "begin end woken preempted")  # woken: by then it could run; preempted: by one woken then
 
 
@@ -38,14 +40,16 @@ def runs_of(events, holes):
         if event.at < switches[0]:
             continue
         cpu, name = event.cpu, event.name
+        if name in ("sched_waking", "sched_wakeup"):
+            woken[recording.number(event.fields, "pid")] = event.at
+        if name not in TELL_WHO_RUNS:
+            continue
         running = recording.number(event.fields, "prev_pid") if name == "sched_switch" else event.tid
         if cpu in on_cpu and on_cpu[cpu][0] != running:
             end(cpu, last[cpu])
         on_cpu.setdefault(cpu, (running, event.at, None))
         last[cpu] = event.at
-        if name in ("sched_waking", "sched_wakeup"):
-            woken[recording.number(event.fields, "pid")] = event.at
-        elif name == "sched_switch":
+        if name == "sched_switch":
             to = recording.number(event.fields, "next_pid")
             runnable = recording.number(event.fields, "prev_state") & 0xff == 0
             preempts = woken.get(to, 0) if runnable else 0

@@ -176,7 +176,8 @@ def stalls(new):
 
 
 def advise(new):
-    head, advice = new["head"], rows(new["tables"]["advice"])
+    head = new["head"]
+    advice = [without(row, "host_low_ns", "host_high_ns") for row in rows(new["tables"]["advice"]) if row["host_high_ns"] is None]
     return {"version": 1, "time_unit": head["time_unit"], "overhead": head["overhead"], "finding": head["finding"],
             "advice": [row for row in advice if row["gain_high_ns"] is not None],
             "not_validated": [row for row in advice if row["gain_high_ns"] is None],

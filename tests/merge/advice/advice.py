@@ -4,7 +4,8 @@
   advice.py TRAPLINE FOLDER predict     writes FOLDER/predictions.json from FOLDER/before
   advice.py TRAPLINE FOLDER             holds FOLDER/after to it
 
-A gain is 1 - busy time after / busy time before, of the same work of the guest. predictions.json is committed
+A gain is 1 - busy time after / busy time before, of the same work of the guest; of `ticks`, where the guest does
+nothing, the host's CPUs that the VM takes less. predictions.json is committed
 before the changed machine is recorded, and stays as it was then; the gains that lie outside are in MISSED. Today's
 intervals hold them all: what missed was mended, or has no figure any more. The recordings none-* have nothing to
 gain: they get no advice.
@@ -21,17 +22,21 @@ import version_2  # noqa: E402
 # The advice that the experiment follows; of two VMs both rows of it.
 EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "serial", "debug-port": "debug-port",
                "pages": "pages", "polling": "polling", "cpus-hog": "cpus", "cpus-vm": "cpus", "quota": "quota",
-               "notify": "notify"}
+               "notify": "notify", "ticks": "ticks"}
+OF_HOST = {"ticks"}  # the gain is CPU time of the host, in CPUs
 MISSED = {"linux-6.1": {"pages", "polling"}, "linux-6.12": {"notify"}}
 WITHDRAWN = {"notify"}
 WIDEST = 2
 
 
+def run(trapline, command, path, *options):
+    return subprocess.run([trapline, command, path, "--format", "json", *options], capture_output=True, text=True, check=True).stdout
+
+
 def asked(trapline, command, path):
     # None of the recordings had a quota, but those that say so.
     assume = ["--assume", "no-quota"] if command == "advise" else []
-    run = subprocess.run([trapline, command, path, "--format", "json", *assume], capture_output=True, text=True, check=True)
-    return version_2.loads(run.stdout)
+    return version_2.loads(run(trapline, command, path, *assume))
 
 
 def paths_of(folder, name):
@@ -42,9 +47,27 @@ def paths_of(folder, name):
 
 
 def predicted(trapline, folder, name):
+    if name in OF_HOST:
+        path, = paths_of(folder / "before", name)
+        report = json.loads(run(trapline, "advise", path))
+        row, = (row for row in report["tables"]["advice"]["rows"] if row["id"] == EXPERIMENTS[name])
+        interval = report["head"]["interval"]["end_ns"] - report["head"]["interval"]["start_ns"]
+        return [round(row[edge] / interval, 4) for edge in ("host_low_ns", "host_high_ns")]
     advice = [asked(trapline, "advise", path)["advice"] for path in paths_of(folder / "before", name)]
     rows = [row for one in advice for row in one if row["id"] == EXPERIMENTS[name]]
     return [round(sum(row[edge] for row in rows) / len(advice), 4) for edge in ("gain_low", "gain_high")]
+
+
+def host_cpus(trapline, path):
+    return sum(row["cpus"] for row in json.loads(run(trapline, "report", path, "--host-cpu"))["tables"]["host_cpu"]["rows"])
+
+
+def gain_of(trapline, folder, name):
+    if name in OF_HOST:
+        before, after = (host_cpus(trapline, folder / phase / name) for phase in ("before", "after"))
+        return before - after
+    before, after = (busy_ns(trapline, paths_of(folder / phase, name)) for phase in ("before", "after"))
+    return 1 - after / before
 
 
 def busy_ns(trapline, paths):
@@ -63,8 +86,7 @@ def main():
         return
     wrong, missed = [], set()
     for name, (low, high) in json.loads(file.read_text(encoding="utf-8")).items():
-        before, after = (busy_ns(trapline, paths_of(folder / phase, name)) for phase in ("before", "after"))
-        gain = 1 - after / before
+        gain = gain_of(trapline, folder, name)
         today = predicted(trapline, folder, name)
         if not low <= gain <= high:
             missed.add(name)

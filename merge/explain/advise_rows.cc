@@ -326,7 +326,7 @@ void AdviceSink::find_halts(Found& found) const {
 
 // A main loop that QEMU's timer wakes sets its interrupt line, and goes back to sleep.
 void AdviceSink::find_ticks(Found& found) {
-  constexpr std::uint64_t kLeastOfCpu = 100;  // nothing below a hundredth of a CPU
+  constexpr std::uint64_t kLeastOfCpu = 1000;  // nothing below a thousandth of a CPU
   const Naming& names = found.names;
   const Pipeline& pipeline = names.pipeline;
   if (!pipeline.exits().model().sched_switch) return;

@@ -338,8 +338,10 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
 
 // "took 0.118 CPUs of the host, 343 ms in 2.90 s"
 std::string took_text(const HostVmRow& row, const ReportData& data) {
-  return fmt::format("took {}{:.3f} CPUs of the host, {} in {}", row.at_least ? "at least " : "",
-                     row.cpus, duration_text(row.ns, data.cycles),
+  constexpr double kLeast = 0.001;
+  return fmt::format("took {}{} CPUs of the host, {} in {}", row.at_least ? "at least " : "",
+                     row.cpus < kLeast ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
+                     duration_text(row.ns, data.cycles),
                      duration_text(data.end_ns - data.start_ns, data.cycles));
 }
 

@@ -24,7 +24,7 @@ EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "
                "pages": "pages", "polling": "polling", "cpus-hog": "cpus", "cpus-vm": "cpus", "quota": "quota",
                "notify": "notify", "ticks": "ticks"}
 OF_HOST = {"ticks"}  # the gain is CPU time of the host, in CPUs
-MISSED = {"linux-6.1": {"pages", "polling"}, "linux-6.12": {"notify"}}
+MISSED = {"linux-6.1": {"pages", "polling"}, "linux-6.12": {"notify", "ticks"}}
 WITHDRAWN = {"notify"}
 WIDEST = 2
 

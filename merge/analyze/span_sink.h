@@ -40,7 +40,6 @@ enum class SpanClass : std::uint32_t {
   kGuestIntervals = 16384,
   kStalls = 32768,       // stall(); implies kWaits
   kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
-  kTexts = 131072,       // with kEvents: event() asks the event's source for its text
   kHostRuns = 262144,    // Pipeline::host_runs()
   kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kWaits
 };

@@ -247,7 +247,7 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
 SpanClass PerfettoExporter::selects() const {
   return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
          SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups |
-         (events_ ? SpanClass::kAllEvents | SpanClass::kTexts : SpanClass::kNone) |
+         (events_ ? SpanClass::kAllEvents : SpanClass::kNone) |
          (guest_span_.empty() ? SpanClass::kNone : SpanClass::kGuestIntervals);
 }
 

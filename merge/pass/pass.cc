@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/distinct_runs.h"
-#include "merge/source/read_ahead.h"
 
 namespace trapline {
 
@@ -46,11 +45,6 @@ EventClass events_for(SpanClass selected, Role role) {
     events = events | EventClass::kHalts;
   if (has(selected, SpanClass::kStalls | SpanClass::kFaults)) events = events | EventClass::kFaults;
   return events;
-}
-
-// Returns whether sinks that select these classes ask for the texts of events during the pass.
-bool asks_for_texts(SpanClass selected) {
-  return has(selected, SpanClass::kTexts | SpanClass::kGuestIntervals);
 }
 
 }  // namespace
@@ -152,15 +146,8 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   how.threads = found_.threads;
   // Relative times count from the first event of all.
   if (how.from || how.to) selected = selected | SpanClass::kAllEvents;
-  std::size_t ahead = 0;
-  // Events that are read ahead are counted per batch, so if reading ends inside a batch, too many
-  // would be counted.
-  const bool ends_early = how.to || stop;
-  const std::size_t most_ahead = asks_for_texts(selected) || ends_early ? 0 : most_read_ahead();
-  for (std::size_t i = 0; i < timeline_->size(); ++i) {
+  for (std::size_t i = 0; i < timeline_->size(); ++i)
     timeline_->select(i, events_for(selected, timeline_->source(i).info().role));
-    if (ahead < most_ahead && timeline_->read_ahead(i)) ++ahead;
-  }
   pipeline_ = make_pipeline(std::move(how), matcher_.get(), std::move(sinks));
   SharedExits shared(*timeline_);
   feed(*timeline_, *pipeline_, progress, stop, shared.compares() ? &shared : nullptr);

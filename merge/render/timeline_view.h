@@ -38,7 +38,7 @@ class TimelineView : public SpanSink {
         cycles_(timeline.source(0).info().cycles) {}
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kTexts;
+    return SpanClass::kEvents | SpanClass::kAllEvents;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }

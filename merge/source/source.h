@@ -101,18 +101,12 @@ enum class Read : std::uint8_t {
   kEnd,      // no more events; status() has the error, if there is one
 };
 
-class KeptBuffers;  // read_ahead.h
-
 class Source {
  public:
   virtual ~Source() = default;
 
   // Selects classes of events; call it before the first next().
   virtual void select(EventClass) {}
-  // From now on the source does not overwrite buffers that its events point into, but leaves them
-  // to `kept` (borrowed), and another thread may call next() than the one that calls the members
-  // for names and descriptions. False: the source does not support this.
-  virtual bool keep_buffers(KeptBuffers& /*kept*/) { return false; }
 
   // Fills `event` if it returns kEvent. After kPending the next event may have any time that is not
   // before the last one's.
@@ -168,7 +162,6 @@ class ForwardingSource : public Source {
   explicit ForwardingSource(std::unique_ptr<Source> source) : source_(std::move(source)) {}
 
   void select(EventClass events) override { source_->select(events); }
-  bool keep_buffers(KeptBuffers& kept) override { return source_->keep_buffers(kept); }
   [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
   [[nodiscard]] const SourceInfo& info() const override { return source_->info(); }
   [[nodiscard]] SourceCounters counters() const override { return source_->counters(); }

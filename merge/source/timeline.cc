@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "merge/source/read_ahead.h"
-
 namespace trapline {
 namespace {
 
@@ -17,14 +15,7 @@ Timeline::Timeline(std::vector<std::unique_ptr<Source>> sources) : handed_out_(k
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) pending_.push_back(lane);
 }
 
-bool Timeline::read_ahead(std::size_t i) {
-  std::unique_ptr<Source>& source = lanes_[i].source;
-  const Source* const before = source.get();
-  source = trapline::read_ahead(std::move(source));
-  return source.get() != before;
-}
-
-// Fetches the lane's next event; a lane that ended leaves the heap.
+// Puts the lane's next event in view; a lane that ended leaves the heap.
 void Timeline::fetch(std::size_t lane) {
   switch (lanes_[lane].source->next(lanes_[lane].ahead)) {
     case Read::kEvent:

@@ -27,11 +27,8 @@ class Timeline {
   [[nodiscard]] Result<void> status() const;
   [[nodiscard]] double progress() const;
 
-  // Calls Source::select(). Call this and read_ahead() before the first next().
+  // Before the first next(): Source::select().
   void select(std::size_t i, EventClass events) { lanes_[i].source->select(events); }
-  // Lets a thread read the source (read_ahead.h); false if that is not possible. Afterwards the
-  // text of an event must not be requested.
-  bool read_ahead(std::size_t i);
   [[nodiscard]] std::size_t size() const { return lanes_.size(); }
   [[nodiscard]] const Source& source(std::size_t i) const { return *lanes_[i].source; }
   // Returns the event's source, which has the names and texts of the event.

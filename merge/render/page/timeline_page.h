@@ -36,7 +36,7 @@ class TimelinePage : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents | SpanClass::kAllEvents |
-           SpanClass::kTexts | SpanClass::kSpans | SpanClass::kRequests;
+           SpanClass::kSpans | SpanClass::kRequests;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;

@@ -36,10 +36,7 @@ class CpuEvents {
         reader_(file, pages.pages, page_size, buffer_size, layout.order) {}
 
   [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
-  // Calls PageReader::keep_buffers().
-  void keep_buffers(KeptBuffers& kept) { reader_.keep_buffers(kept); }
-  // Returns whether the file was cut off before these events end or, at the end, whether the last
-  // pages are damaged.
+  // Whether the file ends before these events do, or, at the end, the last pages are damaged.
   [[nodiscard]] bool is_cut() const { return cut_ || damaged_before_; }
   // Skipped pages: the first one's offset in the file, and the time of the event before it.
   struct Damaged {

@@ -1,7 +1,10 @@
 #include "merge/source/trace_dat/page_reader.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
+#include "backend_ftrace/base/blocked_signals.h"
 #include "backend_ftrace/base/bytes.h"
 #include "merge/source/trace_dat/compression.h"
 
@@ -10,7 +13,17 @@ namespace {
 
 // A larger compressed block is damaged. All CPUs together hold at most 64 MiB of blocks.
 constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
-constexpr std::size_t kBlockHead = 8;  // compressed size and size
+constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
+// A thread costs as much as decompressing some tens of KiB.
+constexpr std::size_t kLeastForThread = 128u << 10;
+
+std::launch launch_for(std::size_t buffer_size) {
+  cpu_set_t cpus;
+  const bool is_alone = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
+  // With both, there is no thread where none can be had.
+  return is_alone || buffer_size < kLeastForThread ? std::launch::deferred
+                                                   : std::launch::async | std::launch::deferred;
+}
 
 }  // namespace
 
@@ -62,30 +75,30 @@ std::span<const std::byte> PageReader::peek() {
   };
   if (buffer_at_ < buffer_end_)
     return first_of(std::span(buffer_).subspan(buffer_at_, buffer_end_ - buffer_at_));
-  if (extent_.compression != Compression::kNone)
-    return read_ahead() ? first_of(std::span(ahead_).first(ahead_end_)) : first_of({});
+  if (extent_.compression != Compression::kNone) return first_of(next_block().pages);
   peeked_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(page_size_, end_ - at_)));
   return file_->read(at_, peeked_) ? first_of(peeked_) : first_of({});
 }
 
 Result<void> PageReader::refill() {
   buffer_at_ = buffer_end_ = 0;
-  if (kept_ != nullptr) {
-    buffer_ = kept_->exchange(std::move(buffer_), filled_);
-    filled_ = kept_->events();
-  }
   if (extent_.compression != Compression::kNone) {
-    if (auto read = read_ahead(); !read) return read;
-    std::swap(buffer_, ahead_);
-    buffer_end_ = std::exchange(ahead_end_, 0);
-    page_at_ = ahead_at_;
-    damaged_ = std::exchange(damaged_ahead_, {});
+    Block& block = next_block();
+    if (!block.status) return block.status;
+    damaged_ = std::exchange(block.damaged, {});
+    consumed_ = block.end - extent_.offset;
+    if (block.pages.empty()) return {};
+    std::swap(buffer_, block.pages);
+    buffer_end_ = buffer_.size();
+    page_at_ = block.at;
+    ++ahead_;
     return {};
   }
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_size_, end_ - at_));
   if (buffer_.size() < size) buffer_.resize(size);
   if (auto read = file_->read(at_, std::span(buffer_).first(size)); !read) return read;
   at_ += size;
+  consumed_ = at_ - extent_.offset;
   buffer_end_ = size;
   return {};
 }
@@ -100,10 +113,7 @@ Result<void> PageReader::start_blocks() {
     return {};
   }
   std::byte count[4];
-  if (extent_.size < sizeof count) {
-    lose_rest();
-    return {};
-  }
+  if (extent_.size < sizeof count) return {};
   if (auto read = file_->read(at_, count); !read) return read;
   at_ += sizeof count;
   // trace-cmd's size of compressed data does not include this number.
@@ -112,60 +122,100 @@ Result<void> PageReader::start_blocks() {
   return {};
 }
 
-void PageReader::pass_over(std::uint64_t pages) {
-  if (damaged_ahead_.pages == 0) damaged_ahead_.offset = at_;
-  damaged_ahead_.pages += std::max<std::uint64_t>(pages, 1);
+void PageReader::pass_over(Block& block, std::uint64_t pages) const {
+  if (block.damaged.pages == 0) block.damaged.offset = at_;
+  block.damaged.pages += std::max<std::uint64_t>(pages, 1);
 }
 
-// Skips the rest of the CPU's data. How many pages it has is not known; the count assumes one per
-// block and one per page size of bytes.
-void PageReader::lose_rest() {
-  pass_over(std::max((end_ - at_) / page_size_, std::min(blocks_left_, (end_ - at_) / kBlockHead)));
+// Of how many pages the rest is nobody knows: of one in each block, and in each page's bytes.
+void PageReader::lose_rest(Block& block) {
+  pass_over(block, std::max((end_ - at_) / page_size_,
+                            std::min<std::uint64_t>(blocks_left_, (end_ - at_) / kBlockHead)));
   at_ = end_;
   blocks_left_ = 0;
 }
 
-// Reads the next good block into ahead_; ahead_end_ is 0 at the end.
-Result<void> PageReader::read_ahead() {
+// The block after buffer_'s; that without pages is the last.
+PageReader::Block& PageReader::next_block() {
+  if (ahead_ < blocks_.size()) return blocks_[ahead_];
+  ahead_ = 0;
+  Blocks spare = std::exchange(blocks_, {});
+  if (coming_.valid()) {
+    blocks_ = coming_.get();
+  } else {
+    blocks_ = read_blocks({});
+  }
+  if (!blocks_.back().pages.empty()) {
+    const BlockedSignals blocked;
+    coming_ = std::async(
+        launch_for(buffer_size_), [this](Blocks blocks) { return read_blocks(std::move(blocks)); },
+        std::move(spare));
+  }
+  return blocks_.front();
+}
+
+// As many as a buffer holds, and the last; in place of `blocks`.
+PageReader::Blocks PageReader::read_blocks(Blocks blocks) {
+  std::size_t count = 0;
+  for (std::size_t size = 0; size < buffer_size_; size += blocks[count++].pages.size()) {
+    if (count == blocks.size()) blocks.emplace_back();
+    Block& block = blocks[count];
+    block.status = read_block(block);
+    if (block.left != 0) continue;
+    block.pages.clear();
+    size = buffer_size_;
+  }
+  blocks.resize(count);
+  return blocks;
+}
+
+// The next block that can be read; without pages at the end, and where the file cannot be read.
+Result<void> PageReader::read_block(Block& block) {
+  block.damaged = {};
+  block.left = 0;
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
+    if (extent_.size < sizeof(std::uint32_t) && !extent_.cut) lose_rest(block);
   }
-  while (blocks_left_ > 0 && ahead_end_ == 0) {
-    if (auto read = read_block(); !read) return read;
+  while (blocks_left_ > 0 && block.left == 0) {
+    if (auto read = try_block(block); !read) return read;
   }
-  if (ahead_end_ != 0) return {};
-  // start_blocks() adds the bytes of the number of blocks to the size. In trace-cmd 3.3 the size
-  // already includes them, so as many bytes are left that are no block. If more than a block's head
-  // is left, there are blocks that the number does not count.
-  if (end_ - at_ > kBlockHead) lose_rest();
-  at_ = end_;
+  if (block.left == 0) {
+    // The size counted the number of blocks already (trace-cmd 3.3): nothing comes after them. More
+    // than that is blocks which their number leaves out.
+    if (end_ - at_ > kBlockHead) lose_rest(block);
+    at_ = end_;
+  }
+  block.end = at_;
   return {};
 }
 
-Result<void> PageReader::read_block() {
+Result<void> PageReader::try_block(Block& block) {
   std::byte head[kBlockHead];
   if (end_ - at_ < sizeof head) {
-    lose_rest();
+    lose_rest(block);
     return {};
   }
   if (auto read = file_->read(at_, head); !read) return read;
   const auto compressed_size = load<std::uint32_t>(head, order_);
   const auto size = load<std::uint32_t>(head + 4, order_);
   if (compressed_size > end_ - at_ - sizeof head || compressed_size > largest_block_) {
-    lose_rest();
+    lose_rest(block);
     return {};
   }
   const bool can_be =
       size <= largest_block_ && size % page_size_ == 0 && is_plausible_ratio(compressed_size, size);
-  block_.resize(compressed_size);
-  ahead_.resize(can_be ? size : 0);
-  if (auto read = file_->read(at_ + sizeof head, block_); !read) return read;
-  const auto got = can_be ? decompress(extent_.compression, block_, ahead_) : std::nullopt;
-  if (got && *got == size)
-    ahead_end_ = size;
-  else
-    pass_over(ahead_.size() / page_size_);
-  ahead_at_ = at_;
+  compressed_.resize(compressed_size);
+  if (auto read = file_->read(at_ + sizeof head, compressed_); !read) return read;
+  block.pages.resize(can_be ? size : 0);
+  const auto got =
+      can_be ? decompress(extent_.compression, compressed_, block.pages) : std::nullopt;
+  if (!got || *got != size) {
+    pass_over(block, block.pages.size() / page_size_);
+  } else if (size != 0) {
+    block.at = at_;
+    block.left = blocks_left_;
+  }
   at_ += sizeof head + compressed_size;
   --blocks_left_;
   return {};
@@ -180,13 +230,16 @@ Result<void> PageReader::skip_to(double fraction) {
     buffer_at_ = buffer_end_ = 0;
     return {};
   }
+  if (extent_.size < sizeof(std::uint32_t)) return {};
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
   }
-  if (ahead_end_ != 0) {
-    ahead_end_ = 0;
-    at_ = ahead_at_;
-    ++blocks_left_;
+  // What is decompressed already is read again.
+  if (!blocks_.empty() && !next_block().pages.empty()) {
+    coming_ = {};
+    at_ = next_block().at;
+    blocks_left_ = next_block().left;
+    blocks_.clear();
   }
   while (blocks_left_ > 1 && at_ < target && end_ - at_ >= kBlockHead) {
     std::byte head[kBlockHead];

@@ -40,11 +40,6 @@ Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   return source;
 }
 
-bool PageSource::keep_buffers(KeptBuffers& kept) {
-  for (CpuEvents& stream : streams_) stream.keep_buffers(kept);
-  return true;
-}
-
 bool PageSource::advance(std::size_t stream, Timestamp from) {
   CpuEvents& events = streams_[stream];
   if (events.advance()) [[likely]] {

@@ -13,7 +13,6 @@ class PageSource final : public TraceDatSource {
   [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(TraceFile recording);
 
   [[nodiscard]] Read next(Event& event) override;
-  bool keep_buffers(KeptBuffers& kept) override;
   [[nodiscard]] double progress() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::string reader() const override { return "trapline, page by page"; }

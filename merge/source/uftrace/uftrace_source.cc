@@ -96,12 +96,6 @@ class UftraceSource final : public Source {
     return Read::kEnd;
   }
 
-  // Only a call's text uses its values.
-  bool keep_buffers(KeptBuffers& /*kept*/) override {
-    tells_values_ = false;
-    return true;
-  }
-
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
   SourceCounters counters() const override { return counters_; }
@@ -249,8 +243,8 @@ class UftraceSource final : public Source {
       if (entry) ++lane.depth;
     }
     lane.last = event.at.ns();
-    (void)fetch(i);  // next() reports an error after this event
-    if (record.has_payload() && tells_values_) {
+    (void)fetch(i);  // what fails now is told after this event
+    if (record.has_payload()) {
       lane.payload = lane.reader.payload();
       event.raw = std::as_bytes(std::span(lane.payload));
     }
@@ -367,8 +361,7 @@ class UftraceSource final : public Source {
 
   DataDirectory directory_;
   std::map<std::string, SessionSymbols> symbols_;
-  mutable UftraceValues values_;  // adds functions as they occur
-  bool tells_values_ = true;
+  mutable UftraceValues values_;  // learns functions as they come
   std::vector<Lane> lanes_;
   std::map<std::uint32_t, std::size_t> lane_of_;  // by task
   std::vector<SwitchReader> switches_;

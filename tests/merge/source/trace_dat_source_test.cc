@@ -306,7 +306,8 @@ TEST(TraceDatSource, CyclesStayCyclesUntilAFrequencyIsGiven) {
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("mono"));
 }
 
-// Two blocks of two pages and one of one, of a big-endian machine with pages of 64 KiB.
+// Two blocks of two pages and one of one, of a big-endian machine with pages of 64 KiB; with the
+// larger buffer a thread decompresses them.
 TEST(PageReader, BlocksOfABigEndianMachineAreRead) {
   constexpr std::uint32_t kPage = 65536;
   std::string bytes;
@@ -336,13 +337,16 @@ TEST(PageReader, BlocksOfABigEndianMachineAreRead) {
     const WholeBlocks blocks = whole_blocks(*file, data, std::endian::big);
     EXPECT_EQ(blocks.count, one == &part ? 2u : 3u);
     EXPECT_EQ(blocks.all, one != &part);
-    PageReader reader(*file, data, kPage, kPage, std::endian::big);
-    char expected = 'a';
-    for (auto page = reader.next(); page && !page->empty(); page = reader.next()) {
-      EXPECT_EQ(page->size(), kPage);
-      EXPECT_EQ(static_cast<char>(page->back()), expected++);
+    for (const std::size_t buffer : {kPage, 2 * kPage}) {
+      PageReader reader(*file, data, kPage, buffer, std::endian::big);
+      char expected = 'a';
+      for (auto page = reader.next(); page && !page->empty(); page = reader.next()) {
+        EXPECT_EQ(page->size(), kPage);
+        EXPECT_EQ(static_cast<char>(page->back()), expected++);
+        EXPECT_EQ(reader.peek().size(), expected == (one == &part ? 'e' : 'f') ? 0 : kPage);
+      }
+      EXPECT_EQ(expected, one == &part ? 'e' : 'f');
     }
-    EXPECT_EQ(expected, one == &part ? 'e' : 'f');
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -150,13 +151,26 @@ unsigned direction_mark(std::string_view character) {
   return turns ? code : 0;
 }
 
+// The length of the printable ASCII text that `text` begins with; eight bytes are looked at at a
+// time.
+std::size_t plain_length(std::string_view text) {
+  constexpr std::uint64_t kEach = 0x0101010101010101, kHigh = 0x80 * kEach;
+  std::size_t at = 0;
+  for (std::uint64_t bytes = 0; text.size() - at >= sizeof bytes; at += sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    // The high bit of a byte is set if the byte is below 0x20, or 0x7f or more; a byte that
+    // borrows may set that of the next one, too.
+    if (((bytes - 0x20 * kEach) | (bytes + kEach) | bytes) & kHigh) break;
+  }
+  while (at < text.size() && text[at] >= 0x20 && text[at] < 0x7f) ++at;
+  return at;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
-  // Nearly every text is plain ASCII throughout.
-  const auto plain =
-      std::find_if_not(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
-  std::string out(text.begin(), plain);
+  // Nearly every text is plain ASCII as a whole.
+  std::string out(text.substr(0, plain_length(text)));
   text.remove_prefix(out.size());
   while (!text.empty()) {
     const auto c = static_cast<unsigned char>(text[0]);
@@ -198,7 +212,14 @@ std::string_view take_word(std::string_view& line) {
 }
 
 std::string seconds_text(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
+  constexpr std::ptrdiff_t kDecimals = 9;
+  std::array<char, 24> text;
+  char* at = text.end();
+  for (; ns != 0 || text.end() - at < kDecimals + 2; ns /= 10) {
+    if (text.end() - at == kDecimals) *--at = '.';
+    *--at = static_cast<char>('0' + ns % 10);
+  }
+  return {at, text.end()};
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -25,77 +25,83 @@ namespace trapline {
 class ProtoBuffer {
  public:
   using Field = std::uint32_t;
+  ProtoBuffer() = default;
+  ProtoBuffer(ProtoBuffer&&) = default;  // no copy: it points into its bytes
 
-  void add(Field field, std::uint64_t value) {
-    make_room(kMostNumber);
-    put(field << 3);
-    put(value);
+  // Inlined: the field's number, a constant nearly everywhere, is then encoded beforehand.
+  [[gnu::always_inline]] void add(Field field, std::uint64_t value) {
+    make_room(0);
+    at_ = put(put(at_, field << 3), value);
   }
   void add_fixed64(Field field, std::uint64_t value) {
-    make_room(kMostNumber);
-    put(field << 3 | 1);
-    std::memcpy(&bytes_[size_], &value, sizeof value);
-    size_ += sizeof value;
+    make_room(0);
+    char* const at = put(at_, field << 3 | 1);
+    std::memcpy(at, &value, sizeof value);
+    at_ = at + sizeof value;
   }
   void add_double(Field field, double value) {
     add_fixed64(field, std::bit_cast<std::uint64_t>(value));
   }
   void add(Field field, std::string_view text) {
-    make_room(kMostNumber + text.size());
-    put(field << 3 | 2);
-    put(text.size());
-    text.copy(&bytes_[size_], text.size());
-    size_ += text.size();
+    make_room(text.size());
+    at_ = put(put(at_, field << 3 | 2), text.size());
+    at_ += text.copy(at_, text.size());
   }
   // Fields that were encoded before.
-  void add_encoded(std::string_view fields) {
+  [[gnu::always_inline]] void add_encoded(std::string_view fields) {
     make_room(fields.size());
-    fields.copy(&bytes_[size_], fields.size());
-    size_ += fields.size();
+    std::memcpy(at_, fields.data(), fields.size());
+    at_ += fields.size();
   }
 
   // A message inside: its fields are added up to end(begin(field)). One byte is left for its
   // length; a long message moves when it ends.
-  [[nodiscard]] std::size_t begin(Field field) {
-    make_room(kMostNumber);
-    put(field << 3 | 2);
-    return ++size_;
+  [[nodiscard]] [[gnu::always_inline]] std::size_t begin(Field field) {
+    make_room(0);
+    at_ = put(at_, field << 3 | 2) + 1;
+    return size();
   }
   void end(std::size_t start) {
-    const std::size_t length = size_ - start;
+    const std::size_t length = size() - start;
     if (length < 0x80) [[likely]] {
       bytes_[start - 1] = static_cast<char>(length);
       return;
     }
-    const auto more = static_cast<std::size_t>((std::bit_width(length) - 1) / 7);
-    make_room(more);
-    std::memmove(&bytes_[start + more], &bytes_[start], length);
-    size_ = start - 1;
-    put(length);
-    size_ += length;
+    make_room(0);
+    char* const from = &bytes_[start];
+    char* const to = from + (std::bit_width(length) - 1) / 7;
+    std::memmove(to, from, length);
+    put(from - 1, length);
+    at_ = to + length;
   }
 
-  [[nodiscard]] std::string_view bytes() const { return {bytes_.data(), size_}; }
-  [[nodiscard]] std::size_t size() const { return size_; }
-  void clear() { size_ = 0; }
+  [[nodiscard]] std::string_view bytes() const { return {bytes_.data(), size()}; }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(at_ - bytes_.data()); }
+  void clear() { at_ = bytes_.data(); }
 
  private:
-  static constexpr std::size_t kMostNumber = 16;  // a tag and a number
+  static constexpr std::ptrdiff_t kMostNumber = 32;  // a tag and a number
 
+  // For so many bytes, a tag and a number.
   void make_room(std::size_t bytes) {
-    if (bytes_.size() - size_ < bytes + kMostNumber) [[unlikely]]
-      bytes_.resize(2 * bytes_.size() + bytes + 256);
+    if (limit_ - at_ <= static_cast<std::ptrdiff_t>(bytes)) [[unlikely]]
+      grow(bytes);
   }
-  void put(std::uint64_t number) {
-    while (number >= 0x80) {
-      bytes_[size_++] = static_cast<char>(number | 0x80);
-      number >>= 7;
-    }
-    bytes_[size_++] = static_cast<char>(number);
+  [[gnu::noinline]] void grow(std::size_t bytes) {
+    const std::size_t used = size();
+    bytes_.resize(2 * bytes_.size() + bytes + 256);
+    at_ = bytes_.data() + used;
+    limit_ = bytes_.data() + bytes_.size() - kMostNumber;
+  }
+  static char* put(char* at, std::uint64_t number) {
+    for (; number >= 0x80; number >>= 7) *at++ = static_cast<char>(number | 0x80);
+    *at++ = static_cast<char>(number);
+    return at;
   }
 
   std::vector<char> bytes_;
-  std::size_t size_ = 0;
+  char* at_ = nullptr;     // the end of what is written
+  char* limit_ = nullptr;  // after it there is room for a tag and a number alone
 };
 
 }  // namespace trapline

@@ -1,8 +1,9 @@
 #include "merge/render/timeline_view.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <iterator>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/guest_sync.h"
@@ -17,31 +18,34 @@ constexpr std::size_t kWhoWidth = 16;
 constexpr std::uint32_t kMostIndent = 20;
 constexpr std::size_t kMostNamed = 1024;  // vCPUs: each that is met may tell another VM
 
+template <typename Format, typename... Values>
+void append(std::string& out, const Format& format, const Values&... values) {
+  fmt::format_to(std::back_inserter(out), format, values...);
+}
+
 std::string_view without_system(std::string_view name) {
   const auto colon = name.find(':');
   return colon == std::string_view::npos ? name : name.substr(colon + 1);
 }
 
 // A series of sync records is a line: the first one's, shortened; the others are empty.
-std::string without_readings(std::string_view text) {
-  if (const auto sync = parse_sync(text))
-    return sync->index != 0 ? "" : fmt::format("trapline: sync records, series {}", sync->series);
-  if (const auto sync = parse_guest_sync(text)) {
-    return sync->index != 0 ? ""
-                            : fmt::format("trapline: guest sync records, series {}", sync->series);
-  }
-  return printable(trimmed(text));
+void append_without_readings(std::string& out, std::string_view text) {
+  const auto add = [&out](std::string_view what, const auto& sync) {
+    if (sync.index == 0) out += fmt::format("trapline: {} records, series {}", what, sync.series);
+  };
+  if (const auto sync = parse_sync(text)) return add("sync", *sync);
+  if (const auto sync = parse_guest_sync(text)) return add("guest sync", *sync);
+  out += printable(trimmed(text));
 }
 
 }  // namespace
-
-std::string TimelineView::duration(std::uint64_t ns) const { return duration_text(ns, cycles_); }
 
 // The file is read once: from where a second VM is met, each vCPU's line says whose it is.
 void TimelineView::meet(ThreadId thread, std::int32_t vcpu, const Processes& processes) {
   const auto found = met_.find(thread);
   if (found != met_.end() ? found->second == vcpu : met_.size() >= kMostNamed) return;
   met_[thread] = vcpu;
+  whos_.clear();
   std::vector<VcpuThread> threads;
   for (const auto& [id, number] : met_) threads.push_back({id, number});
   names_ = VcpuNames(threads, find_vms(threads, processes));
@@ -68,7 +72,7 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipe
   return place;
 }
 
-std::string TimelineView::who(const Event& event, const Place& place) const {
+std::string TimelineView::name_of(const Event& event, const Place& place) const {
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
   if (place.is_vcpu && place.vcpu != kNoVcpu) {
     const std::string vm = processes_ != nullptr && processes_->has_several_names()
@@ -80,55 +84,88 @@ std::string TimelineView::who(const Event& event, const Place& place) const {
   }
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string comm = timeline_.source_of(event).comm(task);
-  return printable(fmt::format("{}-{}", comm, static_cast<std::int32_t>(task)));
+  return printable(fmt::format(FMT_COMPILE("{}-{}"), comm, static_cast<std::int32_t>(task)));
 }
 
+// Returns the name with the blanks that follow it. A vCPU's is made once, until one that is met, or
+// what is known of processes, may give it another.
+const std::string& TimelineView::who(const Event& event, const Place& place) {
+  const bool is_kept = place.is_vcpu && place.vcpu != kNoVcpu;
+  Who* who = is_kept ? whos_.get(event.thread, kMostNamed) : nullptr;
+  if (who == nullptr) who = &other_;
+  const std::uint64_t changes = processes_->changes();
+  if (who != &other_ && who->vcpu == place.vcpu && who->changes == changes) return who->text;
+  *who = {place.vcpu, changes, name_of(event, place)};
+  const std::size_t width = text_width(who->text);
+  who->text.append(width < kWhoWidth ? kWhoWidth - width : 2, ' ');
+  return who->text;
+}
+
+template <typename Text>
 void TimelineView::print(const Event& event, const Place& place, unsigned depth,
-                         std::string_view look, const std::string& text) {
+                         std::string_view look, Text&& append_text) {
   if (!place.shown) return;
+  const std::size_t begin = buffer_.size();
+  buffer_ += time_text(event.at.ns(), cycles_);
+  buffer_ += "  ";
+  buffer_ += who(event, place);
+  buffer_ += std::string_view("    ").substr(0, std::size_t{2} * depth);
+  const bool looks = style_.colours && !look.empty();
+  if (looks) buffer_ += look;
+  const std::size_t text = buffer_.size();
+  append_text(buffer_);
+  if (buffer_.size() == text) return buffer_.resize(begin);
+  if (looks) buffer_ += kNormal;
+  buffer_ += '\n';
   ++lines_;
-  const std::string name = who(event, place);
-  const std::size_t width = text_width(name);
-  std::string line = time_text(event.at.ns(), cycles_) + "  " + name;
-  line.append(width < kWhoWidth ? kWhoWidth - width : 2, ' ');
-  line.append(std::size_t{2} * depth, ' ');
-  out_ << line << looking(look, text, style_) << '\n';
+  constexpr std::size_t kPiece = 64u << 10;
+  if (buffer_.size() >= kPiece) write_out();
 }
 
-// "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"
-std::string TimelineView::plain(const Event& event) const {
+void TimelineView::write_out() {
+  out_ << buffer_;
+  buffer_.clear();
+}
+
+// "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"; nothing of a sync record but a series' first.
+void TimelineView::append_plain(std::string& out, const Event& event) const {
   const Source& source = timeline_.source_of(event);
   if (const auto* marker = std::get_if<Marker>(&event.payload))
-    return without_readings(event_part(marker->text));
-  return fmt::format("{} {}", without_system(source.event_name(event)), source.event_text(event));
+    return append_without_readings(out, event_part(marker->text));
+  out += without_system(source.event_name(event));
+  out += ' ';
+  out += source.event_text(event);
 }
 
 namespace {
 
-std::string function_of(const Pipeline& pipeline, const Event& event, const ExitReason& reason,
-                        std::uint64_t rip) {
-  if (pipeline.hides_rip(event.thread, reason, rip)) return std::string(kHiddenFunction);
+void append_function(std::string& out, const Pipeline& pipeline, const Event& event,
+                     const ExitReason& reason, std::uint64_t rip) {
+  if (pipeline.hides_rip(event.thread, reason, rip)) return void(out += kHiddenFunction);
   const SymbolTable* symbols = pipeline.symbols();
   const Symbol* symbol =
       symbols == nullptr || (rip == 0 && may_hide_rip(reason)) ? nullptr : symbols->find(rip);
-  if (symbol == nullptr) return fmt::format("at {:#x}", rip);
-  return fmt::format("in {}+{:#x}", printable(symbol->name), rip - symbol->address);
+  if (symbol == nullptr) return append(out, FMT_COMPILE("at {:#x}"), rip);
+  out += "in ";
+  out += printable(symbol->name);
+  append(out, FMT_COMPILE("+{:#x}"), rip - symbol->address);
 }
 
 // "after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc"
-std::string exit_summary(const ExitSpan& exit, const Pipeline& pipeline, bool cycles) {
+void append_summary(std::string& out, const ExitSpan& exit, const Pipeline& pipeline, bool cycles) {
   const auto titles = part_titles(pipeline.exits().model().known_states());
-  std::string text = "after " + duration_text(exit.total(), cycles) + ':';
+  out += " after ";
+  out += duration_text(exit.total(), cycles);
+  char before = ':';
   for (std::size_t i = 0; i < kParts; ++i) {
-    if (exit.parts[i] != 0)
-      text += fmt::format(" {} {},", titles[i], duration_text(exit.parts[i], cycles));
+    if (exit.parts[i] == 0) continue;
+    append(out, FMT_COMPILE("{} {} {}"), before, titles[i], duration_text(exit.parts[i], cycles));
+    before = ',';
   }
-  text.pop_back();
-  const std::string detail = detail_text(exit.detail);
-  if (detail != "-") text += "; " + detail;
-  if (exit.device != kNoName) text += ", " + printable(pipeline.names()[exit.device]);
-  if (exit.nested != NestedLevel::kGuest) text += fmt::format(" ({})", nested_text(exit.nested));
-  return text;
+  if (exit.detail.kind != DetailKind::kNone) out.append("; ").append(detail_text(exit.detail));
+  if (exit.device != kNoName) out.append(", ").append(printable(pipeline.names()[exit.device]));
+  if (exit.nested != NestedLevel::kGuest)
+    append(out, FMT_COMPILE(" ({})"), nested_text(exit.nested));
 }
 
 }  // namespace
@@ -136,18 +173,19 @@ std::string exit_summary(const ExitSpan& exit, const Pipeline& pipeline, bool cy
 void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place& place,
                            const Pipeline& pipeline) {
   const ExitReason why{exit.reason, exit.isa, exit.exception_class};
-  const std::string reason = reason_text(timeline_.source_of(event), why);
-  print(event, place, 0, kBold,
-        fmt::format("exit {}, {}", printable(reason), function_of(pipeline, event, why, exit.rip)));
+  print(event, place, 0, kBold, [&](std::string& out) {
+    out.append("exit ").append(printable(reason_text(timeline_.source_of(event), why)));
+    append_function(out += ", ", pipeline, event, why, exit.rip);
+  });
 }
 
 void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pipeline) {
-  std::string text = "entry";
-  if (const ExitSpan* exit = pipeline.ended()) {
-    text += " " + exit_summary(*exit, pipeline, cycles_);
-    place.shown = only_ == nullptr || only_->contains(exit->thread, exit->start);
-  }
-  print(event, place, 0, kBold, text);
+  const ExitSpan* exit = pipeline.ended();
+  if (exit != nullptr) place.shown = only_ == nullptr || only_->contains(exit->thread, exit->start);
+  print(event, place, 0, kBold, [&](std::string& out) {
+    out += "entry";
+    if (exit != nullptr) append_summary(out, *exit, pipeline, cycles_);
+  });
 }
 
 void TimelineView::on_switch(const Event& event, const ThreadChange& leaves,
@@ -155,50 +193,56 @@ void TimelineView::on_switch(const Event& event, const ThreadChange& leaves,
   const Place prev = place_of(leaves.thread, pipeline);
   const Place next = place_of(runs.thread, pipeline);
   if (prev.is_vcpu && pipeline.counts(leaves.thread)) {
-    print(event, prev, prev.depth, {},
-          fmt::format("{}: {}-{} runs", leaves.sleeps() ? "sleeps" : "preempted",
-                      printable(runs.name), static_cast<std::int32_t>(runs.thread)));
+    print(event, prev, prev.depth, {}, [&](std::string& out) {
+      append(out, FMT_COMPILE("{}: {}-{} runs"), leaves.sleeps() ? "sleeps" : "preempted",
+             printable(runs.name), static_cast<std::int32_t>(runs.thread));
+    });
   }
   if (next.is_vcpu && pipeline.counts(runs.thread)) {
     Event of_next = event;
     of_next.thread = runs.thread;
     const auto state = pipeline.vcpu(runs.thread);
-    print(of_next, next, next.depth, {},
-          !state || !state->off_cpu
-              ? "runs again"
-              : "runs again after " + duration(elapsed(*state->off_cpu, event.at)));
+    print(of_next, next, next.depth, {}, [&](std::string& out) {
+      out += "runs again";
+      if (state && state->off_cpu)
+        out.append(" after ").append(duration_text(elapsed(*state->off_cpu, event.at), cycles_));
+    });
   }
   if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && only_ == nullptr)
-    print(event, {}, 0, kDim, plain(event));
+    print_plain(event, {}, 0, kDim);
+}
+
+void TimelineView::print_plain(const Event& event, const Place& place, unsigned depth,
+                               std::string_view look) {
+  print(event, place, depth, look, [&](std::string& out) { append_plain(out, event); });
 }
 
 void TimelineView::show(const Event& event, const Place& place, const Pipeline& pipeline) {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return print(event, {}, 0, kAlarm,
-                 lost->count == 0 ? "events lost (count unknown)"
-                                  : fmt::format("{} events lost", grouped(lost->count)));
+    return print(event, {}, 0, kAlarm, [lost](std::string& out) {
+      out +=
+          lost->count == 0 ? "events lost (count unknown)" : grouped(lost->count) + " events lost";
+    });
   }
-  if (is_guest(event.machine)) return on_guest_event(event, place);
+  // What the guest's own kernel recorded: who did what inside it.
+  if (is_guest(event.machine)) return print_plain(event, place, 0, kGuestLook);
   if (const auto* exit = std::get_if<KvmExit>(&event.payload))
     return on_exit(event, *exit, place, pipeline);
   if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, place, pipeline);
   if (!place.shown) return;
   if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
-    const std::string reason = timeline_.source_of(event).userspace_reason(exit->reason);
-    return print(event, place, 1, {}, "to user space: " + printable(reason));
+    return print(event, place, 1, {}, [&](std::string& out) {
+      out += "to user space: ";
+      out += printable(timeline_.source_of(event).userspace_reason(exit->reason));
+    });
   }
-  if (const auto begin = pipeline.exits().user_ended())
-    return print(event, place, 1, {}, "back in KVM after " + duration(elapsed(*begin, event.at)));
+  if (const auto begin = pipeline.exits().user_ended()) {
+    return print(event, place, 1, {}, [&](std::string& out) {
+      out.append("back in KVM after ").append(duration_text(elapsed(*begin, event.at), cycles_));
+    });
+  }
   const bool marker = std::holds_alternative<Marker>(event.payload);
-  const std::string text = plain(event);
-  if (!text.empty()) print(event, place, place.depth, marker ? kVmmLook : kDim, text);
-}
-
-// What the guest's own kernel recorded: who did what inside it.
-void TimelineView::on_guest_event(const Event& event, const Place& place) {
-  if (!place.shown) return;
-  const std::string text = plain(event);
-  if (!text.empty()) print(event, place, 0, kGuestLook, text);
+  print_plain(event, place, place.depth, marker ? kVmmLook : kDim);
 }
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
@@ -208,15 +252,17 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
   place.is_vcpu = true;
   if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
   place.shown = only_ == nullptr || (place.depth != 0 && place.shown);
-  const std::string name =
-      call.name.empty() ? fmt::format("{:#x}", call.function) : printable(call.name);
-  // What a source knows of arguments and return values follows the name.
-  const std::string text = timeline_.source_of(event).event_text(event);
-  const std::string values = text.starts_with(name) ? text.substr(name.size()) : "";
-  print(event, place, 0, kGuestLook,
-        fmt::format("{:{}}{} {}{}{}", "", 2 * std::min(call.depth, kMostIndent),
-                    call.entry ? "call" : "return from", name,
-                    call.entry && !values.empty() ? "" : "()", values));
+  print(event, place, 0, kGuestLook, [&](std::string& out) {
+    const std::string name =
+        call.name.empty() ? fmt::format(FMT_COMPILE("{:#x}"), call.function) : printable(call.name);
+    // What a source knows of arguments and return values follows the name.
+    const std::string text = timeline_.source_of(event).event_text(event);
+    const auto values =
+        std::string_view(text).substr(text.starts_with(name) ? name.size() : text.size());
+    append(out, FMT_COMPILE("{:{}}{} {}{}{}"), "", 2 * std::min(call.depth, kMostIndent),
+           call.entry ? "call" : "return from", name, call.entry && !values.empty() ? "" : "()",
+           values);
+  });
 }
 
 void TimelineView::event(const Event& event, const Pipeline& pipeline) {

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/model/thread_table.h"
 #include "merge/pass/exit_matcher.h"
 #include "merge/pass/naming.h"
 #include "merge/render/text_table.h"
@@ -36,6 +37,9 @@ class TimelineView : public SpanSink {
         style_(style),
         out_(out),
         cycles_(timeline.source(0).info().cycles) {}
+  TimelineView(const TimelineView&) = delete;
+  TimelineView& operator=(const TimelineView&) = delete;
+  ~TimelineView() override { write_out(); }
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kEvents | SpanClass::kAllEvents;
@@ -55,29 +59,40 @@ class TimelineView : public SpanSink {
   };
   [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline);
   void meet(ThreadId thread, std::int32_t vcpu, const Processes& processes);
+  // Where nothing is appended, there is no line.
+  template <typename Text>
   void print(const Event& event, const Place& place, unsigned depth, std::string_view look,
-             const std::string& text);
-  [[nodiscard]] std::string who(const Event& event, const Place& place) const;
-  [[nodiscard]] std::string plain(const Event& event) const;
+             Text&& append_text);
+  void print_plain(const Event& event, const Place& place, unsigned depth, std::string_view look);
+  void write_out();
+  [[nodiscard]] std::string name_of(const Event& event, const Place& place) const;
+  [[nodiscard]] const std::string& who(const Event& event, const Place& place);
+  void append_plain(std::string& out, const Event& event) const;
   void show(const Event& event, const Place& place, const Pipeline& pipeline);
   void on_exit(const Event& event, const KvmExit& exit, const Place& place,
                const Pipeline& pipeline);
   void on_entry(const Event& event, Place place, const Pipeline& pipeline);
-  void on_guest_event(const Event& event, const Place& place);
   void on_guest_call(const Event& event, const GuestCall& call, Place place);
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline);
-  [[nodiscard]] std::string duration(std::uint64_t ns) const;
 
+  struct Who {
+    std::int32_t vcpu = kNoVcpu;
+    std::uint64_t changes = 0;  // of processes_
+    std::string text;
+  };
   const Timeline& timeline_;
   TimeSpec from_;
   const ChosenExits* only_;
   TextStyle style_;
   std::ostream& out_;
+  std::string buffer_;                               // of lines; out_ gets it in pieces
   std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
   const Processes* processes_ = nullptr;             // the pipeline's
   std::map<ThreadId, std::int32_t> met_;             // the vCPUs, so far
   VcpuNames names_;                                  // theirs
+  ThreadTable<Who> whos_;                            // of vCPUs
+  Who other_;
   std::uint64_t lines_ = 0;
   bool has_events_ = false, cycles_;
 };

@@ -27,11 +27,21 @@ std::string duration_text(std::optional<std::uint64_t> value, bool cycles) {
   // A value that would be rounded to 1,000 of a unit is 1.00 of the next.
   while (at + 1 < units.size() && static_cast<double>(*value) >= units[at].size * 999.5) ++at;
   const double number = static_cast<double>(*value) / units[at].size;
-  const std::string digits = at == 0          ? std::to_string(*value)
-                             : number < 9.995 ? fmt::format("{:.2f}", number)
-                             : number < 99.95 ? fmt::format("{:.1f}", number)
-                                              : grouped(static_cast<std::uint64_t>(number + 0.5));
-  return fmt::format("{} {}", digits, units[at].name);
+  std::string text;
+  if (at == 0 || number >= 99.95) {
+    text = grouped(static_cast<std::uint64_t>(number + 0.5));
+  } else {
+    const std::size_t decimals = number < 9.995 ? 2 : 1;
+    const auto last = static_cast<std::uint64_t>(units[at].size) / (decimals == 2 ? 100 : 10);
+    // Between two decimals the nearest double decides, as ever.
+    if (*value % last == last / 2) {
+      text = fmt::format("{:.{}f}", number, decimals);
+    } else {
+      text = std::to_string((*value + last / 2) / last);
+      text.insert(text.size() - decimals, 1, '.');
+    }
+  }
+  return text.append(1, ' ').append(units[at].name);
 }
 
 std::string grouped(std::uint64_t value) {

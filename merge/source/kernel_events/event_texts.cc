@@ -11,12 +11,11 @@ namespace trapline::kernel_events {
 namespace {
 
 constexpr std::uint64_t kMostAhead = 64;
-constexpr std::size_t kMostFollowing = 256;  // number of later events that are searched
-constexpr std::size_t kMostKnown = 4096;
-constexpr std::size_t kLongestText = 16 * 1024;  // bytes of one event's text from the worker
-// Then a fresh worker is started, because its time is limited.
-constexpr std::uint64_t kWorkerEvents = 1'000'000;
-constexpr unsigned kMostFailures = 4;  // event types
+constexpr std::size_t kMostFollowing = 256;  // among which those are sought
+constexpr unsigned kKnownBits = 12;
+constexpr std::size_t kLongestText = 16 * 1024;     // of one event, as the worker sends it
+constexpr std::uint64_t kWorkerEvents = 1'000'000;  // then a fresh one: its time is limited
+constexpr unsigned kMostFailures = 4;               // types of events
 
 WorkerLimits limits_of(const FormatTexts& formats) {
   std::uint64_t size = 0;
@@ -51,7 +50,10 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   found->second.asked = true;
   // libtraceevent reads fields without checking the event's size.
   if (found->second.size > event.size()) return "[cut off]";
-  if (auto text = remembered(event, cpu)) return *std::move(text);
+  if (const PrintedText& known = known_of(event); known.is(event, cpu)) {
+    ++hits_;
+    return known.text;
+  }
   if (found->second.refused || failures_ >= kMostFailures) return "[not printed]";
   auto wanted = with_following(found->second, event, following);
   auto done = print(wanted, cpu);
@@ -65,19 +67,14 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
     failed(wanted.front(), std::move(done).error());
     return "[not printed]";
   }
-  return known_[event.data()].text;
+  return known_of(event).text;
 }
 
-// Looks a text up by the address of the event's bytes; the address may hold another event by now.
-std::optional<std::string> EventTexts::remembered(std::span<const std::byte> event,
-                                                  std::uint32_t cpu) {
-  const auto known = known_.find(event.data());
-  if (known == known_.end() || known->second.cpu != cpu ||
-      !std::ranges::equal(known->second.event, event)) {
-    return std::nullopt;
-  }
-  ++hits_;
-  return known->second.text;
+// By the place of its bytes, which may hold another event by now.
+EventTexts::PrintedText& EventTexts::known_of(std::span<const std::byte> event) {
+  if (known_.empty()) known_.resize(std::size_t{1} << kKnownBits);
+  const auto place = reinterpret_cast<std::uintptr_t>(event.data());
+  return known_[place * 0x9e3779b97f4a7c15 >> (64 - kKnownBits)];
 }
 
 std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
@@ -87,9 +84,9 @@ std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
   constexpr std::uint64_t kOnTrust = 8;
   const std::uint64_t most = std::min(kOnTrust + 2 * hits_ - ahead_, kMostAhead);
   std::vector<Wanted> wanted = {{&type, event}};
-  std::vector<RecordedEvent> after;
-  if (!type.alone) following(kMostFollowing, after);
-  for (const RecordedEvent& next : after) {
+  after_.clear();
+  if (!type.alone) following(kMostFollowing, after_);
+  for (const RecordedEvent& next : after_) {
     if (next.size < kCommonFields) continue;
     const auto found = types_.find(load<std::uint16_t>(next.data, formats_.order));
     if (found == types_.end()) continue;
@@ -137,13 +134,16 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
   }
   const auto answer = worker_->ask(MessageKind::kPrint, events.bytes(), MessageKind::kTexts);
   if (!answer) return tl::unexpected(answer.error());
-  if (known_.size() >= kMostKnown) known_.clear();
   MessageReader texts(answer->payload);
+  // What was asked for keeps its place.
   for (const Wanted& one : wanted) {
     const auto text = texts.text();
     if (!text || text->size() > kLongestText) return worker_->impossible("its texts");
-    known_[one.event.data()] = {
-        {one.event.begin(), one.event.end()}, cpu, printable(trimmed(*text))};
+    PrintedText& known = known_of(one.event);
+    if (&one != wanted.data() && &known == &known_of(wanted.front().event)) continue;
+    known.event.assign(one.event.begin(), one.event.end());
+    known.cpu = cpu;
+    known.text = printable(trimmed(*text));
   }
   printed_ += wanted.size();
   return {};

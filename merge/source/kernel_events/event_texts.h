@@ -5,6 +5,7 @@
 // requested before, are printed in the same trip.
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -54,6 +55,10 @@ class EventTexts {
     std::vector<std::byte> event;
     std::uint32_t cpu = 0;
     std::string text;
+    [[nodiscard]] bool is(std::span<const std::byte> asked, std::uint32_t of_cpu) const {
+      return cpu == of_cpu && event.size() == asked.size() &&
+             std::memcmp(event.data(), asked.data(), asked.size()) == 0;
+    }
   };
   struct Wanted {
     Type* type;
@@ -61,7 +66,7 @@ class EventTexts {
   };
 
   void look_at_formats();
-  std::optional<std::string> remembered(std::span<const std::byte> event, std::uint32_t cpu);
+  PrintedText& known_of(std::span<const std::byte> event);
   std::vector<Wanted> with_following(Type& type, std::span<const std::byte> event,
                                      const Following& following);
   [[nodiscard]] Result<void> start();
@@ -74,10 +79,12 @@ class EventTexts {
   bool looked_ = false;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
-  std::uint64_t printed_ = 0;  // by the current worker
-  std::unordered_map<const std::byte*, PrintedText> known_;
-  std::uint64_t ahead_ = 0;  // events that were printed before they were requested
-  std::uint64_t hits_ = 0;   // how many of these were requested later
+  std::uint64_t printed_ = 0;  // by the present worker
+  // Each in the one place that there is for it: no more are kept, and none is allocated anew.
+  std::vector<PrintedText> known_;
+  std::vector<RecordedEvent> after_;
+  std::uint64_t ahead_ = 0;  // events that were printed before they were asked for
+  std::uint64_t hits_ = 0;   // of those, asked for since
   unsigned failures_ = 0;
   Result<void> status_;
 };

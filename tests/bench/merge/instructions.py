@@ -49,6 +49,7 @@ def commands_of(trapline, loop, mix, exits):
         yield f"report {option}", [*report, option, mix], mix
     yield "report --by span", [trapline, "report", "--by", "span", mix], mix
     yield "stalls", [trapline, "stalls", mix], mix
+    yield "timeline", [trapline, "timeline", mix], mix
     yield "report, the page's tables", [*report, "--irq", "--halt", "--guest", "--waits", mix], mix
     yield "page", [*report, "--irq", "--halt", "--guest", "--waits", "--format", "html", *null, mix], mix
     for form in ("perfetto", "jsonl", "folded"):

@@ -149,6 +149,7 @@ void Engine::name_all() {
 }
 
 void Engine::close(Timestamp end) {
+  if (before_close) before_close();
   name_all();
   Frame frame = maker_->close(end, *naming_);
   frame_end_ = later(end, options_.interval_ns);

@@ -39,6 +39,8 @@ class Engine {
   // After kEnded: hands out what was complete but for a look ahead, and the last frame.
   void finish();
 
+  // Called before a frame is closed and named: a VM that has just come can be learnt.
+  std::function<void()> before_close;
   // What is known beside the events: threads' processes, and their names, as they are found.
   void learn(ThreadId thread, ThreadId process) { known_.set(thread, process); }
   void learn_name(ThreadId process, const std::string& name) {

@@ -385,13 +385,17 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
   const Selection& which = options.engine.which;
   if (auto window = check_window(watch->engine_->timeline(), which.from, which.to); !window)
     return tl::unexpected(std::move(window).error());
-  if (watch->live_ != nullptr) watch->learn();
+  if (watch->live_ != nullptr) {
+    watch->engine_->before_close = [live = watch.get()] { live->learn(); };
+    watch->learn();
+  }
   return watch;
 }
 
 void Watch::learn() {
   std::vector<ThreadId> threads;
-  for (const VcpuThread& vcpu : engine_->naming().threads) threads.push_back(vcpu.thread);
+  for (const VcpuTotalsOf& vcpu : engine_->pipeline().exits().vcpus())
+    threads.push_back(vcpu.thread);
   live_->feed().look_at_threads(threads);
   for (const auto& [thread, process] : live_->feed().threads()) engine_->learn(thread, process);
   for (const auto& [process, name] : live_->feed().vm_names()) engine_->learn_name(process, name);

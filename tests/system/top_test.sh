@@ -12,6 +12,7 @@ trap 'tmux -L "$terminal" kill-server 2>/dev/null || true
   rm -rf -- "$work"' EXIT
 instances=/sys/kernel/tracing/instances
 recording=$TRAPLINE_SOURCE_DIR/tests/data/box/linux-irq.dat
+examples=$TRAPLINE_SOURCE_DIR/docs/examples/prometheus
 
 needs_tracefs() {
   [ -w "$instances" ] || skip "needs root and tracefs"
@@ -34,6 +35,11 @@ shows_events() { tmux -L "$terminal" capture-pane -p | grep -qE '[1-9][0-9,]* ev
 press() { tmux -L "$terminal" send-keys "$@"; }
 has_lines() { [ "$(wc -l <"$work/lines")" -ge "$1" ]; }
 lacks() { ! shows "$1"; }
+serves_events() {
+  python3 -c 'import sys, urllib.request
+text = urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=5).read().decode()
+sys.exit("\ntrapline_events_total 0\n" in text)' "$1" 2>/dev/null
+}
 ended() { ! tmux -L "$terminal" list-sessions >/dev/null 2>&1; }
 
 # start WIDTH HEIGHT ARGUMENT...: in a terminal; its pid in $pid
@@ -224,6 +230,40 @@ END
   expect_equal "exit status of a port that is taken" 1 "$status"
   kill "$background"
   wait "$background" || true
+  background=
+}
+
+a_prometheus_answers_the_dashboard_and_the_alerts() {
+  command -v prometheus >/dev/null || skip "prometheus is missing: apt-get install prometheus"
+  promtool check rules "$examples/alerts.yml" || fail "promtool"
+  local two_vms=$TRAPLINE_SOURCE_DIR/tests/data/box/two-vms.dat exits
+  exits=$("$trapline" export --rows exits --format jsonl -o - "$two_vms" | wc -l)
+  python3 "$(dirname -- "$0")/prometheus.py" "$examples" "$work" 127.0.0.1:19465 "$exits" \
+    tmux -L "$terminal" -f /dev/null new-session -d -x 80 -y 24 "$trapline" top --listen 127.0.0.1:19465 "$two_vms" ||
+    fail "prometheus: $(tail -n 5 "$work/prometheus.log"); the screen: $(tmux -L "$terminal" capture-pane -p)"
+}
+
+its_unit_is_confined_and_it_serves_so() {
+  command -v systemd-analyze >/dev/null || skip "needs systemd-analyze"
+  local unit=$work/trapline-top.service exposure
+  sed "s|/usr/bin/trapline|$trapline|; s/:9464$/:19467/" "$examples/trapline-top.service" >"$unit"
+  run systemd-analyze verify --man=no "$unit"
+  expect_equal "what systemd-analyze says of it" "" "$(grep -F "$unit" "$work/stderr" || true)"
+  exposure=$(systemd-analyze security --offline=true --no-pager "$unit" |
+    sed -n 's/.*exposure level for .*: \([0-9]*\)\.\([0-9]*\) .*/\1\2/p')
+  [ "${exposure:-99}" -le 30 ] || fail "exposure ${exposure:0:1}.${exposure:1}"
+  needs_tracefs
+  # shellcheck disable=SC2046 # words of a command
+  unshare -m python3 "$(dirname -- "$0")/confined.py" "$unit" "" $(sed -n 's/^ExecStart=//p' "$unit") \
+    >/dev/null 2>"$work/stderr" &
+  background=$!
+  until_true "it serves" serves_events 127.0.0.1:19467
+  # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE
+  expect_equal "capabilities" 0000000000080004 "$(sed -n 's/^CapEff:\t//p' "/proc/$background/status")"
+  expect_equal "seccomp" 2 "$(sed -n 's/^Seccomp:\t//p' "/proc/$background/status")"
+  kill "$background"
+  wait "$background" || fail "it ended with $?: $(cat "$work/stderr")"
+  has_no_instance "$background" || fail "its instance is there"
   background=
 }
 

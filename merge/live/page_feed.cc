@@ -39,7 +39,7 @@ void HostThreads::look_at(std::span<const ThreadId> threads) {
     threads_[thread] = ThreadId{process};
     (void)comm(thread);
     if (vm_names_.contains(ThreadId{process})) continue;
-    vm_names_[ThreadId{process}] = record::vm_name_of(record::command_line_of(process));
+    vm_names_[ThreadId{process}] = record::vm_name_of_process(process);
   }
 }
 

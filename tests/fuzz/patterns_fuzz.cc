@@ -97,6 +97,7 @@ void read_qemu_command(std::string_view input) {
   (void)record::named_plugin(words);
   (void)record::qemu_vm_name(words);
   (void)record::vm_name_of(words);
+  (void)record::vm_name_of_cgroup(words.empty() ? "" : words.front());
   record::QemuFacts facts;
   record::QemuWishes wishes;
   wishes.events = {"memory_region_ops_*"};

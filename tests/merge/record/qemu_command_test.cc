@@ -98,6 +98,24 @@ TEST(QemuCommandTest, OnlyOurPluginIsOurs) {
   EXPECT_TRUE(named_plugin({"qemu-system-x86_64", "--plugin", "libtrapline_plugin.so"}));
 }
 
+TEST(VmNameTest, OfACgroupIsTheMachinesOrThePods) {
+  EXPECT_EQ(vm_name_of_cgroup(
+                "0::/machine.slice/machine-qemu\\x2d3\\x2dweb\\x2d01.scope/libvirt/vcpu0\n"),
+            "web-01");
+  EXPECT_EQ(vm_name_of_cgroup("4:cpu,cpuacct:/machine/qemu-3-web-01.libvirt-qemu/vcpu0\n"),
+            "web-01");
+  const std::string uid = "0c3f7a52-1b2c-4d5e-8f90-a1b2c3d4e5f6";
+  EXPECT_EQ(vm_name_of_cgroup("0::/kubepods.slice/kubepods-burstable.slice/"
+                              "kubepods-burstable-pod0c3f7a52_1b2c_4d5e_8f90_a1b2c3d4e5f6.slice/"
+                              "cri-containerd-77.scope\n"),
+            "pod-" + uid);
+  EXPECT_EQ(vm_name_of_cgroup("0::/../../kubepods/besteffort/pod" + uid + "/kata_77\n"),
+            "pod-" + uid);
+  EXPECT_EQ(vm_name_of_cgroup("0::/user.slice/user-1000.slice/session-2.scope\n"), "");
+  EXPECT_EQ(vm_name_of_cgroup("0::/machine.slice/machine-debian.scope/podman\n"), "");
+  EXPECT_EQ(vm_name_of_cgroup(""), "");
+}
+
 TEST(VmNameTest, IsWhatTheOwnerCallsIt) {
   EXPECT_EQ(vm_name_of({"/usr/bin/qemu-system-x86_64", "-name", "guest=web-1,debug-threads=on"}),
             "web-1");
@@ -110,6 +128,18 @@ TEST(VmNameTest, IsWhatTheOwnerCallsIt) {
                         "/q/bin/qemu-system-x86_64", "-name", "guest=aside"}),
             "aside");
   EXPECT_EQ(vm_name_of({"firecracker", "--id", "fc-7", "--api-sock", "s"}), "fc-7");
+  EXPECT_EQ(vm_name_of({"/usr/bin/qemu-kvm", "-name", "guest=shop_web-1,debug-threads=on"}),
+            "shop_web-1");  // KubeVirt
+  EXPECT_EQ(
+      vm_name_of({"/opt/kata/bin/qemu-system-x86_64", "-name", "sandbox-3f9c,debug-threads=on"}),
+      "sandbox-3f9c");
+  EXPECT_EQ(vm_name_of(
+                {"/opt/kata/bin/cloud-hypervisor", "--api-socket", "/run/vc/vm/3f9c/clh-api.sock"}),
+            "sandbox-3f9c");
+  EXPECT_EQ(vm_name_of({"cloud-hypervisor", "--api-socket", "/tmp/ch.sock"}), "");
+  EXPECT_EQ(
+      vm_name_of({"/opt/kata/bin/containerd-shim-kata-v2", "-namespace", "k8s.io", "-id", "3f9c"}),
+      "sandbox-3f9c");
   EXPECT_EQ(vm_name_of({"find", "-name", "guest=web-1"}), "");
   EXPECT_EQ(vm_name_of({}), "");
 }

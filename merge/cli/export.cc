@@ -65,7 +65,8 @@ Result<void> complete_export(ExportArguments& options) {
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time"))
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
-  const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
+  const std::string& format_name = options.how.format;
+  const bool rows = format_name == "jsonl" || format_name == "arrays" || format_name == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
   if (rows && options.how.rows != "exits" && options.how.rows != "faults" &&
       !options.which.exits.empty()) {
@@ -79,8 +80,9 @@ Result<void> complete_export(ExportArguments& options) {
                 example_guest_span());
   }
   if (!guest_rows && options.how.format != "perfetto") {
-    return fail(ErrorKind::kUsage,
-                "--guest-span needs --format perfetto, or jsonl or csv with --rows guest-spans");
+    return fail(
+        ErrorKind::kUsage,
+        "--guest-span needs --format perfetto, or jsonl, arrays or csv with --rows guest-spans");
   }
   auto spec = parse_guest_span(options.how.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
@@ -131,7 +133,7 @@ Result<void> run_export(ExportArguments& options) {
 void add_row_options(CLI::App& command, ExportArguments& options) {
   const OptionGroup rest(command, kRest);
   rest.add("--rows", options.how.rows, "ROWS",
-           fmt::format("With --format jsonl or csv, the rows: {}", kRowsValues))
+           fmt::format("With --format jsonl, arrays or csv, the rows: {}", kRowsValues))
       ->capture_default_str();
   OptionGroup(command, kTables)
       .add("--guest-span", options.how.guest_span, "SPEC",

@@ -23,7 +23,7 @@ inline constexpr std::string_view
 
 struct ExportOptions {
   std::string format;           // a name of export_formats()
-  std::string rows = "exits";   // rows of jsonl and csv
+  std::string rows = "exits";   // rows of jsonl, arrays and csv
   std::string guest_span;       // which intervals of the guest; empty: none
   std::string weight = "time";  // of folded stacks
   bool kernel = false;          // folded stacks of the kernel's time alone
@@ -75,6 +75,8 @@ struct ExportFormat {
                                                             const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext&,
                                                            const ExportOptions&);
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_arrays(const ExportContext&,
+                                                            const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_csv(const ExportContext&,
                                                          const ExportOptions&);
 

@@ -7,10 +7,10 @@
 namespace trapline {
 
 RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::string_view>& columns)
-    : form_(form), output_(std::move(output)), nothing_(form == RowForm::kJsonl ? "null" : "") {
+    : form_(form), output_(std::move(output)), nothing_(form == RowForm::kCsv ? "" : "null") {
   for (const std::string_view column : columns) {
     assert(column.size() <= kMostName);
-    std::string text = keys_.empty() ? "" : ",";
+    std::string text = !keys_.empty() ? "," : form == RowForm::kArrays ? "[" : "";
     if (form == RowForm::kJsonl)
       text = (keys_.empty() ? "{\"" : ",\"") + std::string(column) + "\":";
     Key key{{}, text.size()};
@@ -18,6 +18,8 @@ RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::str
     keys_.push_back(key);
   }
   if (form == RowForm::kCsv) output_.write(fmt::format("{}\n", fmt::join(columns, ",")));
+  if (form == RowForm::kArrays)
+    output_.write(fmt::format("[\"{}\"]\n", fmt::join(columns, "\",\"")));
   key_ = keys_.data();
   grow(2 * kPiece);
 }
@@ -33,17 +35,17 @@ void RowWriter::grow(std::size_t bytes) {
 
 void RowWriter::hex(std::uint64_t value) {
   char* at = begin_cell();
-  if (form_ == RowForm::kJsonl) *at++ = '"';
+  if (form_ != RowForm::kCsv) *at++ = '"';
   *at++ = '0';
   *at++ = 'x';
   at = std::to_chars(at, at + kMostNumber, value, 16).ptr;
-  if (form_ == RowForm::kJsonl) *at++ = '"';
+  if (form_ != RowForm::kCsv) *at++ = '"';
   at_ = at;
 }
 
 void RowWriter::end() {
   assert(key_ == keys_.data() + keys_.size());
-  add(form_ == RowForm::kJsonl ? "}\n" : "\n");
+  add(form_ == RowForm::kJsonl ? "}\n" : form_ == RowForm::kArrays ? "]\n" : "\n");
   key_ = keys_.data();
   ++rows_;
   if (static_cast<std::size_t>(at_ - buffer_.data()) >= kPiece) write_out();
@@ -55,7 +57,7 @@ void RowWriter::write_out() {
 }
 
 std::string RowWriter::quote(std::string_view text) const {
-  return form_ == RowForm::kJsonl ? json_string(text) : csv_cell(text);
+  return form_ == RowForm::kCsv ? csv_cell(text) : json_string(text);
 }
 
 std::string RowWriter::cell(std::size_t column, std::string_view value) const {

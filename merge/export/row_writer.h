@@ -1,4 +1,5 @@
-// Rows of cells, as JSON lines or CSV. Cells are given in the order of the columns.
+// Rows of cells, as JSON lines (objects, or arrays) or CSV. Cells are given in the order of the
+// columns.
 //
 // It is the hot path of `export --format jsonl`: cells go straight into one buffer, which the file
 // gets in pieces of 64 KiB. Where a row begins, and after each text, there is room for a key and a
@@ -68,11 +69,11 @@ inline char* put_decimal(char* at, std::uint64_t value) {
   return end;
 }
 
-enum class RowForm : std::uint8_t { kJsonl, kCsv };
+enum class RowForm : std::uint8_t { kJsonl, kArrays, kCsv };
 
 class RowWriter {
  public:
-  // Writes the header of CSV. A column's name has at most kMostName bytes.
+  // Writes the columns' names first, but for kJsonl. A column's name has at most kMostName bytes.
   RowWriter(RowForm form, OutputFile output, const std::vector<std::string_view>& columns);
   static constexpr std::size_t kMostName = 18;
 

@@ -422,6 +422,11 @@ Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext& context,
   return make_rows(context, options, RowForm::kJsonl);
 }
 
+Result<std::unique_ptr<Exporter>> make_arrays(const ExportContext& context,
+                                              const ExportOptions& options) {
+  return make_rows(context, options, RowForm::kArrays);
+}
+
 Result<std::unique_ptr<Exporter>> make_csv(const ExportContext& context,
                                            const ExportOptions& options) {
   return make_rows(context, options, RowForm::kCsv);

@@ -53,6 +53,19 @@ TEST_F(RowWriterTest, JsonHasAnObjectALine) {
   EXPECT_EQ(rows.rows(), 2u);
 }
 
+TEST_F(RowWriterTest, ArraysHaveTheNamesOnce) {
+  RowWriter rows = make(RowForm::kArrays);
+  rows.text(rows.quote("=a\""));
+  rows.cells(rows.cell(1, "7") + rows.cell(2, "null"), 2);
+  rows.end();
+  rows.nothing();
+  rows.number(0);
+  rows.hex(16);
+  rows.end();
+  ASSERT_TRUE(rows.finish());
+  EXPECT_EQ(text(), "[\"name\",\"start_ns\",\"rip\"]\n[\"=a\\\"\",7,null]\n[null,0,\"0x10\"]\n");
+}
+
 TEST_F(RowWriterTest, CsvHasAHeaderAndNoFormula) {
   RowWriter rows = make(RowForm::kCsv);
   rows.text(rows.quote("=1,\"2\""));

@@ -205,21 +205,21 @@ class Rows(Files):
             trapline.report(TWO_VMS)
 
     def test_what_the_command_notes_is_on_standard_error(self):
-        self.in_path("echo 'trapline: 34 events were lost' >&2; echo '{\"a\": 1}'\n")
+        self.in_path("echo 'trapline: 34 events were lost' >&2; echo '[\"a\"]'; echo '[1]'\n")
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
             self.assertEqual(list(trapline.exits(TWO_VMS)), [{"a": 1}])
         self.assertEqual(said.getvalue(), "trapline: 34 events were lost\n")
 
     def test_a_killed_command_is_an_error(self):
-        self.in_path("echo '{\"a\": 1}'; printf '{\"a'; kill -9 $$\n")
+        self.in_path("echo '[\"a\"]'; echo '[1]'; printf '[1'; kill -9 $$\n")
         rows = trapline.exits(TWO_VMS)
         self.assertEqual(next(rows), {"a": 1})
         with self.assertRaisesRegex(trapline.Error, "trapline export was killed by signal 9"):
             next(rows)
 
     def test_a_closed_iterator_ends_its_process(self):
-        self.in_path("echo \"{\\\"pid\\\": $$}\"; exec sleep 1000\n")
+        self.in_path("echo '[\"pid\"]'; echo \"[$$]\"; exec sleep 1000\n")
         rows = trapline.exits(TWO_VMS)
         process = next(rows)["pid"]
         os.kill(process, 0)

@@ -19,11 +19,11 @@ extern char** environ;
 
 namespace trapline::cli {
 
-Result<std::string> write_temporary(const std::string& text) {
+Result<std::string> write_temporary(const std::string& text, const std::string& suffix) {
   const char* folder = std::getenv("TMPDIR");
-  std::string path = fmt::format("{}/trapline-XXXXXX.html",
-                                 folder == nullptr || *folder == '\0' ? "/tmp" : folder);
-  const UniqueFd file(::mkostemps(path.data(), 5, O_CLOEXEC));
+  std::string path = fmt::format("{}/trapline-XXXXXX{}",
+                                 folder == nullptr || *folder == '\0' ? "/tmp" : folder, suffix);
+  const UniqueFd file(::mkostemps(path.data(), static_cast<int>(suffix.size()), O_CLOEXEC));
   if (file.get() < 0)
     return fail("{}: cannot create a file there: {}; name one with -o", path, std::strerror(errno));
   auto written = write_all(file.get(), text, path + ": cannot be written");
@@ -31,7 +31,7 @@ Result<std::string> write_temporary(const std::string& text) {
   return path;
 }
 
-std::string open_in_browser(const std::string& path) {
+std::string open_in_browser(const std::string& page) {
   if (::geteuid() == 0) return "root starts no browser";
   std::vector<std::string> kept;
   for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
@@ -45,7 +45,7 @@ std::string open_in_browser(const std::string& path) {
   std::vector<char*> variables;
   for (std::string& variable : kept) variables.push_back(variable.data());
   variables.push_back(nullptr);
-  std::string program = "xdg-open", file = path;
+  std::string program = "xdg-open", file = page;
   char* const words[] = {program.data(), file.data(), nullptr};
   pid_t pid = 0;
   const int error = ::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, words,

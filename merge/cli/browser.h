@@ -7,11 +7,12 @@
 
 namespace trapline::cli {
 
-// Writes a file of its own in TMPDIR that no other user can read, and returns its name. The file
-// stays, for the browser to read.
-[[nodiscard]] Result<std::string> write_temporary(const std::string& text);
-// Starts the desktop's own program for pages, without a shell, never as root; after sudo with no
+// Writes a file of its own in TMPDIR that no other user can read, and returns its name, which ends
+// with `suffix`. The file stays, for the browser to read.
+[[nodiscard]] Result<std::string> write_temporary(const std::string& text,
+                                                  const std::string& suffix);
+// Starts the desktop's own program for a page's file or address, without a shell, never as root; after sudo with no
 // more of the environment than names the display. Returns why it does not; empty: it does.
-[[nodiscard]] std::string open_in_browser(const std::string& path);
+[[nodiscard]] std::string open_in_browser(const std::string& page);
 
 }  // namespace trapline::cli

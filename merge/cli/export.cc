@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
+#include "merge/cli/browser.h"
 #include "merge/cli/common.h"
+#include "merge/cli/perfetto_ui.h"
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
 #include "merge/export/output_file.h"
@@ -19,6 +22,7 @@ struct ExportArguments {
   SelectionOptions which;
   ExportOptions how;
   bool list = false, allow_empty = false;
+  UniqueFd perfetto;  // where its UI reads, in place of a file
 };
 
 void print_formats() {
@@ -54,14 +58,20 @@ Result<void> check_folder(const std::string& output) {
 Result<void> complete_export(ExportArguments& options) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());
-  if (options.how.output.empty())
+  if (options.how.output.empty() && !options.perfetto)
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
   if (options.how.format == "uftrace") {
     if (auto checked = check_folder(options.how.output); !checked) return checked;
   }
-  if (auto begun = begin_reading(options.pass.input, {options.how.output, options.how.force});
+  if (auto begun = begin_reading(options.pass.input, {options.how.output, options.how.force},
+                                 static_cast<bool>(options.perfetto));
       !begun)
     return begun;
+  if (options.perfetto) {
+    auto file = write_temporary("", ".pftrace");
+    if (!file) return tl::unexpected(std::move(file).error());
+    options.how.output = *file;
+  }
   if (auto parsed = options.which.parse(options.pass.which); !parsed) return parsed;
   if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time"))
     return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
@@ -127,7 +137,9 @@ Result<void> run_export(ExportArguments& options) {
         options.how.format == "folded" ? "exits" : "rows of " + options.how.rows);
   }
   if (auto finished = (*exporter)->finish(pass->naming()); !finished) return finished;
-  return pass->status();
+  if (!options.perfetto) return pass->status();
+  auto shown = show_in_perfetto(options.how.output, std::move(options.perfetto));
+  return shown ? pass->status() : shown;
 }
 
 void add_row_options(CLI::App& command, ExportArguments& options) {
@@ -152,6 +164,21 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
 }
 
 }  // namespace
+
+Result<void> open_in_perfetto(const PassOptions& pass, const SelectionOptions& which) {
+  auto listening = listen_for_perfetto();
+  if (!listening) return tl::unexpected(std::move(listening).error());
+  ExportArguments options;
+  options.pass = pass;
+  options.which = which;
+  options.how.format = "perfetto";
+  options.how.force = true;
+  options.perfetto = std::move(*listening);
+  auto done = run_export(options);
+  std::error_code is_gone;  // show_in_perfetto() removes it, where it came to that
+  std::filesystem::remove(options.how.output, is_gone);
+  return done;
+}
 
 void add_export(CLI::App& app, int& status) {
   auto options = std::make_shared<ExportArguments>();

@@ -6,6 +6,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/browser.h"
 #include "merge/cli/common.h"
+#include "merge/cli/perfetto_ui.h"
 #include "merge/explain/guest_spans.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/print.h"
@@ -26,7 +27,8 @@ struct ReportArguments {
   std::string format = "text";
   std::optional<std::size_t> budget_kb;
   Output output;
-  bool strict = false, open = false;
+  bool strict = false;
+  std::string open;  // "true": the page; "perfetto"
   const CLI::Option *by = nullptr, *format_option = nullptr;
 };
 
@@ -157,7 +159,7 @@ Result<void> open_page(const std::string& recording, const ReportArguments& opti
   if (path.empty()) {
     std::ostringstream text;
     print_page(json, text);
-    auto written = write_temporary(text.str());
+    auto written = write_temporary(text.str(), ".html");
     if (!written) return tl::unexpected(std::move(written).error());
     path = *written;
   } else if (auto printed =
@@ -216,7 +218,17 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
 }
 
 int run_report(ReportArguments& options) {
-  if (options.open) {
+  const bool opens = !options.open.empty();
+  if (options.open == "perfetto") {
+    if (options.format_option->count() != 0 || !options.output.file.empty())
+      return fail_with({"--open=perfetto takes no --format and no -o", ErrorKind::kUsage});
+    const auto shown = open_in_perfetto(options.pass, options.which);
+    return shown ? 0 : fail_with(shown.error());
+  }
+  if (opens) {
+    if (options.open != "true")
+      return fail_with({fmt::format("--open={}: give --open, or --open=perfetto", options.open),
+                        ErrorKind::kUsage});
     if (options.format_option->count() != 0 && options.format != "html")
       return fail_with({"--open needs --format html", ErrorKind::kUsage});
     if (options.output.file == "-") {
@@ -225,7 +237,7 @@ int run_report(ReportArguments& options) {
     }
     options.format = "html";
   }
-  if (auto begun = begin_reading(options.pass.input, options.output, options.open); !begun)
+  if (auto begun = begin_reading(options.pass.input, options.output, opens); !begun)
     return fail_with(begun.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
@@ -239,8 +251,8 @@ int run_report(ReportArguments& options) {
     return PageRun{std::move(report->report), {}, std::move(report->status)};
   }();
   if (!run) return fail_with(run.error());
-  if (auto printed = options.open ? open_page(run->recording, options)
-                                  : print_report(run->report, run->recording, options);
+  if (auto printed = opens ? open_page(run->recording, options)
+                           : print_report(run->report, run->recording, options);
       !printed)
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
@@ -282,7 +294,8 @@ void add_report(CLI::App& app, int& status) {
       output.choice("--format", options->format, {"text", "json", "csv", "html", "page-data"},
                     "html: a page for a browser; page-data: its JSON");
   output.rare().flag("--open", options->open,
-                     "Open the page in a browser, without -o a temporary file");
+                     "Open the page in a browser, without -o a temporary file; --open=perfetto: "
+                     "in ui.perfetto.dev, which reads it from this machine");
   output.rare().size("--budget", options->budget_kb, kKib, 1, 1 << 20,
                      "With --format json: what matters most in so many bytes, and the command "
                      "for the rest");

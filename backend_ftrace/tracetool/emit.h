@@ -4,6 +4,7 @@
 //   trace-GROUP.c        state words, registration, and for each event the calls of its backends
 //   trace-ust-GROUP.h/.c LTTng-UST's tracepoint provider
 //   GROUP.stp, GROUP-log.stp  SystemTap: probes with named arguments, and probes that print
+//   trace-dtrace-GROUP.dtrace the probes, for dtrace(1)
 //
 // The C code is in the common subset of C11 and C++20; every function has C linkage. emit_qemu.h
 // has the files that QEMU's own build uses instead.
@@ -82,6 +83,7 @@ void emit_ust_header(const Options& options, std::span<const Declared> events, O
 void emit_ust_source(const Options& options, Output& out);
 void emit_tapset(const Options& options, std::span<const Declared> events, Output& out);
 void emit_log_tapset(const Options& options, std::span<const Declared> events, Output& out);
+void emit_probes(const Options& options, std::span<const Declared> events, Output& out);
 void emit_simpletrace_tapset(const Options& options, std::span<const Declared> events, Output& out);
 
 }  // namespace trapline::tracetool

@@ -5,11 +5,12 @@
 namespace trapline::tracetool {
 
 std::span<const QemuFormat> qemu_formats() {
-  static constexpr std::array<QemuFormat, 9> kFormats{{
+  static constexpr std::array<QemuFormat, 10> kFormats{{
       {"c", "trace-GROUP.c: registration, and what the backends write", emit_qemu_source},
-      {"d", "trace-dtrace-GROUP.dtrace: the probes, for dtrace(1)", emit_qemu_probes},
+      {"d", "trace-dtrace-GROUP.dtrace: the probes, for dtrace(1)", emit_probes},
       {"h", "trace-GROUP.h: trace_NAME() and the guards", emit_qemu_header},
       {"log-stap", "tapset that prints as the log backend does", emit_log_tapset, false, true},
+      {"o", "trace-dtrace-GROUP.o: what dtrace -G makes of the probes", emit_probes},
       {"rs", "trace-GROUP.rs: trace_NAME() for QEMU's Rust code", emit_qemu_rust},
       {"simpletrace-stap", "tapset that prints simpletrace records", emit_simpletrace_tapset, false,
        true},

@@ -26,6 +26,5 @@ struct QemuFormat {
 void emit_qemu_header(const Options& options, std::span<const Declared> events, Output& out);
 void emit_qemu_source(const Options& options, std::span<const Declared> events, Output& out);
 void emit_qemu_rust(const Options& options, std::span<const Declared> events, Output& out);
-void emit_qemu_probes(const Options& options, std::span<const Declared> events, Output& out);
 
 }  // namespace trapline::tracetool

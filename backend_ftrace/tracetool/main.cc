@@ -1,6 +1,9 @@
 // trapline-tracetool: generates the code of a group of events from its trace-events files. With
 // --format it does so like the generator of QEMU's own tree, one file per call.
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -41,8 +44,13 @@ struct Command {
 
 constexpr std::string_view kBackendNames = "nop, dtrace, ftrace, log, simple, syslog, ust";
 
-// Leaves an unchanged file and its modification time alone, so that nothing is compiled again.
+// Makes the folder where it is not there. Unchanged files keep their time, so that nothing is
+// compiled again.
 Result<void> write_file(const std::string& path, const std::string& text) {
+  std::error_code error;
+  if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder, error);
+  if (error) return fail("{}: its folder cannot be made: {}", path, error.message());
   std::ifstream old(path, std::ios::binary);
   if (old && std::string(std::istreambuf_iterator<char>(old), {}) == text) return {};
   std::ofstream stream(path, std::ios::binary | std::ios::trunc);
@@ -86,6 +94,7 @@ Result<void> generate(const Command& command, std::span<const Declared> events) 
   if (options.has(Backend::kDtrace)) {
     wanted.emplace_back(fmt::format("{}.stp", group), emit_tapset);
     wanted.emplace_back(fmt::format("{}-log.stp", group), emit_log_tapset);
+    wanted.emplace_back(fmt::format("trace-dtrace-{}.dtrace", group), emit_probes);
   }
   for (const auto& [name, emit] : wanted) {
     if (auto written = write(name, emit); !written) return written;
@@ -115,10 +124,30 @@ std::string output_of(const Command& command) {
   return command.files.size() == 1 ? "-" : command.files.back();
 }
 
-// Writes the file even if it is unchanged: QEMU's build compares modification times.
+// Makes the object of the probes: `dtrace -G`, of SystemTap.
+Result<void> compile_probes(const Output& out) {
+  const std::string probes = out.path() + ".dtrace";
+  if (auto written = write_file(probes, out.text()); !written) return written;
+  const char* const words[] = {"dtrace",           "-G",   "-s", probes.c_str(), "-o",
+                               out.path().c_str(), nullptr};
+  pid_t child = 0;
+  int status = 0;
+  const int error =
+      ::posix_spawnp(&child, words[0], nullptr, nullptr, const_cast<char* const*>(words), environ);
+  const bool waited = error == 0 && ::waitpid(child, &status, 0) == child;
+  std::filesystem::remove(probes);
+  if (error == ENOENT) return fail("--format=o needs dtrace(1): apt-get install systemtap-sdt-dev");
+  if (error != 0) return fail("dtrace: {}", std::strerror(error));
+  if (!waited || status != 0)
+    return fail("{}: dtrace -G failed; --format=d has its input", out.path());
+  return {};
+}
+
+// Always writes: QEMU's build compares times.
 Result<void> generate_format(const Command& command, std::span<const Declared> events) {
   Output out(output_of(command));
   find_format(command.format)->emit(command.options, events, out);
+  if (command.format == "o") return compile_probes(out);
   if (out.path() == "-") {
     fmt::print("{}", out.text());
     if (std::fflush(stdout) == 0) return {};
@@ -145,6 +174,8 @@ Result<void> check_format(const Command& command) {
         "--format needs trace-events files and, as the last argument, the output file; of one "
         "file, or with - as the last, it writes to the standard output");
   }
+  if (format->name == "o" && output_of(command) == "-")
+    return usage("--format=o needs the output file as the last argument");
   if (format->wants_binary && command.options.binary.empty())
     return usage(fmt::format("--format={} needs --binary", format->name));
   if (format->wants_probe_prefix && command.options.probe_prefix.empty())

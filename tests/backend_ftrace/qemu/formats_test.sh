@@ -136,7 +136,7 @@ dtrace_and_ust_compile_and_have_their_probes() {
   generate every "$backends" "$events" d trace-dtrace-every.dtrace
   dtrace -DSTAP_SDT_V2 -o trace-dtrace-every.h -h -s trace-dtrace-every.dtrace 2> warnings
   if [ -s warnings ]; then cat warnings >&2; exit 1; fi
-  dtrace -DSTAP_SDT_V2 -o probes.o -G -s trace-dtrace-every.dtrace
+  generate every "$backends" "$events" o probes.o
   generate every "$backends" "$events" h trace-every.h
   generate every "$backends" "$events" c trace-every.c
   generate every "$backends" "$events" ust-events-h trace-ust-every.h
@@ -190,7 +190,7 @@ the_options_are_those_of_qemus_generator() {
   local out
   [ "$("$tracetool" --list-backends)" = "nop, dtrace, ftrace, log, simple, syslog, ust" ]
   out=$("$tracetool" --list-formats)
-  [ "$out" = "c, d, h, log-stap, rs, simpletrace-stap, stap, ust-events-c, ust-events-h" ]
+  [ "$out" = "c, d, h, log-stap, o, rs, simpletrace-stap, stap, ust-events-c, ust-events-h" ]
   "$tracetool" --check-backends --backends=ftrace,log
   if "$tracetool" --check-backends --backends=ftrace,blog; then exit 1; fi
   "$tracetool" --backends=nop --group=g --format=h --target-type=system --target-name=x86_64 \

@@ -63,6 +63,12 @@ constexpr std::array kOptions = {
            [](PluginOptions& o, Value v) {
              return choose(o.contexts, v, {{"on", Contexts::kPrivilege}, {"off", Contexts::kVcpu}});
            }},
+    Option{"level-names", "trapline|qemu",
+           "names of privilege levels: EL1, Real (default), or NS-EL1, RealMode",
+           [](PluginOptions& o, Value v) {
+             return choose(o.level_names, v,
+                           {{"trapline", LevelNames::kTrapline}, {"qemu", LevelNames::kQemu}});
+           }},
     Option{"clock", "mono|boot|real|tsc", "the records' clock (default mono)",
            [](PluginOptions& o, Value v) {
              return choose(o.clock, v,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "plugin/arch/architecture.h"
 #include "plugin/format/symbol_table.h"
 #include "plugin/record_clock.h"
 
@@ -20,6 +21,7 @@ struct PluginOptions {
   std::string out = "uftrace.data";
   ClockChoice clock = ClockChoice::kMono;
   Contexts contexts = Contexts::kVcpu;
+  LevelNames level_names = LevelNames::kTrapline;
   Detection mode = Detection::kInstructions;
   bool to_directory = true;
   bool to_ftrace = false;

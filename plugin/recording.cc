@@ -97,7 +97,7 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
   std::string name = fmt::format("cpu{}", vcpu);
   if (options_.contexts == Contexts::kPrivilege) {
     tid += static_cast<std::uint32_t>(stack.level);
-    name += " " + arch_.level_name(static_cast<unsigned>(stack.level));
+    name += " " + arch_.level_name(static_cast<unsigned>(stack.level), options_.level_names);
   } else if (options_.contexts == Contexts::kStack) {
     tid = next_stack_++;
     // uftrace shows only 15 characters.

@@ -93,9 +93,11 @@ unsigned level(ArchState& state) {
   return (*control & 1) == 0 ? level + kSecure : level;
 }
 
-std::string level_name(unsigned level) {
-  if (level >= kRealm) return fmt::format("Realm-EL{}", level - kRealm);
-  return level >= kSecure ? fmt::format("S-EL{}", level - kSecure) : fmt::format("EL{}", level);
+std::string level_name(unsigned level, LevelNames names) {
+  const bool qemu = names == LevelNames::kQemu;
+  if (level >= kRealm) return fmt::format("{}-EL{}", qemu ? "R" : "Realm", level - kRealm);
+  if (level >= kSecure) return fmt::format("S-EL{}", level - kSecure);
+  return fmt::format("{}EL{}", qemu && level < 3 ? "NS-" : "", level);
 }
 
 bool is_vector(ArchState& state, std::uint64_t address) {

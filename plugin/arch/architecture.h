@@ -25,7 +25,11 @@ class ArchState {
   [[nodiscard]] std::uint64_t value(std::size_t index) { return state(index).value_or(0); }
 };
 
-// Names of registers are QEMU's; "fp s0" means fp or, if QEMU has no fp, s0.
+// Names of privilege levels: ours (EL1, Real), or those of QEMU's own uftrace plugin (NS-EL1,
+// RealMode).
+enum class LevelNames : std::uint8_t { kTrapline, kQemu };
+
+// Names of registers are QEMU's; "fp s0" is fp, or s0 where there is no fp.
 //
 // A level is the processor's privilege level, 0 to 3, plus 4 or 8 for another mode with the same
 // privileges (x86's real mode; ARM's secure state and realms). The level is part of the identity of
@@ -46,9 +50,8 @@ struct Architecture {
 
   bool higher_level_is_user = false;
   unsigned (*level)(ArchState& state) = nullptr;
-  std::string (*level_name)(unsigned level) = nullptr;
-  // Returns whether the block at `address` is one where the hardware enters a handler. Null:
-  // interrupted_level tells.
+  std::string (*level_name)(unsigned level, LevelNames names) = nullptr;
+  // Whether a block here is where the hardware enters a handler. Null: the stack tells, as follows.
   bool (*is_vector)(ArchState& state, std::uint64_t address) = nullptr;
   // Returns the level that was interrupted, from the frame that the hardware pushes for a handler,
   // if that frame is at the stack pointer; -1: there is no such frame. Null: the hardware pushes

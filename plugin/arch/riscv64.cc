@@ -99,7 +99,9 @@ constexpr std::string_view kState[] = {"priv", "stvec", "mtvec"};
 
 unsigned level(ArchState& state) { return static_cast<unsigned>(state.value(kPriv) & 3); }
 
-std::string level_name(unsigned level) { return level == 0 ? "U" : level == 1 ? "S" : "M"; }
+std::string level_name(unsigned level, LevelNames) {
+  return level == 0 ? "U" : level == 1 ? "S" : "M";
+}
 
 bool is_vector(ArchState& state, std::uint64_t address) {
   for (std::size_t i = kFirstVector; i < std::size(kState); ++i) {

@@ -122,8 +122,9 @@ unsigned level(ArchState& state) {
   return (state.value(kCr0) & 1) == 0 ? kRealMode : static_cast<unsigned>(state.value(kCs) & 3);
 }
 
-std::string level_name(unsigned level) {
-  return level == kRealMode ? "Real" : fmt::format("Ring{}", level);
+std::string level_name(unsigned level, LevelNames names) {
+  if (level != kRealMode) return fmt::format("Ring{}", level);
+  return names == LevelNames::kQemu ? "RealMode" : "Real";
 }
 
 // Finds the interrupted level in RIP, CS, RFLAGS, RSP, SS, which the processor pushes in 64-bit

@@ -61,7 +61,7 @@ void decode(const Architecture& arch, std::string_view input) {
   if (arch.level != nullptr) {
     const unsigned level = arch.level(state);
     fuzz::hold(level < 12, "a level that is none");  // EL0 to EL3, secure, realm
-    (void)arch.level_name(level);
+    (void)arch.level_name(level, LevelNames::kTrapline);
   }
   if (arch.is_vector != nullptr) {
     // Where it says that handlers begin, too.

@@ -22,11 +22,12 @@ class ArchitectureTest : public ::testing::Test, public ArchState {
   std::string level_of(const char* target, std::map<std::string, std::uint64_t> registers) {
     arch_ = architecture(target);
     registers_ = std::move(registers);
-    return arch_->level_name(arch_->level(*this));
+    return arch_->level_name(arch_->level(*this), names_);
   }
   bool vector_at(std::uint64_t address) { return arch_->is_vector(*this, address); }
 
   const Architecture* arch_ = nullptr;
+  LevelNames names_ = LevelNames::kTrapline;
   std::map<std::string, std::uint64_t> registers_;
   std::uint64_t words_[6] = {};
 };
@@ -44,6 +45,12 @@ TEST_F(ArchitectureTest, LevelsHaveTheNamesOfTheirProcessors) {
   EXPECT_EQ(level_of("riscv64", {{"priv", 0}}), "U");
   EXPECT_EQ(level_of("riscv64", {{"priv", 1}}), "S");
   EXPECT_EQ(level_of("riscv64", {{"priv", 3}}), "M");
+  names_ = LevelNames::kQemu;
+  EXPECT_EQ(level_of("i386", {{"cs", 0xf000}, {"cr0", 0x10}}), "RealMode");
+  EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x4}}), "NS-EL1");
+  EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x4}, {"SCR_EL3", 0}}), "S-EL1");
+  EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x8}, {"SCR_EL3", realm}}), "R-EL2");
+  EXPECT_EQ(level_of("aarch64", {{"cpsr", 0xc}, {"SCR_EL3", 0}}), "EL3");
 }
 
 TEST_F(ArchitectureTest, HandlersBeginWhereTheirRegistersSay) {

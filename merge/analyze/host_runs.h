@@ -39,8 +39,9 @@ class HostRuns {
 
   // Every event of the host's kernel, in order, with what Threads made of it.
   void on(const Event& event, ThreadChanges changes) {
-    if (!is_any_of<KvmExit, KvmEntry, SchedSwitch, Lost, NewThread, HostEvent, KvmIrq>(
-            event.payload))
+    const bool switches = !changes.empty() && changes[0].leaves();
+    if (!switches &&
+        !is_any_of<KvmExit, KvmEntry, Lost, NewThread, HostEvent, KvmIrq>(event.payload))
       return;
     const bool is_exit = is_any_of<KvmExit, KvmEntry>(event.payload);
     if (is_exit && event.cpu < cpus_.size() && cpus_[event.cpu].thread == event.thread) [[likely]]

@@ -193,8 +193,7 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
   auto* flight = snapshots.add("--flight", options.flight, "TIME",
-                               "Hold the last TIME of events; write them only on "
-                               "request: trapline snapshot, SIGUSR1, --snapshot-on");
+                               "Hold the last TIME; trapline snapshot writes it");
   snapshots.rare()
       .add("--spacing", options.spacing, "TIME",
            "With --flight: at most one snapshot within this time (default: 5m)")

@@ -483,7 +483,7 @@ def a_culprit_that_ended_before_the_wait(trace):
     trace.entry(BEGIN + 111 * MS, 0, VCPU)
 
 
-@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPUs 100.0%", "400 ms of ids"], never=["worker"])
+@case(["report", "--host-cpu"], says=["VM 199 took 0.9", "its vCPU 100.0%", "400 ms of ids"], never=["worker"])
 def host_cpu_of_an_id_that_is_used_again(trace):
     """sshd ran 400 ms and ended; then a thread of QEMU's got its id."""
     trace.new_thread(BEGIN, QEMU, 200)

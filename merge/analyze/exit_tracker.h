@@ -11,11 +11,11 @@
 //   │                            in exit (user)
 //   └── unknown: at the start, and after a loss that could hide one of the thread's events
 //
-//   Off the CPU, anywhere in a span: a runnable thread is preempted, a sleeping one is blocked until
-//   it is woken (in a halt, halted). A switch while in the guest ends the guest's run and begins an
-//   exit. The next kvm_exit names that exit; some kernels write it after the thread was switched out.
-//   The same holds after a loss for a kvm_exit that follows a switch to the thread without an entry
-//   between them: its beginning was lost.
+//   Off the CPU, anywhere in a span: a runnable thread is preempted, a sleeping one is blocked
+//   until it is woken (in a halt, halted). A switch while in the guest ends the guest's run and
+//   begins an exit. The next kvm_exit names that exit; some kernels write it after the thread was
+//   switched out. The same holds after a loss for a kvm_exit that follows a switch to the thread
+//   without an entry between them: its beginning was lost.
 //
 //   exit by a halt   kernel │ polls, sleeps, wakes, sleeps │ preempted │ kernel
 //                           └──────────── halted ──────────┘ the last wake-up

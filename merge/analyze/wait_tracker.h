@@ -6,14 +6,15 @@
 //      └────────────────────> asleep ──────────────┘
 //           asleep                     woken
 //
-//   asleep:  charged to what woke the thread (WakeCause). If the waker itself slept for most of that
-//            time, Culprit::root says what for, along the chain of wakers. In a page fault, the time
-//            in which another thread brought the page is charged to that thread (PageServers).
+//   asleep:  charged to what woke the thread (WakeCause). If the waker itself slept for most of
+//            that time, Culprit::root says what for, along the chain of wakers. In a page fault,
+//            the time in which another thread brought the page is charged to that thread
+//            (PageServers).
 //   waiting: charged to what ran on the CPU in whose queue the thread was (CpuRunners): the CPU on
 //            which it was switched out, or to which sched_wakeup or sched_migrate_task moved it;
 //            without these events of a wake-up, the CPU on which it ran next. A CPU that went idle
-//            with the thread in its queue was not allowed to run it. A CPU quota is the reason as far
-//            as cpu.stat of the thread's cgroups counts throttled time (CpuQuotas), unless the
+//            with the thread in its queue was not allowed to run it. A CPU quota is the reason as
+//            far as cpu.stat of the thread's cgroups counts throttled time (CpuQuotas), unless the
 //            thread's policy is a real-time one. If not all threads' switches are recorded
 //            (RecordedSwitches), it is not known what ran.
 //

@@ -43,8 +43,8 @@ template <typename Number>
 void refuse_empty(CLI::Option& option);
 // Throws a CLI::ParseError for an invalid value of the option.
 void refuse_text(const std::string& option, const std::string& value);
-// Makes the option refuse values that are not such a number; for counts also negative numbers, which
-// a conversion would turn into the greatest ones.
+// Makes the option refuse values that are not such a number; for counts also negative numbers,
+// which a conversion would turn into the greatest ones.
 template <typename Number>
 void take_numbers(CLI::Option& option) {
   option.check(

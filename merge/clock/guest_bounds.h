@@ -6,14 +6,14 @@
 //   recording         │  kvm_exit │ kvm_entry │          before ≤ kvm_exit, kvm_entry ≤ after
 //                     │   marker  │           │          before ≤ its stamp ≤ after
 //
-// So each action bounds the relation from both sides. Where one action ends and the next begins, the
-// two bounds meet in one moment. The value of a write identifies its exit, whatever else the guest
-// writes to the same address. A value that two exits of the recording have identifies none.
+// So each action bounds the relation from both sides. Where one action ends and the next begins,
+// the two bounds meet in one moment. The value of a write identifies its exit, whatever else the
+// guest writes to the same address. A value that two exits of the recording have identifies none.
 //
 // A recording on the host's TSC needs no exit if it contains kvm_write_tsc_offset: the guest's
 // readings of its TSC minus the offset are the host's TSC. This is true only for the guest that has
-// the offset. A plugin's stamps may come from any machine that its QEMU runs, so only series with an
-// exit in the recording count, and only offsets of that virtual machine's threads.
+// the offset. A plugin's stamps may come from any machine that its QEMU runs, so only series with
+// an exit in the recording count, and only offsets of that virtual machine's threads.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ class GuestBounds {
 
   // Adds records of the source in its order. A record with a stamp comes from the plugin
   // (sync.txt). The others are the output of `trapline sync`: their readings are on the
-  // source's clock, or a caller has placed them there, the first of `readings` at or before `before`,
-  // the last at or after `after`.
+  // source's clock, or a caller has placed them there, the first of `readings` at or before
+  // `before`, the last at or after `after`.
   void add(std::uint64_t stamp, const GuestSyncRecord& record);
   void add(const GuestSyncRecord& record);  // the readings are on the source's clock
   struct Placed {

@@ -49,7 +49,8 @@ class Exporter : public SpanSink {
  public:
   // Call it after the pass: writes what is left, and gives the output its name.
   [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
-  // Returns true if there is nothing to write. Formats with states and threads always have something.
+  // Returns true if there is nothing to write. Formats with states and threads always have
+  // something.
   [[nodiscard]] virtual bool is_empty() const { return false; }
   // Returns true if writing failed: then nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;

@@ -45,7 +45,7 @@ struct TableKind {
   std::string_view option{};    // "--irq"
   std::string_view argument{};  // the option's argument, "TIME"; empty: it is a flag
   std::string_view help{};
-  bool of_exits = true;  // calls of guest functions have no such table
+  bool of_exits = true;     // calls of guest functions have no such table
   bool in_finding = false;  // its sink is there, asked for or not, where switches are recorded
   InPage in_page = InPage::kAsked;
   // Makes the sink; an Error (kUsage) if the option's value is invalid.

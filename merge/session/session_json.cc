@@ -375,8 +375,8 @@ std::vector<std::string> SessionJson::missing() const {
 }
 
 // From kMostSyncs on, series are thinned out; in a session that was cut, the last are missing. With
-// --snapshot-on, the recording lacks most of the markers; a flight recorder's snapshot has them only
-// in the recording.
+// --snapshot-on, the recording lacks most of the markers; a flight recorder's snapshot has them
+// only in the recording.
 bool SessionJson::has_all_syncs() const {
   if (flight) return false;
   return (closed && sync.size() < kMostSyncs) || snapshot.has_value();

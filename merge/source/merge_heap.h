@@ -74,8 +74,8 @@ class MergeHeap {
   };
 
   // A key has the time since base_ in the bits that the lane's number leaves. Times too late for
-  // these bits have the key of far_; all keys are recomputed when the top item has that key, or when
-  // an item is before base_.
+  // these bits have the key of far_; all keys are recomputed when the top item has that key, or
+  // when an item is before base_.
   [[nodiscard]] std::uint64_t key_of(const Item& item) const {
     return std::min(item.time - base_, far_) << lane_bits_ | item.lane;
   }

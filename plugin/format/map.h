@@ -21,8 +21,8 @@ struct MapLine {
   std::uint64_t offset = 0;
 };
 
-// Formats the lines and adds the [stack] line that uftrace requires. From its address uftrace derives
-// which records are the host kernel's; with the address written here, no 48-bit address is.
+// Formats the lines and adds the [stack] line that uftrace requires. From its address uftrace
+// derives which records are the host kernel's; with the address written here, no 48-bit address is.
 [[nodiscard]] std::string format_map(const std::vector<MapLine>& lines);
 
 // Parses a map; also accepts /proc/PID/maps. Leaves out lines without a path and lines like

@@ -2,8 +2,8 @@
 // compressed block that does not decompress is passed over and counted; behind one whose size
 // cannot be nothing can be found, so the rest of the CPU's data counts as damaged.
 //
-// Decompressing takes as long as what is done with the events: where the process has several CPUs,
-// a thread does it for the blocks after those in hand.
+// Decompressing takes as long as what is done with the events. Where the process has several CPUs,
+// a thread decompresses the blocks after those in hand.
 #pragma once
 
 #include <cstddef>

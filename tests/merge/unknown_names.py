@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A name that is not known is "-" in a report, null in JSON and nothing in a cell of CSV; `key` is a row's label.
+"""A name that is not known is "not known" in a report, null in JSON and nothing in a cell of CSV; `key` is a row's label.
 
   unknown_names.py TRAPLINE RECORDING...
 """
@@ -17,7 +17,7 @@ BY = ["device", "function,stack", "detail,qemu-event", "vm,vcpu,cpu", "preempted
 LABELS = {"key", "path", "by", "command"}
 NO_NAMES = {"-", "", "[unknown]", "unknown", "?", "(null)", "None"}
 failed: list[str] = []
-seen = {"null": 0, "dash": 0}
+seen = {"null": 0, "not known": 0}
 
 
 def output(trapline: str, *words: str) -> str:
@@ -67,7 +67,9 @@ def check(trapline: str, recording: str) -> None:
         check_json(trapline, "report", recording, "--by", by, *([] if by == "span" else TABLES))
         check_csv(trapline, "report", recording, "--by", by, "--waits", "--phases")
     text = output(trapline, "report", recording, "--by", "device,function,stack", "--phases")
-    seen["dash"] += text.count("- / ") + text.count(" / -")
+    seen["not known"] += text.count("not known / ") + text.count(" / not known")
+    if "- / " in text or " / - " in text:
+        failed.append(f"{recording}: the report has - for a name")
     if "[unknown]" in text:
         failed.append(f"{recording}: the report says [unknown]")
     check_json(trapline, "explain", recording)

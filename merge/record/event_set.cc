@@ -20,10 +20,8 @@ namespace {
 // a log of dirty pages; the VM's CPU time all that have a name in a report.
 std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
-  if (choice.host_cpu) {
+  if (choice.host_cpu)
     for (const Ioctl& ioctl : kIoctls) filter += fmt::format(" || cmd == {:#x}", ioctl.command);
-    return filter;
-  }
   if (!choice.stalls && !choice.faults) return filter;
   if (choice.faults)
     filter += fmt::format(" || cmd == {:#x} || cmd == {:#x}", PageFaults::kGetDirtyLog,

@@ -147,7 +147,8 @@ bool Pipeline::push(const Event& event) {
   }
   // Does what on_host() would do, without the call.
   ended_ = tracker_.on(event, changes_);
-  if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
+  // Without a guest's or a program's source, every event here is the host's kernel's.
+  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes_);
   if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
   if (ended_ != nullptr) {

@@ -174,14 +174,11 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
   return advice;
 }
 
-namespace {}  // namespace
-
 std::string host_text(const AdviceRow& row) {
-  const auto cpus = [&row](std::uint64_t ns) {
-    return static_cast<double>(ns) / static_cast<double>(row.interval_ns);
-  };
-  return fmt::format("{:.3f} to {:.3f} CPUs of the host", cpus(row.host_low_ns),
-                     cpus(row.host_high_ns));
+  const auto whole = static_cast<double>(row.interval_ns);
+  return fmt::format("{:.3f} to {:.3f} CPUs of the host",
+                     static_cast<double>(row.host_low_ns) / whole,
+                     static_cast<double>(row.host_high_ns) / whole);
 }
 
 namespace {

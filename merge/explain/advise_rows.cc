@@ -341,8 +341,7 @@ void AdviceSink::find_ticks(Found& found) {
     const HostRuns::Lines lines = pipeline.host_runs()->lines(loop.thread);
     const auto most =
         std::ranges::max_element(lines, {}, [](const auto& one) { return one.second; });
-    const bool lowers = most != lines.end() && most->first % 2 == 0;
-    if (!lowers || lines.contains(most->first + 1)) continue;
+    if (most == lines.end() || most->first % 2 != 0 || lines.contains(most->first + 1)) continue;
     AdviceRow row;
     row.id = RemedyId::kTicks;
     row.vm = vm->id();
@@ -356,7 +355,6 @@ void AdviceSink::find_ticks(Found& found) {
                     ns_text(loop.state.ran_ns), events::sched_switch.name);
     row.count = most->second;
     row.cost_ns = loop.state.line_ns;
-    row.busy_ns = found.busy;
     row.host_low_ns = less_a_tenth(loop.state.line_ns);
     // What it disturbs on its CPU is the twentieth.
     row.host_high_ns = loop.state.ran_ns + loop.state.ran_ns / 20;

@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/analyze/vmm/vmms.h"
+#include "merge/model/kernel_threads.h"
 
 namespace trapline::record {
 namespace {
@@ -40,9 +41,7 @@ std::vector<pid_t> tasks_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}
 std::vector<pid_t> kernel_threads_of(pid_t pid) {
   std::vector<pid_t> threads;
   for (const pid_t tid : numbers_in("/proc")) {
-    const std::string name = name_of(tid, tid);
-    for (const std::string_view kind : {"vhost-", "kvm-pit/", "kvm-nx-lpage-recovery-"})
-      if (name == fmt::format("{}{}", kind, pid)) threads.push_back(tid);
+    if (process_in_name(name_of(tid, tid)) == ThreadId{pid}) threads.push_back(tid);
   }
   return threads;
 }

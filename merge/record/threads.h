@@ -69,9 +69,7 @@ class ThreadTable {
 
 // Returns the present thread ids of a process.
 [[nodiscard]] std::vector<pid_t> tasks_of(pid_t pid);
-// The ids of the kernel's threads that have the process's id in their names now: vhost-PID,
-// kvm-pit/PID, kvm-nx-lpage-recovery-PID (linux/kthread.h; vhost_worker_create(),
-// kvm_create_pit()).
+// The ids of the kernel's threads that work for the process now: process_in_name().
 [[nodiscard]] std::vector<pid_t> kernel_threads_of(pid_t pid);
 
 }  // namespace trapline::record

@@ -16,6 +16,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/ioctls.h"
 #include "merge/model/kernel_events.h"
+#include "merge/model/kernel_threads.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
@@ -184,22 +185,11 @@ std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
   return most;
 }
 
-// Returns the process in the name of a kernel thread: "vhost-229", "kvm-pit/229".
-ThreadId named_process(std::string_view comm) {
-  for (const std::string_view kind : {"vhost-", "kvm-pit/"}) {
-    std::int32_t process = 0;
-    std::string_view rest = comm.substr(std::min(kind.size(), comm.size()));
-    if (comm.starts_with(kind) && take_number(rest, process) && rest.empty())
-      return ThreadId{process};
-  }
-  return ThreadId{};
-}
-
 // Returns the id of a thread's VM; empty if it has none or if it is not known.
 std::string vm_of(ThreadId thread, const Naming& names) {
   if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
   for (const ThreadId process :
-       {names.processes.of(thread, ThreadId{}), named_process(names.comm(thread))}) {
+       {names.processes.of(thread, ThreadId{}), process_in_name(names.comm(thread))}) {
     std::string id = std::to_string(static_cast<std::int32_t>(process));
     if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
   }
@@ -254,8 +244,9 @@ HostThreadRow HostCpuTable::row_of(const HostRuns::Entry& entry, const Vm& vm,
   if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
   const HostRuns::Lines& lines = runs.lines(entry.thread);
   row.line = line_of(lines);
+  static const Deeds kNothing;
   const Deeds* deeds = deeds_.find(entry.thread);
-  const Deeds did = deeds == nullptr ? Deeds() : *deeds;
+  const Deeds& did = deeds == nullptr ? kNothing : *deeds;
   std::map<std::string, std::uint64_t> wakers;
   if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
   for (const auto& [by, count] : did.woken_by.of)
@@ -338,9 +329,8 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
 
 // "took 0.118 CPUs of the host, 343 ms in 2.90 s"
 std::string took_text(const HostVmRow& row, const ReportData& data) {
-  constexpr double kLeast = 0.001;
   return fmt::format("took {}{} CPUs of the host, {} in {}", row.at_least ? "at least " : "",
-                     row.cpus < kLeast ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
+                     row.cpus < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
                      duration_text(row.ns, data.cycles),
                      duration_text(data.end_ns - data.start_ns, data.cycles));
 }

@@ -953,7 +953,8 @@ a_snapshot_keeps_what_is_around_the_slow_exits() {
   expect_equal "exit status of report" 0 "$status"
   # What it left out on purpose is told, and is no loss.
   if [ "$(json 's["snapshot"]["windows"] > 1 and not any(l["overwritten"] + l["dropped"] for l in s["losses"])')" = True ]; then
-    expect_contains "$work/stdout" "events left out on purpose, by --snapshot-on"
+    expect_contains "$work/stdout" "LEFT OUT: "
+    expect_contains "$work/stdout" " of time, which --snapshot-on did not keep"
     run "$trapline" report "$session" --strict
     expect_equal "exit status of report --strict" 0 "$status"
     if grep "were lost" "$work/stderr"; then fail "what was left out counts as lost"; fi

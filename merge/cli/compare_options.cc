@@ -44,7 +44,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   const OptionGroup tables(command, kTables), rest(command, kRest);
   tables.add("--by", choice.by, "LIST",
              "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, cpu, nested, "
-             "preempted-by, blocked-on, several with commas; or span: requests (default: reason)");
+             "preempted-by, blocked-on, several with commas; span (QEMU's requests) alone "
+             "(default: reason)");
   tables
       .add("--top", compare.top, "",
            "Compare the N rows with the most time (0: all); the tests are corrected for "

@@ -20,7 +20,7 @@ constexpr Row kRows[] = {
       "trapline record --snapshot-on 'exit > 500us' --around 100ms --duration 1h"}},
     {"report",
      {"trapline report run --by reason,device --top 10",
-      "trapline report run --slower-than 500us --from +1s --to +2s", "trapline report run --open"}},
+      "trapline report run --slower-than 500us --from +1s --to +2s", "trapline report run --format html -o run.html"}},
     {"explain",
      {"trapline explain run", "trapline explain run --around +1.5s",
       "trapline explain run --vcpu 0 --format json"}},

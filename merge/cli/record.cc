@@ -216,7 +216,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--faults", choice.faults, "What report --faults asks for; --sched is among it");
   events.flag("--host-cpu", choice.host_cpu,
               "What report --host-cpu asks for; --sched is among it");
-  events.flag("--irq", choice.irq, "The host's interrupts");
+  events.flag("--irq", choice.irq, "The host's own interrupts and softirqs");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,
@@ -243,16 +243,16 @@ void add_record(CLI::App& app, int& status) {
   auto* pid = what.add("--pid", record.pid, "PID", "Record this process, with all of its threads")
                   ->transform(in_range(1, std::numeric_limits<int>::max()));
   auto* domain =
-      what.add("--domain", options->domain, "NAME", "Record this virtual machine of libvirt")
+      what.add("--domain", options->domain, "NAME", "Record this VM of libvirt, with QEMU's events")
           ->excludes(pid);
   rare.add("--connect", options->connect, "URI", "libvirt's, as for virsh")->needs(domain);
-  what.add("--qmp", options->qmp, "SOCKET", "Record the QEMU that listens here for QMP")
+  what.add("--qmp", options->qmp, "SOCKET", "Record the QEMU of this QMP socket, with its events")
       ->excludes(domain);
   what.add("--duration", options->duration, "TIME", "Stop after this time (and end COMMAND)");
   add_kernel_events(*command, record);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
   qemu.flag("--functions{uftrace}", options->functions,
-            "The guest's functions (TCG): =uftrace, =ftrace, =both");
+            "The guest's functions, where QEMU emulates (TCG): =uftrace, =ftrace, =both");
   rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
   rare.add("--from-instance", record.from_instance, "NAME",
            "Record nothing: take what the ftrace instance NAME, which somebody else has set up, "

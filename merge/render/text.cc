@@ -158,7 +158,8 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   std::string not_shown;
   for (const std::size_t column : text.print(out, style)) {
     if (column == 0) continue;
-    no_room.push_back(columns[column - 1]->key);
+    const std::string& key = no_room.emplace_back(columns[column - 1]->key);
+    if (std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end()) continue;
     not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
   }
   if (block == 0 && table.left_out != 0)

@@ -79,6 +79,10 @@ std::size_t end_of(std::string_view text, std::size_t characters) {
 }  // namespace
 
 std::string cut_in_middle(const std::string& text, std::size_t columns) {
+  // A vCPU's name says more than its thread.
+  const std::size_t tid = text.rfind(" (tid ");
+  if (tid != text.npos && text_width(text) > columns)
+    return cut_in_middle(text.substr(0, tid), columns);
   const std::size_t width = text_width(text), tail = (columns - 1) / 2;
   if (width <= columns) return text;
   return text.substr(0, end_of(text, columns - 1 - tail)) + "…" +

@@ -64,7 +64,8 @@ void Groups::add(const GroupKey& key, const FunctionCall& call) {
 namespace {
 
 // What a narrow terminal leaves out, the highest first: p50, parts that little time was spent in,
-// what the exits were about, the other parts, the other figures; the total and its share stay.
+// what the exits were about, the other parts, the other figures; the total and its share stay. Of
+// two parts, that with less time goes first.
 enum GroupDropOrder : std::uint8_t {
   kCount = 1,
   kMean,
@@ -73,9 +74,9 @@ enum GroupDropOrder : std::uint8_t {
   kOfParts,
   kLargest = kOfParts + kParts,
   kSmallParts,
-  kHalted = kSmallParts + kParts,  // what the halts' rows say already
-  kP50,
-  kP90
+  kP50 = kSmallParts + kParts,
+  kP90,
+  kNotKnown
 };
 
 }  // namespace
@@ -145,24 +146,24 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   } else {
     const std::size_t first = table.columns.size();
     add_parts(table, known, requests ? kNoParts : part_titles(known), total, kOfParts, parts);
+    // The halts' rows say what was halted.
+    GroupRow sum;
+    for (const GroupRow& row : rows)
+      if (!row.halts) sum.merge(row);
     for (std::size_t part = 0; part < kParts; ++part) {
-      std::uint64_t ns = 0, all = 0;
-      for (const GroupRow& row : rows) {
-        if (row.halts) continue;
-        ns += row.parts[part];
-        all += row.total.total();
-      }
-      if (ns < all / 10)
-        table.columns[first + part].drop_order = static_cast<std::uint8_t>(kSmallParts + part);
+      const bool is_small = sum.parts[part] < sum.total.total() / 10;
+      const auto rank =
+          std::ranges::count_if(sum.parts, [&](std::uint64_t ns) { return ns > sum.parts[part]; });
+      Column& column = table.columns[first + part];
+      column.drop_order = static_cast<std::uint8_t>((is_small ? kSmallParts : kOfParts) + rank);
+      if (!known[part]) column.drop_order = kNotKnown;
+      column.highlight = Highlight::kLargestPart;
     }
-    table.columns.back().drop_order = kHalted;
-    for (std::size_t part = 0; part < kParts; ++part)
-      table.columns[first + part].highlight = Highlight::kLargestPart;
   }
   if (exits) {
     table.add({.key = "largest", .unit = Unit::kText},
               [](const GroupRow& row) { return text_or_null(row.largest); });
-    table.add({"largest_ns", "largest", Unit::kSubject, 0, kLargest},
+    table.add({"largest_ns", "most of it", Unit::kSubject, 0, kLargest},
               [](const GroupRow& row) -> CellValue {
                 if (row.largest.empty()) return {};
                 return Share{.ns = row.largest_ns,
@@ -221,15 +222,17 @@ std::string largest_text(const ReportData& report) {
 
 // What the titles of the parts mean that the table has.
 std::string legend_text(const ReportData& report) {
-  constexpr std::array<std::string_view, kParts> kMeanings = {"KVM and the host's kernel", "QEMU",
-                                                              "ready, waits for a CPU",
-                                                              "waits for something else", "idle"};
+  constexpr std::array<std::string_view, kParts> kMeanings = {
+      "KVM and the host's", "QEMU", "ready, without a CPU", "waits for something else", "idle"};
   const auto titles = part_titles(report.known_states());
-  std::string text;
+  if (!report.durations()) return {};
+  std::string text = "total to max: from exit to entry";
+  if (report.knows(State::kPreempted) || report.halted_ns() != 0)
+    text += "; share: without preempted, halted";
   for (std::size_t part = 0; part < kParts; ++part) {
     if (std::ranges::all_of(report.rows, [part](auto& row) { return row.parts[part] == 0; }))
       continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", titles[part],
+    text += fmt::format("; {}: {}", titles[part],
                         titles[part] == kKernelOrUser ? "not told apart" : kMeanings[part]);
   }
   return text;
@@ -258,7 +261,7 @@ Table in_text(const ReportData& report) {
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
   if (std::string largest = largest_text(report); !largest.empty())
     table.after.push_back(
-        {.text = std::move(largest), .label = "largest:", .dropped = "largest_ns"});
+        {.text = std::move(largest), .label = "most of it:", .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);
   };

@@ -17,6 +17,13 @@ namespace trapline {
 
 namespace {
 
+std::string no_wakeups_note(std::string_view counts_as) {
+  return fmt::format(
+      "no wake-ups were recorded: a vCPU's wait for a CPU after a sleep counts as {}; "
+      "record {} (--sched)",
+      counts_as, events::sched_waking.full_name);
+}
+
 std::vector<std::string> notes_of_calls(const ReportData& report,
                                         const Capabilities& capabilities) {
   std::vector<std::string> notes = {
@@ -26,7 +33,7 @@ std::vector<std::string> notes_of_calls(const ReportData& report,
     notes.push_back(fmt::format("{} was not recorded: preempted and blocked time is in the guest's",
                                 events::sched_switch.name));
   } else if (!capabilities.wakeups) {
-    notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
+    notes.push_back(no_wakeups_note("blocked"));
   }
   if (!capabilities.markers) {
     notes.push_back(
@@ -103,14 +110,14 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(
-        fmt::format("user time ends where KVM reloads the guest's state; for its exact end record "
-                    "{} as well",
+        fmt::format("user time is a little too long, the kernel's too short: user time ends where "
+                    "KVM reloads the guest's state; record {} to have its end",
                     ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
-    notes.push_back(fmt::format(
-        "user time ends at {} and holds the kernel's way back; for its exact end record {} as well",
-        events::kvm_entry.name, ioctl));
+    notes.push_back(
+        fmt::format("user time includes the kernel's way back to {}; record {} to have its end",
+                    events::kvm_entry.name, ioctl));
   }
   if (!model.userspace_exits) {
     notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
@@ -118,13 +125,11 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.durations() && !model.sched_switch) {
     notes.push_back(
-        fmt::format("{} was not recorded: preempted and blocked time is in the other parts, and a "
-                    "halt of which {} does not tell is halted as a whole, with its wait for a CPU",
-                    events::sched_switch.name, events::kvm_vcpu_wakeup.name));
+        fmt::format("{} was not recorded: time in which a vCPU waited for a CPU, or for something "
+                    "else, counts as guest, kernel, user or halted time",
+                    events::sched_switch.name));
   } else if (model.durations() && !model.wakeups) {
-    notes.push_back(
-        "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
-        "its wait for a CPU is in that");
+    notes.push_back(no_wakeups_note("blocked or halted"));
   }
   return notes;
 }
@@ -245,7 +250,8 @@ std::string not_recorded_text(const ReportData& report) {
 
 std::string no_halt_note(bool is_window) {
   return fmt::format(
-      "no halt {}: guest time may include idle time, and exits cost at least their share",
+      "no halt {}: a guest that idles without an exit idles in guest time, and then the exits' "
+      "share is higher",
       is_window ? "lies in this part of the recording" : "was recorded");
 }
 

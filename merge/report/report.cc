@@ -32,13 +32,18 @@ std::uint64_t time_in(const ReportData& report, State state) {
 void add_alignment(const SourceRow& source, std::vector<Paragraph>& text) {
   const SourceAlignment& aligned = source.aligned;
   const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
+  const bool exact = aligned.error_ns == 0 && !aligned.rate_change_ppm;
   std::string sentence = error ? fmt::format("aligned to ± {}", duration_text(*error, false))
                                : "aligned by an offset that was given: error not known";
   if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
-  if (aligned.rate_change_ppm)
+  if (aligned.rate_change_ppm == 0.0)
+    sentence += ", if both clocks run at one rate (assumed)";
+  else if (aligned.rate_change_ppm)
     sentence += fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
                             *aligned.rate_change_ppm);
-  text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
+  text.push_back({.text = std::move(sentence),
+                  .label = printable(source.path) + ":",
+                  .shown = exact ? Shown::kVerbose : Shown::kAlways});
 }
 
 // A line of each source, and how its clock became the timeline's: with -v.
@@ -103,6 +108,13 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
     warn(fmt::format("{} of the recording's pages; their events are lost",
                      grouped(counters.damaged_pages)),
          "DAMAGED:");
+  constexpr std::uint64_t kPercent = 100;
+  const std::uint64_t open = report.total.open;
+  if (open != 0 && report.total.unended_cost_ns > report.total.cost_ns() / kPercent)
+    sentences.push_back(
+        {.text = fmt::format("{} exit{} no recorded end: counted in exits and share, not in total, "
+                             "mean, p99 and max",
+                             grouped(open), open == 1 ? " has" : "s have")});
   if (counters.gaps == 0) return;
   std::string text = losses_text(counters);
   const std::uint64_t left_out = counters.exits.closed_by_loss;
@@ -446,6 +458,7 @@ bool can_be_advised(const ReportData& report) {
 }
 
 constexpr std::uint64_t kAround = 1'000'000;
+constexpr std::uint64_t kNoticed = 20;  // a time that was not seen: one part of so many
 
 std::vector<NextStep> steps_of_calls(const ReportData& report, const RecordingWords& words) {
   std::vector<NextStep> steps;
@@ -496,7 +509,13 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
-  if (steps.size() == 1 && !record.command.empty()) {
+  const auto is_own = [](const SourceRow& source) { return source.aligned.is_same_clock(); };
+  if (!std::ranges::all_of(report.sources, is_own))
+    steps.push_back({fmt::format("timeline {} --around max", words.recording),
+                     "host, QEMU and guest on one timeline"});
+  if (time_in(report, State::kNotSeen) > time / kNoticed) {
+    steps.push_back({"record --buffer-size 32M", "a larger buffer loses fewer events"});
+  } else if (!record.command.empty()) {
     steps.push_back(record);
   } else if (can_be_advised(report)) {
     steps.push_back(

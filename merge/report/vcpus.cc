@@ -15,7 +15,7 @@ namespace {
 
 // The order in which a narrow terminal drops columns, the highest first.
 constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
-                       kCount = kRareState + 1, kRate = kCount + 1;
+                       kCount = kRareState + 1, kRate = kCount + 1, kNotKnown = kRate + 1;
 
 // Calls `add` for each figure of an overhead, with its key and the function that makes it.
 template <typename Add>
@@ -63,9 +63,10 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
                           state == State::kPreempted || state == State::kBlocked ||
                           state == State::kNotSeen;
     if (calls ? !of_calls : !of_all && never) title.clear();
-    const std::size_t drop_order = state == State::kGuest ? kStays
-                                   : i < kParts           ? kOfParts + i
-                                                          : kRareState;
+    const std::size_t drop_order = state == State::kGuest                  ? kStays
+                                   : state != State::kNotSeen && !known[i] ? kNotKnown
+                                   : i < kParts                            ? kOfParts + i
+                                                                           : kRareState;
     table.add({.key = std::string(kStateKeys[i]) + "_ns",
                .title = title,
                .unit = Unit::kShare,
@@ -226,6 +227,25 @@ void name_sum(Table& table, const ReportData& report) {
   }
 }
 
+// What the titles mean that the table has, and what the busy time of other shares is.
+std::string legend_text(const ReportData& report) {
+  VcpuTotals all;
+  for (const VcpuRow& row : report.vcpus) all.add(row.totals);
+  std::string text = report.cycles ? "time: " : "time, exits/s: ";
+  text += "from the vCPU's first event on";
+  if (all.offline_ns != 0) text += "; offline: not started, or switched off";
+  std::string idle;
+  for (const State state : {State::kHalted, State::kPaused, State::kOffline, State::kNotSeen}) {
+    if (all.of(state) != 0)
+      idle +=
+          (idle.empty() ? "" : ", ") + std::string(kStateNames[static_cast<std::size_t>(state)]);
+  }
+  if (!idle.empty()) text += "; busy: all but " + idle;
+  if (shows_vms(report) && report.vcpus.front().vm_name.empty())
+    text += "; VM: its VMM's process id";
+  return text;
+}
+
 Table in_text(const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls;
   const auto rows = std::make_shared<const std::vector<VcpuRow>>(shown_vcpus(report));
@@ -238,6 +258,8 @@ Table in_text(const ReportData& report) {
         {.text = fmt::format("{} vCPUs with fewer {} are not shown (--by vm sums those of each VM, "
                              "--vm shows one).",
                              report.vcpus.size() - kMostShown, name_of(report.rows_of))});
+  if (!calls && report.knows(State::kGuest))
+    table.after.push_back({.text = legend_text(report), .shown = Shown::kLegend});
   if (calls)
     table.after.push_back({.text = "The time elsewhere is in functions that were not recorded, "
                                    "before the first call and after the last."});

@@ -287,7 +287,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 }  // namespace
 
 const TableKind kWaitTables = {.option = "--waits",
-                               .help = "Who preempted or blocked the vCPUs inside exits",
+                               .help = "What exits waited for: who ran, locks, disks",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
@@ -297,7 +297,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "Who ran while vCPUs were runnable, in exits or not",
+                               .help = "Waits for a CPU, in exits or not, and who ran",
                                .make = make_sink<StealTable>};
 
 }  // namespace trapline

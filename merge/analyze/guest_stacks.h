@@ -216,7 +216,7 @@ class GuestStacks {
   GuestRuns runs_;
   CallCounters counters_;
   std::vector<FunctionCall> ended_;
-  // The frame that begun() returns: of that thread and task.
+  // The call that begun() returns: its frame, and whose call it is.
   struct Begun {
     const Frame* frame = nullptr;
     ThreadId thread{};

@@ -42,7 +42,7 @@ std::string kernel_work_text(KernelWork work, std::string_view name) {
   return "untraced";
 }
 
-// An event without a name, as in some texts, shows nothing.
+// Finds the type by the event's name. Without a name, as in some texts, it is kNothing.
 KernelTracker::Type KernelTracker::look_up(const Event& event) {
   const std::string name = event_name_(event);
   for (const Pair& pair : kPairs) {

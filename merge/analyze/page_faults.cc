@@ -20,8 +20,8 @@ struct ErrorCode {
   bool aged = false;
 };
 
-// Returns whether the exit is about memory: with shadow paging, a fault is in the guest's own
-// tables and its address is not one of the guest's memory.
+// Returns whether the fault is one of EPT, NPT or stage 2, so that its address is guest-physical.
+// With shadow paging a fault is one of the guest's own page tables: false.
 bool is_of_memory(const ExitSpan& exit) {
   if (exit.reason.isa == kIsaVmx) return (exit.reason.reason & 0xffff) == kVmxEptViolation;
   return exit.reason.isa != kIsaSvm || exit.reason.reason == kSvmNpf;

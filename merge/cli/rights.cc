@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 bool given_up = false;
 
-// Returns the folder in which an output is made, as far as it exists.
+// Returns the folder that an output goes into or, if it doesn't exist, the nearest one above it.
 fs::path folder_of(const std::string& output) {
   std::error_code error;
   fs::path folder = fs::absolute(output, error).lexically_normal();
@@ -77,8 +77,8 @@ void allow_named(const std::string& path, Landlock& landlock, bool to_write) {
   if (file) landlock.allow_descriptor(file.get(), to_write);
 }
 
-// Allows what the user named as its readers will find it: a file of a session needs the session's
-// files beside it.
+// Allows reading an input. With a folder, or a file in a session's folder, also allows the folder
+// and each file in it, since the reader opens those too.
 void allow_input(const std::string& path, Landlock& landlock) {
   allow_named(path, landlock, false);
   fs::path folder = is_folder(path) ? fs::path(path) : fs::path(path).parent_path();

@@ -1,4 +1,4 @@
-// Combines sync records: what two clocks read around one moment. Pure;
+// Pairs sync records into brackets: what all clocks read just before and after a marker. Pure;
 // merge/source/uftrace/sync_file.h reads the files. docs/formats/sync.md.
 #pragma once
 

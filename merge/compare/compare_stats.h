@@ -43,8 +43,8 @@ struct RunFigures {
   // The unit of the stamps behind an order statistic. Figures of equal runs may differ by it, for
   // all runs in the same way, so a change up to this is never proven.
   double unit = 0;
-  // Variance that rounded stamps add to a mean, sum or rate of a run. The runs may show less by
-  // chance.
+  // Variance that the rounding of stamps alone gives a run's mean, sum or rate. A smaller variance
+  // between the runs is chance, so at least this is taken.
   double noise = 0;
 };
 

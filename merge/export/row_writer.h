@@ -124,7 +124,7 @@ class RowWriter {
   [[nodiscard]] Result<void> finish();
 
  private:
-  // The text before a cell. All kSize bytes are copied: a constant length takes one instruction.
+  // The text before a cell. Always copied in full (kSize bytes), which needs no call of memcpy.
   struct Key {
     static constexpr std::size_t kSize = 24;
     char text[kSize];

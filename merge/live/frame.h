@@ -132,7 +132,7 @@ struct Frame : LossCounts {
   std::uint64_t events = 0, damaged_events = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
-  // Returns approximately how many bytes it needs.
+  // Returns approximately how many bytes the frame takes.
   [[nodiscard]] std::size_t size() const;
 };
 

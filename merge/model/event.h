@@ -74,7 +74,8 @@ enum class NestedLevel : std::uint8_t {
   kNestedPassedOn,  // the nested guest's exit, passed on to the guest's KVM
 };
 
-// RISC-V: trap causes (scause) for which the exit has more details than the name.
+// RISC-V: the interrupt bit of KvmExit::reason, the exception_class of a WFI, and the causes
+// (scause) of exits of which more than the name is decoded.
 
 inline constexpr std::uint32_t kRiscvInterrupt = 1u << 31, kRiscvWfi = 1;
 inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,

@@ -100,7 +100,8 @@ class LossTable : public ThreadTable<Held<State>> {
   [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
     return hold(Table::get(thread, most));
   }
-  // Handles a loss, which may hide what any of these threads did: calls end_one for their states.
+  // Handles a loss, which may hide what threads did: calls end_one for each state that was looked
+  // up since the last loss.
   template <typename End>
   void lose(End&& end_one) {
     for (Held<State>* state : held_) {

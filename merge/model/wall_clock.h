@@ -1,5 +1,5 @@
-// Converts between the wall clock (CLOCK_REALTIME) and the timeline's, by a line through two
-// moments on both.
+// Converts times of the timeline to the wall clock (CLOCK_REALTIME), by a line through two moments
+// that are known on both.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ struct QemuAdditions {
   bool out_in_session = false;
 };
 
-// The `-plugin` option for our plugin, with the options in it.
+// The user's own `-plugin` option for our plugin, and what it sets.
 struct NamedPlugin {
   std::size_t word = 0;  // index of its value
   Functions output = Functions::kUftrace;

@@ -9,8 +9,8 @@
 namespace trapline::record {
 namespace {
 
-// Events for pairing, for the vCPU's number on arm64 and, because of losses, for where threads run.
-// Details change no duration.
+// Events that begin or end an exit, give the vCPU's number on arm64 or, because of losses, show
+// where threads run; and the sync records (print). Events that only add details are left out.
 constexpr const KernelEvent* kWanted[] = {&events::kvm_exit,           &events::kvm_entry,
                                           &events::kvm_userspace_exit, &events::sys_enter_ioctl,
                                           &events::kvm_get_timer_map,  &events::kvm_fpu,
@@ -195,7 +195,8 @@ void TriggerMatcher::doubt(const OpenExit& exit) {
   doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
 }
 
-// Handles exits that the tracker closed for a loss, or closes although the report does not.
+// Makes hits of long exits near a loss. The tracker closes them for the loss, of which it learns
+// later than the report does, so in the report they may be complete.
 void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
                                           : std::holds_alternative<KvmUserspaceExit>(event.payload);

@@ -27,7 +27,7 @@ struct Hit {
   bool near_loss = false;  // the kernel lost events meanwhile, so it may have been several exits
 };
 
-// The beginnings of exits that have not ended.
+// When each thread's open exit began, in ns of the recording's clock.
 using OpenExits = std::map<ThreadId, std::uint64_t>;
 
 // Returns whether a thread is alive; nullopt if that cannot be known.

@@ -54,8 +54,8 @@ class KernelStacks {
   // After `most` stacks, further ones are "[other]".
   explicit KernelStacks(std::size_t most) : most_(most) {}
   void add(const ExitSpan& exit, const KernelTracker& kernel);
-  // Needs the tracker that add() was called with: Naming::pipeline's. A stack may come twice,
-  // because two numbers of reasons may have one name.
+  // Passes each stack and its ns to `take`. `names` must have the pipeline whose tracker add() got.
+  // A stack may come twice, because two reasons may have the same name.
   void each(const Naming& names,
             const std::function<void(const std::string&, std::uint64_t)>& take) const;
 

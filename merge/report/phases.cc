@@ -272,7 +272,7 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
   const std::uint64_t begin = phases.empty() ? 0 : phases.front().start_ns;
   const bool guest = report.knows(State::kGuest);
   const std::string of(report.vcpus_time());
-  // The wall time of all vCPUs.
+  // Returns what a phase's shares are of: its time, once for each vCPU.
   const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
     return row.ns * vcpus;
   };

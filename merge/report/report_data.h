@@ -34,7 +34,7 @@ struct VcpuRow {
   std::int32_t tid = 0;
   std::string comm;
   VcpuTotals totals;
-  // True if threads of two processes had its id: then `vm` is not known.
+  // True if threads of two processes had this tid: then `vm` is not known.
   bool of_several = false;
 };
 

@@ -213,7 +213,7 @@ std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
   return rows;
 }
 
-// The row of all vCPUs has the sum of their rates; its other figures are sums anyway.
+// Names the last row, which has the sums over all vCPUs, and gives it the sum of their rates.
 void name_sum(Table& table, const ReportData& report) {
   const std::size_t last = table.rows - 1;
   table.name = [all = fmt::format("all {} vCPUs", report.vcpus.size()), name = table.name,

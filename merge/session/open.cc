@@ -43,7 +43,7 @@ bool has_log_line(std::string_view text) {
 }
 
 // Returns whether the text has QEMU's events as in its log but without times: more than half of the
-// lines begin with a name in lower-case letters, digits and underscores.
+// lines begin with a name in lower-case letters, digits and at least one underscore.
 bool has_events_without_times(std::string_view text) {
   constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyz0123456789_";
   std::size_t lines = 0, events = 0;
@@ -210,8 +210,7 @@ clocks::Boot boot_of(const std::string& path) {
     if (!sync || sync->clock.empty()) return {};
   }
   const std::string folder = file.parent_path().string();
-  // Uses the path as it was named, if that is the same folder: a recorder names its own folder by a
-  // descriptor.
+  // The named path is preferred: a recorder names its own folder by a descriptor (/proc/self/fd).
   const fs::path named = fs::path(path).parent_path();
   const auto session =
       read_session_json(fs::equivalent(named, folder, error) ? named.string() : folder);

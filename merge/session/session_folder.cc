@@ -331,7 +331,7 @@ Result<void> remove_session_folder(Folder session) {
     return session.clear();
   };
   auto cleared = remove_all();
-  // The folder of --user belongs neither to root nor to the owner.
+  // With --user the plugin's folder belongs to that user: only root can empty it.
   if (!cleared && session.identity()) {
     session.set_identity(std::nullopt);
     cleared = remove_all();

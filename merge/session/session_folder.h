@@ -65,8 +65,8 @@ struct NewSession {
   UniqueFd lock;
   EarlierSession earlier;
 };
-// Makes it at NAME, if that is free or an empty folder, else at NAME.new beside the earlier
-// session. A folder that contains anything else is an Error.
+// Makes a session's folder at the path if nothing or an empty folder is there, or at PATH.new if an
+// earlier session is there. A folder that contains anything else is an Error.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
 // Does the same below a folder of its owner's.
 [[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestName = 64 * 1024;
 
-// Keyed by the address of the word that the loader fills with a function's address.
+// Names of imported functions, by the address of the word (in the GOT) that the loader fills in.
 using Bindings = std::map<std::uint64_t, std::string_view>;
 
 Bindings bindings_of(Elf* elf) {

@@ -76,7 +76,7 @@ const kSums = 6; // of a cell: count, total, user, preempted, blocked, halted
 export class Model {
   readonly vcpuTime: number; // of all vCPUs
   readonly hasHalts: boolean;
-  // By cell, in order of time.
+  // One element for each cell (kSums for each in `sums`), in the order of the time bins.
   private readonly combo: Int32Array;
   private readonly latency: Int32Array;
   private readonly time: Int32Array;

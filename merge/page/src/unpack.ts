@@ -109,7 +109,7 @@ function guestSpansOf(tables: Record<string, Table>): Partial<Recording> {
   return { guest_spans: { ...spans, spec: spans["guest_span"], rows: rowsOf(spans), rows_left_out: spans.left_out, culprits: rowsOf(tables["span_culprits"]), worst } as unknown as NonNullable<Recording["guest_spans"]> };
 }
 
-// Those of a table of the report, where it was asked for.
+// Returns the members whose tables are in the report only if the user asked for them.
 function optional(tables: Record<string, Table>): Partial<Recording> {
   const { kernel, kernel_stacks, phases, stalls } = tables;
   return {

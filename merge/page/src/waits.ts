@@ -1,4 +1,4 @@
-// Who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
+// Shows who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
 import { cell, clip, column, first, h, name, number, numbers, replace, s, section, table, time } from "./dom";
 import { theVcpus } from "./known";

@@ -1,5 +1,4 @@
-// What the page keeps of every exit. An exit's combination of values is found once, for cells and
-// tables.
+// Counts the exits of a recording for the page.
 #pragma once
 
 #include <algorithm>
@@ -198,7 +197,7 @@ class Tables {
   std::vector<GroupRow> combos_;  // by number
 };
 
-// What the page keeps of every exit: its combination of values is found once, for cells and tables.
+// Takes each exit for the page: finds its combination of values once, for the cells and the tables.
 
 struct Exits {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) {

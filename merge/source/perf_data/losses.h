@@ -1,4 +1,4 @@
-// Places the losses of each CPU's record between the events around them.
+// Places each CPU's losses between the events around them.
 //
 //   LOST n         n records found no room before the next one of this CPU
 //   THROTTLE       events are left out until UNTHROTTLE

@@ -237,7 +237,7 @@ void PerfDataSource::add_loss(std::uint32_t cpu, const Loss& loss) {
 }
 
 void PerfDataSource::on_other(const Record& record) {
-  // Losses by a BPF filter, which left them out on purpose.
+  // PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter left these samples out, on purpose.
   constexpr std::uint16_t kOfBpf = 1u << 15;
   if (record.type == RecordType::kComm) return threads_.on_comm(record.bytes);
   const std::uint16_t attr = attr_of(layout_, record);

@@ -80,7 +80,8 @@ void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
   folded_in_words_ += (glued ? 1 : 0) - (apart ? 1 : 0);
 }
 
-// Joins the line with its pieces. At first fit_ is that of the line alone.
+// Joins the line with its pieces. Before, fit_ says how well the line alone is decoded; afterwards,
+// how well the joined one is.
 void LogicalLines::join(TextLine& line, Event& event) {
   joined_ = text_.substr(0, text_.find_last_not_of(" \t\r") + 1);
   std::size_t kept = joined_.size(), widest = 0, width = joined_.size();

@@ -140,7 +140,7 @@ bool set_value(TextValues& values, std::string_view text, std::string_view field
 // some of the fields.
 bool read_list(std::string_view text, TextValues& values) {
   constexpr std::string_view kOfFlags = "common_flags";  // not part of the text
-  // Entries have no vCPU on arm64 and RISC-V.
+  // kvm_entry has no vCPU on arm64 and RISC-V, so it may lack every field.
   const KernelEvent& event = values.event();
   bool any = event.fields[0].empty() || event.decoded.decoder == Decoder::kEntry;
   for (const std::string_view field : event.fields) {

@@ -186,7 +186,7 @@ struct TextPlan {
 // A halt that is complete on both sides is no gap.
 class TextPlanner {
  public:
-  // Returns whether there are more events than are stored.
+  // Returns whether no further event will be stored.
   [[nodiscard]] bool is_full() const { return seen_.size() == kMostSeen; }
   void on_event(const TextLine& line, const LogicalLines& lines, const Payload& payload) {
     if (is_full()) return;

@@ -241,7 +241,7 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
     const std::uint64_t stack_pointer = guest_.stack_pointer();
     if (site.level != level() || !same_stack(stack_pointer))
       resolve(site.level, stack_pointer, Via::kCall);
-    // Where frames without a slot may be missing, the search would have no end.
+    // While frames are missing, every call comes here, so none of them searches the stack.
     if (stack_->missing == 0) unwind_below(stack_pointer);
     set_resync(stack_->missing != 0);
   }

@@ -108,7 +108,7 @@ void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
   Frame* alive = stack_->top;
   while (alive != stack_->floor() && (whole_stack || alive->slot <= stack_pointer)) --alive;
   if (alive == stack_->top) return;
-  // The exits must come before later entries nest in the remaining frames.
+  // Writes the exits now: later entries are inside the remaining frames.
   auto& chain = stack_->task->chain;
   std::size_t first = 0;
   while (first < chain.size() && chain[first].stack != stack_) ++first;

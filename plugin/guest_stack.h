@@ -84,7 +84,8 @@ struct Stack {
   StackKey key;
   std::uint64_t hint = 0;  // a stack pointer that was on this stack
   std::uint64_t used = 0;  // time of last use, to find the least recently used stack
-  // Frames above the top that had no room; counted only where slots are not known.
+  // Number of calls above the top for which there was no frame; counted only if returns do not tell
+  // their slot.
   std::uint64_t missing = 0;
   // The vCPU on this stack; only its thread reads or writes the stack meanwhile.
   unsigned owner = kNobody;

@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-// What a series of records contains; LOST records count records that are gone already.
+// Numbers of the records in a series, and of those that its LOST records report as gone.
 struct Content {
   std::uint64_t records = 0;
   std::uint64_t gone = 0;

@@ -56,7 +56,7 @@ Result<bool> RecordReader::ends_payload(const Record& record) {
   if (!lost && (record.time() < last_time_ || record.time() - last_time_ > kHour)) return false;
   auto more = fill(2 * sizeof(Record));
   if (!more) return more;
-  // The end of the file follows, or another payload.
+  // At the end of the file or before another payload, no next record can confirm this one.
   if (!*more || record.has_payload()) return true;
   const Record next = record_at(at_ + sizeof(Record));
   return next.valid() && (next.time() >= record.time() || next.type() == RecordType::kLost);
@@ -153,8 +153,8 @@ Result<RecordReader> DataDirectory::records(std::uint32_t tid, std::size_t buffe
 
 // Reads each kind of line only once: each may have as many lines as the file is long.
 void DataDirectory::relate_tasks() {
-  // The sessions of one process by time, each time with the session line that comes last in the
-  // file up to then.
+  // The session lines of one process. `until` has for each line's time, among the lines up to that
+  // time, the one that comes last in the file.
   struct Sessions {
     const SessionLine* first = nullptr;
     const SessionLine* last = nullptr;

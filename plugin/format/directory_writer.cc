@@ -109,7 +109,7 @@ Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, Uftrace
 }
 
 Result<Folder> DirectoryWriter::make_beside() {
-  // Two plugins in one QEMU must not share the directory.
+  // Two plugins in one QEMU have the same pid, and must not share the directory.
   std::string name = fmt::format("{}.new.{}", name_, ::getpid());
   for (int other = 2; above_.has(name); ++other) {
     name = fmt::format("{}.new.{}.{}", name_, ::getpid(), other);

@@ -15,7 +15,7 @@ std::string without_quotes(std::string_view name) {
   return out;
 }
 
-// Returns the value after KEY=, up to the next blank or, for "…", up to the closing quote.
+// Returns the value after KEY=, up to the next blank or, for "…", up to the line's last quote.
 std::optional<std::string_view> field(std::string_view line, std::string_view key) {
   for (std::size_t at = line.find(key); at != line.npos; at = line.find(key, at + 1)) {
     if (at == 0 || line[at - 1] != ' ' || at + key.size() >= line.size() ||

@@ -14,8 +14,8 @@
 #include "backend_ftrace/tracefs.h"
 #include "trapline/ftrace.h"
 
-// Written events are not counted: an atomic counter that every thread increments would cost more
-// than the whole bound on the overhead leaves.
+// Written events are not counted: an atomic counter that all threads increment would cost more than
+// an event's overhead may be.
 struct trapline_ftrace {
   int fd = -1;
   std::atomic<std::uint64_t> cut{0};

@@ -1,4 +1,4 @@
-// The limit on open files of this process, and the descriptors that a child inherits.
+// Raises the limit on open files, and closes the descriptors that a child inherits.
 #pragma once
 
 #include <cstddef>

@@ -79,7 +79,7 @@ bool is_closed(const struct stat& folder) {
   return folder.st_uid == 0 && ((folder.st_mode & 022) == 0 || (folder.st_mode & S_ISVTX) != 0);
 }
 
-// kRootsOnly: only through folders that root alone can write to.
+// kRootsOnly: only through root's folders, in which no other user can replace a file of root's.
 enum class Way : bool { kAny, kRootsOnly };
 
 // Opens a path with root's rights. A link is followed only if root alone can have made it.

@@ -87,8 +87,8 @@ class Folder {
   // Returns whether the name exists. An Error when that cannot be known, as on a failing disk, so
   // that no caller overwrites or leaves out a file that it could not see.
   [[nodiscard]] Result<bool> finds(const std::string& name) const;
-  // Returns a link's target if only the link's own user, or root, can have put it there; for other
-  // users than root any link's target.
+  // Returns a link's target. As root, returns it only if the link is root's and stands directly in
+  // this folder, and no other user can replace it there.
   [[nodiscard]] std::optional<std::string> followed(const std::string& name) const;
   [[nodiscard]] Result<std::vector<std::string>> names() const;
 

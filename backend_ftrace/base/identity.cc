@@ -99,7 +99,7 @@ Result<void> keep_capabilities(const std::vector<int>& kept) {
     if (std::ranges::find(kept, capability) == kept.end())
       (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
-  // A sandbox may forbid capset, and may have left only these anyway.
+  // A failure is ignored: a sandbox may forbid capset. What counts is what is left afterwards.
   (void)set_capabilities(wanted);
   if (!get_capabilities(left)) return fail("capget: {}", std::strerror(errno));
   for (std::size_t half = 0; half < wanted.size(); ++half)

@@ -151,8 +151,7 @@ unsigned direction_mark(std::string_view character) {
   return turns ? code : 0;
 }
 
-// The length of the printable ASCII text that `text` begins with; eight bytes are looked at at a
-// time.
+// Returns the length of the printable ASCII at the beginning of `text`. Tests eight bytes at once.
 std::size_t plain_length(std::string_view text) {
   constexpr std::uint64_t kEach = 0x0101010101010101, kHigh = 0x80 * kEach;
   std::size_t at = 0;

@@ -152,9 +152,10 @@ WorkerLimits WorkerLimits::for_file(std::uint64_t size) {
 void Worker::forbid(std::string reason) { reason_against() = std::move(reason); }
 const std::string& Worker::forbidden() { return reason_against(); }
 
-// Looks beside this code's own file, then in the installation that the file belongs to, wherever
-// the installation was moved: bin/trapline or lib/…/trapline/libtrapline_plugin.so with
-// libexec/trapline/trapline-worker. Looks in no other folder, since it may be somebody else's.
+// Returns $TRAPLINE_WORKER if set. Otherwise looks beside this code's own file, then in the
+// installation that the file belongs to, even if it was moved (bin/trapline or
+// lib/…/trapline/libtrapline_plugin.so, with libexec/trapline/trapline-worker). Otherwise returns
+// the place that was configured. No other folder is tried, since it may be somebody else's.
 std::string Worker::program() {
   if (const char* named = ::secure_getenv("TRAPLINE_WORKER"); named != nullptr && *named != '\0')
     return named;

@@ -56,7 +56,7 @@ bool is_amiss(const char* patterns) {
   return amiss;
 }
 
-// --- telling ------------------------------------------------------------------------------------
+// --- messages -----------------------------------------------------------------------------------
 
 // Writes each line with one write, as all messages of the library do, and without stdio: its
 // streams belong to the program.

@@ -1,5 +1,5 @@
-// Opens what the event library writes by name. As root, follows no link in a folder that another
-// user can have made: the rules of base/folder.h, without the C++ library.
+// Opens the files that the event library writes. As root, follows no link that another user can
+// have made: the rules of base/folder.h, without the C++ library.
 #pragma once
 
 #include <fcntl.h>

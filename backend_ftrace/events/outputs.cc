@@ -1,4 +1,5 @@
-// The outputs other than the simple backend: the default marker, the log, syslog.
+// Opens the outputs of all backends, and writes those of ftrace (one trace_marker for the whole
+// program), log and syslog.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

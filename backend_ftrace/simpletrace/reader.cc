@@ -103,7 +103,8 @@ Result<void> Reader::read_header() {
     }
     file_pid_ = static_cast<std::uint32_t>(u64(8));
   }
-  // QEMU numbers all declared events; the RFC writer numbers only compiled ones.
+  // Event ids count all declared events in QEMU's layout, only compiled ones in the RFC's
+  // (format.h).
   for (const Event& event : declarations_->events) {
     if (layout_ == Layout::kQemu || !event.disable) by_number_.push_back(&event);
   }

@@ -28,7 +28,7 @@ struct FormatText {
     runs.push_back({static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(offset)});
     text += part;
   }
-  // Returns the offset in the file of byte `position`. There must be at least one run.
+  // Returns the file offset of the text's byte `position`. Needs at least one run.
   [[nodiscard]] std::size_t origin(std::size_t position) const {
     std::size_t run = runs.size() - 1;
     while (run > 0 && runs[run].position > position) --run;

@@ -85,7 +85,7 @@ std::string probe_argument(const Argument& argument) {
 
 }  // namespace
 
-// An empty file where there are no events: dtrace(1) warns about an empty provider.
+// Writes an empty file if there are no events, because dtrace(1) warns about an empty provider.
 void emit_probes(const Options& options, std::span<const Declared> events, Output& out) {
   std::string probes;
   for (const Declared& declared : events) {

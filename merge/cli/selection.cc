@@ -59,7 +59,8 @@ std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, Selection
   add_vcpus(which, options, except);
   which.add("--reason", options.exits.reason, "NAME",
             "Only exits with this reason (* and ? match)");
-  which.add("--device", options.exits.device, "NAME", "Only exits that this device served");
+  which.add("--device", options.exits.device, "NAME",
+            "Only exits that this device (memory region) served");
   which.rare().add("--detail", options.exits.detail, "NAME",
                    "Only exits about this port, register or address");
   which.rare().add("--function", options.exits.function, "NAME",

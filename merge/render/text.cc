@@ -137,7 +137,8 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     TextTable::Column& shown = titles.emplace_back(column->title);
     shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
     shown.drop_order = column->drop_order;
-    if (column->unit == Unit::kShare) shown.above = head_above(*column, table.titles[block]);
+    shown.above =
+        column->unit == Unit::kShare ? head_above(*column, table.titles[block]) : column->whole;
   }
   TextTable text(std::move(titles));
   const Standing standing(table, columns);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "merge/report/units.h"
+
 namespace trapline {
 namespace {
 

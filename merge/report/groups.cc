@@ -79,6 +79,23 @@ enum GroupDropOrder : std::uint8_t {
   kNotKnown
 };
 
+// Of the parts, those with the most time stay longest. The halts' rows say what was halted.
+void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
+                std::span<const GroupRow> rows) {
+  GroupRow sum;
+  for (const GroupRow& row : rows)
+    if (!row.halts) sum.merge(row);
+  for (std::size_t part = 0; part < kParts; ++part) {
+    const bool is_small = sum.parts[part] < sum.total.total() / 10;
+    const auto rank =
+        std::ranges::count_if(sum.parts, [&](std::uint64_t ns) { return ns > sum.parts[part]; });
+    Column& column = table.columns[first + part];
+    column.drop_order = static_cast<std::uint8_t>((is_small ? kSmallParts : kOfParts) + rank);
+    if (!known[part]) column.drop_order = kNotKnown;
+    column.highlight = Highlight::kLargestPart;
+  }
+}
+
 }  // namespace
 
 TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> given,
@@ -103,10 +120,6 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
     table.add({"unended_cost_ns"},
               [timed](const GroupRow& row) { return timed(row.unended_cost_ns); });
   }
-  table.add({"total_ns", "total", Unit::kDuration}, [timed](const GroupRow& row) {
-    return row.total.count() != 0 || row.count() == 0 ? timed(row.total.total()) : CellValue();
-  });
-  if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
   table.add({.title = requests ? "" : "share",
              .unit = Unit::kShare,
              .whole = std::string(report.whole())},
@@ -114,6 +127,10 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
               if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
             });
+  table.add({"total_ns", "total", Unit::kDuration}, [timed](const GroupRow& row) {
+    return row.total.count() != 0 || row.count() == 0 ? timed(row.total.total()) : CellValue();
+  });
+  if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
   add_percentiles(table, "",
                   {.mean = {"mean", kMean},
                    .p50 = {"p50", kP50},
@@ -125,6 +142,9 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
                     return durations ? &row.total : &kNone;
                   });
   if (exits) table.columns.back().highlight = Highlight::kLargest;
+  for (Column& column : table.columns)
+    if (exits && column.unit == Unit::kDuration && !column.title.empty())
+      column.whole = "from exit to entry";
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
   const auto parts = [](const GroupRow& row) {
     return PartsOf{row.parts, row.total.total(), row.halts};
@@ -146,24 +166,12 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   } else {
     const std::size_t first = table.columns.size();
     add_parts(table, known, requests ? kNoParts : part_titles(known), total, kOfParts, parts);
-    // The halts' rows say what was halted.
-    GroupRow sum;
-    for (const GroupRow& row : rows)
-      if (!row.halts) sum.merge(row);
-    for (std::size_t part = 0; part < kParts; ++part) {
-      const bool is_small = sum.parts[part] < sum.total.total() / 10;
-      const auto rank =
-          std::ranges::count_if(sum.parts, [&](std::uint64_t ns) { return ns > sum.parts[part]; });
-      Column& column = table.columns[first + part];
-      column.drop_order = static_cast<std::uint8_t>((is_small ? kSmallParts : kOfParts) + rank);
-      if (!known[part]) column.drop_order = kNotKnown;
-      column.highlight = Highlight::kLargestPart;
-    }
+    rank_parts(table, first, known, rows);
   }
   if (exits) {
     table.add({.key = "largest", .unit = Unit::kText},
               [](const GroupRow& row) { return text_or_null(row.largest); });
-    table.add({"largest_ns", "most of it", Unit::kSubject, 0, kLargest},
+    table.add({"largest_ns", "largest part", Unit::kSubject, 0, kLargest},
               [](const GroupRow& row) -> CellValue {
                 if (row.largest.empty()) return {};
                 return Share{.ns = row.largest_ns,
@@ -213,26 +221,33 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: {} ({}{})", text.empty() ? "" : "; ", shown_key(row->key, report.by),
-                        row->largest, row->largest_at_least ? ">= " : "",
-                        duration_text(row->largest_ns, report.cycles));
+    text +=
+        fmt::format("{}{}: {} ({}{}, {})", text.empty() ? "" : "; ", shown_key(row->key, report.by),
+                    row->largest, row->largest_at_least ? ">= " : "",
+                    duration_text(row->largest_ns, report.cycles),
+                    percent_text(row->largest_ns, row->total.total()));
   }
   return text;
 }
 
 // What the titles of the parts mean that the table has.
 std::string legend_text(const ReportData& report) {
+  constexpr std::uint32_t kP99PerMille = 990;
   constexpr std::array<std::string_view, kParts> kMeanings = {
-      "KVM and the host's", "QEMU", "ready, without a CPU", "waits for something else", "idle"};
+      "the host's, with KVM", "QEMU", "ready, without a CPU", "asleep in KVM or QEMU", "idle"};
   const auto titles = part_titles(report.known_states());
   if (!report.durations()) return {};
-  std::string text = "total to max: from exit to entry";
+  std::string text;
   if (report.knows(State::kPreempted) || report.halted_ns() != 0)
-    text += "; share: without preempted, halted";
+    text = "share: without preempted and halted time";
+  if (std::ranges::any_of(report.rows, [](const GroupRow& row) {
+        return row.total.count() != 0 && !row.total.percentile(kP99PerMille);
+      }))
+    text += fmt::format("{}p99 -: fewer than 100 exits", text.empty() ? "" : "; ");
   for (std::size_t part = 0; part < kParts; ++part) {
     if (std::ranges::all_of(report.rows, [part](auto& row) { return row.parts[part] == 0; }))
       continue;
-    text += fmt::format("; {}: {}", titles[part],
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", titles[part],
                         titles[part] == kKernelOrUser ? "not told apart" : kMeanings[part]);
   }
   return text;
@@ -261,7 +276,7 @@ Table in_text(const ReportData& report) {
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
   if (std::string largest = largest_text(report); !largest.empty())
     table.after.push_back(
-        {.text = std::move(largest), .label = "most of it:", .dropped = "largest_ns"});
+        {.text = std::move(largest), .label = "largest part:", .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);
   };

@@ -310,7 +310,7 @@ std::string name_of(const HostThreadRow& row) {
 // Returns " Its main loop ran 250 times a second and set interrupt line 0 500 times a second,
 // without raising it."; empty if the main loop took little.
 std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
-  constexpr std::uint64_t kLeastShare = 10;  // a tenth
+  constexpr std::uint64_t kLeastShare = 3;  // a third
   const auto loop = std::ranges::find(row.threads, HostRole::kMainLoop, &HostThreadRow::role);
   const std::uint64_t interval = data.end_ns - data.start_ns;
   if (loop == row.threads.end() || loop->ns < row.ns / kLeastShare || data.cycles) return {};
@@ -389,10 +389,15 @@ void HostCpuTable::fill(ReportData& data, const Naming& names) const {
     all.cpus += vm.cpus;
     all.at_least |= vm.at_least || vm.unknown_ns != 0;
   }
-  data.host_cpu =
-      fmt::format("{} VMs {}. VM {} took most, {}{}{}", vms.size(), took_text(all, data),
-                  vm_text(most.vm, most.vm_name), duration_text(most.ns, data.cycles),
-                  roles_text(most), loop_sentence(most, data));
+  // With shares that are nearly even, none is named.
+  data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
+  if (most.ns * vms.size() < all.ns + all.ns / 2) {
+    data.host_cpu += fmt::format("; none took more than {}.", duration_text(most.ns, data.cycles));
+    return;
+  }
+  data.host_cpu +=
+      fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
+                  duration_text(most.ns, data.cycles), roles_text(most), loop_sentence(most, data));
 }
 
 std::string text_of(const Ranked& ranked) {

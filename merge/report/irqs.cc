@@ -190,7 +190,7 @@ std::vector<Table> IrqTable::tables(const ReportData& data, const Naming& names)
 }  // namespace
 
 const TableKind kIrqTable = {.option = "--irq",
-                             .help = "The guest's interrupts: from raised to delivered",
+                             .help = "The guest's interrupts, from raised to delivered",
                              .in_page = InPage::kAlways,
                              .make = make_sink<IrqTable>};
 

@@ -60,8 +60,8 @@ void note_details(const ReportData& report, std::vector<std::string>& notes) {
   if (std::ranges::any_of(report.rows, is_told) || std::ranges::none_of(report.rows, is_access))
     return;
   notes.push_back(fmt::format(
-      "what the exits were about was not recorded: {}, {} and {} tell devices, ports, "
-      "addresses and registers",
+      "what the exits were about was not recorded: {}, {} and {} tell ports, addresses and "
+      "registers",
       events::kvm_pio.full_name, events::kvm_mmio.full_name, events::kvm_msr.full_name));
 }
 
@@ -111,13 +111,13 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(
         fmt::format("user time is a little too long, the kernel's too short: user time ends where "
-                    "KVM reloads the guest's state; record {} to have its end",
+                    "KVM reloads the guest's state; {}, which trapline record has, is its end",
                     ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
-    notes.push_back(
-        fmt::format("user time includes the kernel's way back to {}; record {} to have its end",
-                    events::kvm_entry.name, ioctl));
+    notes.push_back(fmt::format(
+        "user time includes the kernel's way back to {}; {}, which trapline record has, is its end",
+        events::kvm_entry.name, ioctl));
   }
   if (!model.userspace_exits) {
     notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
@@ -223,7 +223,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(
         fmt::format("which vCPU belongs to which VM {}; record {} to know it",
                     inferred->vm.starts_with('~')
-                        ? "(~) is inferred from their numbers"
+                        ? "(~) is inferred from their threads' ids"
                         : "(?) is not known: their numbers are not in the order of their threads",
                     events::task_newtask.full_name));
   }
@@ -250,8 +250,8 @@ std::string not_recorded_text(const ReportData& report) {
 
 std::string no_halt_note(bool is_window) {
   return fmt::format(
-      "no halt {}: a guest that idles without an exit idles in guest time, and then the exits' "
-      "share is higher",
+      "no halt {}: the guest was always busy, or idled in guest time, without an exit (idle=poll, "
+      "QEMU's cpu-pm=on); then the exits' share is higher",
       is_window ? "lies in this part of the recording" : "was recorded");
 }
 

@@ -22,6 +22,8 @@ namespace trapline {
 
 namespace {
 
+constexpr std::uint64_t kNoticed = 20;  // a time is told if it is one part of so many
+
 std::uint64_t time_in(const ReportData& report, State state) {
   std::uint64_t sum = 0;
   for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
@@ -138,10 +140,16 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
   std::uint64_t exits = 0;
   for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
   const std::string interval = duration_text(report.end_ns - report.start_ns, report.cycles);
-  text.push_back(
-      {.text = fmt::format("{} {} in {}", grouped(calls ? report.counters.calls.calls : exits),
-                           calls ? "calls of guest functions" : "exits", interval),
-       .verbatim = true});
+  std::string count =
+      fmt::format("{} {} in {}", grouped(calls ? report.counters.calls.calls : exits),
+                  calls ? "calls of guest functions" : "exits", interval);
+  std::uint64_t before = report.end_ns - report.start_ns;
+  for (const VcpuRow& row : report.vcpus)
+    before = std::min(before, elapsed(Timestamp(report.start_ns), row.totals.begin));
+  if (!calls && before > (report.end_ns - report.start_ns) / kNoticed)
+    count +=
+        fmt::format(", the first {} of it without a vCPU", duration_text(before, report.cycles));
+  text.push_back({.text = std::move(count), .verbatim = true});
   if (!report.not_recorded.empty()) text.push_back({.text = report.not_recorded});
   add_selection(report, text);
   return text;
@@ -402,9 +410,10 @@ std::string finding_text(const ReportData& report) {
                         seen ? "" : "in the time that was seen ", the_vcpus,
                         report.waits_in_halts ? " but in halts" : "");
   } else {
-    text += fmt::format("; for {}{} {} waited for a CPU{}.", least,
-                        percent_text(overhead.not_run_ns, busy), the_vcpus,
-                        ran_instead_text(report, overhead.not_run_ns));
+    text +=
+        fmt::format("; for {}{} {} waited for a CPU{}.", report.model.wakeups ? least : "at least ",
+                    percent_text(overhead.not_run_ns, busy), the_vcpus,
+                    ran_instead_text(report, overhead.not_run_ns));
   }
   return text;
 }
@@ -422,7 +431,8 @@ Question question_of(Part part, const ReportData& report) {
   };
   const auto is_of_faults = [](const GroupRow& row) {
     return row.key.find(ReportData::kFaultKey) != std::string::npos || row.key == "npf" ||
-           row.key == "EPT_VIOLATION" || row.largest.starts_with("page-fault");
+           (row.key == "EPT_VIOLATION" && !row.largest.starts_with("mmio")) ||
+           row.largest.starts_with("page-fault");
   };
   if (part != Part::kHalted && !report.rows.empty() && is_of_faults(report.rows.front()) &&
       !report.tables_asked.contains("--faults"))
@@ -443,7 +453,10 @@ Question question_of(Part part, const ReportData& report) {
 
 // Returns the command to record again, if this recording cannot separate kernel, QEMU and waiting.
 NextStep step_to_record(const ReportData& report) {
-  if (report.knows(State::kUser) && report.durations()) return {};
+  if (report.knows(State::kUser) && report.durations()) {
+    if (report.model.wakeups || !report.model.sched_switch) return {};
+    return {"record --sched", "tells a wait for a CPU from a sleep"};
+  }
   return {report.knows(State::kPreempted) ? "record" : "record --sched",
           report.durations() ? "tells kernel, QEMU and waiting apart"
                              : "a recording that has the exits' durations"};
@@ -458,7 +471,6 @@ bool can_be_advised(const ReportData& report) {
 }
 
 constexpr std::uint64_t kAround = 1'000'000;
-constexpr std::uint64_t kNoticed = 20;  // a time that was not seen: one part of so many
 
 std::vector<NextStep> steps_of_calls(const ReportData& report, const RecordingWords& words) {
   std::vector<NextStep> steps;

@@ -119,6 +119,8 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   for (const auto& table : tables_) table->fill(report, names);
   if (needs_waits_) report.wait_counters = pipeline.waits()->counters();
   report.missing = input_.missing;
+  if (const auto status = names.timeline.status(); !status)
+    report.missing.push_back(status.error().message);
   report.notes = input_.notes;
   note_sources(names.timeline, report.notes);
   note_declarations(input_, names.names, report.notes);

@@ -99,7 +99,8 @@ struct Column {
   std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
-  std::string whole{};  // of kShare, which have one: "busy time"
+  // What kShare is of: "busy time". Of others, what stands above the title: "from exit to entry".
+  std::string whole{};
 };
 // Returns what stands above the column in a table of that title: "of busy time"; nothing where the
 // titles say it.

@@ -233,14 +233,14 @@ std::string legend_text(const ReportData& report) {
   for (const VcpuRow& row : report.vcpus) all.add(row.totals);
   std::string text = report.cycles ? "time: " : "time, exits/s: ";
   text += "from the vCPU's first event on";
-  if (all.offline_ns != 0) text += "; offline: not started, or switched off";
+  if (all.offline_ns != 0) text += "; offline: before its first entry, or switched off";
   std::string idle;
   for (const State state : {State::kHalted, State::kPaused, State::kOffline, State::kNotSeen}) {
     if (all.of(state) != 0)
       idle +=
           (idle.empty() ? "" : ", ") + std::string(kStateNames[static_cast<std::size_t>(state)]);
   }
-  if (!idle.empty()) text += "; busy: all but " + idle;
+  if (!idle.empty()) text += "; busy: all but " + idle + ", waits for a CPU too";
   if (shows_vms(report) && report.vcpus.front().vm_name.empty())
     text += "; VM: its VMM's process id";
   return text;

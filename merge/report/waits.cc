@@ -287,7 +287,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 }  // namespace
 
 const TableKind kWaitTables = {.option = "--waits",
-                               .help = "What exits waited for: who ran, locks, disks",
+                               .help = "Waits inside exits: for a CPU, a lock, a disk",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
@@ -297,7 +297,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "Waits for a CPU, in exits or not, and who ran",
+                               .help = "All waits for a CPU (steal), and who ran then",
                                .make = make_sink<StealTable>};
 
 }  // namespace trapline

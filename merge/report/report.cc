@@ -525,18 +525,18 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   if (!std::ranges::all_of(report.sources, is_own))
     steps.push_back({fmt::format("timeline {} --around max", words.recording),
                      "host, QEMU and guest on one timeline"});
-  if (time_in(report, State::kNotSeen) > time / kNoticed) {
-    steps.push_back({"record --buffer-size 32M", "a larger buffer loses fewer events"});
-  } else if (!record.command.empty()) {
-    steps.push_back(record);
-  } else if (can_be_advised(report)) {
+  if (can_be_advised(report)) {
     steps.push_back(
         {fmt::format("advise {}{}", words.recording, words.interval), "what changes would gain"});
-  } else if (steps.size() == 1) {
+  } else if (steps.size() == 1 && record.command.empty()) {
     steps.push_back(
         {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
          "the events around it"});
   }
+  if (time_in(report, State::kNotSeen) > time / kNoticed)
+    steps.push_back({"record --buffer-size 32M", "a larger buffer loses fewer events"});
+  else if (!record.command.empty())
+    steps.push_back(record);
   return steps;
 }
 

@@ -200,17 +200,9 @@ namespace {
 
 // Returns the page's name of a unit, which decides how cells are written.
 std::string_view page_unit(Unit unit) {
-  switch (unit) {
-    case Unit::kCount:
-      return "count";
-    case Unit::kDuration:
-    case Unit::kNanoseconds:
-      return "duration";
-    case Unit::kShare:
-      return "share";
-    default:
-      return "text";
-  }
+  if (unit == Unit::kCount) return "count";
+  if (unit == Unit::kShare) return "share";
+  return unit == Unit::kDuration || unit == Unit::kNanoseconds ? "duration" : "text";
 }
 
 Json page_cell(const Table::Described& column, std::size_t row) {

@@ -217,7 +217,7 @@ def set_of(table):
     table_rows = [ended(dict(zip(columns, row))) for row in rows(table)]
     kept = [column for column in columns if column not in UNENDED]
     return packed({"columns": kept, "rows": [[row[key] for key in kept] for row in table_rows if row["count"]]},
-                  ("max_at", "halt"))
+                  ("max_at", "halts"))
 
 
 def page_recording(new):
@@ -232,8 +232,7 @@ def page_recording(new):
     json = {"recorded": rows(tables["recorded"]), "tool": head["tool"], "command": head["words"], "sources": rows(tables["sources"]),
             "interval": head["interval"], "duration_ns": head["duration_ns"],
             **{key: head[key] for key in ("time_unit", "user_end", "from_userspace_exit")}, "counters": counters,
-            "finding": head["finding"] or "", "notes": new["notes"], "missing": head["missing"], "time": head["time"],
-            "latency": head["latency"],
+            "finding": head["finding"] or "", "notes": new["notes"], "time": head["time"],
             "vcpus": [{**without(row, "name", "shares"), "name": row["name"], "shares": row["shares"]} for row in rows(tables["vcpus"])],
             "overhead": head["overhead"], "lost": rows(tables["lost"]), "lost_left_out": tables["lost"]["left_out"],
             "values": combos["values"], "combos": rows(combos), "cells": rows(tables["cells"]),

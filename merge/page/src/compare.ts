@@ -1,15 +1,16 @@
 // Two sides on one page: what changed, with its interval, over all of their runs; the vCPUs' time and the
 // distributions of the first run of each.
-import { blocks, Chart } from "./chart";
-import { cell, changeLook, choosable, clip, column, h, name, number, numbers, renew, replace, s, section, table, widthOf } from "./dom";
-import { drawDistribution, latencyRange } from "./distribution";
+import { blocks, Chart, drawDistribution, latencyRange } from "./chart";
+import { kStart } from "./choice";
+import { changeLook, clip, entitle, h, name, nothing, replace, s, section, swatch, widthOf } from "./dom";
 import { Drawing } from "./drawing";
-import { foot, head } from "./head";
-import { kernelOf } from "./known";
+import { losses, recorded } from "./head";
+import { kernelOf, signOf } from "./known";
 import { binOf, Model } from "./model";
-import { kSigns, Strips, sums } from "./strip";
+import { drawRows, emptyTable, number, type Column } from "./rows";
+import { Strips, sums } from "./strip";
 import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
-import { kMetrics, kStates, type ComparedRow, type Comparison, type Metric, type MetricChange, type Report } from "./types";
+import { kMetrics, kStates, type Comparison, type Fields, type Metric, type Report } from "./types";
 import { unpack } from "./unpack";
 
 const kInterval = 150; // px of an interval's picture
@@ -20,7 +21,7 @@ const kNames: Record<Metric, string> = {
   kernel: "kernel, mean", user: "user (QEMU), mean", preempted: "preempted, mean", blocked: "blocked, mean", halted: "halted, mean",
 };
 
-function value(metric: MetricChange, side: "before" | "after"): string {
+function value(metric: Fields, side: "before" | "after"): string {
   const n = metric[side];
   if (n === null) return "–";
   if (metric.unit === "per_second") return `${sig3(n)}/s`;
@@ -30,37 +31,37 @@ function value(metric: MetricChange, side: "before" | "after"): string {
 const signed = (part: number): string => `${part < 0 ? "−" : "+"}${sig3(Math.abs(part) * 100)}%`;
 
 // No percentage says an interval that spans more than ten times.
-function isVague({ low: from, high: to }: MetricChange): boolean {
+function isVague({ low: from, high: to }: Fields): boolean {
   return typeof from === "number" && typeof to === "number" && from > -1 && 1 + to > 10 * (1 + from);
 }
 
 // "+12%"; what is on one side only has no number.
-function change(metric: MetricChange): string {
+function change(metric: Fields): string {
   const { before, after, change: part } = metric;
   if (isVague(metric) && !metric.proven) return "–";
   if (part === null) return before === 0 && after !== null && after > 0 ? "new" : "–";
   return part <= -1 ? "gone" : signed(part);
 }
 
-function interval(metric: MetricChange): string {
+function interval(metric: Fields): string {
   const { low: from, high: to } = metric;
   if (isVague(metric)) return "too few runs to say";
   return from === null || from === undefined || to === null || to === undefined ? "" : `${signed(from)} to ${signed(to)}`;
 }
 
-function verdict(metric: MetricChange): string {
+function verdict(metric: Fields): string {
   if (!metric.tested) return "too little to tell";
   return metric.proven ? "proven" : "not proven";
 }
 
 // Each run's figure, for the tooltip of a side's.
-function runs(metric: MetricChange, side: "before" | "after"): string {
+function runs(metric: Fields, side: "before" | "after"): string {
   const all = metric[`${side}_runs`];
-  return all.map((n) => (n === null ? "–" : metric.unit === "ns" || metric.unit === "cycles" ? exact(Math.round(n)) : String(n))).join(", ");
+  return (all as (number | null)[]).map((n) => (n === null ? "–" : metric.unit === "ns" || metric.unit === "cycles" ? exact(Math.round(n)) : String(n))).join(", ");
 }
 
 // The interval on an axis that all rows share; the line in the middle is no change.
-function intervalPicture(metric: MetricChange, most: number): SVGSVGElement {
+function intervalPicture(metric: Fields, most: number): SVGSVGElement {
   const svg = s("svg", { class: "range", width: kInterval, height: 16, role: "img", "aria-label": interval(metric) || verdict(metric) });
   const x = (part: number): number => kInterval / 2 + Math.max(-1, Math.min(1, part / most)) * (kInterval / 2 - 2);
   svg.append(s("path", { class: "tick", d: `M${kInterval / 2} 0V16` }));
@@ -78,7 +79,7 @@ interface View {
 
 class Changes {
   readonly element: HTMLElement;
-  private readonly body = h("tbody");
+  private readonly table = emptyTable("Changes");
   private readonly metric: HTMLSelectElement;
 
   constructor(
@@ -88,14 +89,12 @@ class Changes {
   ) {
     this.metric = h("select", { id: "metric", change: () => this.choose({ metric: this.metric.value as Metric }) },
       ...kMetrics.map((metric) => h("option", { value: metric }, metric === "kernel" ? `${kernel}, mean` : kNames[metric])));
-    const confidence = `${Math.round(data.confidence * 1000) / 10} %`;
     this.element = section("changes", this.heading(),
-      ...data.warnings.map((text) => h("p", { class: "alert", role: "note" }, text)),
+      ...data.warnings.map((text: string) => h("p", { class: "alert", role: "note" }, text)),
       h("div", { class: "controls noprint" }, h("label", { for: "metric" }, "Figure"), this.metric),
-      table("Changes, table", [column(data.by.replace(/,/g, " / ")), ...["Exits before", "after", "Before", "After", "Change", `${confidence} interval`].map((text) => numbers(text)),
-        column("Interval", "line: no change"), column(this.data.method === "none" ? "" : "Is it proven")], this.body),
+      this.table,
       h("p", { class: "dim" }, `${this.method()} ` +
-        (data.rows_left_out ? `${grouped(data.rows_left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
+        (data.left_out ? `${grouped(data.left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
   }
 
   // How far the figures go.
@@ -109,7 +108,7 @@ class Changes {
 
   private heading(): (Node | string)[] {
     const { rows, proven_changes, method } = this.data;
-    const cost = (row: ComparedRow): number => Math.abs((row.cost.after ?? 0) - (row.cost.before ?? 0));
+    const cost = (row: Fields): number => Math.abs((row.cost.after ?? 0) - (row.cost.before ?? 0));
     const none = method === "none";
     const real = rows.filter((row) => !row.halts && (none ? row.cost.change !== null : row.cost.proven)).sort((a, b) => cost(b) - cost(a))[0];
     const count = none ? "Differences between these recordings, nothing proven" : proven_changes === 0 ? "No change is proven" : `${grouped(proven_changes)} change${proven_changes === 1 ? " is" : "s are"} proven`;
@@ -119,37 +118,33 @@ class Changes {
   render(view: View): void {
     this.metric.value = view.metric;
     const most = Math.max(0.05, ...this.data.rows.flatMap((row) => [row[view.metric].low, row[view.metric].high]).map((part) => Math.min(2, Math.abs(part ?? 0))));
-    renew(this.body, "row", ...this.data.rows.map((row) => this.row(row, view, most)));
-  }
-
-  private row(row: ComparedRow, view: View, most: number): HTMLElement {
-    const metric = row[view.metric];
-    return choosable(row.key, view.row === row.key, () => this.choose({ row: row.key }), name(row.key), row.halts && h("small", {}, "halt, no overhead"),
-      number(grouped(row.before_count)), number(grouped(row.after_count)), number(value(metric, "before"), runs(metric, "before")), number(value(metric, "after"), runs(metric, "after")),
-      number(change(metric)), number(interval(metric)), cell(intervalPicture(metric, most)),
-      h("td", { class: metric.proven ? "real" : "dim" }, this.data.method === "none" ? "" : verdict(metric)));
+    const metric = (row: Fields): Fields => row[view.metric];
+    const figure = (title: string, text: (row: Fields) => string, more: (row: Fields) => string = () => ""): Column => [h("th", { scope: "col", class: "number" }, title), "node", (row) => number(text(row), more(row))];
+    drawRows(this.table, [[this.data.by.replace(/,/g, " / "), "node", (row) => [name(row.key), row.halts && h("small", {}, "halt, no overhead")]],
+      ["Exits before", "count", "before_count"], ["after", "count", "after_count"], figure("Before", (row) => value(metric(row), "before"), (row) => runs(metric(row), "before")), figure("After", (row) => value(metric(row), "after"), (row) => runs(metric(row), "after")),
+      figure("Change", (row) => change(metric(row))), figure(`${Math.round(this.data.confidence * 1000) / 10} % interval`, (row) => interval(metric(row))), ["Interval", "node", (row) => intervalPicture(metric(row), most), "line: no change"],
+      [this.data.method === "none" ? "" : "Is it proven", "node", (row) => h("td", { class: metric(row).proven ? "real" : "dim" }, this.data.method === "none" ? "" : verdict(metric(row)))]],
+    this.data.rows, (row) => ({ key: row.key, chosen: view.row === row.key, choose: () => this.choose({ row: row.key }) }));
   }
 }
 
 // Shows the vCPUs' time of both sides. `counted` is the number of runs of each side.
 function bothShares(models: Model[], counted: number[], kernel: string): { element: HTMLElement; draw: () => void } {
   const strips = models.map((model) => new Strips(model));
-  const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));
+  const part = models.map(({ data }) => sums(data.vcpus, null)).map((all) => percent(all.guest / Math.max(1, all.time)));
   const element = section("shares", [`The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`],
-    ...models.flatMap(({ data }, i) => [h("h3", {}, `${kSides[i]}: `, name(data.sources[0]?.path ?? ""), `, ${duration(data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element]),
-    h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : kSigns[state])).join(", ")}. Each recording has the whole width.`));
-  return { element, draw: () => { for (const one of strips) one.render(null); } };
+    ...models.flatMap(({ data }, i) => [h("h3", {}, `${kSides[i]}: `, name(data.tables.sources?.rows[0]?.path ?? ""), `, ${duration(data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element]),
+    h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : signOf(state))).join(", ")}. Each recording has the whole width.`));
+  return { element, draw: () => { for (const one of strips) one.render(kStart, false); } };
 }
 
 class BothLatencies {
-  private readonly title = h("h2");
   private readonly chart = new Chart({ class: "bars", height: kHeight, series: kSides.map((side, i) => ({ ...(side === "before" ? { fill: "dim", alpha: 0.75 } : { fill: "heat" }), paths: blocks(i, kSides.length) })),
     pointed: (ns) => this.read(binOf(ns)) });
   private readonly caption = h("figcaption");
   private readonly picture = h("figure", {}, this.caption, this.chart.element);
   private readonly reading = h("p", { class: "reading" });
-  private readonly empty = h("p", { class: "empty" }, "The pages' data has no distribution by these values: compare by reason, device, function or vcpu.");
-  readonly element = section("latency", this.title, this.picture, this.reading, this.empty);
+  readonly element = section("latency", [], this.picture, this.reading);
   private sides: Map<number, number>[] = []; // shares by latency bin
 
   constructor(
@@ -160,29 +155,22 @@ class BothLatencies {
   // Latency bins of one side's row; nothing where its page holds no such row.
   private bins(model: Model, key: string): [number, number][] {
     if ((this.data.rows_of ?? "exits") !== "exits") return []; // the cells are of exits
-    const flat = model.groups({ by: this.data.by, sort: "total", up: false, query: "", rows: [], time: null, latency: null, worst: null, all: true, busy: null })
-      .find((group) => group.key === key)?.histogram ?? [];
-    const pairs: [number, number][] = [];
-    for (let i = 0; i + 1 < flat.length; i += 2) pairs.push([flat[i]!, flat[i + 1]!]);
-    return pairs;
+    return model.groups({ ...kStart, by: this.data.by }).find((group) => group.key === key)?.histogram ?? [];
   }
 
   render(view: View): void {
     const row = this.data.rows.find((one) => one.key === view.row);
     const sides = this.models.map((model) => this.bins(model, view.row));
-    const none = !row || sides.every((bins) => bins.length === 0);
-    this.picture.hidden = this.reading.hidden = none;
-    this.empty.hidden = !none;
-    this.reading.textContent = "Point at a bar to read it.";
-    if (none) {
-      replace(this.title, row ? name(clip(row.key, 60)) : "No row", ": no distribution");
+    if (!row || sides.every((bins) => bins.length === 0)) {
+      nothing(this.element, `${row ? clip(row.key, 60) : "No row"}: the page has no distribution by these values`, "trapline diff --by reason, device, function or vcpu");
       return;
     }
-    replace(this.title, name(clip(row.key, 60)), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
+    this.reading.textContent = "Point at a bar to read it.";
+    entitle(this.element, name(clip(row.key, 60)), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
     this.draw(sides, row);
   }
 
-  private draw(sides: [number, number][][], row: ComparedRow): void {
+  private draw(sides: [number, number][][], row: Fields): void {
     this.sides = sides.map((side) => {
       const count = Math.max(1, side.reduce((n, [, more]) => n + more, 0));
       return new Map(side.map(([bin, n]) => [bin, n / count]));
@@ -190,7 +178,7 @@ class BothLatencies {
     const most = Math.max(...this.sides.flatMap((side) => [...side.values()]));
     drawDistribution(this.chart, "Latency distributions before and after", widthOf(this.picture), { to: most, label: "share of the exits", say: percent }, this.sides);
     const counted = { before: row.before_count, after: row.after_count };
-    replace(this.caption, ...kSides.flatMap((side) => [h("span", { class: `swatch s-${side}`, "aria-hidden": "true" }), `${side}: ${grouped(counted[side])} exits   `]));
+    replace(this.caption, ...kSides.flatMap((side) => [swatch(side), `${side}: ${grouped(counted[side])} exits   `]));
   }
 
   private read(bin: number): void {
@@ -200,7 +188,7 @@ class BothLatencies {
 
 export function startComparison(packed: Report[], data: Comparison, main: HTMLElement, header: (title: (Node | string)[], command: () => string, redraw: () => void) => HTMLElement): void {
   const recordings = packed.map(unpack);
-  useUnit(data.cycles ? "cycles" : "ns");
+  useUnit(data.time_unit);
   const models = recordings.map((recording) => new Model(recording));
   const words = new URLSearchParams(location.hash.replace(/^#/, ""));
   const asked = words.get("metric") as Metric | null;
@@ -229,8 +217,8 @@ export function startComparison(packed: Report[], data: Comparison, main: HTMLEl
   main.append(
     header(["What changed ", h("small", {}, "from ", name(names[0]!), " to ", name(names[1]!))], () => command, () => { changeLook(); drawing.change(); }),
     h("p", {}, h("code", { id: "command" }, visible(command))),
-    changes.element, latencies.element, shares.element,
-    ...recordings.flatMap((recording, i) => [head(recording, kSides[i]!), foot(recording, kSides[i]!)]));
+    ...recordings.flatMap((recording, i) => losses(recording, kSides[i]!)), changes.element, latencies.element, shares.element,
+    ...recordings.map((recording, i) => recorded(recording, kSides[i]!)));
   drawing.change();
   drawing.all();
 }

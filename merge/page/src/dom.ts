@@ -1,7 +1,7 @@
 // Elements. Text goes in as text nodes only; nothing on this page is parsed as markup.
-import { duration, exact, visible } from "./text";
+import { visible } from "./text";
 
-type Child = Node | string | null | undefined | false;
+export type Child = Node | string | null | undefined | false | 0;
 type Attributes = Record<string, string | number | boolean | ((event: Event) => void) | undefined>;
 
 const kSvg = "http://www.w3.org/2000/svg";
@@ -40,43 +40,26 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-// Makes a section with its heading. A view that changes its title passes the heading as an element.
-export function section(id: string, title: HTMLElement | Child[], ...children: Child[]): HTMLElement {
-  const heading = Array.isArray(title) ? h("h2", {}, ...title) : title;
-  heading.id = `${id}-title`;
-  return h("section", { id, "aria-labelledby": heading.id }, heading, ...children);
+// Makes a section with its heading.
+export function section(id: string, title: Child[], ...children: Child[]): HTMLElement {
+  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, ...title), ...children);
 }
 
-// Makes a table that scrolls by itself if it is too wide. A view that changes its rows passes the body.
-export function table(label: string, heads: HTMLElement[], rows: HTMLElement | HTMLElement[]): HTMLElement {
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
-    h("table", {}, h("thead", {}, h("tr", {}, ...heads)), Array.isArray(rows) ? h("tbody", {}, ...rows) : rows));
+// Gives a section another heading.
+export function entitle(section: Element, ...title: Child[]): void {
+  section.classList.remove("nothing");
+  replace(section.querySelector("h2")!, ...title);
 }
 
-// Headings of a column of texts and of a column of numbers.
-export const column = (text: string, unit = ""): HTMLElement => h("th", { scope: "col" }, text, unit && h("small", {}, unit));
-export const numbers = (text: string, unit = ""): HTMLElement => h("th", { scope: "col", class: "number" }, text, unit && h("small", {}, unit));
-
-// The heading of a row, and its cells.
-export const first = (...children: Child[]): HTMLElement => h("th", { scope: "row" }, ...children);
-export const cell = (...children: Child[]): HTMLElement => h("td", {}, ...children);
-export const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
-export const time = (ns: number | null): HTMLElement => number(duration(ns), exact(ns));
-
-// Makes a row that can be chosen by its button, or by a click anywhere in the row. `under` stands below the button.
-export function choosable(key: string, chosen: boolean, choose: () => void, about: Child, under: Child, ...cells: Child[]): HTMLTableRowElement {
-  return h("tr", { class: chosen ? "chosen" : "", "data-key": key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
-    first(h("button", { type: "button", "data-row": key, "aria-pressed": String(chosen), click: choose }, h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), about), under),
-    ...cells);
+// Makes a section one line, its heading: why it shows nothing, and the command that fills it.
+export function nothing(section: HTMLElement, why: string, fill = ""): HTMLElement {
+  entitle(section, why, fill && ": ", fill && h("code", {}, fill));
+  section.classList.add("nothing");
+  return section;
 }
 
-// Replaces the children and keeps the focus on the element with the same value of the `data` attribute.
-export function renew(body: Element, data: string, ...children: Child[]): void {
-  const focused = (document.activeElement as HTMLElement | null)?.dataset?.[data];
-  replace(body, ...children);
-  if (focused === undefined) return;
-  for (const one of body.querySelectorAll<HTMLElement>(`[data-${data}]`)) if (one.dataset[data] === focused) one.focus();
-}
+// The colour of a state or a part beside its name.
+export const swatch = (state: string): HTMLElement => h("span", { class: `swatch b-${state}`, "aria-hidden": "true" });
 
 // What the CPU's reasons mean, by name.
 const glosses = new Map<string, string>();

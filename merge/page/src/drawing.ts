@@ -24,11 +24,7 @@ export class Drawing {
     private readonly prepare: () => void,
   ) {
     const watch = new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) this.seen.add(target);
-        else this.seen.delete(target);
-      }
-      if (this.stale.size > 0) this.ask();
+      for (const { target, isIntersecting } of entries) this.seen[isIntersecting ? "add" : "delete"](target);
     }, { rootMargin: kAround });
     for (const view of views) watch.observe(view.element);
     window.addEventListener("beforeprint", () => this.all());
@@ -39,48 +35,26 @@ export class Drawing {
     for (const view of this.views) this.stale.add(view);
     this.changed = true;
     document.documentElement.dataset["drawing"] = "";
-    this.ask();
+    this.frame ||= requestAnimationFrame(() => this.draw(kShare));
   }
 
   // At once.
   all(): void {
-    this.begin();
-    for (const view of [...this.stale]) this.draw(view);
-    this.end();
+    this.draw(Infinity);
   }
 
-  private ask(): void {
-    if (!this.frame) this.frame = requestAnimationFrame(() => this.next());
-  }
-
-  private begin(): void {
-    if (this.changed) this.prepare();
-    this.changed = false;
-  }
-
-  private draw(view: View): void {
-    this.stale.delete(view);
-    view.draw();
-  }
-
-  private end(): void {
-    if (this.stale.size > 0) this.ask();
-    else delete document.documentElement.dataset["drawing"];
-  }
-
-  private next(): void {
+  private draw(share: number): void {
     this.frame = 0;
     const start = performance.now();
-    this.begin();
-    const brushed = this.views[0]!;
-    if (this.stale.has(brushed)) this.draw(brushed);
-    const waiting = [...this.stale];
-    const inSight = (view: View): boolean => this.seen.has(view.element);
-    const order = [...waiting.filter(inSight), ...waiting.filter((view) => !inSight(view))];
-    for (const [i, view] of order.entries()) {
-      if (i > 0 && performance.now() - start > kShare) break;
-      this.draw(view);
+    if (this.changed) this.prepare();
+    this.changed = false;
+    const rank = (view: View): number => (view === this.views[0] ? 0 : this.seen.has(view.element) ? 1 : 2);
+    for (const [i, view] of [...this.stale].sort((a, b) => rank(a) - rank(b)).entries()) {
+      if (i > 1 && performance.now() - start > share) break;
+      this.stale.delete(view);
+      view.draw();
     }
-    this.end();
+    if (this.stale.size > 0) this.frame = requestAnimationFrame(() => this.draw(kShare));
+    else delete document.documentElement.dataset["drawing"];
   }
 }

@@ -1,62 +1,69 @@
-// What was recorded, with its losses and error bounds in plain sight; what the page leaves out.
-import { cell, column, first, h, name, number, numbers, section, table } from "./dom";
-import { counted, duration, exact, grouped } from "./text";
+// The answer in a sentence with what was lost beside it, for the page's top; what was recorded, and what the page leaves
+// out, for its end.
+import type { Choice } from "./choice";
+import { h, name, replace, section } from "./dom";
+import { knowsDurations, knowsGuest, theVcpus } from "./known";
+import type { Model, Selection } from "./model";
+import { rowsTable } from "./rows";
+import { busyOf, sums } from "./strip";
+import { counted, duration, exact, grouped, kUnknown, percent } from "./text";
 import type { Recording } from "./types";
 
+// The sentences that the report's text begins with. Those with a label like "LOST:" are of what is missing.
+const sentences = ({ above }: Recording): [label: string, text: string][] => above.flatMap((label, i): [string, string][] => (i % 2 ? [] : [[label, above[i + 1] ?? ""]]));
+const kMissing = /^[A-Z ]+:$/;
+
 // `side`: of a comparison.
-export function head(data: Recording, side = ""): HTMLElement {
-  const events = data.sources.reduce((n, source) => n + source.events, 0);
-  const lost = data.counters["lost_events"] ?? 0;
-  const gaps = data.counters["gaps"] ?? 0;
-  const exits = data.counters["exits"];
-  const facts = h("dl", { class: "facts" });
-  const fact = (term: string, ...what: (Node | string)[]): void => {
-    facts.append(h("div", {}, h("dt", {}, term), h("dd", {}, ...what)));
-  };
-  fact("Duration", duration(data.duration_ns));
-  fact("Events", grouped(events));
-  fact("Exits", typeof exits === "number" ? grouped(exits) : "–");
-  for (const [term, text] of data.recorded) fact(term, name(text));
-  const uncounted = data.counters["gaps_uncounted"] ?? 0;
-  const count = lost === 0 && uncounted === gaps ? "An unknown number of" : grouped(lost);
-  const losses = gaps > 0
-    ? h("p", { class: "alert", role: "note" }, h("span", { class: "hatch", "aria-hidden": "true" }),
-      h("strong", {}, `${count} event${lost === 1 ? " was" : "s were"} lost in ${grouped(gaps)} ${gaps === 1 ? "loss" : "losses"}`), uncounted > 0 && lost > 0 ? ` (${uncounted} without a count)` : "",
-      ". No exit bridges a loss; they are hatched in the pictures below.",
-      data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
-    : data.missing.length === 0 && h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
-  const missing = data.missing.length > 0 && h("p", { class: "alert", role: "note" }, h("strong", {}, "Events are missing"), `: ${data.missing.join("; ")}.`);
-  const sources = table("Sources, table", [...["Source", "Kind", "Clock", "Aligned by", "Offset", "Error at most"].map((text) => column(text)), numbers("Events"), numbers("Lost")],
-    data.sources.map((source) => h("tr", {}, first(name(source.path)), cell(source.kind), cell(name(source.clock), source.resolution_ns !== null && `, resolution ${exact(source.resolution_ns)}`), cell(source.method),
-      number(`${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
-      number(grouped(source.events)), number(source.lost === null ? "–" : grouped(source.lost)))));
-  sources.classList.add("sources");
-  const notes = data.notes.filter((note) => !data.missing.includes(note));
-  return section(side ? `recorded-${side}` : "recorded", [side ? `${side}: ` : "", `${typeof exits === "number" ? counted(exits, "VM exit") : "VM exits, not counted,"} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`],
-    data.finding && h("p", { class: "finding" }, data.finding), losses, missing, facts, sources,
-    notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
+export function losses(data: Recording, side = ""): HTMLElement[] {
+  const left = data.tables.lost?.left_out ?? 0;
+  return sentences(data).filter(([label]) => kMissing.test(label)).map(([label, text]) => h("p", { class: "alert", role: "note" }, side && `${side}: `, h("strong", {}, label), ` ${text} `,
+    label === "LOST:" && h("span", { class: "hatch", title: `as they are in the pictures${left > 0 ? `; ${grouped(left)} of the shortest are not drawn` : ""}` })));
 }
 
-const kCounted: [string, string][] = [
-  ["exit_without_entry", "exits whose end was not seen"],
-  ["entry_without_exit", "entries whose exit was not seen"],
-  ["closed_by_loss", "exits that a loss closed"],
-  ["user_without_end", "times in user space that only kvm_entry ended"],
-  ["clock_went_back", "events stamped before their thread's last one"],
-  ["damaged_events", "events shorter than their format"],
-  ["groups_folded", "exits in [other]"],
-  ["requests_restarted", "requests begun again before they ended"],
-  ["requests_end_only", "ends of requests that nothing began"],
-];
+// The report's sentence. Of a choice the same figures, and no culprit.
+export class Answer {
+  private readonly said = h("div");
+  readonly element: HTMLElement;
 
-// Of one: "1 entry whose exit was not seen".
-function singular(text: string): string {
-  return text.replace(/^entries/, "entry").replace(/^(\w+?)s\b/, "$1").replace(/\btheir\b/, "its").replace(/\bthey\b/, "it");
+  constructor(private readonly model: Model) {
+    this.element = h("div", { id: "answer" }, this.said, ...losses(model.data));
+  }
+
+  render(choice: Choice, selection: Selection): void {
+    const { data } = this.model;
+    const part = choice.rows.length > 0 || choice.latency !== null;
+    const said = part || choice.time ? [this.chosen(choice, selection, part)] : sentences(data).filter(([label]) => !kMissing.test(label)).map((words) => words.join(" ").trim());
+    replace(this.said, ...said.map((text, i) => h("p", { class: i ? "" : "finding" }, text)));
+  }
+
+  private chosen({ time }: Choice, { count, cost }: Selection, part: boolean): string {
+    const { data } = this.model;
+    const all = sums(data.vcpus, time);
+    const busy = busyOf(all);
+    const exits = part ? `the ${counted(count, "chosen exit")}` : counted(count, "exit");
+    if (!knowsDurations(data) || !knowsGuest(data) || busy === 0) return `In what is chosen: ${exits}.`;
+    const share = (ns: number): string => percent(ns / busy);
+    return `${time ? "In the chosen interval" : "In the whole recording"} ${theVcpus(data)} ${data.vcpus.length === 1 ? "was" : "were"} busy for ${duration(busy)}${all.halted > 0 ? ` and halted for ${duration(all.halted)}` : ""}. ` +
+      `Of the busy time the guest ran ${share(all.guest)}; ${exits} cost ${share(cost)}${all.preempted > 0 ? `; for ${share(all.preempted)} ${theVcpus(data)} waited for a CPU` : ""}.`;
+  }
 }
 
-export function foot(data: Recording, side = ""): HTMLElement {
-  const told = kCounted.filter(([key]) => (data.counters[key] ?? 0) > 0).map(([key, text]) => (data.counters[key] === 1 ? `1 ${singular(text)}` : `${grouped(data.counters[key] ?? 0)} ${text}`));
-  return section(side ? `left-out-${side}` : "left-out", [side ? `${side}: what this page does not hold` : "What this page does not hold"],
-    h("ul", {}, ...[...told, ...data.left_out].map((text) => h("li", {}, text)),
-      h("li", {}, `User time ends at: ${data.user_end === "none" ? "not recorded" : data.user_end}. Time bins are ${duration(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`)));
+// Folded: duration, sources with their clocks, notes, and what the page does not hold.
+export function recorded(data: Recording, side = ""): HTMLElement {
+  const { sources = { rows: [] }, recorded: session } = data.tables;
+  const exits = data.counters.exits;
+  const events = sources.rows.reduce((n, source) => n + source.events, 0);
+  const facts: [string, string][] = [["Duration", duration(data.duration_ns)], ["Events", grouped(events)], ["Exits", typeof exits === "number" ? grouped(exits) : kUnknown],
+    ...(session?.rows ?? []).map(({ name: term, value }): [string, string] => [term, value])];
+  const notes = data.notes.filter((note) => !data.above.includes(note));
+  const list = (texts: string[]): HTMLElement => h("ul", { class: "notes" }, ...texts.map((text) => h("li", {}, text)));
+  return section(side ? `recorded-${side}` : "recorded", [side && `${side}: `, `${typeof exits === "number" ? counted(exits, "VM exit") : "VM exits, not counted,"} of ${counted(data.vcpus.length, "vCPU")} in ${duration(data.duration_ns)}`],
+    h("details", {}, h("summary", {}, "How it was recorded, notes, and what this page does not hold"),
+      h("dl", { class: "facts" }, ...facts.map(([term, text]) => h("div", {}, h("dt", {}, term), h("dd", {}, name(text))))),
+      losses(data).length === 0 && h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost."),
+      rowsTable("Sources", [["Source", "name", "path"], ["Kind", "name", "kind"], ["Clock", "node", ({ clock, resolution_ns }) => [name(clock), resolution_ns !== null && `, resolution ${exact(resolution_ns)}`]], ["Aligned by", "name", "method"],
+        ["Offset", "node", ({ offset_ns }) => `${offset_ns} ns`], ["Error at most", "node", ({ error_ns }) => (error_ns === null ? h("strong", {}, "not known") : error_ns === "0" ? "0: same clock" : `± ${exact(Number(error_ns))}`)],
+        ["Events", "count", "events"], ["Lost", "count", "lost"]], sources.rows),
+      notes.length > 0 && list(notes), h("h3", {}, "What this page does not hold"), h("div", { id: side ? `left-out-${side}` : "left-out" }, list([...data.left_out,
+        `User time ends at: ${data.user_end === "none" ? "not recorded" : data.user_end}. Time bins are ${duration(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`]))));
 }

@@ -1,7 +1,7 @@
 // What the recording's events tell. What they do not is not 0: the page says so, as the text does.
-import type { Parts, Recording } from "./types";
+import type { Fields, Recording } from "./types";
 
-export const kRecordDurations = "Record kvm:kvm_exit and kvm:kvm_entry as well (trapline record does).";
+export const kRecordDurations = "trapline record -e kvm:kvm_exit -e kvm:kvm_entry";
 
 export function knowsDurations(data: Recording): boolean {
   return data.user_end !== "none" || (data.counters["exits"] ?? 0) === 0;
@@ -15,6 +15,9 @@ export function knowsGuest(data: Recording): boolean {
 }
 
 // Without kvm_userspace_exit the kernel's part holds QEMU's.
-export function kernelOf(parts: Pick<Parts, "user_ns"> | undefined): string {
-  return parts?.user_ns === null ? "kernel or QEMU" : "kernel";
+export function kernelOf(parts: Fields | undefined): string {
+  return parts?.["user_ns"] === null ? "kernel or QEMU" : "kernel";
 }
+
+// What a state or a part of an exit is called.
+export const signOf = (state: string, of?: Fields): string => (state === "kernel" ? kernelOf(of) : state === "user" ? "user (QEMU)" : state.replace("_", " "));

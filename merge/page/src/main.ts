@@ -1,43 +1,36 @@
 // One page, one choice: every view draws what is chosen, and changes it.
-import { fromFragment, kStart, toFragment, type Choice } from "./choice";
+import { fromFragment, kNothing, toFragment, type Choice } from "./choice";
 import { startComparison } from "./compare";
 import { changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
 import { Drawing, type View } from "./drawing";
-import { Flame } from "./flame";
-import { guestSpans } from "./guest_spans";
-import { foot, head } from "./head";
-import { kernelFlame } from "./kernel_flame";
+import { Flame, kernelFlame, type Zooms } from "./flame";
+import { Answer, recorded } from "./head";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
 import { Phases } from "./phases";
 import { Shares } from "./shares";
-import { stages } from "./stages";
-import { stalls } from "./stalls";
 import { kColumns, Table } from "./table";
+import { tables } from "./tables";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
-import type { PageData, TimelineData } from "./types";
+import type { Fields, PageData } from "./types";
 import { unpack, unpackComparison, unpackTimeline } from "./unpack";
 import { Waits } from "./waits";
 import { Worst } from "./worst";
+import { zoomByKey } from "./zoom";
 
 const kVersion = 3;
 const kTimelineVersion = 2;
 const kAddressAfter = 150; // ms
 
-function read(): PageData | TimelineData {
-  const text = document.getElementById("data")?.textContent ?? "";
-  return JSON.parse(text) as PageData | TimelineData;
-}
-
 // Without storage, as on a page opened from disk, the theme lasts as long as the page.
 function themeButton(redraw: () => void): HTMLElement {
   const root = document.documentElement;
   const button = h("button", { type: "button", id: "theme" });
-  const dark = (): boolean => root.dataset["theme"] === "dark" || (root.dataset["theme"] === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
+  const dark = (): boolean => root.dataset.theme === "dark" || (root.dataset.theme === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
   const label = (): void => { button.textContent = dark() ? "Light" : "Dark"; };
   button.addEventListener("click", () => {
-    root.dataset["theme"] = dark() ? "light" : "dark";
+    root.dataset.theme = dark() ? "light" : "dark";
     label();
     redraw();
   });
@@ -55,18 +48,34 @@ function onWidth(element: HTMLElement, changed: () => void): void {
   }).observe(element);
 }
 
+// What the keys do, which ? shows.
+const kKeys: [string, string][] = [["?", "this list"], ["Escape", "close the exit, then take the whole choice back"], ["+ −", "zoom the strips of time"], ["0", "the strips as they were"],
+  ["Ctrl or Shift and wheel", "zoom where the pointer is, in the strips and around an exit"], ["drag", "choose an interval, over a strip"],
+  ["+ − ← → 0", "zoom and move around an exit, in its picture"], ["Enter, Escape", "zoom a frame of a flame graph, and go back"]];
+
+function help(): HTMLDialogElement {
+  const dialog = h("dialog", { id: "keys", "aria-labelledby": "keys-title" }, h("h2", { id: "keys-title" }, "Keys"),
+    h("dl", {}, ...kKeys.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])), h("button", { type: "button", click: () => dialog.close() }, "Close"));
+  return dialog;
+}
+
+// The names of the sections in the table of contents; others are called as they are.
+const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency: "Latency", flame: "Ways into the host", worst: "Longest exits", waits: "Waits", recorded: "Recording",
+  "kernel-flame": "Kernel", "kernel-table": "Kernel's events", "guest-spans": "Guest's intervals" };
+
+function contents(sections: HTMLElement[]): HTMLElement {
+  return h("nav", { class: "contents noprint", "aria-label": "Contents" }, ...sections.map((one) => {
+    const text = kNames[one.id] ?? one.id.replace(/^table-/, "");
+    return h("button", { type: "button", class: "link", "data-to": one.id, click: () => {
+      one.scrollIntoView();
+      one.tabIndex = -1;
+      one.focus({ preventScroll: true });
+    } }, text[0]!.toUpperCase() + text.slice(1));
+  }));
+}
+
 async function copy(text: string, said: HTMLElement): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-    said.textContent = "copied";
-  } catch {
-    const area = h("textarea", { "aria-label": "text to copy" });
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    said.textContent = document.execCommand("copy") ? "copied" : "select the command and copy it";
-    area.remove();
-  }
+  said.textContent = await navigator.clipboard.writeText(text).then(() => "copied", () => "the browser refused: select the command and copy it");
 }
 
 // Makes the head of the page: the title, and the buttons that concern the whole page.
@@ -78,15 +87,15 @@ function header(title: (Node | string)[], command: () => string, redraw: () => v
 const status = (): HTMLElement => h("span", { role: "status", class: "dim" });
 
 // trapline timeline --format html: one part of the timeline, and nothing else.
-function startTimeline(data: TimelineData, main: HTMLElement): void {
+function startTimeline(data: Fields, main: HTMLElement): void {
   useUnit(data.time_unit);
   const near = unpackTimeline(data);
-  const view = new NearView(near, null, null, () => {});
+  const view = new NearView(near, null, () => {});
   const show = (): void => {
     changeLook();
     view.show();
   };
-  const command = ["trapline", ...data.command].map(quoted).join(" ");
+  const command = ["trapline", ...(data.command as string[])].map(quoted).join(" ");
   const exits = near.spans.filter(([lane, , , kind]) => kind !== "guest" && kind !== "handler" && / (kernel|QEMU)$/.test(near.lanes[lane] ?? ""));
   const longest = exits.reduce((most, [, begin, end]) => Math.max(most, end - begin), 0);
   document.title = `${duration(near.to)} from ${momentOption(data.start_ns, 0)}`;
@@ -100,9 +109,9 @@ function startTimeline(data: TimelineData, main: HTMLElement): void {
 }
 
 function start(): void {
-  const page = read();
+  const page = JSON.parse(document.getElementById("data")?.textContent ?? "") as PageData;
   const main = document.getElementById("page")!;
-  if (page.format === "trapline-timeline" && page.version === kTimelineVersion) {
+  if ((page.format as string) === "trapline-timeline" && page.version === kTimelineVersion) {
     startTimeline(page, main);
     return;
   }
@@ -122,14 +131,8 @@ function start(): void {
   useUnit(data.time_unit);
   useGlosses(data.glosses);
   const model = new Model(data);
-  const limits = {
-    by: data.sets.map((set) => set.by),
-    sorts: kColumns.map((column) => column.id),
-    timeBins: data.time.bins,
-    latencyBins: kLatencyBins,
-    worst: data.worst.length,
-  };
-  let choice: Choice = fromFragment(location.hash, limits);
+  const sorts = kColumns.map(([id]) => id);
+  let choice: Choice = fromFragment(location.hash, data, sorts);
   let selection: Selection | null = null;
   let toAddress = 0; // a timer
 
@@ -148,13 +151,15 @@ function start(): void {
     drawing.change();
   };
   const shares = new Shares(model, change);
-  const phases = data.phases && new Phases(model, change, data.phases);
+  const phases = data.tables.phases && new Phases(model, change, data.tables.phases);
   const table = new Table(model, change);
   const latency = new Latency(model, change);
-  const flame = new Flame(model);
+  const zooms: Zooms = { of: (picture) => choice.zoom[picture] ?? [], change: (picture, keys) => change({ zoom: { ...choice.zoom, [picture]: keys } }) };
+  const flame = new Flame(model, zooms);
+  const answer = new Answer(model);
   const worst = new Worst(model, change);
   const waits = new Waits(model);
-  const chips = h("div", { class: "chips", role: "group", "aria-label": "What is chosen" });
+  const chips = h("span", { id: "chips" });
   const command = h("code", { id: "command" });
   const said = status();
 
@@ -181,24 +186,26 @@ function start(): void {
       const text = b >= kLatencyBins ? `at least ${duration(low(a))}` : a === 0 ? `under ${duration(low(b))}` : `${duration(low(a))} to ${duration(low(b))}`;
       list.push(chip([text], { latency: null }));
     }
-    replace(chips, ...(list.length ? [...list, h("button", { type: "button", id: "clear", click: () => change({ rows: [], time: null, latency: null }) }, "Clear")]
+    replace(chips, ...(list.length ? [...list, h("button", { type: "button", id: "clear", click: () => change(kNothing) }, "Clear")]
       : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: the views of exits follow.")]));
     replace(command, words().map(quoted).join(" "));
     said.textContent = "";
   }
 
+  const { kernel, kernel_stacks } = data.tables;
   const views: View[] = [
     { element: shares.element, draw: () => shares.render(choice, selection!) },
     ...(phases ? [{ element: phases.element, draw: () => phases.render(choice) }] : []),
     { element: table.element, draw: () => table.render(choice) },
     { element: latency.element, draw: () => latency.render(choice, selection!) },
     { element: flame.element, draw: () => flame.render(selection!) },
-    ...(data.kernel_stacks && data.kernel?.total_ns ? [kernelFlame(data.kernel_stacks, data.kernel)] : []),
+    ...(kernel_stacks && kernel?.total_ns ? [kernelFlame(kernel_stacks.rows, kernel, zooms)] : []),
     { element: worst.element, draw: () => worst.render(choice) },
     { element: waits.element, draw: () => waits.render(choice) },
   ];
   const drawing = new Drawing(views, () => {
     selection = model.select(choice);
+    answer.render(choice, selection);
     drawChips();
   });
   const lookAgain = (): void => {
@@ -206,26 +213,32 @@ function start(): void {
     drawing.change();
   };
 
-  const title = data.sources[0]?.path.split("/").filter(Boolean).at(-1) ?? "recording";
-  document.title = `${visible(title)}: where the time of the VM exits went`;
+  const title = (data.command.slice(1).find((word) => !word.startsWith("-")) ?? data.tables.sources?.rows[0]?.path ?? "").split("/").filter(Boolean).at(-1) ?? "recording";
+  document.title = visible(title);
+  const keys = help();
+  const sections = [...views.map((view) => view.element), ...tables(data), recorded(data)];
   main.append(
-    header(["Where the time of the VM exits went ", h("small", {}, name(title))], () => words().map(quoted).join(" "), lookAgain, said,
-      h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link")),
-    h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), ...views.map((view) => view.element), ...stalls(data), ...guestSpans(data), ...stages(data), foot(data),
+    header([name(title)], () => words().map(quoted).join(" "), lookAgain, said,
+      h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"),
+      h("button", { type: "button", id: "help", "aria-label": "Keys", click: () => keys.showModal() }, "?")),
+    answer.element, h("div", { class: "bar" }, contents(sections), h("div", { class: "chips", role: "group", "aria-label": "What is chosen" }, chips, command)),
+    ...sections, keys,
   );
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);
     toAddress = 0;
-    choice = fromFragment(location.hash, limits);
+    choice = fromFragment(location.hash, data, sorts);
     drawing.change();
   });
   onWidth(main, lookAgain);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lookAgain);
   document.addEventListener("keydown", (event) => {
-    const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
-    if (event.key === "Escape" && !typing && choice !== kStart && !event.defaultPrevented && choice.worst !== null) change({ worst: null });
+    if ((event.target as Element).matches("input[type=search], select") || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || keys.open) return;
+    if (event.key === "?") keys.showModal();
+    else if (event.key === "Escape") change(choice.worst !== null ? { worst: null } : kNothing);
+    else zoomByKey(event, shares.zoom);
   });
+  window.addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   drawing.change();
   drawing.all();
 }

@@ -3,7 +3,7 @@
 // A cell is the exits of one combination of values, one time bin and one latency bin. Counts and
 // totals of any selection are exact sums; percentiles of a selection are known to a latency bin.
 import type { Choice, Filter } from "./choice";
-import { kDimensions, type Dimension, type Recording, type Row } from "./types";
+import { kDimensions, type Dimension, type Lost, type Recording, type Row } from "./types";
 
 export const kLatencyBins = 64 * 4;
 
@@ -24,10 +24,13 @@ export function binOf(ns: number): number {
 }
 
 export interface Group extends Row {
-  histogram: number[]; // bin, count, bin, count, …
+  histogram: [bin: number, count: number][];
   approximate: boolean; // percentiles, minimum and maximum are those of latency bins
   combos: boolean; // the cells know it: it can be looked into
 }
+
+// All but the wait for a CPU and the halts themselves, as the report has it.
+export const cost = (row: Group): number => row.kernel_ns + row.user_ns + row.blocked_ns + row.unended_cost_ns;
 
 // How many exits each cell of the heatmap has; it keeps the other times and latencies in sight, so
 // that it is the same until other rows are chosen.
@@ -40,7 +43,7 @@ export interface Heat {
 
 export interface Selection {
   count: number;
-  total: number;
+  cost: number; // without waits for a CPU and halts
   histogram: Float64Array; // exits by latency bin, those of other latencies as well
   heat: Heat;
   byTime: Float64Array; // total by time bin
@@ -55,15 +58,15 @@ export function filled(bins: Float64Array): [number, number][] {
   return list;
 }
 
+// The bin of the value with a rank.
+export function ranked(bins: [number, number][], count: number, perMille: number): number {
+  let rank = Math.max(1, Math.ceil((perMille * count) / 1000));
+  return bins.find(([, n]) => (rank -= n) <= 0)?.[0] ?? 0;
+}
+
 // Of the tail only where values lie above it: a p99 of fewer than 100 would be their maximum.
 function percentile(bins: [number, number][], count: number, perMille: number): number | null {
-  let rank = Math.max(1, Math.ceil((perMille * count) / 1000));
-  if (perMille > 500 && rank >= count) return null;
-  for (const [bin, n] of bins) {
-    rank -= n;
-    if (rank <= 0) return middle(bin);
-  }
-  return 0;
+  return perMille > 500 && Math.ceil((perMille * count) / 1000) >= count ? null : middle(ranked(bins, count, perMille));
 }
 
 // A bin's edges are no measured values: what is in it is known to 12 % by its middle.
@@ -71,10 +74,12 @@ function middle(bin: number): number {
   return Math.round((low(bin) + low(bin + 1)) / 2);
 }
 
+const kWorthFolding = 0.03; // of the recording: a shorter time before the VM ran is shown
 const kSums = 6; // of a cell: count, total, user, preempted, blocked, halted
 
 export class Model {
-  readonly vcpuTime: number; // of all vCPUs
+  readonly losses: Lost[];
+  readonly begin: number; // the bin in which the first vCPU ran, if the time before is worth folding
   readonly hasHalts: boolean;
   // One element for each cell (kSums for each in `sums`), in the order of the time bins.
   private readonly combo: Int32Array;
@@ -83,38 +88,23 @@ export class Model {
   private readonly sums: Float64Array;
   private readonly begins: Int32Array; // by time bin: its first cell
   private readonly keys = new Map<string, string[]>();
-  private readonly whole = new Map<string, Map<string, number[]>>();
+  private readonly whole = new Map<string, Map<string, Group["histogram"]>>();
   private readonly halts: Uint8Array; // by combination
   private heat: { rows: string; heat: Heat } | null = null;
 
   constructor(readonly data: Recording) {
-    this.vcpuTime = Math.max(1, data.vcpus.reduce((n, vcpu) => n + vcpu.time_ns, 0));
+    this.losses = (data.tables.lost?.rows ?? []) as Lost[];
     const bins = data.time.bins;
+    const first = Math.min(bins, ...data.vcpus.flatMap(({ shares }) => Object.values(shares).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
+    this.begin = first < bins && first >= bins * kWorthFolding ? first : 0;
+    const cells = data.cells.sort((a, b) => a[0]! - b[0]!);
+    [this.time, this.combo, this.latency] = [0, 1, 2].map((at) => Int32Array.from(cells, (cell) => cell[at]!)) as [Int32Array, Int32Array, Int32Array];
+    this.sums = Float64Array.from(cells.flatMap((cell) => cell.slice(3)));
     this.begins = new Int32Array(bins + 1);
-    for (const flat of data.cells) for (let i = 0; i + 7 < flat.length; i += 8) this.begins[this.bin(flat[i]) + 1]! += 1;
+    for (const bin of this.time) this.begins[bin + 1]! += 1;
     for (let bin = 0; bin < bins; ++bin) this.begins[bin + 1]! += this.begins[bin]!;
-    const cells = this.begins[bins]!;
-    this.combo = new Int32Array(cells);
-    this.time = new Int32Array(cells);
-    this.latency = new Int32Array(cells);
-    this.sums = new Float64Array(cells * kSums);
-    const next = this.begins.slice();
-    data.cells.forEach((flat, combo) => {
-      for (let i = 0; i + 7 < flat.length; i += 8) {
-        const bin = this.bin(flat[i]);
-        const cell = next[bin]!++;
-        this.combo[cell] = combo;
-        this.time[cell] = bin;
-        this.latency[cell] = Math.min(flat[i + 1] ?? 0, kLatencyBins - 1);
-        for (let k = 0; k < kSums; ++k) this.sums[cell * kSums + k] = flat[i + 2 + k] ?? 0;
-      }
-    });
     this.halts = Uint8Array.from(data.combos, (combo) => combo[kDimensions.length] ?? 0);
     this.hasHalts = this.halts.includes(1);
-  }
-
-  private bin(bin: number | undefined): number {
-    return Math.max(0, Math.min(bin ?? 0, this.data.time.bins - 1));
   }
 
   // Where a bin begins, within the interval.
@@ -126,6 +116,15 @@ export class Model {
   // Returns the begin of each bin, then the end of the last one.
   edges(): number[] {
     return Array.from({ length: this.data.time.bins + 1 }, (_, bin) => this.edge(bin));
+  }
+
+  // The bins that are in sight, and their times.
+  inSight({ view }: Choice): [number, number] {
+    return view ?? [this.begin, this.data.time.bins];
+  }
+  scaleOf(choice: Choice): { from: number; to: number } {
+    const [from, to] = this.inSight(choice).map((bin) => this.edge(bin)) as [number, number];
+    return { from, to: Math.max(from + 1, to) };
   }
 
   binAt(ns: number): number {
@@ -150,23 +149,6 @@ export class Model {
     return keys;
   }
 
-  // Latency bins of every row, of the whole recording.
-  private histograms(by: string): Map<string, number[]> {
-    const known = this.whole.get(by);
-    if (known) return known;
-    const bins = new Map<string, Float64Array>();
-    const keys = this.keysOf(by);
-    for (let cell = 0; cell < this.combo.length; ++cell) {
-      const key = keys[this.combo[cell]!]!;
-      let of = bins.get(key);
-      if (!of) bins.set(key, (of = new Float64Array(kLatencyBins)));
-      of[this.latency[cell]!]! += this.sums[cell * kSums]!;
-    }
-    const flat = new Map([...bins].map(([key, of]) => [key, filled(of).flat()]));
-    this.whole.set(by, flat);
-    return flat;
-  }
-
   // Which combinations pass the chosen rows; `except` is the table's own dimension.
   private passing(rows: Filter[], except?: string): Uint8Array {
     const pass = new Uint8Array(this.data.combos.length).fill(1);
@@ -189,39 +171,39 @@ export class Model {
     }
   }
 
+  // What each row sums to, of the cells that pass the others.
+  private sumsBy(choice: Choice, others: Filter[]): Map<string, { sums: Float64Array; bins: Float64Array }> {
+    const groups = new Map<string, { sums: Float64Array; bins: Float64Array }>();
+    const of = this.keysOf(choice.by).map((key) => {
+      const group = groups.get(key) ?? { sums: new Float64Array(kSums), bins: new Float64Array(kLatencyBins) };
+      groups.set(key, group);
+      return group;
+    });
+    this.each(choice, this.passing(others), (cell) => {
+      const { sums, bins } = of[this.combo[cell]!]!;
+      for (let k = 0; k < kSums; ++k) sums[k]! += this.sums[cell * kSums + k]!;
+      bins[this.latency[cell]!]! += this.sums[cell * kSums]!;
+    });
+    for (const [key, { sums }] of groups) if (sums[0] === 0) groups.delete(key);
+    return groups;
+  }
+
   // The table's rows: exact where nothing is chosen but rows of the table itself.
   groups(choice: Choice): Group[] {
     const others = choice.rows.filter((row) => row.by !== choice.by);
     const set = this.data.sets.find((one) => one.by === choice.by);
     if (set && others.length === 0 && !choice.time && !choice.latency) {
-      const histograms = this.histograms(choice.by);
-      return set.rows.map((row) => {
-        const histogram = histograms.get(row.key);
-        return { ...row, approximate: false, combos: histogram !== undefined, histogram: histogram ?? [] };
-      });
+      let whole = this.whole.get(choice.by);
+      if (!whole) this.whole.set(choice.by, (whole = new Map([...this.sumsBy(choice, others)].map(([key, { bins }]) => [key, filled(bins)]))));
+      return set.rows.map((row) => ({ ...row, approximate: false, combos: whole.has(row.key), histogram: whole.get(row.key) ?? [] }));
     }
-    const keys = this.keysOf(choice.by);
-    const halts = new Map((set?.rows ?? []).map((row) => [row.key, row.halt]));
-    const groups = new Map<string, { sums: Float64Array; bins: Float64Array }>();
-    const of: ({ sums: Float64Array; bins: Float64Array } | undefined)[] = new Array(keys.length);
-    this.each(choice, this.passing(others), (cell) => {
-      const combo = this.combo[cell]!;
-      let group = of[combo];
-      if (!group) {
-        const key = keys[combo]!;
-        group = groups.get(key);
-        if (!group) groups.set(key, (group = { sums: new Float64Array(kSums), bins: new Float64Array(kLatencyBins) }));
-        of[combo] = group;
-      }
-      for (let k = 0; k < kSums; ++k) group.sums[k]! += this.sums[cell * kSums + k]!;
-      group.bins[this.latency[cell]!]! += this.sums[cell * kSums]!;
-    });
-    return [...groups].map(([key, { sums, bins }]) => {
+    const halts = new Map((set?.rows ?? []).map((row) => [row.key, row.halts]));
+    return [...this.sumsBy(choice, others)].map(([key, { sums, bins }]) => {
       const [count = 0, total = 0, user = 0, preempted = 0, blocked = 0, halted = 0] = sums;
       const sorted = filled(bins);
       return {
         key,
-        halt: halts.get(key) ?? false,
+        halts: halts.get(key) ?? false,
         count,
         total_ns: total,
         kernel_ns: total - user - preempted - blocked - halted,
@@ -230,13 +212,12 @@ export class Model {
         blocked_ns: blocked,
         halted_ns: halted,
         unended_cost_ns: 0,
-        min_ns: middle(sorted[0]?.[0] ?? 0),
         mean_ns: Math.floor(total / Math.max(1, count)),
         p50_ns: percentile(sorted, count, 500) ?? 0,
         p90_ns: percentile(sorted, count, 900),
         p99_ns: percentile(sorted, count, 990),
         max_ns: middle(sorted.at(-1)?.[0] ?? 0),
-        histogram: sorted.flat(),
+        histogram: sorted,
         approximate: true,
         combos: true,
       };
@@ -264,7 +245,7 @@ export class Model {
     const pass = this.passing(choice.rows);
     const selection: Selection = {
       count: 0,
-      total: 0,
+      cost: 0,
       histogram: new Float64Array(kLatencyBins),
       heat: this.heatOf(choice, pass),
       byTime: new Float64Array(this.data.time.bins),
@@ -280,7 +261,7 @@ export class Model {
       if (l < l0 || l >= l1) return;
       const combo = this.combo[cell]!;
       selection.count += count;
-      selection.total += total;
+      selection.cost += total - this.sums[cell * kSums + 3]! - this.sums[cell * kSums + 5]!;
       selection.byTime[this.time[cell]!]! += total;
       selection.counts[combo]! += count;
       selection.totals[combo]! += total;

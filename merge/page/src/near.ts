@@ -2,6 +2,7 @@
 import { clip, h, name, replace, s, widthOf } from "./dom";
 import { duration, exact, grouped, moment } from "./text";
 import type { Neighbourhood } from "./types";
+import { moved, zoomByKey, zoomByWheel, zoomed, type Zoom } from "./zoom";
 
 const kLane = 34;
 const kLeastLabels = 92;
@@ -24,36 +25,29 @@ export class NearView {
   readonly controls: HTMLElement;
   readonly picture: HTMLElement;
   readonly list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
-  view: [number, number];
+  private view: [number, number];
   private labels = kLeastLabels; // px
 
   // `focus` is the exit that is looked at, if one is; times count from its begin, else from the timeline's.
   constructor(
     private readonly near: Neighbourhood,
     private readonly focus: Focus | null,
-    view: [number, number] | null,
     leave: () => void,
   ) {
-    this.view = view ?? [near.from, near.to];
+    this.view = [near.from, near.to];
     this.picture = h("div", { class: "near", tabindex: 0, role: "application", "aria-label": `Timeline${focus ? " around the exit" : ""}: plus and minus zoom, arrows move, 0 shows all` });
-    const actions: Record<string, () => void> = { "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), ArrowLeft: () => this.move(-0.2), ArrowRight: () => this.move(0.2), "0": () => this.zoom(1e9), Escape: leave };
+    const zoom: Zoom = { zoom: (factor, at) => this.zoom(factor, at), move: (part) => this.move(part), all: () => this.zoom(1e9) };
     this.picture.addEventListener("keydown", (event) => {
-      const action = actions[event.key];
-      if (!action) return;
+      if (event.key === "Escape") leave();
+      else if (!zoomByKey(event, zoom)) return;
       event.preventDefault();
-      action();
     });
-    this.picture.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.shiftKey) return;
-      event.preventDefault();
-      const box = this.picture.getBoundingClientRect();
-      this.zoom(event.deltaY > 0 ? 1.4 : 0.7, Math.max(0, Math.min(1, (event.clientX - box.left - this.labels) / (box.width - this.labels))));
-    }, { passive: false });
+    zoomByWheel(this.picture, zoom, (left, width) => (left - this.labels) / (width - this.labels));
     const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
     this.controls = h("div", { class: "controls noprint" },
       button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)), button("◀", "Earlier", () => this.move(-0.2)), button("▶", "Later", () => this.move(0.2)),
       button("All", "Show all", () => this.zoom(1e9)),
-      focus && button("The exit", "Show the exit only", () => { this.pan(focus.start - focus.length * 0.05, focus.length * 1.1); this.show(); }),
+      focus && button("The exit", "Show the exit only", () => { this.view = zoomed([focus.start, focus.start + focus.length], 1.1, 0.5, [near.from, near.to], kLeast); this.show(); }),
       h("span", { class: "dim" }, "Ctrl and wheel zoom; or + − ← → in the picture"));
   }
 
@@ -63,22 +57,13 @@ export class NearView {
   }
 
   private zoom(factor: number, at = 0.5): void {
-    const [from, to] = this.view;
-    const centre = from + (to - from) * at;
-    const size = Math.min(this.near.to - this.near.from, Math.max(kLeast, (to - from) * factor));
-    this.pan(centre - size * at, size);
+    this.view = zoomed(this.view, factor, at, [this.near.from, this.near.to], kLeast);
     this.show();
   }
 
   private move(part: number): void {
-    const size = this.view[1] - this.view[0];
-    this.pan(this.view[0] + size * part, size);
+    this.view = moved(this.view, part, [this.near.from, this.near.to]);
     this.show();
-  }
-
-  private pan(from: number, size: number): void {
-    const begin = Math.max(this.near.from, Math.min(from, this.near.to - size));
-    this.view = [begin, Math.min(this.near.to, begin + size)];
   }
 
   private lanes(): void {

@@ -1,5 +1,5 @@
 // One exit's steps in their order, to scale, with their durations and who had them.
-import { h, name, s, widthOf } from "./dom";
+import { h, name, s, swatch, widthOf } from "./dom";
 import { kernelOf } from "./known";
 import { duration, exact, moment, percent } from "./text";
 import { kParts, type Neighbourhood, type Part, type WorstExit } from "./types";
@@ -66,23 +66,13 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
 // Those that are not among the longest are one step with their neighbours.
 function named(steps: Step[]): Step[] {
   const least = steps.map(({ ns }) => ns).sort((a, b) => b - a)[kNamed - 1] ?? 0;
-  const result: Step[] = [];
-  let short: Step[] = [];
-  const flush = (): void => {
-    if (short.length === 1) result.push(short[0]!);
-    else if (short.length > 1) result.push({ kind: "other", what: `${short.length} short steps`, who: "", ns: short.reduce((n, { ns }) => n + ns, 0), of: short });
-    short = [];
-  };
+  const together: Step[][] = [];
   for (const step of steps) {
-    if (step.ns < least) {
-      short.push(step);
-      continue;
-    }
-    flush();
-    result.push(step);
+    const last = together.at(-1);
+    if (last && step.ns < least && last[0]!.ns < least) last.push(step);
+    else together.push([step]);
   }
-  flush();
-  return result;
+  return together.map((of) => (of.length === 1 ? of[0]! : { kind: "other", what: `${of.length} short steps`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of }));
 }
 
 // `inside`: the picture is as wide as that.
@@ -106,6 +96,6 @@ export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, i
     if (!step.of && left - first > kDigits) svg.append(s("text", { class: `on-${step.kind}`, x: (first + left) / 2, y: 17, "text-anchor": "middle" }, String(i + 1)));
   });
   return h("figure", { class: "steps" }, caption, svg, h("ol", {}, ...steps.map((step) =>
-    h("li", { title: exact(step.ns) }, h("span", { class: `swatch b-${step.kind}`, "aria-hidden": "true" }), step.what, step.who && ": ", step.who && name(step.who),
+    h("li", { title: exact(step.ns) }, swatch(step.kind), step.what, step.who && ": ", step.who && name(step.who),
       h("strong", { class: "number" }, ` ${duration(step.ns)}`), h("span", { class: "dim" }, ` ${percent(step.ns / Math.max(1, exit.total_ns))}`)))));
 }

@@ -1,25 +1,15 @@
 // One vCPU's time over time, as stacked shares of its states. An interval is marked over the chart.
-import { Chart, sinceStart, steps } from "./chart";
-import { currentLook, h, replace, widthOf } from "./dom";
-import { kernelOf } from "./known";
+import { Chart, sinceStart, steps, type Scale } from "./chart";
+import type { Choice } from "./choice";
+import { currentLook, h, replace, swatch, widthOf } from "./dom";
+import { signOf } from "./known";
 import type { Model } from "./model";
 import { duration, exact, moment, percent } from "./text";
 import { kStates, type State, type Vcpu } from "./types";
 
 const kHeight = 72;
-const kLabels = 166; // px, width
+const kLabels = 290; // px, width
 const kAtOnce = 24; // strips that are drawn before they are seen
-export const kSigns: Record<State, string> = {
-  guest: "guest",
-  kernel: "kernel",
-  user: "user (QEMU)",
-  preempted: "preempted",
-  blocked: "blocked",
-  halted: "halted",
-  paused: "paused",
-  offline: "offline",
-};
-
 // Colours of states that have no colour of their own.
 const kFills: Partial<Record<State | "not_seen", string>> = { paused: "line", offline: "line", not_seen: "hatch" };
 
@@ -67,8 +57,9 @@ class Strip {
       h("div", { class: "beside" }, this.chart.element, this.labels));
   }
 
-  // `busy` leaves out the halts, and makes the strip as high as its busiest bin.
-  draw(width: number, busy: boolean): void {
+  // `busy` leaves out the halts, and makes the strip as high as its busiest bin. Losses before the VM ran stand at the
+  // left edge.
+  draw(width: number, busy: boolean, x: Scale): void {
     const { model, vcpu } = this;
     const { bins } = model.data.time;
     const drawn: readonly string[] = busy ? kBusy : [...kStates, "not_seen"];
@@ -77,14 +68,11 @@ class Strip {
       height + (drawn.includes(state) && bin < bins ? (vcpu.shares[state][bin] ?? 0) / this.length(bin) : 0))));
     const full = busy ? Math.min(1, below.reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
     replace(this.full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(full)} of the time` : ""}`);
-    this.chart.draw(width, { from: 0, to: Math.max(1, model.data.duration_ns), ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
+    this.chart.draw(width, { ...x, ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
       [model.edges(), ...heights.reverse()]);
-    this.chart.mark(...model.data.lost.map(({ cpu, from, to, count }) => ({ x: from, to,
-      element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}` }) })));
-  }
-
-  private sign(state: State): string {
-    return state === "kernel" ? kernelOf(this.vcpu) : kSigns[state];
+    const seen = model.losses.filter(({ from, to }) => (to >= x.from && from <= x.to) || to < model.edge(model.begin));
+    this.chart.mark(...seen.map(({ cpu, from, to, count }) => ({ x: Math.max(x.from, from), to: Math.max(x.from, Math.min(to, x.to)),
+      element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}, from ${moment(from)}` }) })));
   }
 
   private length(bin: number): number {
@@ -95,19 +83,18 @@ class Strip {
     const own = sums([this.vcpu], time);
     const states = busy ? kBusy : kStates;
     const span = Math.max(1, states.reduce((n, p) => n + own[p], busy ? 0 : own.not_seen));
-    const shown = states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], this.sign(p)]);
+    const shown = states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], signOf(p, this.vcpu)]);
     if (!busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
     this.chart.element.setAttribute("aria-label", `${this.vcpu.name}${busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
-    replace(this.labels, ...shown.map(([state, ns, sign]) =>
-      h("li", { title: exact(ns) }, h("span", { class: `swatch b-${state}`, "aria-hidden": "true" }),
-        h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
+    replace(this.labels, h("li", { class: "dim" }, `% of its ${busy ? "busy time" : "time"}`), ...shown.map(([state, ns, sign]) =>
+      h("li", { title: exact(ns) }, swatch(state), h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
     this.chart.select(time && [this.model.edge(time[0]), this.model.edge(time[1])]);
   }
 
   // "vCPU 0 at +1.2 s: guest 80 %, …"
   private reading(bin: number): string {
     const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
-      .map((p) => `${this.sign(p)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
+      .map((p) => `${signOf(p, this.vcpu)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
     return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "not known"}`;
   }
 }
@@ -119,12 +106,11 @@ export class Strips {
   private readonly strips: Strip[];
   private readonly unseen = new Map<Element, () => void>();
   private readonly sight = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach(({ target }) => this.unseen.get(target)?.()), { rootMargin: "400px" });
-  private look = -1;
-  private busy = false;
+  private drawn = ""; // what the strips show: the look, the kind of time, the bins in sight
   private time: [number, number] | null = null;
 
   // `read` takes the text of the bin under the pointer, `brush` the times at the ends of a drag.
-  constructor(model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }) {
+  constructor(private readonly model: Model, hear?: { read: (text: string) => void; brush: (from: number, to: number) => void }) {
     const { vcpus } = model.data;
     this.strips = vcpus.map((vcpu, i) => new Strip(model, vcpu, i === vcpus.length - 1, hear?.read));
     if (hear) for (const strip of this.strips) strip.chart.brush(hear.brush);
@@ -132,10 +118,12 @@ export class Strips {
     window.addEventListener("beforeprint", () => { for (const draw of this.unseen.values()) draw(); });
   }
 
-  render(time: [number, number] | null, busy = false): void {
-    this.time = time;
-    if (this.look !== currentLook() || this.busy !== busy) this.draw(busy);
-    for (const strip of this.strips) strip.mark(time, busy);
+  render(choice: Choice, busy: boolean): void {
+    this.time = choice.time;
+    const drawn = [currentLook(), busy, ...this.model.inSight(choice)].join();
+    if (this.drawn !== drawn) this.draw(busy, this.model.scaleOf(choice));
+    this.drawn = drawn;
+    for (const strip of this.strips) strip.mark(choice.time, busy);
   }
 
   // Returns the width of a chart that has labels beside it, or below it on a narrow page.
@@ -144,13 +132,12 @@ export class Strips {
     return width > 640 ? width - kLabels : width;
   }
 
-  private draw(busy: boolean): void {
-    [this.look, this.busy] = [currentLook(), busy];
+  private draw(busy: boolean, x: Scale): void {
     this.strips.forEach((strip, i) => {
       const draw = (): void => {
         this.sight.unobserve(strip.element);
         this.unseen.delete(strip.element);
-        strip.draw(this.width(), busy);
+        strip.draw(this.width(), busy, x);
         strip.mark(this.time, busy);
       };
       if (i < kAtOnce) {

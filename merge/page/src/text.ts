@@ -1,7 +1,7 @@
 // Numbers, times and names as the page shows them.
 
 // What the recording cannot tell.
-const kUnknown = "–";
+export const kUnknown = "–";
 
 let cycles = false;
 export function useUnit(unit: "ns" | "cycles"): void {

@@ -1,5 +1,6 @@
 // From the page's data as it is written, short, to what the views read: docs/formats/page.md.
-import { kDimensions, type Comparison, type DescribedTable, type ExitWait, type Neighbourhood, type NearEvent, type NearSpan, type Recording, type Report, type Row, type RowSet, type Table, type TimelineData, type TreeNode, type WaitRow, type WaitTable, type WorstExit } from "./types";
+import { kLatencyBins } from "./model";
+import { kDimensions, type Comparison, type ExitWait, type Fields, type Neighbourhood, type NearEvent, type NearSpan, type Recording, type Report, type Rows, type Table, type WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
 const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["halted", 1, "halted"], ["handler", 2, ""]];
@@ -7,18 +8,18 @@ const kHandler = 6;
 const kBlocked = 3; // of Part
 const kOthers = 3; // of the lanes
 
-type Object = Record<string, unknown>;
+// A row as an object; the tables inside it are lists of such.
+function fieldsOf(row: unknown, columns: string[] | undefined): Fields {
+  const fields: Fields = columns ? Object.fromEntries((row as unknown[]).map((value, i) => [columns[i], value])) : { ...(row as Fields) };
+  for (const [key, value] of Object.entries(fields)) if (Array.isArray(value?.rows)) fields[key] = value.rows.map((one: unknown) => fieldsOf(one, value.columns));
+  return fields;
+}
 
-// A table's rows as objects; a row's children as lists.
-function rowsOf(table: Table | undefined, ...children: string[]): Object[] {
-  const columns = table?.columns;
-  const rows = (table?.rows ?? []) as (unknown[] | Object)[];
-  return rows.map((row) => {
-    if (columns) return Object.fromEntries(columns.map((column, i) => [column, (row as unknown[])[i]]));
-    const object: Object = { ...(row as Object) };
-    for (const child of children) object[child] = (object[child] as Table | undefined)?.rows ?? [];
-    return object;
-  });
+// A table whose columns are described keeps its lists.
+function rowsOf(table: Table | undefined): Rows {
+  const { columns, rows = [], left_out = 0 } = table ?? {};
+  const described = typeof columns?.[0] === "object";
+  return { ...table, left_out, rows: described ? rows : rows.map((row) => fieldsOf(row, columns)) } as unknown as Rows;
 }
 
 function spansOf(flat: number[], from: number, texts: string[]): NearSpan[] {
@@ -45,39 +46,32 @@ function eventsOf(flat: number[], from: number, texts: string[]): NearEvent[] {
   return events;
 }
 
-// Of each combination: time bin, latency bin, count, total, user, preempted, blocked, halted of each cell.
-export function unpackCells(cells: number[][], latencyBins: number): number[][] {
-  return cells.map((flat) => {
-    const full: number[] = [];
-    let time = 0;
-    for (let i = 0; i < flat.length; ) {
+// Cells as time bin, combination, latency bin, count, total, user, preempted, blocked, halted.
+function unpackCells(packed: number[][], bins: number): number[][] {
+  return packed.flatMap((flat, combo) => {
+    const cells: number[][] = [];
+    for (let i = 0, time = 0; i < flat.length; ) {
       const place = flat[i++] ?? 0;
-      const given = place % 32;
       const bin = Math.floor(place / 32);
-      time += Math.floor(bin / latencyBins);
-      const next = (bit: number, none: number): number => (given & bit ? (flat[i++] ?? 0) : none);
+      time = Math.min(time + Math.floor(bin / kLatencyBins), bins - 1);
+      const next = (bit: number, none: number): number => (place & bit ? (flat[i++] ?? 0) : none);
       const count = next(1, 1);
-      const total = flat[i++] ?? 0;
-      full.push(time, bin % latencyBins, count, total, next(2, 0), next(4, 0), next(8, 0), next(16, 0));
+      cells.push([time, combo, bin % kLatencyBins, count, flat[i++] ?? 0, next(2, 0), next(4, 0), next(8, 0), next(16, 0)]);
     }
-    return full;
+    return cells;
   });
 }
 
-function waitsOf(table: Table | undefined): WaitTable {
-  const rows = rowsOf(table).map((row) => {
-    const steps = row["time"] as number[];
+function waitsOf(table: Rows): Rows {
+  const rows = table.rows.map((row) => {
     const time: [number, number][] = [];
-    for (let i = 0, bin = 0; i + 1 < steps.length; i += 2) {
-      bin += steps[i] ?? 0;
-      time.push([bin, steps[i + 1] ?? 0]);
-    }
-    return { ...row, time } as unknown as WaitRow;
+    for (let i = 0, bin = 0; i + 1 < row.time.length; i += 2) time.push([(bin += row.time[i]), row.time[i + 1]]);
+    return { ...row, time };
   });
-  return { total_ns: (table?.["total_ns"] ?? null) as number | null, rows, rows_left_out: table?.left_out ?? 0 };
+  return { total_ns: null, ...table, rows };
 }
 
-function worstOf(table: Table | undefined, texts: string[]): WorstExit[] {
+function worstOf({ rows }: Rows, texts: string[]): WorstExit[] {
   const named = new Set(["vcpu", "reason", "detail", "device", "function", "preempted_by"]);
   const value = (key: string, given: unknown): unknown => {
     if (named.has(key)) return texts[given as number];
@@ -90,41 +84,7 @@ function worstOf(table: Table | undefined, texts: string[]): WorstExit[] {
     }
     return waits;
   };
-  return rowsOf(table).map((exit) => Object.fromEntries(Object.entries(exit).map(([key, given]) => [key, value(key, given)])) as unknown as WorstExit);
-}
-
-function described(table: Table): DescribedTable {
-  return { ...table, rows_left_out: table.left_out ?? 0 } as unknown as DescribedTable;
-}
-
-function node(row: Object): TreeNode {
-  const children = row["children"] as Table | undefined;
-  return { ...row, ...(children ? { children: rowsOf(children).map(node) } : {}) } as unknown as TreeNode;
-}
-
-function guestSpansOf(tables: Record<string, Table>): Partial<Recording> {
-  const spans = tables["spans"];
-  if (!spans) return {};
-  const worst = rowsOf(tables["span_worst"], "tree").map((row) => ({ ...row, tree: node((row["tree"] as Object[])[0] ?? {}) }));
-  return { guest_spans: { ...spans, spec: spans["guest_span"], rows: rowsOf(spans), rows_left_out: spans.left_out, culprits: rowsOf(tables["span_culprits"]), worst } as unknown as NonNullable<Recording["guest_spans"]> };
-}
-
-// Returns the members whose tables are in the report only if the user asked for them.
-function optional(tables: Record<string, Table>): Partial<Recording> {
-  const { kernel, kernel_stacks, phases, stalls } = tables;
-  return {
-    ...(kernel ? { kernel: described(kernel) as unknown as NonNullable<Recording["kernel"]> } : {}),
-    ...(kernel_stacks ? { kernel_stacks: rowsOf(kernel_stacks) as unknown as NonNullable<Recording["kernel_stacks"]> } : {}),
-    ...(phases ? { phases: { rows: rowsOf(phases, "devices", "functions"), never: phases["never"] } as unknown as NonNullable<Recording["phases"]> } : {}),
-    ...(stalls ? { stalls: { ...stalls, rows: rowsOf(stalls, "causes", "noticed") } as unknown as NonNullable<Recording["stalls"]> } : {}),
-    ...guestSpansOf(tables),
-  };
-}
-
-// A table whose columns are described has no view of its own, but the kernel's.
-function othersOf(tables: Record<string, Table>): Recording["others"] {
-  return Object.entries(tables).filter(([key, table]) => key !== "kernel" && typeof table.columns?.[0] === "object")
-    .map(([key, table]) => ({ ...described(table), key }));
+  return rows.map((exit) => Object.fromEntries(Object.entries(exit).map(([key, given]) => [key, value(key, given)])) as unknown as WorstExit);
 }
 
 // Who ran instead of an exit's thread, and who woke it, are the lane of the others.
@@ -133,51 +93,38 @@ function withCulprits(near: Neighbourhood, exit: WorstExit | undefined): Neighbo
   return { ...near, spans: [...near.spans, ...culprits] };
 }
 
-export function unpack({ head, tables, notes }: Report): Recording {
-  const texts = (tables["worst"]?.["texts"] ?? []) as string[];
-  const worst = worstOf(tables["worst"], texts);
-  const values = (tables["combos"]?.["values"] ?? {}) as Record<string, string[]>;
-  const lists = Object.fromEntries(["sources", "vcpus", "lost", "requests", "request_paths", "vhost", "halts", "guest_functions", "guest_stacks"].map((key) => [key, rowsOf(tables[key])]));
-  const sets = Object.entries(tables).filter(([key]) => key.startsWith("by_")).map(([, set]): RowSet =>
-    ({ by: set["by"] as string, rows_left_out: set.left_out ?? 0, rows: rowsOf(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) }));
+export function unpack({ head, tables: written, notes }: Report): Recording {
+  const { combos, cells, counters = {}, ...others } = written;
+  const tables = Object.fromEntries(Object.entries(others).map(([key, table]) => [key, rowsOf(table)]));
+  const of = (key: string): Rows => tables[key] ?? rowsOf(undefined);
+  const texts = (of("worst").texts ?? []) as string[];
+  const worst = worstOf(of("worst"), texts);
+  const values = (combos?.values ?? {}) as Record<string, string[]>;
   return {
-    ...head,
-    ...lists,
-    ...optional(tables),
-    notes,
-    command: head["words"],
-    finding: head["finding"] ?? "",
-    recorded: tables["recorded"]?.rows ?? [],
-    counters: tables["counters"] ?? {},
-    lost_left_out: tables["lost"]?.left_out ?? 0,
-    irqs: { coalesced: tables["irqs"]?.["coalesced"], rows: rowsOf(tables["irqs"]) },
-    others: othersOf(tables),
-    waits: { preempted: waitsOf(tables["preempted"]), blocked: waitsOf(tables["blocked"]) },
-    combos: tables["combos"]?.rows ?? [],
-    cells: unpackCells((tables["cells"]?.rows ?? []) as number[][], 4 * 64),
+    ...head, notes, tables, worst, counters,
+    command: head.words,
+    vcpus: of("vcpus").rows,
+    waits: { preempted: waitsOf(of("preempted")), blocked: waitsOf(of("blocked")) },
+    combos: combos?.rows ?? [],
+    cells: unpackCells((cells?.rows ?? []) as number[][], head.time.bins),
     values: Object.fromEntries(kDimensions.map((d) => [d, values[d] ?? []])),
-    sets,
-    worst,
-    neighbourhoods: rowsOf(tables["neighbourhoods"]).map((near, i): Neighbourhood => {
-      const from = near["from"] as number;
-      return withCulprits({
-        from, to: from + (near["length"] as number), left_out: near["left_out"] as number, lanes: kLanes,
-        spans: spansOf(near["spans"] as number[], from, texts), events: eventsOf(near["events"] as number[], from, texts),
-      }, worst.find((exit) => exit.neighbourhood === i));
-    }),
+    sets: Object.entries(tables).filter(([key]) => key.startsWith("by_"))
+      .map(([, set]) => set),
+    neighbourhoods: of("neighbourhoods").rows.map(({ from, length, left_out, spans, events }, i): Neighbourhood => withCulprits({
+      from, to: from + length, left_out, lanes: kLanes, spans: spansOf(spans, from, texts), events: eventsOf(events, from, texts),
+    }, worst.find((exit) => exit.neighbourhood === i))),
   } as unknown as Recording;
 }
 
-export function unpackComparison({ head, tables, notes }: Report): Comparison {
-  const changes = tables["changes"];
-  return { ...head, cycles: head["time_unit"] === "cycles", before: rowsOf(tables["before"]), after: rowsOf(tables["after"]), rows: rowsOf(changes), rows_left_out: changes?.left_out ?? 0, warnings: notes } as unknown as Comparison;
+export function unpackComparison({ head, tables, notes: warnings }: Report): Comparison {
+  return { ...head, ...rowsOf(tables.changes), before: rowsOf(tables.before).rows, after: rowsOf(tables.after).rows, warnings } as unknown as Comparison;
 }
 
-export function unpackTimeline(data: TimelineData): Neighbourhood {
-  const text = (number: number): string => data.texts[number] ?? "";
+// Of trapline timeline --format html.
+export function unpackTimeline({ texts, duration_ns, lanes, left_out, spans, events }: Fields): Neighbourhood {
   return {
-    from: 0, to: Math.max(1, data.duration_ns), lanes: data.lanes, left_out: data.left_out,
-    spans: data.spans.map(([lane, begin, length, kind, of]): NearSpan => [lane, begin, begin + length, (kKinds[kind] ?? kKinds[1]!)[0], text(of)]),
-    events: data.events.map(([lane, at, of, whose]): NearEvent => [lane, at, text(of), text(whose)]),
+    from: 0, to: Math.max(1, duration_ns), lanes, left_out,
+    spans: spans.map(([lane, begin, length, kind, of]: number[]) => [lane, begin, begin! + length!, (kKinds[kind!] ?? kKinds[1]!)[0], texts[of!] ?? ""]),
+    events: events.map(([lane, at, of, whose]: number[]) => [lane, at, texts[of!] ?? "", texts[whose!] ?? ""]),
   };
 }

@@ -38,10 +38,6 @@ CellValue as_text(const CellValue& given) {
   if (const auto* ns = std::get_if<std::uint64_t>(&given)) return std::to_string(*ns);
   return given;
 }
-void write_as_text(Table& table, std::string_view key) {
-  Table::Described& column = *column_of(table, key);
-  column.value = [value = column.value](std::size_t row) { return as_text(value(row)); };
-}
 
 // Returns the tables as members of an object, without its braces.
 std::string members_of(const std::vector<Table>& tables) {
@@ -85,12 +81,9 @@ struct PageData::Writer {
       const std::size_t left_out = keep_first(set.rows, kMostRows);
       const auto rows = std::make_shared<const std::vector<GroupRow>>(std::move(set.rows));
       Table table = group_columns(rows, report);
-      std::erase_if(table.columns, [](const Column& column) {
-        return column.key == "halts" || column.key.starts_with("largest");
-      });
+      std::erase_if(table.columns,
+                    [](const Column& column) { return column.key.starts_with("largest"); });
       make_relative(table, "max_at_ns", "max_at");
-      table.columns.push_back(
-          {{"halt"}, [rows](std::size_t row) { return to_value((*rows)[row].halts ? 1 : 0); }});
       table.key = "by_" + set.by;
       std::ranges::replace(table.key, ',', '_');
       table.packed = true;
@@ -134,6 +127,8 @@ struct PageData::Writer {
 
   std::vector<std::string> left_out() const {
     std::vector<std::string> sentences;
+    for (const Paragraph& counted : counter_table(counter_rows(report)).after)
+      if (!counted.verbatim) sentences.emplace_back(trimmed(counted.label + counted.text));
     if (data.exits_.cells.folded() != 0) {
       sentences.push_back(
           fmt::format("{} exits are in no selection: there are more combinations of values than "
@@ -197,7 +192,10 @@ struct PageData::Writer {
     std::vector<Table> tables;
     add_requests(tables);
     tables.push_back(source_table(report.sources));
-    for (const char* key : {"offset_ns", "error_ns"}) write_as_text(tables.back(), key);
+    for (const char* key : {"offset_ns", "error_ns"}) {
+      Table::Described& column = *column_of(tables.back(), key);
+      column.value = [value = column.value](std::size_t row) { return as_text(value(row)); };
+    }
     tables.push_back(recorded());
     tables.push_back(losses());
     add_sets(tables);
@@ -216,17 +214,21 @@ struct PageData::Writer {
   }
 
   Facts head() const {
-    Facts head = make_report(report, {}).head;
+    const Report printed = make_report(report, {});
+    std::vector<std::string> above;
+    for (const Paragraph& one : printed.before)
+      if (one.shown == Shown::kAlways && !one.verbatim)
+        above.insert(above.end(), {one.label, one.text});
+    Facts head = printed.head;
     for (Fact& fact : head)
       if (fact.key.starts_with("interval.")) fact.value = as_text(fact.value);
     head.push_back({"tool", data.options_.tool});
     head.push_back({"words", data.options_.command});
     head.push_back({"duration_ns", report.end_ns - report.start_ns});
-    head.push_back({"missing", report.missing});
+    head.push_back({"above", above});
     head.push_back({"time.origin", relative(bins.base() << bins.shift)});
     head.push_back({"time.bin_ns", std::uint64_t{1} << bins.shift});
     head.push_back({"time.bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1});
-    head.push_back({"latency.per_octave", std::uint64_t{4}});
     head.push_back({"left_out", left_out()});
     std::vector<std::string> glosses;
     for (const GroupRow& row : report.rows)

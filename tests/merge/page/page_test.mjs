@@ -156,7 +156,7 @@ async function has_the_texts_words(page, words, data) {
   for (const note of data.notes) assert.ok(text.includes(`note: ${note}`) || text.includes(`INCOMPLETE: ${note}`), `${words}: ${note}`);
   const shown = new Map(await page.evaluate(() => [...document.querySelectorAll("#table tbody tr[data-key]")].map((row) => {
     const [exits, total, share, mean, p50, , p99, max] = [...row.querySelectorAll("td.number")].map((cell) => cell.textContent.replace("≈", "").replace("–", "-").trim());
-    return [row.querySelector("th .name").textContent, { exits, total, share: share === "-" ? share : `${share}%`, mean, p50, p99, max }];
+    return [row.querySelector("th .name").textContent, { exits, total, share, mean, p50, p99, max }];
   })));
   const head = text.findIndex((line) => /^reason +exits /.test(line));
   const columns = text[head].split(/ {2,}/);
@@ -236,10 +236,10 @@ const cases = {
     const html = join(folder, "lacking.html");
     run("report", session, "--format", "html", "-o", html);
     await with_page(html, {}, async (page) => {
-      const text = await page.locator("#recorded").textContent();
+      const text = await page.locator("main").textContent();
       assert.ok(!text.includes("No events were lost"), text);
       assert.equal(text.split(lacks).length, 2, "once");
-      assert.match(await page.locator("#recorded .alert").textContent(), new RegExp(lacks));
+      assert.match(await page.locator("#answer .alert").textContent(), new RegExp(`INCOMPLETE: .*${lacks}`));
     });
   },
 
@@ -367,7 +367,7 @@ const cases = {
       await page.waitForFunction(() => location.hash.includes("latency="));
       await settled(page);
       // The address says it all: a second window shows the same.
-      const views = ["#shares-title", "#table", "#latency-title", "#flame-title", "#worst-title", "nav.bar"];
+      const views = ["#shares-title", "#table", "#latency-title", "#flame-title", "#worst-title", ".bar"];
       const shown = await Promise.all(views.map(text));
       const second = await open(html, { hash: new URL(page.url()).hash });
       assert.deepEqual(await Promise.all(views.map((view) => second.page.locator(view).textContent())), shown);
@@ -376,26 +376,155 @@ const cases = {
       assert.match(await text("#command"), /^trapline report .* --by device --from [\d.]+ --to [\d.]+ --sort max$/);
       await page.click("#clear");
       await page.waitForFunction(() => !/time=|row=|latency=/.test(location.hash));
-      // A flame graph's frame by keyboard, and back.
+      // A flame graph's frame by keyboard, and back; the address has it.
       await page.locator(".frame").nth(1).focus();
-      const top = await page.locator(".frame").first().getAttribute("aria-label");
+      const frame = () => page.locator(".frame").first().getAttribute("aria-label");
+      const top = await frame();
       await page.keyboard.press("Enter");
       await page.waitForFunction((was) => document.querySelector(".frame").getAttribute("aria-label") !== was, top);
+      await page.waitForFunction(() => location.hash.includes("zoom="));
+      const third = await open(html, { hash: new URL(page.url()).hash });
+      assert.equal(await third.page.locator(".frame").first().getAttribute("aria-label"), await frame());
+      await third.close();
       await page.keyboard.press("Escape");
       await page.waitForFunction((was) => document.querySelector(".frame").getAttribute("aria-label") === was, top);
     });
   },
 
-  async axe_finds_nothing_serious_in_both_themes() {
+  // What a reader sees first: the sentence, a chart, and on a wide screen the table; from there each section can be reached.
+  async the_first_screen_answers() {
+    const many = changed(write(linux), ({ tables: { vcpus } }) => { vcpus.rows = Array.from({ length: 100 }, (_, i) => ({ ...vcpus.rows[i % 2], name: `vCPU ${i}` })); });
+    for (const html of [write(linux), write("box/two-vms.dat"), write("svm-2vcpu-lost.dat"), many]) {
+      for (const [width, height] of [[1440, 900], [390, 844]]) {
+        await with_page(html, { width, height }, async (page) => {
+          await settled(page);
+          const ends = async (selector) => { const { y, height } = await page.locator(selector).first().boundingBox(); return y + height; };
+          assert.ok(await ends(".finding") < await ends("#shares .strip"), "the sentence comes first");
+          assert.ok(await ends("#shares .strip canvas") <= height, `a chart at ${width}`);
+          if (width > 1000) assert.ok(await ends("#table tbody tr:nth-child(3)") <= height, `the table's first rows at ${width}`);
+        });
+      }
+    }
+    await with_page(write("box/two-vms.dat"), {}, async (page) => {
+      const text = (selector) => page.locator(selector).textContent();
+      assert.equal(await text("h1"), "two-vms.dat");
+      assert.equal(await page.title(), "two-vms.dat");
+      // The recording's facts are folded away, at the end.
+      assert.equal(await page.locator("main > section").last().getAttribute("id"), "recorded");
+      assert.equal(await page.locator("#recorded .facts").isVisible(), false);
+      await page.click("#recorded summary");
+      assert.ok(await page.locator("#recorded .facts").isVisible());
+      const ids = await page.locator("main > section").evaluateAll((all) => all.map((one) => one.id));
+      assert.deepEqual(await page.locator(".contents button").evaluateAll((all) => all.map((one) => one.dataset.to)), ids);
+      for (const id of ids) {
+        await page.click(`.contents button[data-to="${id}"]`);
+        assert.ok(await page.locator(`#${id} h2`).evaluate((one) => { const { top, bottom } = one.getBoundingClientRect(); return top >= 0 && bottom <= innerHeight; }), `${id} is in sight`);
+      }
+      assert.equal(new URL(page.url()).hash, "", "the address keeps the choice only");
+      // An empty section is one line: why, and what fills it.
+      const empty = await page.locator("section.nothing").evaluateAll((all) => all.map((one) => [one.id, one.getBoundingClientRect().height, one.innerText]));
+      assert.deepEqual(empty.map(([id]) => id), ["requests", "interrupts", "halts"]);
+      for (const [id, height, text] of empty) assert.ok(height < 40 && /: trapline record -/.test(text), `${id}: ${height} px, ${text}`);
+    });
+  },
+
+  // Without a choice it is the report's sentence; of a choice it is the same figures, of the same whole as the table's shares.
+  async the_sentence_follows_the_choice() {
+    const html = write(linux);
+    await with_page(html, { hash: "#by=reason" }, async (page) => {
+      const { finding } = dataOf(html);
+      const sentence = () => page.locator(".finding").textContent();
+      assert.equal(await sentence(), finding);
+      const choose = async (hash) => {
+        await page.evaluate((to) => { location.hash = to; }, hash);
+        await page.waitForFunction((was) => document.querySelector(".finding").textContent !== was, await sentence());
+        await settled(page);
+      };
+      const share = (key) => page.locator(`#table tr[data-key="${key}"] td.number`).nth(2).textContent();
+      await choose("#by=reason&row=reason%3Dio");
+      const [, busy, count, cost] = /busy for ([\d.]+ s) .*; the ([\d,]+) chosen exits cost ([\d.]+%)/.exec(await sentence());
+      assert.ok(finding.includes(`busy for ${busy}`) && finding.includes(`io alone: ${cost}`), `${await sentence()}: ${finding}`);
+      assert.equal(cost, await share("io"));
+      assert.equal(count, report(linux, "reason").groups.rows.find(({ key }) => key === "io").count.toLocaleString("en-US"));
+      assert.ok((await page.locator("#table-title").textContent()).startsWith(`io cost ${cost} of the busy time`));
+      await choose("#by=reason&row=reason%3Dio&time=40-90");
+      assert.match(await sentence(), /^In the chosen interval the vCPUs were busy for /);
+      const [, guest] = /the guest ran ([\d.]+%)/.exec(await sentence());
+      assert.ok((await page.locator("#shares-title").textContent()).startsWith(`The guest ran ${guest} of the vCPUs' busy time`));
+      assert.equal(/chosen exits cost ([\d.]+%)/.exec(await sentence())[1], await share("io"));
+      // Escape closes an exit, and then takes everything back.
+      await page.locator("#worst tbody button").first().click();
+      await page.waitForSelector("#exit:not([hidden])");
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("#exit", { state: "hidden" });
+      assert.notEqual(await sentence(), finding);
+      await page.keyboard.press("Escape");
+      await page.waitForFunction((text) => document.querySelector(".finding").textContent === text, finding);
+      await page.waitForFunction(() => location.hash === "#by=reason");
+      // The list of keys.
+      await page.keyboard.press("?");
+      assert.match(await page.locator("#keys").innerText(), /Escape/);
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("#keys", { state: "hidden" });
+    });
+  },
+
+  // The strips zoom by keys and wheel. The time before the VM ran is folded away, but not the losses in it.
+  async the_strips_zoom_and_fold() {
+    const html = changed(write(linux), ({ tables: { lost } }) => { lost.rows.push({ cpu: 0, from: 1_000_000, to: 1_002_000, count: 3 }); });
+    await with_page(html, {}, async (page) => {
+      const { time, duration_ns } = dataOf(html);
+      const ticks = () => page.locator("#shares .strip").first().evaluate((strip) => strip.querySelector("canvas").toDataURL());
+      const changes = async (act) => {
+        const before = await ticks();
+        await act();
+        await page.waitForFunction((was) => document.querySelector("#shares .strip canvas").toDataURL() !== was, before);
+        await settled(page);
+      };
+      const view = async () => {
+        await page.waitForTimeout(200); // the address is written after a while
+        return /view=(\d+)-(\d+)/.exec(page.url())?.slice(1).map(Number);
+      };
+      const [, ms] = /^([\d.]+) s before the VM ran are folded away, with 1 loss in them/.exec(await page.locator("#before").textContent());
+      const begin = Math.ceil((ms * 1e9 - time.origin) / time.bin_ns);
+      const lost = page.locator("#shares .strip .lost").first();
+      assert.ok(await lost.isVisible());
+      assert.match(await lost.getAttribute("title"), /^CPU 0: 3 events lost in 2,000 ns, from \+0\.001000 s$/);
+      await changes(() => page.keyboard.press("+"));
+      const [from, to] = await view();
+      assert.ok(Math.abs(to - from - (time.bins - begin) / 2) <= 2, `${from} to ${to} of ${begin} to ${time.bins}`);
+      const box = await page.locator("#shares .strip .u-over").first().boundingBox();
+      await page.mouse.move(box.x + 1, box.y + 5);
+      await page.keyboard.down("Control");
+      await changes(() => page.mouse.wheel(0, -100));
+      await page.keyboard.up("Control");
+      const [near, far] = await view();
+      assert.ok(Math.abs(near - from) <= 1 && far < to, "about the pointer");
+      await changes(() => page.keyboard.press("0"));
+      assert.equal(await view(), undefined);
+      await changes(() => page.locator("#before button").click());
+      assert.deepEqual(await view(), [0, time.bins]);
+      assert.match(await page.locator("#before").textContent(), /are shown, with 1 loss in them/);
+      const place = await lost.evaluate((one) => parseFloat(one.style.left) / one.parentElement.clientWidth);
+      assert.ok(Math.abs(place - 1e6 / duration_ns) < 0.01);
+    });
+  },
+
+  // At three widths, in both themes, with a choice, an open exit and a filter; once with everything unfolded.
+  async axe_finds_nothing_serious() {
     const with_spans = join(folder, "spans.html");
     run("report", ...cyclictest.files, "--format", "html", "--guest-span", cyclictest.spec, "-o", with_spans, "--force");
-    for (const [theme, html] of [["light", write("box/linux-irq.dat")], ["dark", write("box/linux-irq.dat")], ["light", with_spans], ["dark", with_spans]]) {
-      const { page } = await open(html, { theme, hash: "#exit=0&row=reason%3Dio" });
-      // By the debugger's door: the page's own policy lets no other script in.
-      const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
-      const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
-      assert.deepEqual(bad.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" ")}`), [], theme);
-      await page.close();
+    for (const [html, width] of [390, 1024, 1440].flatMap((width) => [[write("box/linux-irq.dat"), width], [with_spans, width]])) {
+      for (const theme of ["light", "dark"]) {
+        await with_page(html, { theme, width, hash: "#exit=0&row=reason%3Dio&time=3-200&find=o" }, async (page) => {
+          if (theme === "dark") await page.click("#recorded summary");
+          // By the debugger's door: the page's own policy lets no other script in.
+          const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+          const bad = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+          assert.deepEqual(bad.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" ")}`), [], `${theme} at ${width}`);
+          await fits(page);
+        });
+      }
     }
   },
 
@@ -524,7 +653,7 @@ const cases = {
         assert.match(await title(id), /not recorded/, id);
         assert.doesNotMatch(await title(id), /\b[01](\.00)? (%|ns)/, id);
       }
-      assert.equal(await page.locator("#latency svg, #latency canvas, #worst table").count(), 0);
+      for (const id of ["latency", "flame", "worst"]) assert.ok((await page.locator(`#${id}`).boundingBox()).height < 40, `${id} is one line`);
       assert.ok((await rowsOf(page)).every((row) => row.total === null && row.max === null));
       assert.match(await page.locator("#left-out").textContent(), /Time bins are [\d.]+ ms long/);
     });
@@ -541,9 +670,13 @@ const cases = {
     const html = write(linux);
     for (const theme of ["light", "dark"]) {
       await with_page(html, { theme }, async (page) => {
-        const { vcpus, duration_ns } = dataOf(html);
+        const { vcpus, duration_ns, time } = dataOf(html);
+        // From the bin in which a vCPU ran first: the time before is folded away.
+        const first = Math.min(...vcpus.flatMap(({ shares }) => Object.values(shares).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
+        const shown = duration_ns - time.origin - first * time.bin_ns;
+        assert.match(await page.locator("#before").textContent(), /^[\d.]+ s before the VM ran are folded away/);
         for (const state of ["guest", "kernel", "user", "preempted", "halted"]) {
-          const share = vcpus[0].shares[state].reduce((a, b) => a + b, 0) / duration_ns;
+          const share = vcpus[0].shares[state].reduce((a, b) => a + b, 0) / shown;
           const part = await painted(page, "#shares .strip", state);
           assert.ok(Math.abs(part - share) < 0.01, `${state} is ${part} of the picture, ${share} of the time`);
         }
@@ -590,7 +723,8 @@ const cases = {
         assert.equal(told, sum, vcpu.name);
       }
       await page.click("#all-time");
-      await page.waitForFunction(() => document.querySelector("#shares-title").textContent.endsWith("in the kernel") && document.querySelector("#shares .b-halted"));
+      await page.waitForSelector("#shares .b-halted");
+      assert.equal(await page.locator("#shares-title").textContent(), title, "shares are of the busy time, whatever the strips show");
     });
   },
 
@@ -610,7 +744,7 @@ const cases = {
         }
       }
       const first = waits.preempted.rows[0];
-      const row = page.locator(`#waits tr[data-culprit="${first.culprit}"]`).first();
+      const row = page.locator("#waits tbody tr", { has: page.getByText(first.culprit, { exact: true }) }).first();
       assert.equal(await row.locator("td.number").first().getAttribute("title"), `${first.ns.toLocaleString("en-US")} ns`);
       // Of one exit: its culprits' times are those of its parts, where all of them are kept.
       const exit = data.worst.find(({ waits, preempted_ns }) => preempted_ns > 0 && waits.length > 0 && waits.length < 12);
@@ -622,8 +756,8 @@ const cases = {
       await page.evaluate((to) => { location.hash = `#time=0-${to}`; }, half);
       await page.waitForFunction(() => document.querySelector("#waits-title").textContent.endsWith("in the chosen interval"));
       await settled(page);
-      for (const shown of await page.locator("#waits tr[data-culprit]").all()) {
-        const culprit = await shown.getAttribute("data-culprit");
+      for (const shown of await page.locator("#waits tbody tr").all()) {
+        const culprit = await shown.locator("th .name").first().textContent();
         const ns = (await shown.locator("td.number").first().getAttribute("title")).replace(/[^\d]/g, "");
         const sums = Object.values(data.waits).flatMap(({ rows }) => rows.filter((one) => one.culprit === culprit)).map(({ time }) => {
           let bin = 0, sum = 0;
@@ -942,10 +1076,10 @@ const cases = {
       assert.deepEqual(data.guest_spans.culprits, whole.culprits);
       assert.ok(whole.culprits.length > 2 && worst.length === 10);
       assert.deepEqual(data.guest_spans.worst.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })), worst);
-      const titles = (table) => page.locator("#guest-spans .scroll").nth(table).locator("tbody tr").evaluateAll((all) => all.map((row) => row.querySelector("td.number[title]:not([title=''])").title.replace(/\D/g, "")));
+      const titles = (table, column = 0) => page.locator("#guest-spans .scroll").nth(table).locator("tbody tr").evaluateAll((all, column) => all.map((row) => row.querySelectorAll("td.number[title]:not([title=''])")[column].title.replace(/\D/g, "")), column);
       assert.deepEqual(await titles(0), whole.rows.map((row) => String(row.total_ns)));
       assert.deepEqual(await titles(1), whole.culprits.map((row) => row.ns).sort((a, b) => b - a).slice(0, 20).map(String));
-      assert.deepEqual(await titles(2), worst.map(({ tree }) => String(tree.ns)));
+      assert.deepEqual(await titles(2, 1), worst.map(({ tree }) => String(tree.ns)));
       assert.match(await page.locator("#guest-spans-title").textContent(), /intervals of marker:hit latency threshold: half took at most/);
       assert.ok((await page.locator("#guest-spans code").textContent()).includes(`--guest-span '${spec}' --worst 10`));
       await page.setViewportSize({ width: 390, height: 900 });
@@ -979,7 +1113,7 @@ const cases = {
     for (const [name, of, id] of views) {
       const { page, close } = await open(pages[of], { hash: of === "linux" ? "#exit=0" : "", width: 1040 });
       await settled(page);
-      await page.evaluate(() => { const bar = document.querySelector("nav.bar"); if (bar) bar.style.position = "static"; });
+      await page.evaluate(() => { const bar = document.querySelector(".bar"); if (bar) bar.style.position = "static"; });
       const view = page.locator(`#${id ?? name}`);
       const shown = await view.evaluate((one) => one.outerHTML + [...document.querySelectorAll("style")].map((style) => style.textContent).join(""));
       now[`page-${name}.png`] = createHash("sha256").update(shown).digest("hex").slice(0, 16);
@@ -1008,14 +1142,14 @@ const cases = {
         writeFileSync(join(out, `${name}-${theme}.png`), png);
       };
       await shoot(page, "top");
-      await page.evaluate(() => { document.querySelector("nav.bar").style.position = "static"; });
+      await page.evaluate(() => { document.querySelector(".bar").style.position = "static"; });
       for (const view of ["shares", "table", "latency", "flame", "worst", "exit", "waits", "requests"]) {
         await shoot(page.locator(`#${view}`), view);
       }
       await close();
       for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_spans, "#guest-spans", "guest-spans"], [of_both, "#changes", "diff"]]) {
         const other = await open(file, { theme, width: 1040 });
-        await other.page.evaluate(() => { const bar = document.querySelector("nav.bar"); if (bar) bar.style.position = "static"; });
+        await other.page.evaluate(() => { const bar = document.querySelector(".bar"); if (bar) bar.style.position = "static"; });
         await shoot(other.page.locator(view), name);
         await other.close();
       }

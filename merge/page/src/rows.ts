@@ -1,0 +1,95 @@
+// Tables: a line for each column says its title, how its values are drawn, and which value of a row it has.
+import { h, name, replace, s, type Child } from "./dom";
+import { signOf } from "./known";
+import { duration, exact, grouped, kUnknown, moment, percent } from "./text";
+import type { Fields } from "./types";
+
+const kShown = 25;
+
+// How a column draws its values; null and undefined are not known.
+const kKinds = {
+  name: (text: string) => cell(name(text)),
+  count: (n: number) => number(grouped(n)),
+  time: (ns: number) => number(duration(ns), exact(ns)),
+  share: (part: number) => number(percent(part)), // its column's title says of what
+  moment: (ns: number) => number(moment(ns), exact(ns)),
+  node: (what: Child | Child[]) => cell(...[what].flat()),
+};
+// Of text's units, for tables whose columns are described.
+const kOfUnit = { text: "name", count: "count", duration: "time", share: "share" } as const;
+type Kind = keyof typeof kKinds;
+
+// `of`: a key of the row, or a function of it, which may make the cell itself. `under` stands below the title.
+export type Column<R = Fields> = [title: string | HTMLElement, kind: Kind, of: (keyof R & string) | ((row: R, at: number) => unknown), under?: string];
+
+export const cell = (...children: Child[]): HTMLElement => h("td", {}, ...children);
+export const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
+
+// How a row is chosen: by its button, or by a click anywhere in the row. `key` is the row's, which keeps the focus.
+export interface Choosable {
+  key: string;
+  chosen: boolean;
+  choose: () => void;
+}
+
+function drawCell<R>(row: R, at: number, [, kind, of]: Column<R>): HTMLElement {
+  const value = typeof of === "function" ? of(row, at) : row[of];
+  if (value instanceof HTMLTableCellElement) return value;
+  if (value !== null && value !== undefined) return kKinds[kind](value as never);
+  return kind === "name" || kind === "node" ? cell(kUnknown) : number(kUnknown);
+}
+
+function drawRow<R>(row: R, at: number, columns: Column<R>[], choosable: Choosable | undefined): HTMLTableRowElement {
+  const [first, ...cells] = columns.map((column) => drawCell(row, at, column));
+  const heading = h("th", { scope: "row", class: first!.className, title: first!.title || undefined }, ...(first!.childNodes as Iterable<Node>));
+  if (!choosable) return h("tr", {}, heading, ...cells);
+  const { key, chosen, choose } = choosable;
+  // What stands below the name is outside of the button.
+  const [shown = "", ...below] = [...heading.childNodes];
+  replace(heading, h("button", { type: "button", "data-row": key, "aria-pressed": String(chosen), click: choose }, h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), shown as Node), ...(below as Node[]));
+  return h("tr", { class: chosen ? "chosen" : "", "data-key": key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } }, heading, ...cells);
+}
+
+// Makes a table that scrolls by itself if it is too wide, without its rows.
+export const emptyTable = (label: string): HTMLElement =>
+  h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, table` }, h("table", {}, h("thead", {}, h("tr")), h("tbody")));
+
+// Draws the rows, and keeps the focus and the place to which the table is scrolled. `none` stands where there are none.
+export function drawRows<R>(table: HTMLElement, columns: Column<R>[], rows: R[], choosable?: (row: R, at: number) => Choosable, none = ""): void {
+  const focused = (document.activeElement as HTMLElement | null)?.dataset ?? {};
+  replace(table.querySelector("thead tr")!, ...columns.map(([title, kind, , under]) => (title instanceof HTMLElement ? title
+    : h("th", { scope: "col", class: kind === "name" || kind === "node" ? "" : "number" }, title, under && h("small", {}, under)))));
+  replace(table.querySelector("tbody")!, ...rows.map((row, at) => drawRow(row, at, columns, choosable?.(row, at))),
+    rows.length === 0 && none && h("tr", {}, h("td", { colspan: columns.length }, none)));
+  for (const key of ["row", "sort"]) {
+    if (focused[key] === undefined || table.contains(document.activeElement)) continue;
+    for (const one of table.querySelectorAll<HTMLElement>(`[data-${key}]`)) if (one.dataset[key] === focused[key]) one.focus();
+  }
+}
+
+// Makes a table of the first rows. `more` says how the others are printed.
+export function rowsTable<R>(label: string, columns: Column<R>[], rows: R[], left_out = 0, more = "", most = kShown): HTMLElement {
+  const table = emptyTable(label);
+  drawRows(table, columns, rows.slice(0, most));
+  const left = Math.max(0, rows.length - most) + left_out;
+  return h("div", {}, table, left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: ${more || "the command above"} prints them.`));
+}
+
+// A table whose columns are described.
+export function describedTable(label: string, { columns = [], rows, left_out }: { columns?: { title: string; unit: keyof typeof kOfUnit }[]; rows: Fields[]; left_out: number }, more = ""): HTMLElement {
+  return rowsTable(label, columns.map(({ title, unit }, i): Column => [title, kOfUnit[unit], (row) => row[i]]), rows, left_out, more);
+}
+
+// The parts of a row's time as a bar, with their shares as its label. `all`: the time that is `width` px wide.
+export function partsBar(row: Fields, parts: readonly string[], width = 150, all?: number): SVGSVGElement {
+  const times = parts.map((part): [string, string, number] => [part, signOf(part, row), row[`${part}_ns`] ?? 0]).filter(([, , ns]) => ns > 0);
+  const sum = Math.max(1, all ?? times.reduce((n, [, , ns]) => n + ns, 0));
+  const svg = s("svg", { class: "parts", width, height: 12, role: "img", "aria-label": times.map(([, sign, ns]) => `${sign} ${percent(ns / sum)}`).join(", ") || "no time" });
+  let left = 0;
+  for (const [part, sign, ns] of times) {
+    const size = (ns / sum) * width;
+    svg.append(s("rect", { class: `p-${part}`, x: left, width: size, height: 12 }, s("title", {}, `${sign} ${exact(ns)}`)));
+    left += size;
+  }
+  return svg;
+}

@@ -1,4 +1,4 @@
-// What the reader chose. The address's fragment holds all of it, so that a link says what it shows.
+// The reader's choice. The address's fragment holds all of it, so that a link says what it shows.
 
 import { kLatencyBins } from "./model";
 import type { Recording } from "./types";
@@ -37,7 +37,7 @@ export const kStart: Choice = {
   view: null,
   zoom: {},
 };
-// What Escape and Clear take back.
+// The parts that Escape and Clear take back.
 export const kNothing: Partial<Choice> = { query: "", rows: [], time: null, latency: null, view: null, zoom: {} };
 
 function pair(text: string | null, most: number): [number, number] | null {
@@ -64,7 +64,7 @@ export function toFragment(choice: Choice): string {
   return words.toString();
 }
 
-// What does not exist on this page is left out of the choice.
+// Returns the choice in the address, without rows, bins and exits that this page does not have.
 export function fromFragment(fragment: string, data: Recording, sorts: string[]): Choice {
   const words = new URLSearchParams(fragment.replace(/^#/, ""));
   const choice: Choice = { ...kStart, rows: [] };

@@ -133,7 +133,8 @@ function bothShares(models: Model[], counted: number[], kernel: string): { eleme
   const strips = models.map((model) => new Strips(model));
   const part = models.map(({ data }) => sums(data.vcpus, null)).map((all) => percent(all.guest / Math.max(1, all.time)));
   const element = section("shares", [`The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`],
-    ...models.flatMap(({ data }, i) => [h("h3", {}, `${kSides[i]}: `, name(data.tables.sources?.rows[0]?.path ?? ""), `, ${duration(data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element]),
+    ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.tables.sources?.rows[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element,
+      model.begin > 0 && h("p", { class: "dim" }, model.before("folded away"))]),
     h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : signOf(state))).join(", ")}. Each recording has the whole width.`));
   return { element, draw: () => { for (const one of strips) one.render(kStart, false); } };
 }

@@ -61,7 +61,7 @@ export function nothing(section: HTMLElement, why: string, fill = ""): HTMLEleme
 // The colour of a state or a part beside its name.
 export const swatch = (state: string): HTMLElement => h("span", { class: `swatch b-${state}`, "aria-hidden": "true" });
 
-// What the CPU's reasons mean, by name.
+// Explanations of the CPU's reasons, by name.
 const glosses = new Map<string, string>();
 export const useGlosses = (all: string[]): void => { for (const one of all) glosses.set(one.split(": ")[0]!, one); };
 

@@ -202,7 +202,7 @@ class GuestFunctions {
       functions, 0, "trapline report --guest"));
   }
 
-  // It shows the whole recording, whatever is chosen.
+  // Shows the whole recording, whatever is chosen.
   render(): void {
     if (this.root.total > 0) this.picture.show(this.root);
   }

@@ -61,7 +61,7 @@ export function recorded(data: Recording, side = ""): HTMLElement {
     h("details", {}, h("summary", {}, "How it was recorded, notes, and what this page does not hold"),
       h("dl", { class: "facts" }, ...facts.map(([term, text]) => h("div", {}, h("dt", {}, term), h("dd", {}, name(text))))),
       losses(data).length === 0 && h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost."),
-      rowsTable("Sources", [["Source", "name", "path"], ["Kind", "name", "kind"], ["Clock", "node", ({ clock, resolution_ns }) => [name(clock), resolution_ns !== null && `, resolution ${exact(resolution_ns)}`]], ["Aligned by", "name", "method"],
+      rowsTable("Sources", [["Source", "name", "path"], ["Kind", "name", "kind"], ["Clock", "node", ({ clock, resolution_ns }) => [name(clock), resolution_ns !== null && `, resolution ${exact(resolution_ns)}`]], ["Aligned by", "node", ({ method }) => h("td", { class: "wrap" }, name(method))],
         ["Offset", "node", ({ offset_ns }) => `${offset_ns} ns`], ["Error at most", "node", ({ error_ns }) => (error_ns === null ? h("strong", {}, "not known") : error_ns === "0" ? "0: same clock" : `± ${exact(Number(error_ns))}`)],
         ["Events", "count", "events"], ["Lost", "count", "lost"]], sources.rows),
       notes.length > 0 && list(notes), h("h3", {}, "What this page does not hold"), h("div", { id: side ? `left-out-${side}` : "left-out" }, list([...data.left_out,

@@ -1,4 +1,4 @@
-// What the recording's events tell. What they do not is not 0: the page says so, as the text does.
+// Facts that the recording's events tell. A figure that they do not tell is not 0: the page says so, as the text does.
 import type { Fields, Recording } from "./types";
 
 export const kRecordDurations = "trapline record -e kvm:kvm_exit -e kvm:kvm_entry";
@@ -19,5 +19,5 @@ export function kernelOf(parts: Fields | undefined): string {
   return parts?.["user_ns"] === null ? "kernel or QEMU" : "kernel";
 }
 
-// What a state or a part of an exit is called.
+// Returns the name of a state or of a part of an exit.
 export const signOf = (state: string, of?: Fields): string => (state === "kernel" ? kernelOf(of) : state === "user" ? "user (QEMU)" : state.replace("_", " "));

@@ -1,4 +1,4 @@
-// What is chosen, closer: the distribution of its latency, and how that went over time.
+// The chosen exits, closer: the distribution of their latency, and how that went over time.
 import { blocks, cells, Chart, drawDistribution, latencyRange, sinceStart, type Cell } from "./chart";
 import type { Choice } from "./choice";
 import { clip, currentLook, entitle, h, name, nothing, section, widthOf } from "./dom";

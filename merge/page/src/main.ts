@@ -48,7 +48,7 @@ function onWidth(element: HTMLElement, changed: () => void): void {
   }).observe(element);
 }
 
-// What the keys do, which ? shows.
+// The keys, which ? lists.
 const kKeys: [string, string][] = [["?", "this list"], ["Escape", "close the exit, then take the whole choice back"], ["+ −", "zoom the strips of time"], ["0", "the strips as they were"],
   ["Ctrl or Shift and wheel", "zoom where the pointer is, in the strips and around an exit"], ["drag", "choose an interval, over a strip"],
   ["+ − ← → 0", "zoom and move around an exit, in its picture"], ["Enter, Escape", "zoom a frame of a flame graph, and go back"]];

@@ -3,6 +3,7 @@
 // A cell is the exits of one combination of values, one time bin and one latency bin. Counts and
 // totals of any selection are exact sums; percentiles of a selection are known to a latency bin.
 import type { Choice, Filter } from "./choice";
+import { duration } from "./text";
 import { kDimensions, type Dimension, type Lost, type Recording, type Row } from "./types";
 
 export const kLatencyBins = 64 * 4;
@@ -64,7 +65,7 @@ export function ranked(bins: [number, number][], count: number, perMille: number
   return bins.find(([, n]) => (rank -= n) <= 0)?.[0] ?? 0;
 }
 
-// Of the tail only where values lie above it: a p99 of fewer than 100 would be their maximum.
+// Returns null in the tail if no value lies above it: a p99 of fewer than 100 would be their maximum.
 function percentile(bins: [number, number][], count: number, perMille: number): number | null {
   return perMille > 500 && Math.ceil((perMille * count) / 1000) >= count ? null : middle(ranked(bins, count, perMille));
 }
@@ -95,7 +96,7 @@ export class Model {
   constructor(readonly data: Recording) {
     this.losses = (data.tables.lost?.rows ?? []) as Lost[];
     const bins = data.time.bins;
-    const first = Math.min(bins, ...data.vcpus.flatMap(({ shares }) => Object.values(shares).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
+    const first = Math.min(bins, ...data.vcpus.flatMap(({ shares: { offline: _, paused: __, ...others } }) => Object.values(others).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
     this.begin = first < bins && first >= bins * kWorthFolding ? first : 0;
     const cells = data.cells.sort((a, b) => a[0]! - b[0]!);
     [this.time, this.combo, this.latency] = [0, 1, 2].map((at) => Int32Array.from(cells, (cell) => cell[at]!)) as [Int32Array, Int32Array, Int32Array];
@@ -107,7 +108,7 @@ export class Model {
     this.hasHalts = this.halts.includes(1);
   }
 
-  // Where a bin begins, within the interval.
+  // Returns the begin of a bin, within the interval.
   edge(bin: number): number {
     const { origin, bin_ns } = this.data.time;
     return Math.max(0, Math.min(this.data.duration_ns, origin + bin * bin_ns));
@@ -125,6 +126,13 @@ export class Model {
   scaleOf(choice: Choice): { from: number; to: number } {
     const [from, to] = this.inSight(choice).map((bin) => this.edge(bin)) as [number, number];
     return { from, to: Math.max(from + 1, to) };
+  }
+
+  // Says the length of the time before the VM ran, and what was lost in it.
+  before(how: string): string {
+    const edge = this.edge(this.begin);
+    const lost = this.losses.filter(({ to }) => to < edge).length;
+    return `${duration(edge)} before the VM ran are ${how}${lost > 0 ? `, with ${lost} ${lost === 1 ? "loss" : "losses"} in them` : ""}`;
   }
 
   binAt(ns: number): number {
@@ -171,7 +179,7 @@ export class Model {
     }
   }
 
-  // What each row sums to, of the cells that pass the others.
+  // Returns the sums of each row, over the cells that pass the other rows.
   private sumsBy(choice: Choice, others: Filter[]): Map<string, { sums: Float64Array; bins: Float64Array }> {
     const groups = new Map<string, { sums: Float64Array; bins: Float64Array }>();
     const of = this.keysOf(choice.by).map((key) => {

@@ -15,7 +15,7 @@ const kKinds = {
   moment: (ns: number) => number(moment(ns), exact(ns)),
   node: (what: Child | Child[]) => cell(...[what].flat()),
 };
-// Of text's units, for tables whose columns are described.
+// The kinds of text's units, for tables whose columns are described.
 const kOfUnit = { text: "name", count: "count", duration: "time", share: "share" } as const;
 type Kind = keyof typeof kKinds;
 
@@ -44,7 +44,7 @@ function drawRow<R>(row: R, at: number, columns: Column<R>[], choosable: Choosab
   const heading = h("th", { scope: "row", class: first!.className, title: first!.title || undefined }, ...(first!.childNodes as Iterable<Node>));
   if (!choosable) return h("tr", {}, heading, ...cells);
   const { key, chosen, choose } = choosable;
-  // What stands below the name is outside of the button.
+  // The button holds the name alone, without what stands below it.
   const [shown = "", ...below] = [...heading.childNodes];
   replace(heading, h("button", { type: "button", "data-row": key, "aria-pressed": String(chosen), click: choose }, h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), shown as Node), ...(below as Node[]));
   return h("tr", { class: chosen ? "chosen" : "", "data-key": key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } }, heading, ...cells);

@@ -1,8 +1,8 @@
-// Where the time went, per vCPU, over time: stacked shares that can be brushed to an interval.
+// The vCPUs' time, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
 import { blocks, Chart } from "./chart";
 import { entitle, h, replace, section } from "./dom";
-import { kernelOf, knowsDurations, knowsGuest, whose } from "./known";
+import { kernelOf, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
 import type { Model, Selection } from "./model";
 import { Sliders } from "./sliders";
 import { busyOf, kBusy, Strips, sums } from "./strip";
@@ -76,8 +76,8 @@ export class Shares {
     const words = (guest ? kBusy : kStates).filter((state) => state !== "guest" && all[state] > 0).sort((a, b) => all[b] - all[a]).slice(0, 2)
       .map((state) => `${percent(all[state] / wall)} ${state === "user" ? "in QEMU" : state === "kernel" ? `in ${kernelOf(data.vcpus[0]).replace(/^kernel$/, "the kernel")}` : state}`).join(", ");
     entitle(this.element, data.vcpus.length === 0 ? "No vCPU ran while this was recorded"
-      : !guest ? `${words ? `Of ${whose(data)} time: ${words}` : `What ${whose(data)} time went to was not recorded`}${words ? "; what the guest took was not recorded" : ""} (kvm:kvm_exit)`
-      : busyOf(all) === 0 ? `No busy time of ${whose(data).replace(/'s?$/, "")} is in what is chosen`
+      : !guest ? (words ? `Of ${whose(data)} time: ${words}; what the guest took was not recorded (kvm:kvm_exit)` : `What ${whose(data)} time went to was not recorded (kvm:kvm_exit)`)
+      : busyOf(all) === 0 ? `In what is chosen ${theVcpus(data)} had no busy time`
       : `The guest ran ${percent(all.guest / wall)} of ${whose(data)} busy time, ${duration(busyOf(all))}${words && `; ${words}`}`);
     this.view = this.model.inSight(choice);
     this.sayBefore(choice);
@@ -88,11 +88,9 @@ export class Shares {
 
   // The time before the VM ran, if it is long: how much it is, and what was lost in it.
   private sayBefore({ view }: Choice): void {
-    const { begin, data, losses } = this.model;
-    const edge = this.model.edge(begin);
-    const lost = losses.filter(({ to }) => to < edge).length;
+    const { begin, data } = this.model;
     const folded = begin > 0 && this.view[0] >= begin;
-    replace(this.before, begin > 0 && `${duration(edge)} before the VM ran are ${folded ? "folded away" : "shown"}${lost > 0 ? `, with ${lost} ${lost === 1 ? "loss" : "losses"} in them` : ""} `,
+    replace(this.before, begin > 0 && `${this.model.before(folded ? "folded away" : "shown")} `,
       (begin > 0 || view !== null) && h("button", { type: "button", class: "link noprint", click: () => this.change({ view: folded ? [0, data.time.bins] : null }) }, folded ? "Show them" : "Show as at first"));
   }
 

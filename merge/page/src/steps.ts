@@ -22,7 +22,7 @@ function longest(sums: Map<string, number>): string {
   return names.length > 2 ? `${names[0]} and ${names.length - 1} others` : names.join(", ");
 }
 
-// Who ran instead, or what it waited for, from `begin` to `end`.
+// Returns the threads that ran instead, or that it waited for, from `begin` to `end`.
 function culprits(exit: WorstExit, part: Part, begin: number, end: number): string {
   const sums = new Map<string, number>();
   for (const [of, who, from, to] of exit.waits) {
@@ -63,7 +63,7 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
   return steps;
 }
 
-// Those that are not among the longest are one step with their neighbours.
+// Joins steps that are not among the longest with their neighbours.
 function named(steps: Step[]): Step[] {
   const least = steps.map(({ ns }) => ns).sort((a, b) => b - a)[kNamed - 1] ?? 0;
   const together: Step[][] = [];

@@ -102,7 +102,7 @@ class Strip {
 // The strips of a recording's vCPUs. The first strips are drawn at once, the others when they come into
 // sight, because a thousand canvases take a gigabyte.
 export class Strips {
-  readonly element = h("div", { class: "strips" });
+  readonly element = h("div", { class: "strips", tabindex: 0, role: "group", "aria-label": "Time of each vCPU" });
   private readonly strips: Strip[];
   private readonly unseen = new Map<Element, () => void>();
   private readonly sight = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach(({ target }) => this.unseen.get(target)?.()), { rootMargin: "400px" });

@@ -13,7 +13,7 @@ const kShown = 25;
 export const kBar = 78; // px
 const kSpark = 84;
 
-// Of each column by which rows can be sorted: what the address calls it, its title and its value.
+// The columns by which rows can be sorted: the name in the address, the title and the value.
 export const kColumns: [id: string, title: string, of: (row: Group) => number | string | null][] = [
   ["key", "", (row) => row.key], ["count", "Exits", (row) => row.count], ["total", "Total", (row) => row.total_ns], ["share", "Share", cost], ["mean", "Mean", (row) => row.mean_ns],
   ["p50", "p50", (row) => row.p50_ns], ["p90", "p90", (row) => row.p90_ns], ["p99", "p99", (row) => row.p99_ns], ["max", "Max", (row) => row.max_ns],

@@ -34,7 +34,7 @@ function guestSpans(data: Recording, spans: Rows): HTMLElement {
   const { counters } = spans;
   const counts = ([["restarted", "began again before they ended"], ["end_only", "ends had no begin"], ["open", "never ended"], ["unplaced", "are left out, for their vCPU is not known, or too many overlap"]])
     .filter(([key]) => counters[key!] > 0).map(([key, text]) => `${grouped(counters[key!])} ${text}`);
-  // What the host had of all intervals: the largest part, of waits their largest culprit.
+  // The host's part of all intervals has a largest cause: a part, or a culprit of waits.
   const causes = [{ text: "the kernel", ns: spans.kernel_ns }, { text: "QEMU", ns: spans.user_ns }, ...culprits.map(({ part, culprit, ns }) => ({ text: `${part}, ${culprit}`, ns }))];
   const largest = most(causes, "ns")!;
   const host = largest.ns > 0 ? `; the largest cause on the host: ${clip(largest.text, 60)}, ${percent(largest.ns / all)}` : "; the host took nothing of them, as far as was recorded";
@@ -74,7 +74,7 @@ function range(d: Fields, longest: number): SVGSVGElement | string {
     s("rect", { class: "median", x: median - 1, y: 1, width: 2.5, height: 13 }));
 }
 
-// Of a row its stages: the key of a distribution, and its name.
+// The stages of a row: the key of a distribution, and its name.
 type Stages = [key: string, what: string][];
 const linesOf = (rows: Fields[], group: (row: Fields) => string, stages: Stages, all = false): Fields[] =>
   rows.flatMap((row) => stages.map(([key, what]) => ({ group: group(row), what, ...row[key] })).filter(({ count }) => count > 0 || (all && count === 0)));
@@ -89,7 +89,7 @@ function stagesTable(label: string, lines: Fields[], group: string, stage: strin
 
 const kBlock: Stages = [["start_to_bio", "2a. start → bio"], ["bio_to_issue", "2b. bio → disk, in the block layer"], ["issue_to_complete", "2c. on the disk"], ["complete_to_end", "2d. disk → end"]];
 
-// Of the requests whose way through the block layer is known.
+// Returns the disk's share of the requests whose way through the block layer is known.
 function diskShare(paths: Fields[]): string {
   const blocks = paths.flatMap(({ block }) => (block ? [block] : []));
   const all = sumOf(blocks, (block) => sumOf(kBlock.map(([key]) => block[key]), (d) => d.total_ns ?? 0));
@@ -121,7 +121,7 @@ function requests({ tables, counters }: Recording): HTMLElement {
     posted > 0 && h("p", { class: "dim" }, `${grouped(posted)} of a queue's interrupts were posted: their injection is the post.`));
 }
 
-// Only where there are some: most machines have none.
+// Returns null if there are none, as on most machines.
 function vhost(rows: Fields[]): HTMLElement | null {
   const busiest = most(rows, "turns");
   if (!busiest) return null;

@@ -1,6 +1,6 @@
 // Numbers, times and names as the page shows them.
 
-// What the recording cannot tell.
+// Stands for what the recording cannot tell.
 export const kUnknown = "–";
 
 let cycles = false;
@@ -55,7 +55,7 @@ export function duration(ns: number | null): string {
     ? [[1e9, "Gcyc"], [1e6, "Mcyc"], [1e3, "kcyc"]]
     : [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
   for (const [size, name] of units) {
-    // What would be rounded to 1,000 of a unit is 1.00 of the next.
+    // A value that would be rounded to 1,000 of a unit is 1.00 of the next.
     if (ns < size * 0.9995) continue;
     const value = ns / size;
     return `${value < 9.995 ? fixed(value, 2) : value < 99.95 ? fixed(value, 1) : commas(String(Math.floor(value + 0.5)))} ${name}`;
@@ -73,7 +73,7 @@ export function moment(ns: number, digits = 6): string {
   return cycles ? `+${grouped(ns)} cycles` : `+${(ns / 1e9).toFixed(digits)} s`;
 }
 
-// What trapline's --from and --to take: the clock's seconds. `start` is the interval's, as text.
+// Returns the clock's seconds, as trapline's --from and --to take them. `start` is the interval's, as text.
 export function momentOption(start: string, ns: number): string {
   const at = BigInt(start) + BigInt(Math.round(ns));
   const digits = (at < 0n ? 0n : at).toString().padStart(10, "0");

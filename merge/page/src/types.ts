@@ -2,10 +2,10 @@
 // or cycles) and count from the start of the interval; what could pass 2^53 is a string.
 
 // A row of a table of the report, by the keys that docs/formats/report.md has; rows inside it are lists.
-// What a row has is said where it is drawn: rows.ts.
+// The views that draw a row say which keys it has: rows.ts.
 export type Fields = Record<string, any>;
 
-// As every command writes it; unpack.ts makes a Recording of it.
+// A table as every command writes it; unpack.ts makes a Recording of a report.
 export interface Table {
   columns?: string[]; // the rows are lists under these keys
   rows?: unknown[];
@@ -56,12 +56,12 @@ export interface RowSet {
   left_out: number;
 }
 
-// Those that are drawn; a vCPU's time has what is not seen as well.
+// The states that are drawn; a vCPU's time has what is not seen as well.
 export const kStates = ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline"] as const;
 export type State = (typeof kStates)[number];
 export const kParts = ["kernel", "user", "preempted", "blocked", "halted"] as const;
 export type Part = (typeof kParts)[number];
-// What a guest function's own time is made of.
+// The parts of a guest function's own time.
 export const kOwn = ["guest", ...kParts] as const;
 
 export interface Vcpu extends Parts {

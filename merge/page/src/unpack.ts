@@ -1,12 +1,13 @@
 // From the page's data as it is written, short, to what the views read: docs/formats/page.md.
 import { kLatencyBins } from "./model";
-import { kDimensions, type Comparison, type ExitWait, type Fields, type Neighbourhood, type NearEvent, type NearSpan, type Recording, type Report, type Rows, type Table, type WorstExit } from "./types";
+import type { Comparison, ExitWait, Fields, Neighbourhood, NearEvent, NearSpan, Recording, Report, Rows, Table, WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
 const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["halted", 1, "halted"], ["handler", 2, ""]];
 const kHandler = 6;
 const kBlocked = 3; // of Part
 const kOthers = 3; // of the lanes
+const kNamed = ["vcpu", "reason", "detail", "device", "function", "preempted_by"]; // given as numbers of texts
 
 // A row as an object; the tables inside it are lists of such.
 function fieldsOf(row: unknown, columns: string[] | undefined): Fields {
@@ -72,22 +73,17 @@ function waitsOf(table: Rows): Rows {
 }
 
 function worstOf({ rows }: Rows, texts: string[]): WorstExit[] {
-  const named = new Set(["vcpu", "reason", "detail", "device", "function", "preempted_by"]);
-  const value = (key: string, given: unknown): unknown => {
-    if (named.has(key)) return texts[given as number];
-    if (key !== "waits") return given;
-    const flat = given as number[];
+  return rows.map((exit) => {
     const waits: ExitWait[] = [];
-    for (let i = 0; i + 3 < flat.length; i += 4) {
-      const [part, who, begin, length] = flat.slice(i, i + 4) as [number, number, number, number];
+    for (let i = 0; i + 3 < exit.waits.length; i += 4) {
+      const [part, who, begin, length] = exit.waits.slice(i, i + 4) as [number, number, number, number];
       waits.push([part === kBlocked ? "blocked" : "preempted", texts[who] ?? "", begin, begin + length]);
     }
-    return waits;
-  };
-  return rows.map((exit) => Object.fromEntries(Object.entries(exit).map(([key, given]) => [key, value(key, given)])) as unknown as WorstExit);
+    return { ...exit, ...Object.fromEntries(kNamed.map((key) => [key, texts[exit[key]]])), waits } as WorstExit;
+  });
 }
 
-// Who ran instead of an exit's thread, and who woke it, are the lane of the others.
+// Adds to the lane of the others the threads that ran instead of an exit's thread, and those that woke it.
 function withCulprits(near: Neighbourhood, exit: WorstExit | undefined): Neighbourhood {
   const culprits = (exit?.waits ?? []).map(([part, who, begin, end]): NearSpan => [kOthers, begin, end, "other", part === "blocked" ? `woken by ${who}` : who]);
   return { ...near, spans: [...near.spans, ...culprits] };
@@ -99,7 +95,6 @@ export function unpack({ head, tables: written, notes }: Report): Recording {
   const of = (key: string): Rows => tables[key] ?? rowsOf(undefined);
   const texts = (of("worst").texts ?? []) as string[];
   const worst = worstOf(of("worst"), texts);
-  const values = (combos?.values ?? {}) as Record<string, string[]>;
   return {
     ...head, notes, tables, worst, counters,
     command: head.words,
@@ -107,9 +102,8 @@ export function unpack({ head, tables: written, notes }: Report): Recording {
     waits: { preempted: waitsOf(of("preempted")), blocked: waitsOf(of("blocked")) },
     combos: combos?.rows ?? [],
     cells: unpackCells((cells?.rows ?? []) as number[][], head.time.bins),
-    values: Object.fromEntries(kDimensions.map((d) => [d, values[d] ?? []])),
-    sets: Object.entries(tables).filter(([key]) => key.startsWith("by_"))
-      .map(([, set]) => set),
+    values: combos?.values,
+    sets: Object.entries(tables).filter(([key]) => key.startsWith("by_")).map(([, set]) => set),
     neighbourhoods: of("neighbourhoods").rows.map(({ from, length, left_out, spans, events }, i): Neighbourhood => withCulprits({
       from, to: from + length, left_out, lanes: kLanes, spans: spansOf(spans, from, texts), events: eventsOf(events, from, texts),
     }, worst.find((exit) => exit.neighbourhood === i))),
@@ -120,7 +114,7 @@ export function unpackComparison({ head, tables, notes: warnings }: Report): Com
   return { ...head, ...rowsOf(tables.changes), before: rowsOf(tables.before).rows, after: rowsOf(tables.after).rows, warnings } as unknown as Comparison;
 }
 
-// Of trapline timeline --format html.
+// Unpacks the data of trapline timeline --format html.
 export function unpackTimeline({ texts, duration_ns, lanes, left_out, spans, events }: Fields): Neighbourhood {
   return {
     from: 0, to: Math.max(1, duration_ns), lanes, left_out,

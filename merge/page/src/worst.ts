@@ -30,7 +30,7 @@ export class Worst {
   ) {
     const functions = model.data.worst.some((exit) => exit.function !== "-");
     this.columns = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead", "name", "preempted_by"]];
+      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? exit.preempted_by : null)]];
     this.table.classList.add("tall");
     this.element.append(this.steps, this.table, this.under, this.panel);
   }

@@ -16,7 +16,7 @@ function within(from: number, size: number, [first, last]: Range): Range {
   return [begin, Math.min(last, begin + size)];
 }
 
-// What the keys do: zoom about a place from 0 to 1, move by a part of what is in sight, show all.
+// Acts of the keys: zoom about a place from 0 to 1, move by a part of what is in sight, show all.
 export interface Zoom {
   zoom: (factor: number, at: number) => void;
   move?: (part: number) => void;

@@ -436,8 +436,9 @@ const cases = {
       const sentence = () => page.locator(".finding").textContent();
       assert.equal(await sentence(), finding);
       const choose = async (hash) => {
+        const before = await sentence();
         await page.evaluate((to) => { location.hash = to; }, hash);
-        await page.waitForFunction((was) => document.querySelector(".finding").textContent !== was, await sentence());
+        await page.waitForFunction((was) => document.querySelector(".finding").textContent !== was, before);
         await settled(page);
       };
       const share = (key) => page.locator(`#table tr[data-key="${key}"] td.number`).nth(2).textContent();
@@ -672,7 +673,7 @@ const cases = {
       await with_page(html, { theme }, async (page) => {
         const { vcpus, duration_ns, time } = dataOf(html);
         // From the bin in which a vCPU ran first: the time before is folded away.
-        const first = Math.min(...vcpus.flatMap(({ shares }) => Object.values(shares).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
+        const first = Math.min(...vcpus.flatMap(({ shares: { offline: _, paused: __, ...ran } }) => Object.values(ran).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
         const shown = duration_ns - time.origin - first * time.bin_ns;
         assert.match(await page.locator("#before").textContent(), /^[\d.]+ s before the VM ran are folded away/);
         for (const state of ["guest", "kernel", "user", "preempted", "halted"]) {

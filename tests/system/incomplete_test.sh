@@ -27,7 +27,7 @@ what_a_session_lacks_is_said_of_its_figures() {
   expect_equal "status of top" 0 "$status"
   expect_contains "$work/stderr" "trapline: $lacks"
   run "$trapline" report "$work/run" --format page-data
-  expect_contains "$work/stdout" "\"missing\":[\"$lacks\"]"
+  expect_contains "$work/stdout" "\"INCOMPLETE:\",\"$lacks\""
 }
 
 # Nothing ends an exit: how many there were, and how long they took, is not known.

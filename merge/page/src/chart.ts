@@ -7,7 +7,7 @@ import { duration } from "./text";
 
 // All in px.
 const kLeft = 58; // width of the axis at the left
-const kEdges = [4, 24] as const; // room for the names of the first and the last tick
+export const kEdges = [20, 24] as const; // room for the names of the first and the last tick
 const kTop = 8; // room above the highest name at the left
 const kBottom = 36; // height of the axis at the bottom
 const kTicks = 22; // the same without a label

@@ -121,7 +121,8 @@ class Changes {
     const metric = (row: Fields): Fields => row[view.metric];
     const figure = (title: string, text: (row: Fields) => string, more: (row: Fields) => string = () => ""): Column => [h("th", { scope: "col", class: "number" }, title), "node", (row) => number(text(row), more(row))];
     drawRows(this.table, [[this.data.by.replace(/,/g, " / "), "node", (row) => [name(row.key), row.halts && h("small", {}, "halt, no overhead")]],
-      ["Exits before", "count", "before_count"], ["after", "count", "after_count"], figure("Before", (row) => value(metric(row), "before"), (row) => runs(metric(row), "before")), figure("After", (row) => value(metric(row), "after"), (row) => runs(metric(row), "after")),
+      ["Exits before", "count", "before_count"], ["after", "count", "after_count"],
+      figure("Before", (row) => value(metric(row), "before"), (row) => runs(metric(row), "before")), figure("After", (row) => value(metric(row), "after"), (row) => runs(metric(row), "after")),
       figure("Change", (row) => change(metric(row))), figure(`${Math.round(this.data.confidence * 1000) / 10} % interval`, (row) => interval(metric(row))), ["Interval", "node", (row) => intervalPicture(metric(row), most), "line: no change"],
       [this.data.method === "none" ? "" : "Is it proven", "node", (row) => h("td", { class: metric(row).proven ? "real" : "dim" }, this.data.method === "none" ? "" : verdict(metric(row)))]],
     this.data.rows, (row) => ({ key: row.key, chosen: view.row === row.key, choose: () => this.choose({ row: row.key }) }));
@@ -133,7 +134,8 @@ function bothShares(models: Model[], counted: number[], kernel: string): { eleme
   const strips = models.map((model) => new Strips(model));
   const part = models.map(({ data }) => sums(data.vcpus, null)).map((all) => percent(all.guest / Math.max(1, all.time)));
   const element = section("shares", [`The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`],
-    ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.tables.sources?.rows[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element,
+    ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `,
+      name(model.data.tables.sources?.rows[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${counted[i]! > 1 ? `, the first of ${grouped(counted[i]!)} runs` : ""}`), strips[i]!.element,
       model.begin > 0 && h("p", { class: "dim" }, model.before("folded away"))]),
     h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => (state === "kernel" ? kernel : signOf(state))).join(", ")}. Each recording has the whole width.`));
   return { element, draw: () => { for (const one of strips) one.render(kStart, false); } };

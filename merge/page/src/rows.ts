@@ -93,3 +93,9 @@ export function partsBar(row: Fields, parts: readonly string[], width = 150, all
   }
   return svg;
 }
+
+// Returns the path of bars on the floor of a small picture. A bar goes from `left` to `right`, in px, and has a part of the height.
+export const barsPath = (bars: [left: number, right: number, part: number][], height: number): string => bars.map(([left, right, part]) => {
+  const size = Math.max(1.5, part * (height - 1)).toFixed(1);
+  return `M${left.toFixed(1)} ${height}v-${size}H${Math.max(left + 1, right).toFixed(1)}v${size}z`;
+}).join("");

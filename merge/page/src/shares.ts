@@ -1,6 +1,6 @@
 // The vCPUs' time, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
-import { blocks, Chart } from "./chart";
+import { blocks, Chart, kEdges } from "./chart";
 import { entitle, h, replace, section } from "./dom";
 import { kernelOf, knowsDurations, knowsGuest, theVcpus, whose } from "./known";
 import type { Model, Selection } from "./model";
@@ -53,7 +53,7 @@ export class Shares {
     this.onlyBusy = timeButton(true, "Busy time");
     this.strips = new Strips(model, { read: (text) => { this.reading.textContent = visible(text); },
       brush: (from, to) => this.change({ time: [model.binAt(from), model.binAt(to) + 1] }) });
-    zoomByWheel(this.strips.element, this.zoom, (left) => left / this.strips.width());
+    zoomByWheel(this.strips.element, this.zoom, (left) => (left - kEdges[0]) / (this.strips.width() - kEdges[0] - kEdges[1]));
     const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
     this.element.append(
       halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy: without halts")) : "",

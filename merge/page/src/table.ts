@@ -3,7 +3,7 @@ import type { Choice } from "./choice";
 import { clip, entitle, h, name, s, section } from "./dom";
 import { knowsDurations, knowsGuest, whose } from "./known";
 import { cost, kLatencyBins, type Group, type Model } from "./model";
-import { drawRows, emptyTable, number, partsBar, type Column } from "./rows";
+import { barsPath, drawRows, emptyTable, number, partsBar, type Column } from "./rows";
 import type { Change } from "./shares";
 import { busyOf, sums } from "./strip";
 import { counted, duration, exact, grouped, percent, spoken } from "./text";
@@ -11,7 +11,8 @@ import { kParts } from "./types";
 
 const kShown = 25;
 export const kBar = 78; // px
-const kSpark = 84;
+const kSpark = 84; // px, of a distribution
+const kHeight = 18;
 
 // The columns by which rows can be sorted: the name in the address, the title and the value.
 export const kColumns: [id: string, title: string, of: (row: Group) => number | string | null][] = [
@@ -23,11 +24,8 @@ export const kColumns: [id: string, title: string, of: (row: Group) => number | 
 function sparkline(histogram: Group["histogram"], first: number, last: number): SVGSVGElement {
   const most = Math.max(1, ...histogram.map(([, count]) => count));
   const width = kSpark / Math.max(1, last - first);
-  const path = histogram.map(([bin, count]) => {
-    const size = Math.max(1.5, Math.sqrt(count / most) * 17).toFixed(1);
-    return `M${((bin - first) * width).toFixed(1)} 18v-${size}h${Math.max(1, width).toFixed(1)}v${size}z`;
-  });
-  return s("svg", { class: "spark", width: kSpark, height: 18, "aria-hidden": "true" }, s("path", { d: path.join("") }));
+  return s("svg", { class: "spark", width: kSpark, height: kHeight, "aria-hidden": "true" },
+    s("path", { d: barsPath(histogram.map(([bin, count]) => [(bin - first) * width, (bin + 1 - first) * width, Math.sqrt(count / most)]), kHeight) }));
 }
 
 export class Table {

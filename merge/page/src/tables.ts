@@ -125,7 +125,8 @@ function requests({ tables, counters }: Recording): HTMLElement {
 function vhost(rows: Fields[]): HTMLElement | null {
   const busiest = most(rows, "turns");
   if (!busiest) return null;
-  const lines = linesOf(rows, (row) => `${row.worker} (tid ${row.tid})`, [["woken_to_run", "woken → runs"], ["ran", "ran, each turn"], ["notify_to_interrupt", "guest's notify → its interrupt raised"], ["raise_to_injection", "raised → injection"]], true);
+  const lines = linesOf(rows, (row) => `${row.worker} (tid ${row.tid})`,
+    [["woken_to_run", "woken → runs"], ["ran", "ran, each turn"], ["notify_to_interrupt", "guest's notify → its interrupt raised"], ["raise_to_injection", "raised → injection"]], true);
   return section("vhost", [`vhost workers took ${grouped(sumOf(rows, (row) => row.turns))} turns; `, name(busiest.worker), `, the busiest, ran within ${duration(busiest.woken_to_run.p50_ns)} after half of its wake-ups`],
     stagesTable("vhost workers", lines, "worker", "stage"),
     ...rows.map((row) => h("p", { class: "dim" }, name(row.worker), `: ${grouped(row.notified)} of ${grouped(row.turns)} turns began with a guest's notify; ${grouped(row.interrupts)} interrupts; ${duration(row.preempted_ns)} preempted.`)));

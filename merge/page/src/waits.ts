@@ -3,7 +3,7 @@ import type { Choice } from "./choice";
 import { clip, entitle, h, name, nothing, replace, s, section, swatch } from "./dom";
 import { theVcpus } from "./known";
 import type { Model } from "./model";
-import { drawRows, emptyTable } from "./rows";
+import { barsPath, drawRows, emptyTable } from "./rows";
 import { duration, grouped, moment, percent } from "./text";
 import type { Fields, Rows } from "./types";
 
@@ -47,7 +47,8 @@ export class Waits {
       else nothing(this.element, `No vCPU was preempted or blocked inside its exits ${when}`.trimEnd());
       return;
     }
-    entitle(this.element, name(clip(most.row[0].culprit, 60)), ` kept ${theVcpus(this.model.data)} waiting longest: ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
+    entitle(this.element, name(clip(most.row[0].culprit, 60)),
+      ` kept ${theVcpus(this.model.data)} waiting longest: ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
     replace(this.tables, ...kParts.flatMap(([part, head], i) => (rows[i]!.length ? [this.table(part, head, rows[i]!, sums[i] ?? 0, waits[part])] : [])));
   }
 
@@ -70,13 +71,9 @@ export class Waits {
     const most = Math.max(1, ...list.map(([, ns]) => ns));
     const svg = s("svg", { class: "when", width: kStrip, height: kHeight, role: "img", "aria-label": `most at ${moment(this.model.edge(list.find(([, ns]) => ns === most)?.[0] ?? 0), 3)}` });
     const x = (bin: number): number => ((this.model.edge(bin) - from) / (to - from)) * kStrip;
-    let path = "";
-    for (const [bin, ns] of list) {
-      const size = Math.max(1.5, (ns / most) * (kHeight - 2));
-      path += `M${x(bin).toFixed(1)} ${kHeight}v-${size.toFixed(1)}H${Math.max(x(bin) + 1, x(bin + 1)).toFixed(1)}v${size.toFixed(1)}z`;
-    }
     const time = this.choice?.time;
-    svg.append(s("rect", { class: "ground", width: kStrip, height: kHeight }), s("path", { class: `p-${part}`, d: path }));
+    svg.append(s("rect", { class: "ground", width: kStrip, height: kHeight }), 
+      s("path", { class: `p-${part}`, d: barsPath(list.map(([bin, ns]) => [x(bin), x(bin + 1), ns / most]), kHeight) }));
     if (time) svg.append(s("path", { class: "edge", d: `M${x(time[0])} 0V${kHeight}M${x(time[1])} 0V${kHeight}` }));
     return svg;
   }

@@ -292,15 +292,17 @@ Result<Input> open_input(const InputOptions& options) {
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)
     input.capabilities.merge(enabled);
-  if (auto loaded = assign(input.symbols, load_symbols(options)); !loaded)
+  if (auto loaded = add_companions(options, input); !loaded)
     return tl::unexpected(std::move(loaded).error());
-  if (input.capabilities.markers) {
-    if (auto loaded = assign(input.declared, load_trace_events(options)); !loaded)
-      return tl::unexpected(std::move(loaded).error());
-    input.trace_events = options.trace_events;
-  }
   if (options.verbose) tell(options, input);
   return input;
+}
+
+Result<void> add_companions(const InputOptions& options, Input& input) {
+  auto loaded = assign(input.symbols, load_symbols(options));
+  if (!loaded || !input.capabilities.markers) return loaded;
+  input.trace_events = options.trace_events;
+  return assign(input.declared, load_trace_events(options));
 }
 
 }  // namespace trapline

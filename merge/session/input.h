@@ -67,6 +67,9 @@ struct Input {
 };
 
 [[nodiscard]] Result<Input> open_input(const InputOptions& options);
+// Adds what is known beside the recordings: the guest's symbols, and the declarations of its VMM's
+// events.
+[[nodiscard]] Result<void> add_companions(const InputOptions& options, Input& input);
 
 // Returns the Error for two recordings of the same run, which would count twice.
 [[nodiscard]] tl::unexpected<Error> given_twice(const std::string& first,

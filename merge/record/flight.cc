@@ -20,14 +20,6 @@ constexpr std::size_t kFinderBytes = 4u << 20;  // for pages that wait for those
 // Estimated head of trace.dat: kernel symbols, event formats.
 constexpr std::uint64_t kHeadBytes = 16u << 20;
 
-// Returns the text that trace-cmd prints about a CPU's buffer, for the part that is kept.
-std::string stats_of(unsigned cpu, const RingPart& part) {
-  return fmt::format(
-      "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"
-      "read events: {}\n",
-      cpu, part.lost, part.events);
-}
-
 }  // namespace
 
 Result<Flight> Flight::open(const RecordOptions& options) {
@@ -42,8 +34,7 @@ Result<Flight> Flight::open(const RecordOptions& options) {
 
 void Flight::start(const PageReader& reader, std::optional<TriggerMatcher> trigger) {
   ring_.emplace(FlightRingOptions{options_->flight->span_ns,
-                                  std::size_t{options_->flight->ring_mb} << 20, reader.page_size(),
-                                  reader.cpus()});
+                                  std::size_t{options_->flight->ring_mb} << 20, reader.cpus()});
   if (!trigger) return;
   finder_.emplace(SnapshotOptions{0, kFinderBytes, reader.page_size(), reader.cpus()},
                   std::move(*trigger), is_alive,
@@ -120,24 +111,6 @@ FlightCut Flight::cut(std::uint64_t complete) const {
   return {std::min(ring_->begin(), complete), complete};
 }
 
-Result<void> Flight::write_parts(SessionWriter& writer, const Instance& instance,
-                                 const std::vector<EventName>& events, const FlightCut& cut,
-                                 SessionJson& session, const std::string& cmdlines) const {
-  if (auto opened = open_page_files(writer, instance, *options_, events); !opened) return opened;
-  std::vector<std::string> stats;
-  for (unsigned cpu = 0; cpu < ring_->cpus(); ++cpu) {
-    const auto part = ring_->write(cpu, cut.from, cut.to, [&](std::span<const std::byte> page) {
-      return writer.files().page(cpu, page);
-    });
-    if (!part) return tl::unexpected(part.error());
-    stats.push_back(stats_of(cpu, *part));
-    session.losses.push_back({cpu, part->lost, 0, 0, 0});
-    if (part->lost_unknown)
-      session.warnings.push_back(fmt::format("CPU {}: events lost (count unknown)", cpu));
-  }
-  return writer.seal(session, cmdlines, stats);
-}
-
 Result<std::string> Flight::write(const Instance& instance, const std::vector<EventName>& events,
                                   const FlightCut& cut, SessionJson& session,
                                   const std::string& cmdlines) {
@@ -155,7 +128,9 @@ Result<std::string> Flight::write(const Instance& instance, const std::vector<Ev
   const std::string name = store_.name_for(session.end_real_ns);
   auto writer = SessionWriter::make(make_session(store_.folder(), name), session);
   if (!writer) return tl::unexpected(std::move(writer).error());
-  auto wrote = write_parts(*writer, instance, events, cut, session, cmdlines);
+  auto wrote = open_page_files(*writer, instance, *options_, events);
+  if (wrote)
+    wrote = writer->seal_ring(ring_->pages(), cut.from, cut.to, session, cmdlines).map([](auto) {});
   if (!wrote) writer->discard();
   if (wrote) wrote = writer->make_way();
   if (!wrote) return tl::unexpected(std::move(wrote).error());
@@ -172,7 +147,7 @@ void Flight::say_what_it_does() const {
   say(fmt::format(
       "holds the last {:g} s of events in at most {} MiB (--ring-size), beside the kernel's "
       "buffers, {:g} MiB for each of {} CPUs (--buffer-size)",
-      static_cast<double>(wish.span_ns) / 1e9, wish.ring_mb, mib_per_cpu, ring_->cpus()));
+      static_cast<double>(wish.span_ns) / 1e9, wish.ring_mb, mib_per_cpu, ring_->pages().cpus()));
   say(fmt::format(
       "writes nothing until asked: trapline snapshot {}, kill -USR1 {}{}", options_->folder,
       ::getpid(),

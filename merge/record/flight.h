@@ -77,9 +77,6 @@ class Flight final : public PageSink {
  private:
   Flight(const RecordOptions& options, FlightStore store, FlightControl control)
       : options_(&options), store_(std::move(store)), control_(std::move(control)) {}
-  [[nodiscard]] Result<void> write_parts(SessionWriter& writer, const Instance& instance,
-                                         const std::vector<EventName>& events, const FlightCut& cut,
-                                         SessionJson& session, const std::string& cmdlines) const;
   void say(const std::string& line) const { options_->say(line); }
   void say_snapshot(const std::string& path, const SessionJson& session) const;
 

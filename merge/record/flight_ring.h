@@ -24,7 +24,6 @@ namespace trapline::record {
 struct FlightRingOptions {
   std::uint64_t span_ns = 0;
   std::size_t ring_bytes = 0;  // for all CPUs together
-  std::size_t page_size = 4096;
   unsigned cpus = 1;
 };
 
@@ -42,14 +41,8 @@ class FlightRing {
   // Returns whether a page younger than the span had to be dropped.
   [[nodiscard]] bool is_short() const { return dropped_to_ != 0 && dropped_to_ >= span_begin(); }
   [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }
-  [[nodiscard]] unsigned cpus() const { return ring_.cpus(); }
 
-  // Passes a CPU's events from `from` to `to`, both included, to `sink` as pages of the full size.
-  // The events stay in the ring.
-  [[nodiscard]] Result<RingPart> write(unsigned cpu, std::uint64_t from, std::uint64_t to,
-                                       const PageRing::Sink& sink) const {
-    return ring_.write(cpu, from, to, options_.page_size, sink);
-  }
+  [[nodiscard]] const PageRing& pages() const { return ring_; }
 
  private:
   [[nodiscard]] std::uint64_t span_begin() const {

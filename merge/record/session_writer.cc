@@ -114,6 +114,29 @@ Result<void> SessionWriter::seal(SessionJson& session, const std::string& cmdlin
               finished.error().message, folder().path(), shell_text({folder().path()}));
 }
 
+Result<std::uint64_t> SessionWriter::seal_ring(const PageRing& ring, std::uint64_t from,
+                                               std::uint64_t to, SessionJson& session,
+                                               const std::string& cmdlines) {
+  std::uint64_t events = 0;
+  std::vector<std::string> stats;
+  for (unsigned cpu = 0; cpu < ring.cpus(); ++cpu) {
+    const auto part =
+        ring.write(cpu, from, to, files_->page_size(),
+                   [&](std::span<const std::byte> page) { return files_->page(cpu, page); });
+    if (!part) return tl::unexpected(part.error());
+    events += part->events;
+    // The text that trace-cmd prints about a CPU's buffer, for the part that is kept.
+    stats.push_back(fmt::format(
+        "CPU: {}\nentries: 0\noverrun: {}\ncommit overrun: 0\nbytes: 0\ndropped events: 0\n"
+        "read events: {}\n",
+        cpu, part->lost, part->events));
+    session.losses.push_back({cpu, part->lost, 0, 0, 0});
+    if (part->lost_unknown)
+      session.warnings.push_back(fmt::format("CPU {}: events lost (count unknown)", cpu));
+  }
+  return seal(session, cmdlines, stats).map([events] { return events; });
+}
+
 void SessionWriter::discard() {
   files_.reset();
   (void)remove_session_folder(std::move(made_->folder));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "merge/record/page_files.h"
+#include "merge/record/page_ring.h"
 #include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"
 
@@ -51,6 +52,11 @@ class SessionWriter {
   // how to continue.
   [[nodiscard]] Result<void> seal(SessionJson& session, const std::string& cmdlines,
                                   const std::vector<std::string>& stats, bool has_failed = false);
+  // Writes the ring's events from `from` to `to`, both included, and seals the session, with what
+  // the kernel lost among them. Returns how many events it has.
+  [[nodiscard]] Result<std::uint64_t> seal_ring(const PageRing& ring, std::uint64_t from,
+                                                std::uint64_t to, SessionJson& session,
+                                                const std::string& cmdlines);
   // Puts the session in the place of an earlier one of its name.
   [[nodiscard]] Result<void> make_way() { return made_->earlier.make_way(made_->folder); }
   // Removes all of it.

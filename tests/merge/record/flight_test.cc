@@ -37,7 +37,7 @@ class FlightRingTest : public ::testing::Test {
               [](const auto& a, const auto& b) { return a.last < b.last; });
   }
   [[nodiscard]] FlightRing ring(std::uint64_t span, std::size_t bytes) const {
-    return FlightRing({span, bytes, 4096, pages_.cpus()});
+    return FlightRing({span, bytes, pages_.cpus()});
   }
   void add_all(FlightRing& ring, std::size_t bound) const {
     for (const auto& [last, cpu, page] : in_order_) {
@@ -50,11 +50,12 @@ class FlightRingTest : public ::testing::Test {
     std::size_t all = 0;
     for (unsigned cpu = 0; cpu < pages_.cpus(); ++cpu) {
       std::vector<Recorded> given, recorded;
-      const auto part = ring.write(cpu, from, to, [&](std::span<const std::byte> page) {
-        EXPECT_EQ(page.size(), 4096u);
-        (void)append_events(page, given);
-        return Result<void>{};
-      });
+      const auto part =
+          ring.pages().write(cpu, from, to, 4096, [&](std::span<const std::byte> page) {
+            EXPECT_EQ(page.size(), 4096u);
+            (void)append_events(page, given);
+            return Result<void>{};
+          });
       ASSERT_TRUE(part);
       for (const Recorded& event : events_[cpu]) {
         if (event.time >= from && event.time <= to) recorded.push_back(event);
@@ -117,11 +118,11 @@ TEST_F(FlightRingTest, KeepsTheKernelsMarkWhereNothingBeforeItWasCut) {
     marked = append_events(out, events);
     return Result<void>{};
   };
-  const auto whole = ring.write(0, 0, facts->last, sink);
+  const auto whole = ring.pages().write(0, 0, facts->last, 4096, sink);
   EXPECT_TRUE(marked);
   EXPECT_EQ(whole->lost, has_room ? 7u : 0u);
   EXPECT_EQ(whole->lost_unknown, !has_room);
-  const auto cut = ring.write(0, facts->first + 1, facts->last, sink);
+  const auto cut = ring.pages().write(0, facts->first + 1, facts->last, 4096, sink);
   EXPECT_FALSE(marked);
   EXPECT_EQ(cut->lost, 0u);
 }

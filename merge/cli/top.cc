@@ -21,36 +21,29 @@ struct TopArguments {
 // The texts that need more than a number.
 Result<void> complete(TopArguments& options) {
   live::TopOptions& top = options.top;
-  auto by = parse_dimensions(options.by);
-  if (!by) return tl::unexpected(std::move(by).error());
-  if (std::ranges::find(*by, Dimension::kKernelFunction) != by->end()) {
+  std::vector<Dimension>& by = top.engine.by;
+  if (auto parsed = assign(by, parse_dimensions(options.by)); !parsed) return parsed;
+  if (std::ranges::find(by, Dimension::kKernelFunction) != by.end()) {
     return fail(
         ErrorKind::kUsage,
         "--by kernel-function: needs a recording; use trapline report --by kernel-function");
   }
-  top.engine.by = top.batch.by = std::move(*by);
-  top.batch.by_text = options.by;
-  auto sort = parse_sort(!options.sort.empty() ? options.sort : top.to_batch ? "total" : "share");
-  if (!sort) return tl::unexpected(std::move(sort).error());
-  top.batch.sort = *sort;
+  const std::string sort = !options.sort.empty() ? options.sort : top.to_batch ? "total" : "share";
+  if (auto parsed = assign(top.engine.sort, parse_sort(sort)); !parsed) return parsed;
   if (auto parsed = options.which.parse(top.engine.which); !parsed)
     return tl::unexpected(std::move(parsed).error());
-  top.batch.scope.vcpus = top.engine.which.vcpus;
-  top.batch.exits = top.engine.which.exits;
-  top.batch.chosen = shell_text(options.which.vcpu_and_exit_words());
+  top.engine.chosen = shell_text(options.which.vcpu_and_exit_words());
   if (!options.interval.empty()) {
-    const auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
-    if (!interval) return tl::unexpected(interval.error());
-    if (*interval < 1'000'000) {
+    auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
+    if (auto parsed = assign(top.engine.interval_ns, std::move(interval)); !parsed) return parsed;
+    if (top.engine.interval_ns < 1'000'000) {
       return fail(ErrorKind::kUsage, "--interval {} is too short; give 1ms or more",
                   options.interval);
     }
-    top.engine.interval_ns = *interval;
   }
   if (!options.save.empty()) {
-    const auto save = parse_duration("--save-last", options.save, BareNumber::kSeconds);
-    if (!save) return tl::unexpected(save.error());
-    top.save_ns = *save;
+    auto save = parse_duration("--save-last", options.save, BareNumber::kSeconds);
+    if (auto parsed = assign(top.save_ns, std::move(save)); !parsed) return parsed;
   }
   top.ring_bytes = options.memory_mb * kMib;
   top.colours = takes_colours(options.color);
@@ -83,7 +76,7 @@ void add_top(CLI::App& app, int& status) {
   tables.add("--by", options->by, "LIST", kBy)->capture_default_str();
   tables.add("--sort", options->sort, "COLUMN",
              "By a column, total or key (default: share; with --batch total)");
-  tables.add("--top", top.batch.top, "", "Rows to print with --batch; 0: all")
+  tables.add("--top", top.engine.top, "", "Rows to print with --batch; 0: all")
       ->capture_default_str();
   add_selection(*command, options->which, " (not waits and requests)");
   rest.flag("--no-sched", options->no_sched,

@@ -46,9 +46,7 @@ void Engine::start_pipeline() {
   how.to = to_;
   if (!options_.which.exits.empty()) {
     const std::optional<ExitMatcher> before = std::move(matcher_);
-    matcher_.emplace(options_.which.exits, [this](const ExitSpan& exit) -> const Source& {
-      return timeline_.source(exit.source);
-    });
+    matcher_.emplace(options_.which.exits, source_of(timeline_));
     if (before) matcher_->merge(*before);
   }
   pipeline_ = make_pipeline(std::move(how), matcher_ ? &*matcher_ : nullptr, {maker_.get()});
@@ -142,15 +140,11 @@ void Engine::finish() {
   close(later(last_, 1));
 }
 
-void Engine::name_all() {
+void Engine::close(Timestamp end) {
+  if (before_close) before_close();
   processes_ = pipeline_->processes();
   processes_.merge(known_);
   naming_.emplace(timeline_, *pipeline_, processes_, pipeline_->exits().vcpus());
-}
-
-void Engine::close(Timestamp end) {
-  if (before_close) before_close();
-  name_all();
   Frame frame = maker_->close(end, *naming_);
   frame_end_ = later(end, options_.interval_ns);
   rows_ += frame.vcpus.size() + 1;

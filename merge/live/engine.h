@@ -42,11 +42,9 @@ class Engine {
   // Called before a frame is closed and named: a VM that has just come can be learnt.
   std::function<void()> before_close;
   // What is known beside the events: threads' processes, and their names, as they are found.
-  void learn(ThreadId thread, ThreadId process) { known_.set(thread, process); }
-  void learn_name(ThreadId process, const std::string& name) {
-    if (!name.empty()) known_.set_name(process, name);
-  }
+  [[nodiscard]] Processes& known() { return known_; }
 
+  [[nodiscard]] const EngineOptions& options() const { return options_; }
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
   [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return maker_->dimensions(); }
@@ -67,7 +65,6 @@ class Engine {
   void close(Timestamp end);
   bool close_next(Timestamp until, bool free);
   void look_at_model();
-  void name_all();
 
   Input input_;
   EngineOptions options_;

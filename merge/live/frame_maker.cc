@@ -2,23 +2,22 @@
 
 #include <algorithm>
 
-#include "backend_ftrace/base/text.h"
-#include "merge/analyze/stall_tracker.h"
+#include "merge/report/report_data.h"
 
 namespace trapline::live {
 namespace {
 
-std::vector<Dimension> with_base(const std::vector<Dimension>& by) {
-  std::vector<Dimension> all(kBaseDimensions.begin(), kBaseDimensions.end());
-  for (const Dimension dimension : by) {
+std::vector<Dimension> with_base(std::vector<Dimension> by) {
+  std::erase_if(by, [](Dimension dimension) {
     // A VM follows from its threads, like a vCPU.
-    if (dimension == Dimension::kVm) continue;
-    if (std::find(all.begin(), all.end(), dimension) == all.end()) all.push_back(dimension);
-  }
-  return all;
+    return dimension == Dimension::kVm ||
+           std::ranges::find(kBaseDimensions, dimension) != kBaseDimensions.end();
+  });
+  by.insert(by.begin(), kBaseDimensions.begin(), kBaseDimensions.end());
+  return by;
 }
 
-bool is_slower(const SlowExit& a, const SlowExit& b) { return a.total > b.total; }
+bool is_slower(const ExitSpan& a, const ExitSpan& b) { return a.total() > b.total(); }
 
 constexpr std::uint64_t kMinute = 60'000'000'000;
 
@@ -39,21 +38,18 @@ FrameMaker::FrameMaker(const EngineOptions& options)
     : dimensions_(with_base(options.by)),
       keys_(dimensions_),
       requests_wanted_(options.requests),
-      needs_waits_(options.waits || keys_.needs_waits()),
       cells_(keys_.words(), kMostCells) {}
 
 SpanClass FrameMaker::selects() const {
-  SpanClass selected = SpanClass::kExits;
-  if (requests_wanted_) selected = selected | SpanClass::kRequests;
-  if (needs_waits_) selected = selected | SpanClass::kWaits | SpanClass::kStalls;
-  return selected;
+  const SpanClass selected = SpanClass::kExits | SpanClass::kWaits | SpanClass::kStalls;
+  return requests_wanted_ ? selected | SpanClass::kRequests : selected;
 }
 
 void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  std::span<const WaitShare> shares;
-  if (needs_waits_) shares = pipeline.waits()->shares();
+  const std::span<const WaitShare> shares = pipeline.waits()->shares();
   waits_.add(shares);
+  waits_.add(pipeline.waits()->halts());
   GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
   key.halted = exit.halt;
   const std::uint32_t place = cells_.place_of(key);
@@ -63,59 +59,47 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   Cell& into = cells_[place];
   const std::uint64_t total = exit.total();
-  into.total.add(total);
-  for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += exit.parts[i];
+  const bool longest = into.row.total.count() == 0 || total > into.row.total.max();
+  into.row.add(exit);
   if (exit.start < begin_) {
     ++into.carried;
     into.carried_ns += total;
   }
-  const bool halt = exit.halt;
-  const bool longest = total > into.slowest.total || into.total.count() == 1;
-  const bool slow = !halt && (slow_.size() < kMostSlow || total > slow_.front().total);
+  const bool slow = !exit.halt && (slow_.size() < kMostSlow || total > slow_.front().total());
   if (!longest && !slow) return;
-  const SlowExit kept{exit.start,  total,          exit.parts, exit.thread, key,
-                      exit.detail, exit.vmm_event, exit.rip,   halt};
+  ExitSpan kept = exit;
+  kept.intervals = {};  // they are valid only during the call
+  kept.handlers = {};
   if (longest) into.slowest = kept;
-  if (slow) keep_slow(kept);
-}
-
-void FrameMaker::keep_slow(const SlowExit& exit) {
-  if (slow_.size() >= kMostSlow) {
-    std::pop_heap(slow_.begin(), slow_.end(), is_slower);
+  if (!slow) return;
+  if (slow_.size() == kMostSlow) {
+    std::ranges::pop_heap(slow_, is_slower);
     slow_.pop_back();
   }
-  slow_.push_back(exit);
-  std::push_heap(slow_.begin(), slow_.end(), is_slower);
+  slow_.push_back(kept);
+  std::ranges::push_heap(slow_, is_slower);
 }
 
-void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
-  if (request.spec >= requests_.size()) requests_.resize(request.spec + 1);
-  requests_[request.spec].add(elapsed(request.start, request.end));
-}
+void FrameMaker::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
 
 void FrameMaker::stall(const Stall& stall, const Pipeline&) {
   if (stall.vcpus != 0) return;  // its vCPUs' stalls are reported too
-  const SeenStall seen{stall.thread, stall.begin, stall.end, stall.open};
-  while (!stalls_.empty() && stalls_.back().length() <= seen.length()) stalls_.pop_back();
-  stalls_.push_back(seen);
+  while (!stalls_.empty() && stalls_.back().length() <= stall.length()) stalls_.pop_back();
+  stalls_.push_back(
+      {.thread = stall.thread, .begin = stall.begin, .end = stall.end, .lasts = stall.open});
 }
 
 void FrameMaker::close_stalls(Frame& frame, const Pipeline& pipeline) {
-  const auto is_past = [&](const SeenStall& stall) {
+  const auto is_past = [&](const OpenStall& stall) {
     return elapsed(stall.end, frame.end) > kMinute;
   };
   while (!stalls_.empty() && is_past(stalls_.front())) stalls_.pop_front();
-  std::uint64_t longest = 0;
-  if (!stalls_.empty()) {
-    frame.longest_stall = stalls_.front();
-    longest = stalls_.front().length();
-  }
+  if (!stalls_.empty()) frame.longest_stall = stalls_.front();
   for (const OpenStall& open :
        pipeline.stalls()->open(pipeline, frame.end, PipelineOptions().stalls_ns)) {
-    const SeenStall seen{open.thread, open.begin, open.end, open.lasts};
-    if (seen.length() <= longest || is_past(seen)) continue;
-    longest = seen.length();
-    frame.longest_stall = seen;
+    const auto& longest = frame.longest_stall;
+    if ((!longest || open.length() > longest->length()) && !is_past(open))
+      frame.longest_stall = open;
   }
 }
 
@@ -131,7 +115,7 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
       const std::uint64_t offline = minus(inside, totals.time_ns() - totals.offline_ns);
       before.offline_ns = minus(totals.offline_ns, offline);
     }
-    VcpuUse use{thread, totals};
+    VcpuTotalsOf use{thread, totals};
     use.totals.exits = grown(totals.exits, before.exits);
     for (std::size_t i = 0; i < kStates; ++i) {
       const auto state = static_cast<State>(i);
@@ -146,19 +130,17 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
 }
 
 void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {
-  Frame now;
+  LossCounts now;
+  std::uint64_t events = 0;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    now.events += counters.events;
+    events += counters.events;
     now.add(counters);
-    now.damaged_events += counters.damaged_events;
   }
-  frame.events = minus(now.events, counted_.events);
-  frame.lost_events = minus(now.lost_events, counted_.lost_events);
-  frame.gaps = minus(now.gaps, counted_.gaps);
-  frame.gaps_uncounted = minus(now.gaps_uncounted, counted_.gaps_uncounted);
-  frame.damaged_events = minus(now.damaged_events, counted_.damaged_events);
-  counted_ = std::move(now);
+  frame.events = grown(events, events_);
+  frame.lost_events = grown(now.lost_events, counted_.lost_events);
+  frame.gaps = grown(now.gaps, counted_.gaps);
+  frame.gaps_uncounted = grown(now.gaps_uncounted, counted_.gaps_uncounted);
 }
 
 Frame FrameMaker::close(Timestamp end, const Naming& names) {
@@ -169,25 +151,28 @@ Frame FrameMaker::close(Timestamp end, const Naming& names) {
   frame.folded = std::exchange(folded_, 0);
   frame.cells = cells_.take();
   frame.cells.shrink_to_fit();
-  for (Cell& cell : frame.cells) cell.total.shrink();
-  std::sort(slow_.begin(), slow_.end(), is_slower);
+  std::ranges::sort(slow_, is_slower);
   frame.slow = std::exchange(slow_, {});
   close_vcpus(frame, pipeline);
   close_counts(frame, names.timeline);
-  if (needs_waits_) {
-    frame.waits = std::exchange(waits_, {}).report(names);
-    for (WaitRows* rows : {&frame.waits.preempted, &frame.waits.blocked}) {
-      if (rows->rows.size() > kMostCulprits) rows->rows.resize(kMostCulprits);
-    }
-    close_stalls(frame, pipeline);
+  frame.waits = std::exchange(waits_, {}).report(names);
+  close_stalls(frame, pipeline);
+  if (requests_wanted_) {
+    ReportData requests;
+    std::exchange(requests_, {}).report(requests, pipeline);
+    frame.requests = std::move(requests.rows);
   }
-  for (std::size_t spec = 0; spec < requests_.size(); ++spec) {
-    if (requests_[spec].count() == 0) continue;
-    frame.requests.push_back(
-        {printable(pipeline.requests()->specs()[spec].name()), std::move(requests_[spec])});
-  }
-  requests_.clear();
   return frame;
+}
+
+std::size_t Frame::size() const {
+  std::size_t bytes = sizeof(Frame) + cells.size() * sizeof(Cell) + slow.size() * sizeof(ExitSpan) +
+                      vcpus.size() * sizeof(VcpuTotalsOf);
+  for (const Cell& cell : cells) bytes += cell.row.total.size();
+  // A row has two texts that may be on the heap.
+  for (const WaitRows* rows : {&waits.preempted, &waits.blocked, &waits.halted})
+    bytes += rows->rows.size() * sizeof(WaitRow) * 2;
+  return bytes;
 }
 
 }  // namespace trapline::live

@@ -1,23 +1,71 @@
-// Turns the spans of a pipeline into frames, one after the other.
+// Turns the spans of a pipeline into frames, one after the other. A frame is one interval of a live
+// view, as plain data that is small enough to keep the last minutes.
+//
+//   exits ──> cells (vCPU x reason x device x the dimensions of --by) ──> rows by any of these
+//
+// A cell counts the exits that ended in the interval. Exits that began before the interval are
+// included and also counted separately (carried); without them, a cell has the figures of `trapline
+// report` for the interval.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/live/frame.h"
+#include "merge/analyze/stall_tracker.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/loss_counts.h"
 #include "merge/pass/selection.h"
 #include "merge/report/dimensions.h"
+#include "merge/report/groups.h"
 #include "merge/report/keyed_rows.h"
+#include "merge/report/options.h"
+#include "merge/report/requests.h"
 #include "merge/report/waits.h"
 
 namespace trapline::live {
 
+// The dimensions that cells always have; those of --by follow.
+inline constexpr std::array kBaseDimensions{Dimension::kVcpu, Dimension::kReason,
+                                            Dimension::kDevice};
+enum BaseWord : std::size_t { kVcpuWord, kReasonWord, kDeviceWord };
+
+struct Cell {
+  GroupKey key;
+  GroupRow row;                               // without its text
+  std::uint64_t carried = 0, carried_ns = 0;  // of the exits that began before the interval
+  ExitSpan slowest;
+};
+
+struct Frame : LossCounts {
+  Timestamp begin, end;
+  std::vector<Cell> cells;
+  std::uint64_t folded = 0;  // exits beyond the greatest number of cells
+  // The vCPUs' times between begin and end, including the exits open at both: at most the interval.
+  std::vector<VcpuTotalsOf> vcpus;
+  std::vector<ExitSpan> slow;  // the slowest exits that are not halts, the slowest first
+  WaitReport waits;
+  std::vector<GroupRow> requests;
+  std::optional<OpenStall> longest_stall;  // of those that ended in the last minute, or still last
+  std::uint64_t events = 0;
+
+  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+  // Returns approximately how many bytes it needs.
+  [[nodiscard]] std::size_t size() const;
+};
+
+// What the command line chooses of the figures.
 struct EngineOptions {
   Selection which;
-  std::vector<Dimension> by;  // besides kBaseDimensions
-  bool waits = true;          // collect who kept the vCPUs waiting
+  std::string chosen;  // the same as words: "--vm web01 --reason io"; empty: all
+  std::vector<Dimension> by;
+  SortBy sort = SortBy::kTotal;
+  std::size_t top = 0;  // rows of a line of JSON; 0: all
   bool requests = true;
   std::uint64_t interval_ns = 1'000'000'000;
   bool vm_runs = false;  // the selected VM runs, although it may have no event yet
@@ -42,6 +90,7 @@ class FrameMaker final : public SpanSink {
   void take_over(const FrameMaker& other) {
     begin_ = other.begin_;
     counted_ = other.counted_;
+    events_ = other.events_;
   }
   // Returns the frame up to `end`; call it before an event at or after `end` is pushed. The next
   // frame begins there.
@@ -51,23 +100,23 @@ class FrameMaker final : public SpanSink {
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
  private:
-  void keep_slow(const SlowExit& exit);
   void close_vcpus(Frame& frame, const Pipeline& pipeline);
   void close_counts(Frame& frame, const Timeline& timeline);
   void close_stalls(Frame& frame, const Pipeline& pipeline);
 
   std::vector<Dimension> dimensions_;
   ExitKeys keys_;
-  bool requests_wanted_, needs_waits_;
+  bool requests_wanted_;
   Timestamp begin_;
   KeyedRows<Cell> cells_;
   std::uint64_t folded_ = 0;
-  std::vector<SlowExit> slow_;          // once full, a heap with the fastest in front
-  std::vector<Distribution> requests_;  // by spec
+  std::vector<ExitSpan> slow_;  // once full, a heap with the fastest in front
+  RequestTable requests_;
   WaitSums waits_;
-  std::deque<SeenStall> stalls_;  // of the last minute, except those that a later one outlasts
+  std::deque<OpenStall> stalls_;  // of the last minute, except those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;  // at begin_
-  Frame counted_;                          // the counters at begin_
+  LossCounts counted_;                     // at begin_, as events_
+  std::uint64_t events_ = 0;
 };
 
 }  // namespace trapline::live

@@ -40,10 +40,10 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
     : KernelEventSource(std::move(formats), std::move(info), capabilities, true),
       feed_(std::move(feed)),
       ring_bytes_(ring_bytes),
-      ring_(static_cast<unsigned>(feed_->cpus())),
-      cpus_(feed_->cpus()),
-      buffer_(feed_->page_size()) {
-  const std::size_t of_all = std::max<std::size_t>(cpus_.size(), 1) * feed_->page_size();
+      ring_(feed_->layout().cpu_count),
+      cpus_(feed_->layout().cpu_count),
+      buffer_(feed_->layout().page_size) {
+  const std::size_t of_all = std::max<std::size_t>(cpus_.size(), 1) * feed_->layout().page_size;
   pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
 }
 
@@ -80,12 +80,6 @@ void LiveSource::drained(unsigned cpu) {
   cpus_[cpu].complete = std::max(cpus_[cpu].complete, drained_to_);
 }
 
-bool LiveSource::wants(const kernel_events::RecordedEvent& event) {
-  if (event.size < sizeof(std::uint16_t) || !is_unwanted(event)) return true;
-  count_unwanted(event, Timestamp(event.time));
-  return false;
-}
-
 Result<bool> LiveSource::fetch() {
   if (ended_) return false;
   // The time up to which every CPU without more pages is complete.
@@ -110,10 +104,7 @@ Result<bool> LiveSource::fetch() {
   complete_ = ended_ ? kNoEnd : std::max(complete_, complete);
   // A CPU that has the greatest number of unread pages must be read, whatever the others may still
   // bring.
-  const auto wants = [this](const kernel_events::RecordedEvent& event) {
-    return this->wants(event);
-  };
-  if (!*drained && !ring_.has_next(complete_, wants)) complete_ = std::max(complete_, full_to);
+  if (!*drained && !ring_.has_next(complete_, wants())) complete_ = std::max(complete_, full_to);
   make_room();
   return !*drained;
 }
@@ -130,8 +121,7 @@ void LiveSource::make_room() {
 }
 
 Read LiveSource::next(Event& event) {
-  const auto wants = [this](const kernel_events::RecordedEvent& next) { return this->wants(next); };
-  if (!ring_.next(complete_, wants)) return ended_ ? Read::kEnd : Read::kPending;
+  if (!ring_.next(complete_, wants())) return ended_ ? Read::kEnd : Read::kPending;
   const record::PageRing::Item& item = ring_.item();
   const Timestamp at(item.event.time);
   if (item.event.data == nullptr) {
@@ -144,22 +134,6 @@ Read LiveSource::next(Event& event) {
 
 namespace {
 
-// Writes the pages of each CPU, cut at the first and the last event.
-Result<Saved> write_pages(const LiveSource& source, Timestamp from, Timestamp to,
-                          record::SessionWriter& writer) {
-  Saved saved{from, to, 0};
-  const record::PageRing& ring = source.ring();
-  for (unsigned cpu = 0; cpu < ring.cpus(); ++cpu) {
-    const auto part =
-        ring.write(cpu, from.ns(), to.ns(), writer.files().page_size(),
-                   [&](std::span<const std::byte> page) { return writer.files().page(cpu, page); });
-    if (!part) return tl::unexpected(part.error());
-    saved.events += part->events;
-  }
-  if (saved.events == 0) return fail("{}: no events are in memory yet", writer.folder().path());
-  return saved;
-}
-
 SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t ns) {
   SessionJson session = record::new_session(version, feed.layout().clock);
   session.end_real_ns = read_clock(ClockId::kReal);
@@ -170,9 +144,9 @@ SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t
     session.events.push_back(format.system + ":" +
                              format.text.substr(6, format.text.find('\n') - 6));
   }
-  for (const auto& [process, name] : feed.vm_names())
+  for (const auto& [process, name] : feed.threads().vm_names)
     if (!name.empty()) session.vms.push_back({static_cast<std::int32_t>(process), name});
-  for (const auto& [thread, process] : feed.threads()) {
+  for (const auto& [thread, process] : feed.threads().processes) {
     session.threads.push_back(
         {static_cast<std::int32_t>(thread), static_cast<std::int32_t>(process), feed.comm(thread)});
   }
@@ -184,6 +158,7 @@ SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t
 Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
                            const std::string& path, const std::string& version) {
   from = std::max(from, source.kept_from());
+  if (source.ring().newest() == 0) return fail("{}: no events are in memory yet", path);
   auto head = feed.head();
   if (!head) return tl::unexpected(std::move(head).error());
   SessionJson session = session_of(feed, version, elapsed(from, to));
@@ -191,20 +166,18 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   if (!writer) return tl::unexpected(std::move(writer).error());
   trace_dat::StartFacts facts = feed.start_facts();
   facts.version = "trapline " + version;
-  const Result<void> opened = writer->open_files(*head, std::move(facts));
-  Result<Saved> saved =
-      opened ? write_pages(source, from, to, *writer) : tl::unexpected(opened.error());
-  if (saved) {
-    if (auto sealed = writer->seal(session, feed.cmdlines(), {}); !sealed)
-      saved = tl::unexpected(std::move(sealed).error());
-  }
+  std::uint64_t events = 0;
+  auto saved = writer->open_files(*head, std::move(facts));
+  if (saved)
+    saved = assign(events,
+                   writer->seal_ring(source.ring(), from.ns(), to.ns(), session, feed.cmdlines()));
   if (!saved) {
     writer->discard();
-    return saved;
+    return tl::unexpected(std::move(saved).error());
   }
   if (auto moved = writer->make_way(); !moved)
     return fail("{}; the session is {}", moved.error().message, writer->folder().path());
-  return saved;
+  return Saved{from, to, events};
 }
 
 }  // namespace trapline::live

@@ -15,6 +15,7 @@
 
 #include "merge/live/page_feed.h"
 #include "merge/record/page_ring.h"
+#include "merge/record/page_sink.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
 
 namespace trapline::live {
@@ -29,7 +30,6 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   [[nodiscard]] Result<bool> fetch();
   // No event older than the returned time will come.
   [[nodiscard]] Timestamp complete() const;
-  [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] PageFeed& feed() { return *feed_; }
 
   [[nodiscard]] Read next(Event& event) override;
@@ -51,7 +51,14 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;
   void make_room();
-  [[nodiscard]] bool wants(const kernel_events::RecordedEvent& event);
+  // Returns whether the walk stops at an event; others it counts.
+  [[nodiscard]] auto wants() {
+    return [this](const kernel_events::RecordedEvent& event) {
+      if (event.size < sizeof(std::uint16_t) || !is_unwanted(event)) return true;
+      count_unwanted(event, Timestamp(event.time));
+      return false;
+    };
+  }
 
   static constexpr std::size_t kLeastAhead = 4, kMostAhead = 64;
 

@@ -35,27 +35,25 @@ MHD_Result refuse(MHD_Connection* connection, unsigned status) {
 
 // Accepts IPv4, or IPv6 in brackets.
 bool parse(std::string_view host, std::uint16_t port, sockaddr_storage& address) {
-  std::string name(host);
+  const bool v6 = host.starts_with('[') && host.ends_with(']');
+  const std::string name(v6 ? host.substr(1, host.size() - 2) : host);
   auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address);
-  ipv4->sin_family = AF_INET;
-  ipv4->sin_port = htons(port);
-  if (::inet_pton(AF_INET, name.c_str(), &ipv4->sin_addr) == 1) return true;
-  if (!name.starts_with('[') || !name.ends_with(']')) return false;
-  name = name.substr(1, name.size() - 2);
-  address = {};
   auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&address);
-  ipv6->sin6_family = AF_INET6;
-  ipv6->sin6_port = htons(port);
-  return ::inet_pton(AF_INET6, name.c_str(), &ipv6->sin6_addr) == 1;
+  address.ss_family = v6 ? AF_INET6 : AF_INET;
+  (v6 ? ipv6->sin6_port : ipv4->sin_port) = htons(port);
+  void* const to = v6 ? static_cast<void*>(&ipv6->sin6_addr) : &ipv4->sin_addr;
+  return ::inet_pton(address.ss_family, name.c_str(), to) == 1;
 }
 
-}  // namespace
-
 // All clients of an interval share its text, however slowly they read.
-struct MetricsServer::Daemon {
-  ~Daemon() {
+class Daemon final : public MetricsServer {
+ public:
+  Daemon() = default;
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+  ~Daemon() override {
     if (http != nullptr) ::MHD_stop_daemon(http);
-    if (current != nullptr) ::MHD_destroy_response(current);
+    if (current_ != nullptr) ::MHD_destroy_response(current_);
   }
   static MHD_Result handle(void* self, MHD_Connection* connection, const char* url,
                            const char* method, const char*, const char*, std::size_t*, void**) {
@@ -63,19 +61,27 @@ struct MetricsServer::Daemon {
       return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED);
     if (std::string_view(url) != "/metrics") return refuse(connection, MHD_HTTP_NOT_FOUND);
     auto& daemon = *static_cast<Daemon*>(self);
-    const std::lock_guard lock(daemon.mutex);
-    return daemon.current == nullptr
+    const std::lock_guard lock(daemon.mutex_);
+    return daemon.current_ == nullptr
                ? MHD_NO
-               : ::MHD_queue_response(connection, MHD_HTTP_OK, daemon.current);
+               : ::MHD_queue_response(connection, MHD_HTTP_OK, daemon.current_);
+  }
+  void set(std::string_view text) override {
+    MHD_Response* next = response_of(text);
+    if (next == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    if (current_ != nullptr) ::MHD_destroy_response(current_);
+    current_ = next;
   }
 
   MHD_Daemon* http = nullptr;
-  std::mutex mutex;
-  MHD_Response* current = nullptr;
+
+ private:
+  std::mutex mutex_;
+  MHD_Response* current_ = nullptr;
 };
 
-MetricsServer::MetricsServer() : daemon_(std::make_unique<Daemon>()) {}
-MetricsServer::~MetricsServer() = default;
+}  // namespace
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::open(const std::string& text) {
   const auto colon = text.rfind(':');
@@ -91,27 +97,19 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::open(const std::string& te
                 "9464 for the loopback address",
                 printable(text));
   }
-  std::unique_ptr<MetricsServer> server(new MetricsServer);
+  auto server = std::make_unique<Daemon>();
   const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                          (address.ss_family == AF_INET6 ? unsigned{MHD_USE_IPv6} : 0u);
   errno = 0;
-  server->daemon_->http = ::MHD_start_daemon(
-      flags, static_cast<std::uint16_t>(*port), nullptr, nullptr, Daemon::handle,
-      server->daemon_.get(), MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
-      kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      kRequestBytes, MHD_OPTION_END);
-  if (server->daemon_->http == nullptr)
+  server->http =
+      ::MHD_start_daemon(flags, static_cast<std::uint16_t>(*port), nullptr, nullptr, Daemon::handle,
+                         server.get(), MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
+                         kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, kRequestBytes, MHD_OPTION_END);
+  if (server->http == nullptr)
     return fail("--listen {}: {}", printable(text),
                 errno == 0 ? "it cannot be listened to" : std::strerror(errno));
   return server;
-}
-
-void MetricsServer::set(std::string_view text) {
-  MHD_Response* next = response_of(text);
-  if (next == nullptr) return;
-  const std::lock_guard lock(daemon_->mutex);
-  if (daemon_->current != nullptr) ::MHD_destroy_response(daemon_->current);
-  daemon_->current = next;
 }
 
 }  // namespace trapline::live

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "merge/live/batch.h"
+#include "merge/live/frame_report.h"
 
 namespace trapline::live {
 
@@ -31,7 +31,7 @@ class Figures {
     return bounds;
   }();
 
-  void add(const Frame& frame, const BatchOptions& options, const Engine& engine);
+  void add(const Frame& frame, const Engine& engine);
   // Returns the text in format 0.0.4.
   [[nodiscard]] std::string text() const;
 
@@ -41,19 +41,11 @@ class Figures {
     Parts parts{};
     bool halts = false;  // all of them are halts
   };
-  struct Durations {
-    std::uint64_t count = 0, total = 0;
-    std::array<std::uint64_t, kBounds.size()> at_most{};
-  };
-  struct Vcpu {
-    std::uint64_t exits = 0;
-    std::array<std::uint64_t, kStates> states{};
-  };
   using Labels = std::string;  // vm="web01",vcpu="0"
 
   std::map<Labels, Exits> exits_;          // by VM, vCPU and the dimensions of --by
-  std::map<Labels, Durations> durations_;  // by VM and the dimensions of --by
-  std::map<Labels, Vcpu> vcpus_;
+  std::map<Labels, Histogram> durations_;  // by VM and the dimensions of --by
+  std::map<Labels, VcpuTotals> vcpus_;
   std::map<std::string, std::uint64_t> steal_;  // ns, by the culprit's kind
   States known_;                                // states with known times
   bool lacks_entries_ = false;                  // ExitTracker::lacks_entries()
@@ -67,16 +59,8 @@ class MetricsServer {
   // Opens "ADDR:PORT", or "PORT" on the loopback address. Errors (kUsage): the text is invalid
   // (says what is expected); the address is taken.
   [[nodiscard]] static Result<std::unique_ptr<MetricsServer>> open(const std::string& address);
-  ~MetricsServer();
-  MetricsServer(const MetricsServer&) = delete;
-  MetricsServer& operator=(const MetricsServer&) = delete;
-
-  void set(std::string_view text);
-
- private:
-  MetricsServer();
-  struct Daemon;  // a daemon of libmicrohttpd
-  std::unique_ptr<Daemon> daemon_;
+  virtual ~MetricsServer() = default;
+  virtual void set(std::string_view text) = 0;
 };
 
 }  // namespace trapline::live

@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "backend_ftrace/base/saturated_sum.h"
-#include "merge/live/batch.h"
 #include "merge/live/engine.h"
-#include "merge/live/frame.h"
-#include "merge/live/live_source.h"
+#include "merge/live/frame_report.h"
 #include "merge/record/recorder.h"
 
 namespace trapline::live {
@@ -29,9 +27,9 @@ class NoExitNotice {
 
   // Returns true if the frame has the first exits after is_due() reported that none came.
   bool add(const Frame& frame, std::uint64_t now) {
-    const bool exits = !frame.cells.empty() ||
-                       std::ranges::any_of(
-                           frame.vcpus, [](const VcpuUse& vcpu) { return vcpu.totals.exits != 0; });
+    const bool exits = !frame.cells.empty() || std::ranges::any_of(frame.vcpus, [](auto& vcpu) {
+      return vcpu.totals.exits != 0;
+    });
     if (!exits) return false;
     since_ = now;
     return std::exchange(waits_, false);
@@ -54,7 +52,6 @@ struct TopOptions {
   std::string instance;
   record::RecordOptions record;  // what our own instance records
   EngineOptions engine;
-  BatchOptions batch;  // also what the screen begins with
   bool to_batch = false;
   bool colours = true;      // on the screen, if it supports them
   std::string prometheus;   // path of the file; empty: none
@@ -68,31 +65,5 @@ struct TopOptions {
 
 // Runs until the user or a signal ends it, or nothing more comes. Leaves nothing in tracefs.
 [[nodiscard]] Result<void> run_top(const TopOptions& options);
-
-// Opens and advances what `trapline top` looks at: an instance, an open session, or a recording.
-class Watch {
- public:
-  // Borrows the options.
-  [[nodiscard]] static Result<std::unique_ptr<Watch>> open(const TopOptions& options,
-                                                           Engine::OnFrame on_frame);
-
-  // Takes what exists; of a recording only what is before `until`. Returns true if there may be
-  // more immediately.
-  [[nodiscard]] Result<bool> step(Timestamp until);
-  // Returns whether nothing more comes; the last frame was passed on.
-  [[nodiscard]] bool has_ended() const { return ended_; }
-  [[nodiscard]] Engine& engine() { return *engine_; }
-  // Null for a recording.
-  [[nodiscard]] LiveSource* live() { return live_; }
-  // Returns descriptors to wait for, besides a tick.
-  [[nodiscard]] std::vector<int> polled() const;
-
- private:
-  Watch() = default;
-  void learn();
-  std::unique_ptr<Engine> engine_;
-  LiveSource* live_ = nullptr;  // owned by the engine
-  bool ended_ = false;
-};
 
 }  // namespace trapline::live

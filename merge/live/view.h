@@ -1,5 +1,5 @@
-// What the screen of `trapline top` shows: the state that keys change, and its lines. Knows no
-// terminal; tests and screen.h draw the same lines.
+// What the screen of `trapline top` shows: the state that keys change, and its lines, which are a
+// report's tables as text. Knows no terminal.
 //
 //   level   VM ──> vCPU ──> reason ──> device ──> slow exits      Enter goes on, Backspace returns
 //   panel   rows | culprits | requests | slow exits               Tab
@@ -9,39 +9,22 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "merge/live/batch.h"
+#include "merge/live/frame_report.h"
+#include "merge/render/text_table.h"
 
 namespace trapline::live {
-
-enum class Look : std::uint8_t {
-  kPlain,
-  kTitle,
-  kDim,
-  kSelected,
-  kWarning,
-  kGuest,
-  kKernel,
-  kUser,
-  kPreempted,
-  kBlocked,
-  kHalted
-};
-struct StyledText {
-  std::string text;
-  Look look = Look::kPlain;
-};
-using Line = std::vector<StyledText>;
 
 // Printable keys are their character.
 enum Key : int { kUp = 256, kDown, kLeft, kRight, kEnter, kBack, kTab, kEscape };
 
 class View {
  public:
-  static constexpr std::size_t kMostFrames = 600, kMostBytes = 6u << 20;
+  static constexpr std::size_t kMostFrames = 600, kMostBytes = 24u << 20;
 
-  View(const Engine& engine, BatchOptions options);
+  explicit View(const Engine& engine);
 
   void add(Frame&& frame);
   // A key; false: the user wants to leave.
@@ -50,50 +33,42 @@ class View {
   // Called for the key w; what it returns is shown.
   std::function<std::string()> save;
 
-  // At most `height` lines of at most `width` columns.
-  [[nodiscard]] std::vector<Line> draw(std::size_t width, std::size_t height) const;
-  [[nodiscard]] bool paused() const { return paused_; }
-  [[nodiscard]] std::size_t frames() const { return frames_.size(); }
+  // `height` lines; the first, the path and the last may be wider than the style says.
+  [[nodiscard]] std::vector<std::string> draw(TextStyle style, std::size_t height);
   // Forgets what was kept: its numbers have no names any more.
   void clear() { frames_.clear(), bytes_ = back_ = 0; }
 
  private:
-  enum class Level : std::uint8_t { kVm, kVcpu, kReason, kDevice, kSlow, kBy };
+  enum class Level : std::uint8_t { kVm, kVcpu, kReason, kDevice, kBy, kSlow };
+  [[nodiscard]] static Level after(Level level) {
+    return static_cast<Level>(static_cast<int>(level) + 1);
+  }
   enum class Panel : std::uint8_t { kRows, kWaits, kRequests, kSlow };
   struct Place {
-    Level level = Level::kReason;
+    Level level = Level::kBy;
     Scope scope;
     std::string title;  // of the row that led there
   };
-  struct Table;
 
   [[nodiscard]] const Frame* shown() const;
   [[nodiscard]] Place& here() { return path_.back(); }
   [[nodiscard]] const Place& here() const { return path_.back(); }
+  [[nodiscard]] Panel panel() const { return here().level == Level::kSlow ? Panel::kSlow : panel_; }
   [[nodiscard]] std::vector<Dimension> dimensions() const;
   [[nodiscard]] std::vector<LiveRow> rows() const;
-  [[nodiscard]] std::size_t row_count() const;
   void type(int key);
-  void time_key(int key);
   void open_row();
-  void step_back(int by);
-  void next_level();
-  [[nodiscard]] bool fits_filter(const std::string& text) const;
+  void step_back(std::ptrdiff_t by);
 
-  [[nodiscard]] Line header(const Frame* frame) const;
-  [[nodiscard]] Line path_line() const;
-  void draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
-                  std::vector<Line>& lines) const;
-  void draw_panel(const Frame& frame, std::size_t width, std::size_t most,
-                  std::vector<Line>& lines) const;
-  [[nodiscard]] Table rows_table(const Frame& frame) const;
-  [[nodiscard]] Table slow_table(const Frame& frame) const;
-  [[nodiscard]] Table waits_table(const Frame& frame) const;
-  [[nodiscard]] Table requests_table(const Frame& frame) const;
-  [[nodiscard]] Line footer() const;
+  [[nodiscard]] std::string header(const TextStyle& style) const;
+  [[nodiscard]] std::string path_line(const TextStyle& style) const;
+  [[nodiscard]] Table row_panel(const Frame& frame, const ReportData& data) const;
+  // Returns the panel's lines: those above its rows, then the rows, which have the filter's text.
+  using Lines = std::pair<std::vector<std::string>, std::vector<std::string>>;
+  [[nodiscard]] Lines lines(const Frame& frame, const ReportData& data,
+                            const TextStyle& style) const;
 
   const Engine& engine_;
-  BatchOptions options_;
   std::deque<Frame> frames_;
   std::size_t bytes_ = 0, back_ = 0;  // how many frames before the newest is shown
   bool paused_ = false, help_ = false, typing_ = false;

@@ -80,4 +80,21 @@ std::optional<std::uint64_t> Histogram::percentile(std::uint32_t per_mille) cons
   return max();
 }
 
+std::uint64_t Histogram::count_up_to(std::uint64_t value) const {
+  auto count = static_cast<std::uint64_t>(
+      std::ranges::count_if(values_, [value](std::uint64_t one) { return one <= value; }));
+  const std::size_t last = octaves_.empty() ? 0 : bucket_of(value) + 1;
+  for (std::size_t bucket = 0; bucket < last; ++bucket)
+    if (const auto& octave = octaves_[bucket / kSubBuckets])
+      count += (*octave)[bucket % kSubBuckets];
+  return count;
+}
+
+std::size_t Histogram::size() const {
+  const auto octaves =
+      std::ranges::count_if(octaves_, [](const auto& octave) { return octave != nullptr; });
+  return (values_.capacity() + octaves_.capacity()) * sizeof(values_[0]) +
+         static_cast<std::size_t>(octaves) * sizeof(Octave);
+}
+
 }  // namespace trapline

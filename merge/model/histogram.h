@@ -83,6 +83,10 @@ class Histogram {
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
   // Returns the value of rank ceil(per_mille * count / 1000), if knows() says it is known.
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
+  // Returns how many values are at most `value`; exact if that is the largest value of a bucket.
+  [[nodiscard]] std::uint64_t count_up_to(std::uint64_t value) const;
+  // Returns approximately how many bytes it needs besides this object.
+  [[nodiscard]] std::size_t size() const;
 
  private:
   using Octave = std::array<std::uint64_t, kSubBuckets>;

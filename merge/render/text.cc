@@ -165,7 +165,7 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   }
   if (block == 0 && table.left_out != 0)
     out << "and " << grouped(table.left_out) << " more (--top)\n";
-  if (!not_shown.empty()) {
+  if (!not_shown.empty() && style.tells_dropped) {
     not_shown += "; a wider terminal or COLUMNS=200 shows them";
     print_wrapped("not shown:", not_shown, out, style);
   }

@@ -102,11 +102,17 @@ std::string cut_at_blank(std::string& text, std::size_t columns) {
   return rest;
 }
 
-std::vector<std::size_t> columns_with_room(
-    const std::vector<std::size_t>& widths,
-    const std::function<std::uint8_t(std::size_t)>& drop_order, std::size_t room) {
+namespace {
+
+constexpr std::size_t kColumnGap = 2;
+
+// Returns the columns for which there is room, in their order.
+std::vector<std::size_t> columns_with_room(const std::vector<TextTable::Column>& all,
+                                           const std::vector<std::size_t>& widths,
+                                           std::size_t room) {
   std::vector<std::size_t> order(widths.size()), columns;
   std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto drop_order = [&all](std::size_t column) { return all[column].drop_order; };
   std::ranges::stable_sort(order, {}, drop_order);
   std::size_t width = 0;
   for (const std::size_t column : order) {
@@ -119,15 +125,16 @@ std::vector<std::size_t> columns_with_room(
   return columns;
 }
 
-std::string line_above(const std::vector<std::size_t>& columns,
-                       const std::vector<std::size_t>& widths,
-                       const std::function<std::string_view(std::size_t)>& above) {
+// Returns the line above the titles of these columns, the first excepted; empty: it says nothing.
+std::string line_above(const std::vector<TextTable::Column>& all,
+                       const std::vector<std::size_t>& columns,
+                       const std::vector<std::size_t>& widths) {
   std::string line;
   std::size_t end = widths[0];
   for (std::size_t i = 1; i < columns.size();) {
-    const std::string_view text = above(columns[i]);
+    const std::string_view text = all[columns[i]].above;
     const std::size_t begin = end + kColumnGap, width = text_width(text);
-    for (; i < columns.size() && above(columns[i]) == text; ++i)
+    for (; i < columns.size() && all[columns[i]].above == text; ++i)
       end += kColumnGap + widths[columns[i]];
     // It begins where its columns do. One that is too long ends where they do if it says what
     // shares are of; others have no room.
@@ -141,6 +148,8 @@ std::string line_above(const std::vector<std::size_t>& columns,
   return line;
 }
 
+}  // namespace
+
 std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& style) const {
   std::vector<std::size_t> widths;
   for (std::size_t column = 0; column < columns_.size(); ++column) {
@@ -151,8 +160,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   const bool may_cut = std::ranges::any_of(columns_, std::identity(), &Column::drop_order);
   const std::size_t whole = widths[0];
   if (may_cut) widths[0] = std::min(whole, std::max(kFirst, text_width(columns_[0].title)));
-  const std::vector<std::size_t> columns = columns_with_room(
-      widths, [this](std::size_t column) { return columns_[column].drop_order; }, style.width);
+  const std::vector<std::size_t> columns = columns_with_room(columns_, widths, style.width);
   std::size_t numbers = 0;
   for (std::size_t i = 1; i < columns.size(); ++i) numbers += kColumnGap + widths[columns[i]];
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;
@@ -179,9 +187,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   const auto title = [this](std::size_t column) -> const std::string& {
     return columns_[column].title;
   };
-  const std::string above = line_above(columns, widths, [this](std::size_t column) {
-    return std::string_view(columns_[column].above);
-  });
+  const std::string above = line_above(columns_, columns, widths);
   if (!above.empty()) print_line(above, kBold);
   print_line(line_of(
                  title, [](std::size_t) { return std::string_view(); }, true),

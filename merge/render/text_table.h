@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <ostream>
 #include <string>
@@ -20,6 +19,7 @@ struct TextStyle {
   std::size_t width = std::numeric_limits<std::size_t>::max();
   bool colours = false;
   bool verbose = false, legend = false;  // as Shown::kVerbose and kLegend
+  bool tells_dropped = true;             // which columns had no room
 };
 inline constexpr std::string_view kBold = "\x1b[1m";
 inline constexpr std::string_view kDim = "\x1b[2m";
@@ -34,13 +34,6 @@ inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
 [[nodiscard]] std::string looking(std::string_view look, std::string_view text,
                                   const TextStyle& style);
 
-inline constexpr std::size_t kColumnGap = 2;
-// Returns the columns for which there is room, in their order: they are so wide, and kColumnGap
-// apart. `drop_order`: of a column, 0: it stays; else those of the lowest come first to their room.
-[[nodiscard]] std::vector<std::size_t> columns_with_room(
-    const std::vector<std::size_t>& widths,
-    const std::function<std::uint8_t(std::size_t)>& drop_order, std::size_t room);
-
 class TextTable {
  public:
   struct Column {
@@ -49,7 +42,7 @@ class TextTable {
     Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
     std::string title;
     bool text = false;            // on the left
-    std::uint8_t drop_order = 0;  // as of columns_with_room()
+    std::uint8_t drop_order = 0;  // 0: it stays; else those of the lowest come first to their room
     std::string above{};          // a head that neighbours share: "of busy time"
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -96,9 +89,5 @@ inline void print_wrapped(const std::string& text, std::ostream& out, const Text
 [[nodiscard]] std::string cut_at_blank(std::string& text, std::size_t columns);
 // Returns the text, or its two ends with "…" between them, in so many columns.
 [[nodiscard]] std::string cut_in_middle(const std::string& text, std::size_t columns);
-// Returns the line above the titles of these columns, the first excepted; empty: it says nothing.
-[[nodiscard]] std::string line_above(const std::vector<std::size_t>& columns,
-                                     const std::vector<std::size_t>& widths,
-                                     const std::function<std::string_view(std::size_t)>& above);
 
 }  // namespace trapline

@@ -47,48 +47,39 @@ inline constexpr std::array<std::string_view, 16> kSortNames{
   return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are {}", text,
               fmt::join(kSortNames, ", "));
 }
-// Returns what the largest row comes first by; without durations the number stands for times. A row
-// has a total, a Histogram or what has the same figures, and parts.
-template <typename Row>
-[[nodiscard]] std::uint64_t measure(const Row& row, SortBy sort, bool durations) {
-  if (sort >= SortBy::kFirstPart)
-    return row.parts[static_cast<std::size_t>(sort) - static_cast<std::size_t>(SortBy::kFirstPart)];
-  switch (sort) {
-    case SortBy::kCount:
-      return row.total.count();
-    case SortBy::kMean:
-      return row.total.mean();
-    case SortBy::kP50:
-      return row.total.percentile(500).value_or(0);
-    case SortBy::kP90:
-      return row.total.percentile(900).value_or(0);
-    case SortBy::kP99:
-      return row.total.percentile(990).value_or(0);
-    case SortBy::kMax:
-      return row.total.max();
-    case SortBy::kKey:
-      return 0;
-    case SortBy::kShare:
-      if (durations) return cost_ns(row.parts);
-      break;
-    default:
-      break;
-  }
-  return durations ? row.total.total() : row.total.count();
-}
-
-// Compares two rows of a report. Rows of halts come last, because a halt is the guest's own
-// waiting.
+// Compares two rows of a report: the largest by `sort` comes first; without durations the number
+// stands for times. Rows of halts come last, because a halt is the guest's own waiting.
 [[nodiscard]] inline bool comes_before(const GroupRow& a, const GroupRow& b, SortBy sort,
                                        bool durations) {
   if (a.halts != b.halts) return b.halts;
-  const auto key = [=](const GroupRow& row) {
-    if (sort == SortBy::kLargest) return row.largest_ns;
-    if (sort == SortBy::kGuest) return row.guest_ns();
-    if (sort == SortBy::kShare && durations) return row.cost_ns();
-    if (sort == SortBy::kTotal && durations) return row.total.total() + row.unended_cost_ns;
-    if (sort <= SortBy::kCount) return row.count();
-    return measure(row, sort, durations);
+  const auto key = [=](const GroupRow& row) -> std::uint64_t {
+    if (sort >= SortBy::kFirstPart)
+      return row
+          .parts[static_cast<std::size_t>(sort) - static_cast<std::size_t>(SortBy::kFirstPart)];
+    switch (sort) {
+      case SortBy::kShare:
+        return durations ? row.cost_ns() : row.count();
+      case SortBy::kTotal:
+        return durations ? row.total.total() + row.unended_cost_ns : row.count();
+      case SortBy::kMean:
+        return row.total.mean();
+      case SortBy::kP50:
+        return row.total.percentile(500).value_or(0);
+      case SortBy::kP90:
+        return row.total.percentile(900).value_or(0);
+      case SortBy::kP99:
+        return row.total.percentile(990).value_or(0);
+      case SortBy::kMax:
+        return row.total.max();
+      case SortBy::kKey:
+        return 0;
+      case SortBy::kLargest:
+        return row.largest_ns;
+      case SortBy::kGuest:
+        return row.guest_ns();
+      default:
+        return row.count();
+    }
   };
   return key(a) > key(b);
 }

@@ -107,6 +107,37 @@ TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,
 
 namespace {
 
+// Returns an exit's line, and a line with its parts.
+std::vector<Paragraph> sentences_of(const ExitRow& row, bool is_longest, bool cycles,
+                                    const std::array<std::string_view, kParts>& titles) {
+  std::string parts;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (row.span.parts[i] == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", titles[i],
+                         duration_text(row.span.parts[i], cycles));
+  }
+  if (row.preempted_by != "-")
+    parts += (parts.empty() ? "preempted by " : "  preempted by ") + row.preempted_by;
+  return {{.text = fmt::format(" {}  {}  {}", row.vcpu, duration_text(row.span.total(), cycles),
+                               exit_text(row)),
+           .label = time_text(row.span.start.ns(), cycles),
+           .look = is_longest ? LabelLook::kWarning : LabelLook::kStrong,
+           .figures = true},
+          {.text = std::move(parts), .label = "   "}};
+}
+
+}  // namespace
+
+void add_sentences(TableOf<ExitRow>& table, const States& known, bool cycles) {
+  std::uint64_t longest = 0;
+  for (const ExitRow& row : table.all()) longest = std::max(longest, row.span.total());
+  table.sentences = [=, all = table.all(), titles = part_titles(known)](std::size_t row) {
+    return sentences_of(all[row], all[row].span.total() == longest, cycles, titles);
+  };
+}
+
+namespace {
+
 class SlowExits : public TableSink {
  public:
   // Number of exits that are kept; of more, the slowest.
@@ -164,25 +195,6 @@ std::vector<ExitRow> SlowExits::rows(const Naming& naming) const {
   return rows;
 }
 
-// Returns an exit's line, and a line with its parts.
-std::vector<Paragraph> sentences_of(const ExitRow& row, bool is_longest, bool cycles,
-                                    const std::array<std::string_view, kParts>& titles) {
-  std::string parts;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    if (row.span.parts[i] == 0) continue;
-    parts += fmt::format("{}{} {}", parts.empty() ? "" : "  ", titles[i],
-                         duration_text(row.span.parts[i], cycles));
-  }
-  if (row.preempted_by != "-")
-    parts += (parts.empty() ? "preempted by " : "  preempted by ") + row.preempted_by;
-  return {{.text = fmt::format(" {}  {}  {}", row.vcpu, duration_text(row.span.total(), cycles),
-                               exit_text(row)),
-           .label = time_text(row.span.start.ns(), cycles),
-           .look = is_longest ? LabelLook::kWarning : LabelLook::kStrong,
-           .figures = true},
-          {.text = std::move(parts), .label = "   "}};
-}
-
 std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& names) const {
   const States known = report.known_states();
   const bool cycles = report.cycles;
@@ -200,11 +212,7 @@ std::vector<Table> SlowExits::tables(const ReportData& report, const Naming& nam
         {.text = fmt::format("the {} slowest of them; raise {} to see them all",
                              grouped(table.rows), table.rows < kMost ? "--top" : "--slower-than"),
          .verbatim = true});
-  std::uint64_t longest = 0;
-  for (const ExitRow& row : table.all()) longest = std::max(longest, row.span.total());
-  table.sentences = [=, all = table.all(), titles = part_titles(known)](std::size_t row) {
-    return sentences_of(all[row], all[row].span.total() == longest, cycles, titles);
-  };
+  add_sentences(table, known, cycles);
   return {std::move(table)};
 }
 

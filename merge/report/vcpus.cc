@@ -87,7 +87,7 @@ std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportDa
     if (report.counters.gaps != 0) return std::nullopt;
     seen = row.totals.time_ns();
   }
-  if (seen == 0) return std::nullopt;
+  if (seen == 0 || report.lacks_entries) return std::nullopt;
   const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);
   return static_cast<std::uint64_t>(rate + 0.5);
 }
@@ -153,7 +153,9 @@ TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& repor
   table.add({"tid"}, &VcpuRow::tid);
   const std::string counted = calls ? "calls" : "exits";
   table.add({.key = counted, .title = counted, .drop_order = kCount},
-            [](const VcpuRow& row) { return row.totals.exits; });
+            [&report](const VcpuRow& row) {
+              return report.lacks_entries ? CellValue() : to_value(row.totals.exits);
+            });
   if (!calls && !report.cycles) {
     table.add({.title = "exits/s", .drop_order = kRate},
               [&report](const VcpuRow& row) -> CellValue {

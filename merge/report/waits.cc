@@ -84,9 +84,12 @@ WaitRows CulpritSums::rows(const Naming& names) const {
   return result;
 }
 
+namespace {
+
+// `is_known`: the events tell of such waits.
 TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
   using Row = WaitRow;
-  enum DropOrder : std::uint8_t { kShare = 1, kCount, kMax };
+  enum DropOrder : std::uint8_t { kShare = 1, kTimes, kMax };
   TableOf<Row> table(std::move(waits.rows), [](const Row& row) {
     const bool named = row.vm.empty() || row.culprit.find("VM ") != std::string::npos;
     return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
@@ -105,15 +108,12 @@ TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
       [whole = waits.total_ns](const Row& row) {
         return Share{row.ns, whole};
       });
-  table.add({.key = "count", .title = "times", .drop_order = kCount}, &Row::count);
+  table.add({.key = "count", .title = "times", .drop_order = kTimes}, &Row::count);
   table.add({.key = "max_ns", .title = "max", .unit = Unit::kDuration, .drop_order = kMax},
             &Row::max_ns);
   return table;
 }
 
-namespace {
-
-// The tables of --waits.
 class WaitTables : public TableSink {
  public:
   explicit WaitTables(const ReportOptions& options) : top_(options.top) {}
@@ -126,8 +126,9 @@ class WaitTables : public TableSink {
     data.waits = sums_.report(names);
     data.wait_counters = names.pipeline.waits()->counters();
   }
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data, const Naming&) const override {
+    return wait_tables(*data.waits, data, top_);
+  }
 
  private:
   std::size_t top_;
@@ -145,21 +146,22 @@ std::vector<Paragraph> none_text(const WaitReport& waits, bool is_known) {
           {.text = "No vCPU was preempted or blocked inside its exits, as far as was recorded."}};
 }
 
-std::vector<Table> WaitTables::tables(const ReportData& report, const Naming& /*names*/) const {
+}  // namespace
+
+std::vector<Table> wait_tables(const WaitReport& waits, const ReportData& report, std::size_t top) {
   const bool is_known = report.knows(State::kPreempted);
   std::vector<Table> tables;
   const auto time = [&report](const WaitRows& rows) {
     return duration_text(rows.total_ns, report.cycles);
   };
   const auto add = [&](const char* key, WaitRows rows, const std::string& title, bool known) {
-    rows.keep(top_);
+    rows.keep(top);
     std::string whole = time(rows);
     Table& table = tables.emplace_back(wait_table(std::move(rows), known, std::move(whole)));
     table.key = key;
     table.csv = true;
     table.titles = {title};
   };
-  const WaitReport& waits = *report.waits;
   add("preempted", waits.preempted, fmt::format("Preempted {}, by", time(waits.preempted)),
       is_known);
   add("blocked", waits.blocked, fmt::format("Blocked {}, by", time(waits.blocked)), is_known);
@@ -168,6 +170,8 @@ std::vector<Table> WaitTables::tables(const ReportData& report, const Naming& /*
   tables.front().before = none_text(waits, is_known);
   return tables;
 }
+
+namespace {
 
 // The time in which a vCPU's thread was runnable and did not run, inside and outside exits.
 struct StealRow {

@@ -87,7 +87,10 @@ class WaitSums {
   CulpritSums preempted_, blocked_, halted_;
 };
 
-// `is_known`: the events tell of such waits.
-[[nodiscard]] TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole);
+struct ReportData;
+// Returns the tables of --waits: preempted, blocked and halted, each with at most `top` rows (0:
+// all). Text has a sentence where there are none.
+[[nodiscard]] std::vector<Table> wait_tables(const WaitReport& waits, const ReportData& report,
+                                             std::size_t top);
 
 }  // namespace trapline

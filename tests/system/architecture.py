@@ -34,7 +34,7 @@ LIBRARIES = {
     "CLI11": r"CLI/|CLI11::", "nlohmann/json": r"nlohmann", "libtraceevent": r"event-parse\.h|trace-seq\.h|.*::traceevent",
     "libtracecmd": r"trace-cmd\.h|.*::tracecmd", "zlib": r"zlib\.h|ZLIB::ZLIB", "zstd": r"zstd\.h|.*::zstd", "protozero": r"protozero/",
     "libelf": r"gelf\.h|libelf\.h|.*::elf$", "libdw": r"elfutils/|dwarf\.h|.*::dw$",
-    "ncurses": r"curses\.h|.*::ncursesw", "libmicrohttpd": r"microhttpd\.h|.*::microhttpd", "libseccomp": r"seccomp\.h$|.*::seccomp", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
+    "libmicrohttpd": r"microhttpd\.h|.*::microhttpd", "libseccomp": r"seccomp\.h$|.*::seccomp", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
 }
 failures = []
 linked = defaultdict(set)  # row: short names of what its targets link

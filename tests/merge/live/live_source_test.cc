@@ -18,20 +18,16 @@ namespace {
 class FileFeed final : public PageFeed {
  public:
   FileFeed(const std::string& path, std::size_t pages_per_round)
-      : pages_per_round_(pages_per_round),
-        file_(*File::open(path)),
-        layout_(*trace_dat::read_layout(file_)) {
+      : pages_per_round_(pages_per_round), file_(*File::open(path)) {
+    name_ = path;
+    layout_ = *trace_dat::read_layout(file_);
     for (const trace_dat::Buffer& buffer : layout_.buffers) {
       for (const trace_dat::CpuPages& pages : buffer.cpus) {
         readers_.emplace_back(file_, pages.pages, buffer.page_size, 1u << 16);
-        at_.push_back(pages.cpu);
       }
     }
+    layout_.cpu_count = static_cast<std::uint32_t>(readers_.size());
   }
-  const trace_dat::Layout& layout() const override { return layout_; }
-  std::string name() const override { return file_.path(); }
-  std::size_t cpus() const override { return readers_.size(); }
-  std::size_t page_size() const override { return layout_.page_size; }
   Result<bool> begin_round() override {
     given_.assign(readers_.size(), 0);
     return std::exchange(came_, false);
@@ -49,15 +45,12 @@ class FileFeed final : public PageFeed {
   // A page may hold events of any time, where they come a few at a time.
   std::uint64_t latency_ns() const override { return 60'000'000'000; }
   Result<std::string> head() const override { return std::string(); }
-  trace_dat::StartFacts start_facts() const override { return {}; }
-  std::string cmdlines() const override { return {}; }
 
  private:
   std::size_t pages_per_round_;
   File file_;
-  trace_dat::Layout layout_;
   std::vector<trace_dat::PageReader> readers_;
-  std::vector<std::size_t> given_, at_;
+  std::vector<std::size_t> given_;
   bool came_ = true;
 };
 

@@ -1,0 +1,196 @@
+#include "merge/live/frame_report.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "merge/pass/naming.h"
+#include "merge/render/print.h"
+#include "merge/report/head.h"
+#include "merge/report/report.h"
+#include "merge/report/slow_exits.h"
+#include "merge/report/vcpus.h"
+
+namespace trapline::live {
+namespace {
+
+// Returns the place of a dimension's words in a cell's key.
+std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
+  if (dimension == Dimension::kVm) dimension = Dimension::kVcpu;
+  std::size_t at = 0;
+  for (const Dimension cell : cells) {
+    if (cell == dimension) return at;
+    at += cell == Dimension::kDetail ? 2 : 1;
+  }
+  return at;
+}
+
+// Returns the key that ExitKeys(by) would make for the cell's exits.
+GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
+                 const std::vector<Dimension>& cells) {
+  if (const GroupKey* row = ExitKeys(by).halted_row(cell.halted)) return *row;
+  GroupKey key;
+  std::size_t to = 0;
+  for (const Dimension dimension : by) {
+    const std::size_t from = place_of(dimension, cells);
+    key.words[to++] = cell.words[from];
+    if (dimension == Dimension::kDetail) key.words[to++] = cell.words[from + 1];
+  }
+  return key;
+}
+
+Table stall_table(const std::optional<OpenStall>& stall, const VcpuNames& names) {
+  std::vector<OpenStall> rows;
+  if (stall) rows.push_back(*stall);
+  TableOf<OpenStall> table(std::move(rows), [](const OpenStall&) { return std::string(); });
+  table.key = "longest_stall";
+  table.add({"begin_ns"}, [](const OpenStall& row) { return row.begin.ns(); });
+  table.add({"ns"}, &OpenStall::length);
+  table.add({"open"}, &OpenStall::lasts);
+  table.add({"vcpu"}, [&names](const OpenStall& row) {
+    return number_or_null(names.number(row.thread), kNoVcpu);
+  });
+  table.add({"tid"}, [](const OpenStall& row) { return static_cast<std::int32_t>(row.thread); });
+  return table;
+}
+
+}  // namespace
+
+std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& by,
+                             const Scope& scope, SortBy sort, const Engine& engine) {
+  const ExitKeys keys(by);
+  std::map<std::string, LiveRow> by_name;  // two numbers may have one name
+  for (const Cell& cell : frame.cells) {
+    if (!scope.holds(cell.slowest, engine.naming())) continue;
+    LiveRow& row = by_name[keys.text(project(cell.key, by, engine.dimensions()), engine.naming())];
+    row.merge(cell.row);
+    row.carried += cell.carried;
+    row.carried_ns += cell.carried_ns;
+    row.cell = cell.key;
+  }
+  std::vector<LiveRow> rows;
+  for (auto& [key, row] : by_name) {
+    row.key = key;
+    rows.push_back(std::move(row));
+  }
+  const bool durations = engine.model().durations();
+  std::ranges::stable_sort(rows, [&](const LiveRow& a, const LiveRow& b) {
+    return comes_before(a, b, sort, durations);
+  });
+  return rows;
+}
+
+std::string text_of(const std::vector<Dimension>& by) {
+  std::string text;
+  for (const Dimension dimension : by)
+    text.append(text.empty() ? "" : ",").append(name_of(dimension));
+  return text;
+}
+
+std::string dimension_text(const GroupKey& cell, Dimension dimension, const Engine& engine) {
+  const std::vector<Dimension> by{dimension};
+  return ExitKeys(by).text(project(cell, by, engine.dimensions()), engine.naming());
+}
+
+ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine) {
+  const Naming& naming = engine.naming();
+  const ExitTracker& exits = engine.pipeline().exits();
+  ReportData data;
+  data.sources = source_rows(naming.timeline);
+  data.start_ns = frame.begin.ns();
+  data.end_ns = frame.end.ns();
+  data.model = engine.model();
+  data.cycles = data.model.cycles;
+  data.told = exits.known_states();
+  data.lacks_entries = exits.lacks_entries();
+  data.counters.add(frame);
+  if (data.knows(State::kGuest)) data.overhead.emplace();
+  for (const auto& [thread, totals] : frame.vcpus) {
+    if (!scope.holds(thread, naming)) continue;
+    VcpuRow& row = data.vcpus.emplace_back(
+        VcpuRow{naming.vcpus.vm_id(thread), naming.vcpus.vm_name(thread), false,
+                naming.vcpus.number(thread), static_cast<std::int32_t>(thread),
+                naming.timeline.source(totals.source).comm(thread), totals});
+    row.totals.begin = std::max(totals.begin, frame.begin);
+    if (totals.end == Timestamp() || totals.end > frame.end) row.totals.end = frame.end;
+    // Before its first event it was not seen either.
+    const std::uint64_t seen = totals.time_ns() - totals.not_seen_ns;
+    row.totals.not_seen_ns = frame.length() > seen ? frame.length() - seen : 0;
+    if (data.overhead) data.overhead->add(totals);
+  }
+  std::ranges::sort(data.vcpus, {},
+                    [](const VcpuRow& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+  return data;
+}
+
+Table slow_table(const Frame& frame, const Scope& scope, std::size_t most, const ReportData& data,
+                 const Engine& engine) {
+  std::vector<const ExitSpan*> slow;
+  std::set<std::pair<Timestamp, ThreadId>> seen;
+  const auto add = [&](const ExitSpan& exit) {
+    if (scope.holds(exit, engine.naming()) && seen.insert({exit.start, exit.thread}).second)
+      slow.push_back(&exit);
+  };
+  for (const ExitSpan& exit : frame.slow) add(exit);
+  // A cell without any of the slow exits adds its slowest exit. Halts are only added if a reason
+  // was chosen.
+  for (const Cell& cell : frame.cells)
+    if (!cell.slowest.halt || scope.reason) add(cell.slowest);
+  std::ranges::stable_sort(slow, std::greater(), &ExitSpan::total);
+  (void)keep_first(slow, most);
+  std::vector<ExitRow> rows;
+  for (const ExitSpan* exit : slow) rows.push_back(exit_row(*exit, kNoName, engine.naming()));
+  TableOf<ExitRow> table = slow_exit_table(std::move(rows), data.known_states(), false);
+  table.key = "slow_exits";
+  if (!data.durations()) forget(table, "total_ns");
+  add_sentences(table, data.known_states(), data.cycles);
+  return table;
+}
+
+Table request_table(const Frame& frame) {
+  ReportData data;
+  data.rows_of = RowsOf::kRequests;
+  Table table = group_columns(std::make_shared<const std::vector<GroupRow>>(frame.requests), data);
+  table.key = "requests";
+  table.titles = {"request"};
+  return table;
+}
+
+std::string batch_line(const Frame& frame, const Engine& engine) {
+  constexpr std::size_t kSlow = 5;
+  const EngineOptions& options = engine.options();
+  const Scope scope{options.which.vcpus};
+  const ReportData data = data_of(frame, scope, engine);
+  Report report;
+  report.head = head_facts("top", data.cycles, data.start_ns, data.end_ns, frame);
+  report.head.push_back({"events", frame.events});
+  add_filter(report.head, scope.vcpus, options.which.exits);
+  report.tables = {source_table(data.sources), vcpu_table(data)};
+
+  std::vector<LiveRow> rows = rows_of(frame, options.by, scope, options.sort, engine);
+  const std::size_t left_out = keep_first(rows, options.top);
+  TableOf<GroupRow> groups =
+      group_columns(std::make_shared<const std::vector<GroupRow>>(rows.begin(), rows.end()), data);
+  groups.key = "groups";
+  groups.facts = {{"by", text_of(options.by)}, {"exits_folded", frame.folded}};
+  groups.left_out = left_out;
+  groups.columns.push_back(
+      {{"carried"}, [&rows](std::size_t row) { return to_value(rows[row].carried); }});
+  groups.columns.push_back({{"carried_ns"}, [&rows, &data](std::size_t row) {
+                              return data.durations() ? to_value(rows[row].carried_ns)
+                                                      : CellValue();
+                            }});
+  report.tables.push_back(std::move(groups));
+
+  for (Table& table : wait_tables(frame.waits, data, FrameMaker::kMostCulprits))
+    report.tables.push_back(std::move(table));
+  report.tables.push_back(request_table(frame));
+  report.tables.push_back(stall_table(frame.longest_stall, engine.naming().vcpus));
+  report.tables.push_back(slow_table(frame, scope, kSlow, data, engine));
+  return json_line(report);
+}
+
+}  // namespace trapline::live

@@ -1,0 +1,58 @@
+// A frame as a report of its interval: the rows, sums of its cells by some dimensions, only of
+// cells inside a scope, and the tables that a report has of them. docs/top.md lists what a line of
+// `top --batch` has.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/live/engine.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table.h"
+
+namespace trapline::live {
+
+// The part that is looked at; empty: everything.
+struct Scope {
+  VcpuFilter vcpus{};
+  std::optional<ThreadId> thread{};
+  std::optional<std::uint64_t> reason{}, device{};  // words of a cell's key
+  [[nodiscard]] bool holds(ThreadId of, const Naming& naming) const {
+    return (!thread || of == *thread) && naming.vcpus.fits(of, vcpus);
+  }
+  [[nodiscard]] bool holds(const ExitSpan& exit, const Naming& naming) const {
+    return (!reason || packed(exit.reason, exit.source) == *reason) &&
+           (!device || exit.device == *device) && holds(exit.thread, naming);
+  }
+};
+
+struct LiveRow : GroupRow {
+  std::uint64_t carried = 0, carried_ns = 0;  // of the exits that began before the interval
+  GroupKey cell;                              // of one of its cells
+};
+
+// Returns the rows, the largest by `sort` first. `by` contains dimensions of the engine's cells.
+[[nodiscard]] std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& by,
+                                           const Scope& scope, SortBy sort, const Engine& engine);
+
+// Returns the dimensions as --by takes them: "reason,device".
+[[nodiscard]] std::string text_of(const std::vector<Dimension>& by);
+// Returns the text of a cell's key in one of the dimensions of --by.
+[[nodiscard]] std::string dimension_text(const GroupKey& cell, Dimension dimension,
+                                         const Engine& engine);
+
+// Returns the interval's data without rows. A vCPU's time is the interval.
+[[nodiscard]] ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine);
+
+// Returns the slowest exits of the scope, the slowest first; halts too if the scope has nothing
+// else.
+[[nodiscard]] Table slow_table(const Frame& frame, const Scope& scope, std::size_t most,
+                               const ReportData& data, const Engine& engine);
+[[nodiscard]] Table request_table(const Frame& frame);
+
+// Returns a frame's line of JSON, without the line end.
+[[nodiscard]] std::string batch_line(const Frame& frame, const Engine& engine);
+
+}  // namespace trapline::live

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/clock/clock_map.h"
 #include "merge/clock/relation.h"
 #include "merge/clock/sync_points.h"
 #include "merge/model/source_alignment.h"
@@ -52,7 +51,6 @@ struct SourceClock {
 };
 
 struct AlignedSource : SourceAlignment {
-  ClockMap map;
   double drift_ppm = 0;
   // Sentences for the report about this alignment.
   std::vector<std::string> notes;

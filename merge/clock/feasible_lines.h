@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "merge/clock/clock_bound.h"
-#include "merge/clock/clock_map.h"
+#include "merge/model/clock_map.h"
 
 namespace trapline::clocks {
 

@@ -137,19 +137,6 @@ std::uint64_t Relation::error_at(std::uint64_t source) const {
   return clamped_time(std::ceil(error + 1 + envelope_.rates().most));
 }
 
-std::uint64_t Relation::source_of(std::uint64_t target) const {
-  std::uint64_t low = 0, high = kLastTime;
-  while (low < high) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    if (map_(middle) >= target) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
-}
-
 std::int64_t Relation::offset() const {
   return static_cast<std::int64_t>(map_(interval_.first) - interval_.first);
 }

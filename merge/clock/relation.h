@@ -16,8 +16,8 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/clock/clock_bound.h"
-#include "merge/clock/clock_map.h"
 #include "merge/clock/wander_envelope.h"
+#include "merge/model/clock_map.h"
 
 namespace trapline::clocks {
 
@@ -47,8 +47,6 @@ class Relation {
   [[nodiscard]] const Interval& interval() const { return interval_; }
   [[nodiscard]] const Assumption& assumption() const { return assumption_; }
   [[nodiscard]] std::size_t groups() const { return groups_; }  // number of groups of bounds
-  // Returns the source time that the map converts to `target`.
-  [[nodiscard]] std::uint64_t source_of(std::uint64_t target) const;
   // Returns target minus source at the start of the interval.
   [[nodiscard]] std::int64_t offset() const;
   // Returns target ticks per source tick, averaged over the interval.

@@ -19,8 +19,8 @@
 #include <span>
 #include <vector>
 
-#include "merge/clock/clock_map.h"
 #include "merge/clock/feasible_lines.h"
+#include "merge/model/clock_map.h"
 
 namespace trapline::clocks {
 

@@ -188,12 +188,9 @@ void FusedTracks::finish(Timestamp at) {
 }  // namespace trapline::perfetto
 
 namespace trapline {
-namespace {
 
 using perfetto::Annotation;
 using perfetto::Slice;
-
-}  // namespace
 
 std::uint64_t PerfettoExporter::flow_of(SpanId from, FlowKind kind) {
   return static_cast<std::uint64_t>(from) << 2 | static_cast<std::uint64_t>(kind);
@@ -437,11 +434,12 @@ void PerfettoExporter::count(const ExitSpan& exit, const Pipeline& pipeline) {
   Vcpu& of = vcpu(exit.thread, exit.vcpu, pipeline);
   Counters& counters = of.counters;
   if (counters.exits_track == 0) {
-    counters.exits_track = writer_.add_counter(of.track, "exits/s", "");
+    counters.exits_track = writer_.add_track(of.track, "exits/s", 0, false, "");
     const States known = pipeline.exits().model().known_states();
     for (std::size_t i = 0; i < kParts; ++i) {
       if (!known[i]) continue;
-      counters.tracks[i] = writer_.add_counter(of.track, fmt::format("{} %", kPartNames[i]), "%");
+      counters.tracks[i] =
+          writer_.add_track(of.track, fmt::format("{} %", kPartNames[i]), 0, false, "%");
     }
     counters.window = exit.end.ns() / kWindow;
   }
@@ -479,9 +477,6 @@ void PerfettoExporter::lost(const Event& event, const Lost& lost, const Pipeline
 
 // These write the spans that are not on a vCPU's track: requests with their stages, interrupts,
 // turns of vhost workers, the guest's intervals, wake-ups.
-
-using perfetto::Annotation;
-using perfetto::Slice;
 
 // Slices of one track must not overlap, so this returns a lane that is free when the span begins,
 // or a new one. Spans come in the order of their ends, so the spans of a lane have ended before.
@@ -600,19 +595,6 @@ void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) 
 
 // Facts about the recording itself, and the native events of its kernels.
 
-namespace {
-
-using perfetto::Annotation;
-
-// Splits "Linux NAME RELEASE VERSION… MACHINE", which trace-cmd writes.
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words = split(text, ' ');
-  std::erase(words, std::string_view());
-  return words;
-}
-
-}  // namespace
-
 // Adds the facts about the recording, as instants where it begins and as the trace's system
 // information.
 void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) {
@@ -631,19 +613,30 @@ void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) 
     for (const auto& [name, text] : facts) {
       annotations.push_back({writer_.key(name), {0, text}});
       if (name != "host" || i != 0) continue;
-      const auto words = words_of(text);
+      const auto words = split(text, ' ');  // "Linux NAME RELEASE VERSION… MACHINE", trace-cmd's
       if (words.size() < 4) continue;
-      const std::string_view release = words[2], machine = words.back();
-      const auto after = text.find(release) + release.size();
-      const auto end = text.rfind(machine);
-      writer_.add_system(
-          words[0], release,
-          trimmed(std::string_view(text).substr(after, end > after ? end - after : 0)), machine);
+      const std::string_view machine = words.back();
+      writer_.add_system(words[0], words[2], trimmed({words[3].begin(), machine.begin()}), machine);
     }
     writer_.instant(about_track_, at, {writer_.name(info.path), words_.of_trapline, annotations});
   }
   for (const std::string& note : context_.notes)
     writer_.instant(about_track_, at, {writer_.name(note), words_.of_trapline});
+}
+
+std::uint64_t PerfettoExporter::own_time(const Event& event) {
+  const std::uint64_t at = event.at.ns();
+  if (!is_guest(event.machine)) return at;
+  const ClockMap& map = context_.timeline.source_of(event).info().aligned.map;
+  GuestClock& clock = clocks_[event.machine];
+  const std::uint64_t time = clock.own + (at - clock.at), off = map(time) - at + kMostOff;
+  if (clock.last != 0 && off <= 2 * kMostOff) return clock.last = time;
+  // An instant before a time that was written would move that time.
+  const std::uint64_t own = map.source_of(at);
+  if (own <= clock.last) return clock.last = time;
+  writer_.add_clocks(static_cast<std::uint32_t>(event.machine), own, at);
+  clock = {own, at, own};
+  return own;
 }
 
 void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,
@@ -654,7 +647,7 @@ void PerfettoExporter::on_switch(const Event& event, const ThreadChange& leaves,
   texts_.note_comm(event, next, runs.name);
   writer_.add_switch(
       static_cast<std::uint32_t>(event.machine), event.cpu,
-      {event.at.ns(), perfetto::number(prev), perfetto::number(next),
+      {own_time(event), perfetto::number(prev), perfetto::number(next),
        leaves.sleeps() ? kAsleep : kPreempted, texts_.comm(event, prev), texts_.comm(event, next)});
   if (is_guest(event.machine)) {
     const bool is_known = event.thread != ThreadId{};
@@ -675,12 +668,12 @@ void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
     on_switch(event, changes.front(), changes.back(), pipeline);
   } else if (kind == ThreadChange::Kind::kWoken) {
     const ThreadId woken = changes.front().thread;
-    writer_.add_waking(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
+    writer_.add_waking(machine, event.cpu, own_time(event), perfetto::number(event.thread),
                        perfetto::number(woken), texts_.comm(event, woken));
   } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
              !std::holds_alternative<GuestCall>(event.payload)) {
     const Source& source = context_.timeline.source_of(event);
-    writer_.add_generic(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
+    writer_.add_generic(machine, event.cpu, own_time(event), perfetto::number(event.thread),
                         source.event_name(event), source.event_text(event));
   }
 }

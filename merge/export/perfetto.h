@@ -11,7 +11,7 @@
 //   events lost                   one for each CPU
 //
 // Scheduling of the host's and the guests' kernels is written as native events, so that Perfetto
-// shows it in its CPU and thread-state tracks.
+// shows it in its CPU and thread-state tracks: each kernel's with its own clock, as a machine.
 #pragma once
 
 #include <array>
@@ -167,6 +167,7 @@ class PerfettoExporter : public Exporter {
 
  private:
   static constexpr std::uint64_t kWindow = 100'000'000;  // for the counters, ns
+  static constexpr std::uint64_t kMostOff = 1'000;       // for a guest's clock, ns
   static constexpr std::size_t kMostLanes = 4096, kMostFlows = 1u << 16, kMostThreads = 1u << 16;
 
   // Numbers of the texts that every trace contains.
@@ -189,6 +190,10 @@ class PerfettoExporter : public Exporter {
     Span span;
     std::vector<Span> children;
     std::vector<std::uint64_t> flows, ending_flows;
+  };
+  struct GuestClock {
+    // The last instant that was written, on both clocks, and the last time.
+    std::uint64_t own = 0, at = 0, last = 0;
   };
   struct Lane {
     std::uint64_t track = 0;
@@ -227,6 +232,8 @@ class PerfettoExporter : public Exporter {
                    std::uint64_t category);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
+  // Returns the event's time on its machine's clock, to kMostOff, and has the trace relate the two.
+  [[nodiscard]] std::uint64_t own_time(const Event& event);
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline);
   void add_thread_names(const Naming& names);
@@ -239,6 +246,7 @@ class PerfettoExporter : public Exporter {
   perfetto::Texts texts_;
   CulpritTexts culprits_;
   perfetto::FusedTracks fused_;
+  std::map<MachineId, GuestClock> clocks_;
   std::map<ThreadId, std::uint64_t> vms_;
   ThreadTable<Vcpu> vcpus_;
   Vcpu other_vcpus_;  // stands for those beyond kMostThreads

@@ -8,12 +8,16 @@ namespace {
 using Field = ProtoBuffer::Field;
 
 // Fields of TracePacket.
-constexpr Field kFtraceEvents = 1, kProcessTree = 2, kTimestamp = 8, kSequenceId = 10,
-                kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13, kSystemInfo = 45,
-                kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
+constexpr Field kFtraceEvents = 1, kProcessTree = 2, kClockSnapshot = 6, kTimestamp = 8,
+                kSequenceId = 10, kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13,
+                kSystemInfo = 45, kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
 constexpr std::uint64_t kSequence = 1, kStateCleared = 1, kNeedsState = 2;
 constexpr Field kTracePacket = 1;
-constexpr std::uint64_t kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4;  // TrackEvent.type
+
+// A trace's times are called BOOTTIME, as Perfetto's are, and a guest's clock "global", which has
+// no id outside of its packets. A guest's ClockSnapshot would make its BOOTTIME the trace's clock.
+constexpr Field kFtraceClock = 5, kFtraceTime = 6, kBootTime = 7;  // of FtraceEventBundle
+constexpr std::uint64_t kGlobal = 2, kBootClock = 6;
 
 // The fields of every packet of the sequence, already encoded: sequence id and flags.
 constexpr char kOfSequence[] = {kSequenceId << 3, kSequence, kSequenceFlags << 3, kNeedsState};
@@ -36,6 +40,11 @@ Writer::Writer(OutputFile output) : output_(std::move(output)) {
   out_.add(kSequenceId, kSequence);
   out_.add(kSequenceFlags, kStateCleared | kNeedsState);
   out_.add(kFirstPacket, 1);
+  const std::size_t snapshot = out_.begin(kClockSnapshot), clock = out_.begin(1);
+  out_.add(1, kBootClock);
+  out_.add(2, 0);
+  out_.end(clock);
+  out_.end(snapshot);
   out_.end(packet);
 }
 
@@ -75,27 +84,18 @@ std::uint64_t Writer::intern(Interned& texts, std::string_view text) {
 }
 
 std::uint64_t Writer::add_track(std::uint64_t parent, std::string_view name, int rank,
-                                bool explicit_order) {
+                                bool explicit_order, const char* unit) {
   const std::size_t packet = begin_packet(), track = out_.begin(kTrackDescriptor);
   out_.add(1, ++last_track_);
   out_.add(2, printable(name));
   if (parent != 0) out_.add(5, parent);
   if (explicit_order) out_.add(11, 3);
+  if (unit != nullptr) {
+    const std::size_t counter = out_.begin(8);
+    out_.add(6, unit);
+    out_.end(counter);
+  }
   out_.add(12, extended(rank));
-  out_.end(track);
-  end_packet(packet);
-  return last_track_;
-}
-
-std::uint64_t Writer::add_counter(std::uint64_t parent, std::string_view name,
-                                  std::string_view unit) {
-  const std::size_t packet = begin_packet(), track = out_.begin(kTrackDescriptor);
-  out_.add(1, ++last_track_);
-  out_.add(2, printable(name));
-  if (parent != 0) out_.add(5, parent);
-  const std::size_t counter = out_.begin(8);
-  out_.add(6, unit);
-  out_.end(counter);
   out_.end(track);
   end_packet(packet);
   return last_track_;
@@ -114,12 +114,22 @@ void Writer::annotate(const Annotation& annotation) {
   out_.end(inner);
 }
 
-void Writer::event(std::uint64_t track, std::uint64_t at, std::uint64_t type, const Slice& slice) {
+Writer::Packet Writer::begin_track_event(std::uint64_t track, std::uint64_t at, Type type) {
   const std::size_t packet = begin_packet();
   out_.add(kTimestamp, at);
   const std::size_t event = out_.begin(kTrackEvent);
-  out_.add(9, type);
+  out_.add(9, static_cast<std::uint64_t>(type));
   out_.add(11, track);
+  return {packet, event};
+}
+
+void Writer::end_track_event(Packet packet) {
+  out_.end(packet.inner);
+  end_packet(packet.start);
+}
+
+void Writer::event(std::uint64_t track, std::uint64_t at, Type type, const Slice& slice) {
+  const Packet packet = begin_track_event(track, at, type);
   if (slice.category != 0) out_.add(3, slice.category);
   if (slice.name.id != 0) {
     out_.add(10, slice.name.id);
@@ -129,37 +139,13 @@ void Writer::event(std::uint64_t track, std::uint64_t at, std::uint64_t type, co
   for (const Annotation& annotation : slice.annotations) annotate(annotation);
   for (const std::uint64_t flow : slice.flows) out_.add_fixed64(47, flow);
   for (const std::uint64_t flow : slice.ending_flows) out_.add_fixed64(48, flow);
-  out_.end(event);
-  end_packet(packet);
-}
-
-void Writer::begin(std::uint64_t track, std::uint64_t at, const Slice& slice) {
-  event(track, at, kBegin, slice);
-}
-
-void Writer::end(std::uint64_t track, std::uint64_t at) {
-  const std::size_t packet = begin_packet();
-  out_.add(kTimestamp, at);
-  const std::size_t event = out_.begin(kTrackEvent);
-  out_.add(9, kEnd);
-  out_.add(11, track);
-  out_.end(event);
-  end_packet(packet);
-}
-
-void Writer::instant(std::uint64_t track, std::uint64_t at, const Slice& slice) {
-  event(track, at, kInstant, slice);
+  end_track_event(packet);
 }
 
 void Writer::count(std::uint64_t track, std::uint64_t at, double value) {
-  const std::size_t packet = begin_packet();
-  out_.add(kTimestamp, at);
-  const std::size_t event = out_.begin(kTrackEvent);
-  out_.add(9, kCounter);
-  out_.add(11, track);
+  const Packet packet = begin_track_event(track, at, Type::kCounter);
   out_.add_double(44, value);
-  out_.end(event);
-  end_packet(packet);
+  end_track_event(packet);
 }
 
 ProtoBuffer& Writer::bundle(std::uint32_t machine, std::uint32_t cpu) {
@@ -175,6 +161,7 @@ void Writer::flush_bundle(std::uint64_t key, ProtoBuffer& events) {
   const std::size_t packet = begin_packet(machine);
   const std::size_t inner = out_.begin(kFtraceEvents);
   out_.add(1, static_cast<std::uint32_t>(key));
+  if (machine != 0) out_.add(kFtraceClock, kGlobal);
   out_.add_encoded(events.bytes());
   out_.end(inner);
   end_packet(packet);
@@ -219,6 +206,16 @@ void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t
   events.end(field);
   events.end(generic);
   events.end(event);
+}
+
+void Writer::add_clocks(std::uint32_t machine, std::uint64_t own, std::uint64_t at) {
+  const std::size_t packet = begin_packet(machine), bundle = out_.begin(kFtraceEvents);
+  out_.add(1, 0);
+  out_.add(kFtraceClock, kGlobal);
+  out_.add(kFtraceTime, own);
+  out_.add(kBootTime, at);
+  out_.end(bundle);
+  end_packet(packet);
 }
 
 void Writer::add_threads(const std::vector<Thread>& threads) {

@@ -139,18 +139,23 @@ class Writer {
   [[nodiscard]] Text name(std::string_view text) { return {intern(names_, text), text}; }
   [[nodiscard]] Text value(std::string_view text) { return {intern(values_, text), text}; }
 
-  // Adds a track below `parent` (0: at the top) and returns its number.
+  // Adds a track below `parent` (0: at the top) and returns its number. One with a unit is a
+  // counter's.
   [[nodiscard]] std::uint64_t add_track(std::uint64_t parent, std::string_view name, int rank = 0,
-                                        bool explicit_order = false);
-  [[nodiscard]] std::uint64_t add_counter(std::uint64_t parent, std::string_view name,
-                                          std::string_view unit);
-  void begin(std::uint64_t track, std::uint64_t at, const Slice& slice);
-  void end(std::uint64_t track, std::uint64_t at);
-  void instant(std::uint64_t track, std::uint64_t at, const Slice& slice);
+                                        bool explicit_order = false, const char* unit = nullptr);
+  void begin(std::uint64_t track, std::uint64_t at, const Slice& slice) {
+    event(track, at, Type::kBegin, slice);
+  }
+  void end(std::uint64_t track, std::uint64_t at) {
+    end_track_event(begin_track_event(track, at, Type::kEnd));
+  }
+  void instant(std::uint64_t track, std::uint64_t at, const Slice& slice) {
+    event(track, at, Type::kInstant, slice);
+  }
   void count(std::uint64_t track, std::uint64_t at, double value);
 
-  // Native events of a kernel. Add those of one machine and CPU in the order of their times. Texts
-  // must be printable.
+  // Native events of a kernel, with times of its machine's clock. Add those of one machine and CPU
+  // in the order of their times. Texts must be printable.
   struct Switch {
     std::uint64_t at = 0;
     std::int32_t prev = 0, next = 0;
@@ -162,6 +167,10 @@ class Writer {
                   std::int32_t woken, std::string_view comm);
   void add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at, std::int32_t thread,
                    std::string_view name, std::string_view text);
+
+  // Adds an instant on a guest's clock and on the trace's: an event of the guest is placed by the
+  // last one that is not after it. The host's clock is the trace's.
+  void add_clocks(std::uint32_t machine, std::uint64_t own, std::uint64_t at);
 
   struct Thread {
     std::int32_t tid = 0, process = 0;
@@ -175,6 +184,10 @@ class Writer {
   [[nodiscard]] Result<void> finish();
 
  private:
+  enum class Type : std::uint8_t { kBegin = 1, kEnd, kInstant, kCounter };  // of TrackEvent
+  struct Packet {
+    std::size_t start, inner;
+  };
   // Of the file, and of a CPU's events.
   static constexpr std::size_t kPiece = std::size_t{64} << 10;
   static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // texts of each kind
@@ -195,7 +208,9 @@ class Writer {
   // machine are a sequence of their own, which has no interned texts.
   [[nodiscard]] std::size_t begin_packet(std::uint32_t machine = 0);
   void end_packet(std::size_t packet);
-  void event(std::uint64_t track, std::uint64_t at, std::uint64_t type, const Slice& slice);
+  [[nodiscard]] Packet begin_track_event(std::uint64_t track, std::uint64_t at, Type type);
+  void end_track_event(Packet packet);
+  void event(std::uint64_t track, std::uint64_t at, Type type, const Slice& slice);
   void annotate(const Annotation& annotation);
   ProtoBuffer& bundle(std::uint32_t machine, std::uint32_t cpu);
   void flush_bundle(std::uint64_t key, ProtoBuffer& events);

@@ -5,10 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "merge/model/clock_map.h"
+
 namespace trapline {
 
 struct SourceAlignment {
   std::string method;          // empty: both have the same clock
+  ClockMap map;                // from the source's times to the timeline's
   std::int64_t offset_ns = 0;  // timeline minus source, at the source's first time
   // Guaranteed bound. Nullopt if a user or trace-cmd stated the offset, or if only an assumption
   // says that the evidence is of this source's boot.

@@ -240,7 +240,7 @@ Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& 
   if (inside) return fit(bounds, evidence.assumption, *inside);
   if (vcpus.empty()) return line;
   return fit(bounds, evidence.assumption,
-             Interval{line->source_of(vcpus.first()), line->source_of(vcpus.last())});
+             Interval{line->map().source_of(vcpus.first()), line->map().source_of(vcpus.last())});
 }
 
 // Both kernels may adjust their clocks; clocks that no kernel adjusts follow one counter.

@@ -40,6 +40,7 @@ struct GuestAlignment {
   [[nodiscard]] SourceAlignment of_source() const {
     SourceAlignment aligned;
     aligned.method = method;
+    aligned.map = line.map();
     aligned.offset_ns = line.offset();
     aligned.error_ns = line.error();
     aligned.rate_change_ppm = line.assumption().change_ppm;

@@ -20,26 +20,13 @@ class MappedSource final : public WrappedSource {
   Read next(Event& event) override { return next_placed(event); }
 };
 
-// Keeps the times; only the alignment's error differs.
-class ToldSource final : public WrappedSource {
- public:
-  ToldSource(std::unique_ptr<Source> source, std::optional<std::uint64_t> one_boot_error)
-      : WrappedSource(std::move(source), ClockMap()) {
-    info_.aligned.error_ns.reset();
-    info_.aligned.one_boot_error_ns = one_boot_error;
-  }
-  Read next(Event& event) override { return source_->next(event); }
-};
-
 }  // namespace
 
 std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
                                    const clocks::AlignedSource& aligned,
                                    const std::string& timeline_clock) {
-  if (aligned.map.is_identity() && source->info().clock == timeline_clock) {
-    if (!aligned.one_boot_error_ns) return source;
-    return std::make_unique<ToldSource>(std::move(source), aligned.one_boot_error_ns);
-  }
+  const bool is_same = aligned.map.is_identity() && source->info().clock == timeline_clock;
+  if (is_same && !aligned.one_boot_error_ns) return source;
   return std::make_unique<MappedSource>(std::move(source), aligned);
 }
 
@@ -185,8 +172,8 @@ class GuestKernelSource final : public WrappedSource {
     info_.role = Role::kGuest;
   }
   void tell(const GuestAlignment& alignment) {
-    info_.cycles = false;
     info_.aligned = alignment.of_source();
+    if (std::exchange(info_.cycles, false)) info_.aligned.map = ClockMap();
   }
 
   Read next(Event& event) override {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "merge/clock/alignment.h"
-#include "merge/clock/clock_map.h"
+#include "merge/model/clock_map.h"
 #include "merge/session/guest_alignment.h"
 #include "merge/session/session_json.h"
 #include "merge/source/source.h"

@@ -112,8 +112,8 @@ TEST(FeasibleLines, ATargetsTimeIsReachedAtItsSource) {
   EXPECT_EQ(relation->interval().last, 19'011u);
   for (const std::uint64_t at : {2000u, 5500u, 15'000u}) {
     const std::uint64_t target = relation->map()(at);
-    EXPECT_GE(relation->map()(relation->source_of(target)), target);
-    EXPECT_LT(relation->map()(relation->source_of(target) - 1), target);
+    EXPECT_GE(relation->map()(relation->map().source_of(target)), target);
+    EXPECT_LT(relation->map()(relation->map().source_of(target) - 1), target);
   }
 }
 

@@ -5,6 +5,7 @@ of the vCPUs' threads against the same parts; and each flow against what it has 
 import collections
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -208,22 +209,72 @@ GUEST = {
     "errors": QUERIES["errors"],
     "machines": QUERIES["machines"],
     "threads": "select count(*) from thread_state join thread using (utid) where machine_id > 0",
+    # Placed by the trace processor, from the guest's clock: no exit of a vCPU begins in one run of the guest's scheduler on
+    # that CPU and ends in another.
+    "runs": "create table run as select s.ts, s.ts + s.dur as til, c.cpu from sched s join cpu c using (ucpu) "
+            "where c.machine_id = 1 and s.dur > 0",
+    "exits": "create table vcpu_exit as select s.ts, s.ts + s.dur as til, cast(substr(t.name, 6) as int) as cpu from slice s "
+             "join track t on s.track_id = t.id join (select cpu, min(ts) as first, max(til) as last from run group by cpu) r "
+             "on r.cpu = cast(substr(t.name, 6) as int) where s.category = 'exit' and t.name glob 'vCPU *' and "
+             "s.ts >= r.first and s.ts + s.dur <= r.last",
+    "inside": "select (select count(*) from vcpu_exit), count(*) from vcpu_exit x join run r on r.cpu = x.cpu and "
+              "x.ts >= r.ts and x.til <= r.til",
     "skipped": "select name, value from stats where name like 'packet_skipped%' and value > 0",
     "processes": "select count(*), min(s.dur), count(distinct s.name) from slice s join track t on s.track_id = t.id "
                  "where s.category = 'guest process' and t.name = 'guest processes'",
 }
 
 
+def fields(data):
+    """The fields of a protobuf message: (number, value), bytes where it has a length."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        tag = number()
+        value = number() if tag & 7 == 0 else None
+        if value is None:
+            length = {1: 8, 5: 4}.get(tag & 7) or number()
+            value, at = data[at:at + length], at + length
+        yield tag >> 3, value
+
+
+def own_times(trace):
+    """The times of the guest's sched_switches as they stand in the trace, on the guest's clock."""
+    times = []
+    for _, packet in fields(pathlib.Path(trace).read_bytes()):
+        packet = dict(fields(packet))
+        if packet.get(98) != 1 or 1 not in packet:
+            continue
+        times += [event[1] for field, event in ((field, dict(fields(value))) for field, value in fields(packet[1])
+                                                if field == 2) if 4 in event]
+    return sorted(times)
+
+
 def check_guest(trapline, processor, host, guest, work):
-    """The guest's kernel is a machine of its own, and a vCPU's track shows the guest's processes."""
+    """The guest's kernel is a machine of its own with its own clock, and a vCPU's track shows the guest's processes."""
     trace = str(work / "x.pftrace")
     subprocess.run([trapline, "export", host, guest, "--format", "perfetto", "-o", trace, "--force"], check=True)
     rows = processor.rows(trace, GUEST)
     count, shortest, names = (int(cell) for cell in rows["processes"][0])
     states = int(rows["threads"][0][0])
+    exits, inside = (int(cell) for cell in rows["inside"][0])
+    report = subprocess.run(["trace-cmd", "report", "-t", "-F", "sched_switch", guest], capture_output=True, text=True, check=True)
+    recorded = sorted(int(time.replace(".", "")) for time in re.findall(r" ([0-9]+\.[0-9]{9}): +sched_switch:", report.stdout))
+    own = own_times(trace)
+    off = max(abs(a - b) for a, b in zip(own, recorded))
+    print(f"{host} with {guest}: {inside} exits inside the guest's runs, {len(own)} switches at most {off} ns off its clock")
     if (rows["errors"] or rows["skipped"] or rows["machines"] != [["2"]] or states < count or count < 100 or
-            shortest < 0 or names < 3):
-        print(f"{host} with {guest}: {rows}")
+            shortest < 0 or names < 3 or exits < 500 or inside != exits or len(own) != len(recorded) or off > 1000):
+        print(f"{host} with {guest}: {rows}, {len(recorded)} switches")
         return False
     return True
 
@@ -232,8 +283,9 @@ def main():
     trapline, folder, *recordings = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work, TraceProcessor(folder) as processor:
         good = [check(trapline, processor, recording, pathlib.Path(work)) for recording in recordings]
-        for host in (pathlib.Path(recording) for recording in recordings if "guest-clock" in recording):
-            good.append(check_guest(trapline, processor, str(host), str(host.parent / "guest.dat"), pathlib.Path(work)))
+        for clock in (pathlib.Path(recording).parent for recording in recordings if "guest-clock" in recording):
+            for folder in (clock, clock.with_name("guest-clock-arm64")):
+                good.append(check_guest(trapline, processor, str(folder / "host.dat"), str(folder / "guest.dat"), pathlib.Path(work)))
     print(f"{len(good)} recordings, {good.count(False)} with differences")
     return 0 if good and all(good) else 1
 

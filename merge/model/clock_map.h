@@ -53,6 +53,19 @@ class ClockMap {
     return (*(after - 1))(time);
   }
   [[nodiscard]] Timestamp operator()(Timestamp at) const { return Timestamp((*this)(at.ns())); }
+  // Returns the first source time that is not before `target` on the timeline.
+  [[nodiscard]] std::uint64_t source_of(std::uint64_t target) const {
+    std::uint64_t low = 0, high = ~std::uint64_t{0} >> 1;
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if ((*this)(middle) >= target) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
 
  private:
   static bool is_identity(const Piece& piece) {

@@ -99,7 +99,8 @@ Result<void> print_text(const TimelineArguments& options, Pass& pass, const Inte
   bool has_lines = false, has_events = false;
   Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
-    TimelineView view_of(pass.timeline(), interval.from, only, style_of(options.output), out);
+    TimelineView view_of(pass.timeline(), interval.from, only, style_of(options.output),
+                         pass.input().capabilities.vcpus, out);
     pass.look_at({}, interval.to);
     read = pass.run({&view_of}, {}, [&out] { return !out; });
     has_lines = view_of.lines() != 0;

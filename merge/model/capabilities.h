@@ -3,6 +3,11 @@
 // thing throughout.
 #pragma once
 
+#include <cstdint>
+#include <map>
+
+#include "merge/model/event.h"
+
 namespace trapline {
 
 struct Capabilities {
@@ -16,17 +21,16 @@ struct Capabilities {
   bool late_switches = false;
   bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;
+  // The vCPUs that the sample has, by thread.
+  std::map<ThreadId, std::int32_t> vcpus = {};
 
   void merge(const Capabilities& other) {
-    kvm_exit |= other.kvm_exit;
-    kvm_userspace_exit |= other.kvm_userspace_exit;
-    any_kvm |= other.any_kvm;
-    run_ioctl |= other.run_ioctl;
-    reload |= other.reload;
-    sched_switch |= other.sched_switch;
-    late_switches |= other.late_switches;
-    wakeups |= other.wakeups;
-    markers |= other.markers;
+    using Of = Capabilities;
+    for (bool Of::*const one :
+         {&Of::kvm_exit, &Of::kvm_userspace_exit, &Of::any_kvm, &Of::run_ioctl, &Of::reload,
+          &Of::sched_switch, &Of::late_switches, &Of::wakeups, &Of::markers})
+      this->*one |= other.*one;
+    vcpus.insert(other.vcpus.begin(), other.vcpus.end());
   }
 };
 

@@ -41,14 +41,12 @@ void append_without_readings(std::string& out, std::string_view text) {
 }  // namespace
 
 // The file is read once: from where a second VM is met, each vCPU's line says whose it is.
-void TimelineView::meet(ThreadId thread, std::int32_t vcpu, const Processes& processes) {
+void TimelineView::meet(ThreadId thread, std::int32_t vcpu) {
   const auto found = met_.find(thread);
   if (found != met_.end() ? found->second == vcpu : met_.size() >= kMostNamed) return;
   met_[thread] = vcpu;
   whos_.clear();
-  std::vector<VcpuThread> threads;
-  for (const auto& [id, number] : met_) threads.push_back({id, number});
-  names_ = VcpuNames(threads, find_vms(threads, processes));
+  named_ = 0;
 }
 
 TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipeline) {
@@ -56,14 +54,14 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipe
   place.shown = only_ == nullptr;
   const auto state = pipeline.vcpu(thread);
   if (!state) {
-    const auto found = vcpus_of_calls_.find(thread);
-    if (found == vcpus_of_calls_.end()) return place;
+    const auto found = told_vcpus_.find(thread);
+    if (found == told_vcpus_.end()) return place;
     place.vcpu = found->second;
   }
   place.is_vcpu = true;
   if (!state) return place;
   place.vcpu = state->vcpu;
-  meet(thread, state->vcpu, pipeline.processes());
+  meet(thread, state->vcpu);
   const bool in_exit =
       state->where == VcpuState::Where::kKernel || state->where == VcpuState::Where::kUser;
   if (!in_exit) return place;
@@ -95,6 +93,12 @@ const std::string& TimelineView::who(const Event& event, const Place& place) {
   if (who == nullptr) who = &other_;
   const std::uint64_t changes = processes_->changes();
   if (who != &other_ && who->vcpu == place.vcpu && who->changes == changes) return who->text;
+  if (who != &other_ && named_ != changes + 1) {
+    std::vector<VcpuThread> threads;
+    for (const auto& [id, number] : met_) threads.push_back({id, number});
+    names_ = VcpuNames(threads, find_vms(threads, *processes_));
+    named_ = changes + 1;
+  }
   *who = {place.vcpu, changes, name_of(event, place)};
   const std::size_t width = text_width(who->text);
   who->text.append(width < kWhoWidth ? kWhoWidth - width : 2, ' ');
@@ -247,8 +251,8 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
 void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Place place) {
-  if (!place.is_vcpu && vcpus_of_calls_.size() < ExitTracker::kMostThreads)
-    vcpus_of_calls_.try_emplace(event.thread, call.vcpu);
+  if (!place.is_vcpu && told_vcpus_.size() < ExitTracker::kMostThreads)
+    told_vcpus_.try_emplace(event.thread, call.vcpu);
   place.is_vcpu = true;
   if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
   place.shown = only_ == nullptr || (place.depth != 0 && place.shown);
@@ -269,8 +273,7 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   processes_ = &pipeline.processes();
   // What came before the interval tells of its VMs as well.
   if (std::holds_alternative<KvmEntry>(event.payload)) {
-    if (const auto state = pipeline.vcpu(event.thread))
-      meet(event.thread, state->vcpu, pipeline.processes());
+    if (const auto state = pipeline.vcpu(event.thread)) meet(event.thread, state->vcpu);
   }
   // A loss may come before the first event.
   if (event.at < from_.resolve(pipeline.first().value_or(event.at))) return;

@@ -28,14 +28,15 @@ namespace trapline {
 class TimelineView : public SpanSink {
  public:
   // Prints from `from` on, included. `only`: prints these exits, whole; nullptr: prints everything.
-  // Borrows its reference arguments and `only`.
+  // `vcpus`: those that are known beforehand. Borrows its reference arguments and `only`.
   TimelineView(const Timeline& timeline, TimeSpec from, const ChosenExits* only, TextStyle style,
-               std::ostream& out)
+               std::map<ThreadId, std::int32_t> vcpus, std::ostream& out)
       : timeline_(timeline),
         from_(from),
         only_(only),
         style_(style),
         out_(out),
+        told_vcpus_(std::move(vcpus)),
         cycles_(timeline.source(0).info().cycles) {}
   TimelineView(const TimelineView&) = delete;
   TimelineView& operator=(const TimelineView&) = delete;
@@ -58,7 +59,7 @@ class TimelineView : public SpanSink {
     std::int32_t vcpu = kNoVcpu;
   };
   [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline);
-  void meet(ThreadId thread, std::int32_t vcpu, const Processes& processes);
+  void meet(ThreadId thread, std::int32_t vcpu);
   // Where nothing is appended, there is no line.
   template <typename Text>
   void print(const Event& event, const Place& place, unsigned depth, std::string_view look,
@@ -86,12 +87,14 @@ class TimelineView : public SpanSink {
   const ChosenExits* only_;
   TextStyle style_;
   std::ostream& out_;
-  std::string buffer_;                               // of lines; out_ gets it in pieces
-  std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
-  const Processes* processes_ = nullptr;             // the pipeline's
-  std::map<ThreadId, std::int32_t> met_;             // the vCPUs, so far
-  VcpuNames names_;                                  // theirs
-  ThreadTable<Who> whos_;                            // of vCPUs
+  std::string buffer_;  // of lines; out_ gets it in pieces
+  // Threads that only guest records name, and those that have had no exit yet.
+  std::map<ThreadId, std::int32_t> told_vcpus_;
+  const Processes* processes_ = nullptr;                // the pipeline's
+  std::map<ThreadId, std::int32_t> met_ = told_vcpus_;  // the vCPUs, so far
+  VcpuNames names_;                                     // theirs
+  std::uint64_t named_ = 0;  // 1 + the changes of processes_ then; 0: they are to be made
+  ThreadTable<Who> whos_;    // of vCPUs
   Who other_;
   std::uint64_t lines_ = 0;
   bool has_events_ = false, cycles_;

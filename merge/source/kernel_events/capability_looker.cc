@@ -1,39 +1,30 @@
 #include "merge/source/kernel_events/capability_looker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trapline::kernel_events {
 namespace {
 
-bool Capabilities::*capability_of(Decoder decoder) {
-  switch (decoder) {
-    case Decoder::kExit:
-      return &Capabilities::kvm_exit;
-    case Decoder::kUserspaceExit:
-      return &Capabilities::kvm_userspace_exit;
-    case Decoder::kFpuLoad:
-    case Decoder::kTimerReload:
-      return &Capabilities::reload;
-    case Decoder::kSwitch:
-      return &Capabilities::sched_switch;
-    case Decoder::kWakeup:
-      return &Capabilities::wakeups;
-    case Decoder::kMarker:
-      return &Capabilities::markers;
-    case Decoder::kIoctl:
-      return &Capabilities::run_ioctl;
-    default:
-      return nullptr;
-  }
-}
+constexpr std::pair<Decoder, bool Capabilities::*> kProofs[] = {
+    {Decoder::kExit, &Capabilities::kvm_exit},
+    {Decoder::kUserspaceExit, &Capabilities::kvm_userspace_exit},
+    {Decoder::kFpuLoad, &Capabilities::reload},
+    {Decoder::kTimerReload, &Capabilities::reload},
+    {Decoder::kSwitch, &Capabilities::sched_switch},
+    {Decoder::kWakeup, &Capabilities::wakeups},
+    {Decoder::kMarker, &Capabilities::markers},
+    {Decoder::kIoctl, &Capabilities::run_ioctl},
+};
 
 }  // namespace
 
 Witness Witness::of(std::string_view name) {
   Witness witness;
   witness.of_kvm = name.starts_with("kvm:");
-  if (const KernelEvent* event = name.empty() ? nullptr : events::find(name))
-    witness.capability = capability_of(event->decoded.decoder);
+  const KernelEvent* event = name.empty() ? nullptr : events::find(name);
+  for (const auto& [decoder, capability] : kProofs)
+    if (event != nullptr && event->decoded.decoder == decoder) witness.capability = capability;
   return witness;
 }
 
@@ -63,9 +54,12 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   const Witness& witness = by_type_[type];
   const bool is_known = witness.capability == nullptr ? found_.any_kvm || !witness.of_kvm
                                                       : found_.*witness.capability;
-  if (is_known) return;
+  if (is_known && formats_.schemas()[type].decoder != Decoder::kEntry) return;
   Event event;
-  if (formats_.decode(recorded, event)) witness.add(event.payload, found_);
+  if (!formats_.decode(recorded, event)) return;
+  witness.add(event.payload, found_);
+  if (const auto* entry = std::get_if<KvmEntry>(&event.payload); entry && entry->vcpu != kNoVcpu)
+    found_.vcpus[event.thread] = entry->vcpu;
 }
 
 Capabilities capabilities_by_format(const Formats& formats) {

@@ -37,6 +37,60 @@ both_generators_make_a_qemu_that_says_the_same() {
     "$out/ours/share/qemu/trace-events-all" "$out/ours/share/qemu"
 }
 
+# That QEMU on a KVM host, as root: one run, its events by the ftrace backend in tracefs' top level and by the log backend
+# through the marker of an instance, KVM's in both: the same counts; times differ by what
+# recording each event twice takes (3 % in the box).
+its_recording_on_a_kvm_host_has_the_figures_of_the_log() {
+  [ -x "$out/ours/bin/qemu-system-x86_64" ] || build "$out/ours"
+  demo_guest_for_box
+  strip -o "$work/qemu" "$out/ours/bin/qemu-system-x86_64"
+  box_files+=(--file "$work/qemu:qemu-system-x86_64")
+  local file library
+  for file in bios-256k kvmvapic linuxboot_dma pvh; do box_files+=(--file "$out/ours/share/qemu/$file.bin:share-$file.bin"); done
+  while read -r library; do
+    case " ${box_files[*]} " in *":lib-$(basename "$library") "*) ;; *) box_files+=(--file "$library:lib-$(basename "$library")") ;; esac
+  done < <(ldd "$work/qemu" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p')
+  cat >>"$work/inside" <<'END'
+mkdir share
+for file in share-*; do mv "$file" "share/${file#share-}"; done
+mkdir /sys/kernel/tracing/instances/log
+for folder in /sys/kernel/tracing /sys/kernel/tracing/instances/log; do
+  echo mono >$folder/trace_clock
+  echo 30000 >$folder/buffer_size_kb
+  for event in kvm sched/sched_switch syscalls/sys_enter_ioctl; do echo 1 >$folder/events/$event/enable; done
+done
+chmod +x qemu-system-x86_64
+export PATH=$PWD:$PATH
+demo_guest "$OUT/guest.txt" -L share -trace 'memory_region_ops_*' -trace kvm_run_exit \
+  -D /sys/kernel/tracing/instances/log/trace_marker
+demo_guest_finished "$OUT/guest.txt"
+for folder in /sys/kernel/tracing /sys/kernel/tracing/instances/log; do echo 0 >$folder/tracing_on; done
+unset LD_LIBRARY_PATH
+trace-cmd extract -o "$OUT/ftrace.dat"
+trace-cmd extract -B log -o "$OUT/log.dat"
+END
+  run "$scripts/kvm-box" --out "$work/out" --timeout 300 "${box_files[@]}" "$work/inside"
+  [ "$status" -eq 0 ] || fail "the box: $status, $(tail -n 20 "$work/out/output.txt")"
+  python3 - "$TRAPLINE_BINARY_DIR/merge/trapline" "$work/out" <<'END' || fail "the figures differ"
+import json, subprocess, sys
+trapline, out = sys.argv[1:]
+
+def figures(name, by):
+    """(count of each row, count of each of QEMU's events, time of all rows)"""
+    done = subprocess.run([trapline, "report", f"{out}/{name}.dat", "--by", by, "--format", "json"],
+                          capture_output=True, text=True, check=True)
+    tables = json.loads(done.stdout)["tables"]
+    return ({row["key"]: row["count"] for row in tables["groups"]["rows"]},
+            {row["name"]: row["count"] for row in tables["qemu_events"]["rows"]}, tables["groups"]["total"]["total_ns"])
+
+for by in ("device", "qemu-event", "reason"):
+    ftrace, log = figures("ftrace", by), figures("log", by)
+    print(f"by {by}: {ftrace}, of the log {log}")
+    if ftrace[:2] != log[:2] or len(ftrace[0]) < 2 or len(ftrace[1]) < 2 or abs(ftrace[2] - log[2]) > 0.05 * log[2]:
+        sys.exit(f"by {by}: not the same figures")
+END
+}
+
 # The inputs of QEMU's own test of its generator, for every backend, as C and as Rust.
 the_inputs_of_qemus_own_tests_compile() {
   local events=${TRAPLINE_QEMU_SOURCE:-$out/ours/source}/tests/tracetool/trace-events

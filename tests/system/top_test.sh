@@ -190,7 +190,8 @@ print(sum(row["count"] - row["cut"] - row["open"] for row in rows))')" "$exits"
   [ -L "$work/device" ] || fail "the link was replaced"
 }
 
-# One label a dimension; a histogram's last bucket is its count; no other path, method or large request.
+# One label a dimension; a histogram's last bucket is its count; no other path, method or large request. 1 MB of header
+# and 1,000 connections that ask nothing, never read or never end their header take 16 MiB at most.
 metrics_are_served_and_nothing_else() {
   "$trapline" top --prometheus "$work/figures" --batch "$recording" >/dev/null
   grep -qE '^trapline_exits_total\{vm="[^"]+",vcpu="[^"]+",reason="[^"]+"\} [0-9]+$' "$work/figures" ||
@@ -203,13 +204,13 @@ metrics_are_served_and_nothing_else() {
   needs_tracefs
   "$trapline" top --batch --listen 127.0.0.1:19464 >/dev/null 2>"$work/stderr" &
   background=$!
-  python3 - <<'END' || fail "the server: $(cat "$work/stderr")"
-import socket, time, urllib.error, urllib.request
+  python3 - $background <<'END' || fail "the server: $(cat "$work/stderr")"
+import pathlib, re, socket, sys, time, urllib.error, urllib.request
 
 def status(path="metrics", method="GET", headers={}):
     request = urllib.request.Request("http://127.0.0.1:19464/" + path, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ""
@@ -223,8 +224,27 @@ for _ in range(100):
 assert code == 200 and "trapline_events_total " in text, (code, text)
 assert status("other")[0] == 404 and status(method="POST")[0] == 405
 assert status(headers={"X": "a" * 60_000})[0] == 431
-idle = [socket.create_connection(("127.0.0.1", 19464)) for _ in range(1000)]
+
+def most_resident():
+    return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{sys.argv[1]}/status").read_text())[1])
+
+def ask(request):
+    """A connection that asked and does not read; None: it was refused."""
+    connection = socket.create_connection(("127.0.0.1", 19464))
+    try:
+        connection.sendall(request)
+    except OSError:
+        return None
+    return connection
+
+before = most_resident()
+flood = ask(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n")
+waiting = [ask(request) for request in [b"", b"GET /metrics HTTP/1.1\r\nHost: slow\r\n\r\n" * 20,
+                                        b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 15_000] * 334]
 assert status()[0] == 200
+grown = most_resident() - before
+print(f"{before} KiB, {grown} more")
+assert grown <= 16 << 10, grown
 END
   run "$trapline" top --batch --listen 127.0.0.1:19464
   expect_equal "exit status of a port that is taken" 1 "$status"

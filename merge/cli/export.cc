@@ -9,7 +9,6 @@
 #include "merge/cli/perfetto_ui.h"
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
-#include "merge/export/output_file.h"
 #include "merge/pass/pass.h"
 #include "merge/report/options.h"
 #include "merge/session/host_facts.h"

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "backend_ftrace/base/duration.h"
-#include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
 #include "merge/record/doctor.h"

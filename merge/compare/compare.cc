@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 
 namespace trapline {
 namespace {
@@ -60,11 +60,11 @@ struct Figure {
 // Returns a row's figure in a run. A run without the row spent no time in it, and how long one of
 // its exits takes is not known.
 Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
-  static const RecordedRow kNone;
+  static const ExitSums kNone;
   const auto found = run.rows.find(key);
-  const RecordedRow& row = found == run.rows.end() ? kNone : found->second;
-  const auto count = static_cast<double>(row.durations.count());
-  const auto total = static_cast<double>(row.durations.total());
+  const ExitSums& row = found == run.rows.end() ? kNone : found->second;
+  const auto count = static_cast<double>(row.total.count());
+  const auto total = static_cast<double>(row.total.total());
   const auto wall = static_cast<double>(run.wall_ns);
   const double rate = ratio(count * 1e9, wall);
   // Variance of a difference of two stamps, each rounded to the unit.
@@ -82,9 +82,9 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
     case Metric::kMean:
       return divided(total, count);
     case Metric::kP50:
-      return {or_unknown(row.durations.percentile(500))};
+      return {or_unknown(row.total.percentile(500))};
     case Metric::kP99:
-      return {or_unknown(row.durations.percentile(990))};
+      return {or_unknown(row.total.percentile(990))};
     default:
       break;
   }
@@ -131,7 +131,7 @@ std::uint64_t count_of(const std::vector<Recorded>& side, const std::string& key
   std::uint64_t count = 0;
   for (const Recorded& run : side) {
     const auto row = run.rows.find(key);
-    if (row != run.rows.end()) count += row->second.durations.count();
+    if (row != run.rows.end()) count += row->second.total.count();
   }
   return count;
 }
@@ -144,7 +144,7 @@ std::vector<std::string> rows_to_show(const std::vector<Recorded>& before,
   for (const auto* side : {&before, &after}) {
     for (const Recorded& run : *side) {
       for (const auto& [key, row] : run.rows)
-        sizes[key] += durations ? row.durations.total() : row.durations.count();
+        sizes[key] += durations ? row.total.total() : row.total.count();
     }
   }
   std::vector<std::string> keys;

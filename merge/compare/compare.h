@@ -18,6 +18,7 @@
 #include "merge/pass/pass.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/folded_stacks.h"
+#include "merge/report/groups.h"
 
 namespace trapline {
 
@@ -31,12 +32,6 @@ enum class CompareRows : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 5> kCompareRowsNames = {"exits", "requests", "calls",
                                                                       "interrupts", "waits"};
-
-struct RecordedRow {
-  bool halts = false;  // all of its exits are halts
-  Histogram durations;
-  Parts parts{};  // sums of the exits' parts
-};
 
 // One run of a side.
 struct Recorded {
@@ -52,11 +47,11 @@ struct Recorded {
   std::optional<std::uint64_t> guest_ns;     // nullopt: the events do not show it
   std::map<std::string, std::string> facts;  // facts about the recording
   std::vector<std::string> missing;          // Input::missing
-  std::map<std::string, RecordedRow> rows;
+  std::map<std::string, ExitSums> rows;
   FoldedTimes flame;                             // set if requested
   [[nodiscard]] std::uint64_t counted() const {  // in all rows
     std::uint64_t count = 0;
-    for (const auto& [key, row] : rows) count += row.durations.count();
+    for (const auto& [key, row] : rows) count += row.total.count();
     return count;
   }
 };

@@ -39,10 +39,6 @@ std::string short_culprits(std::string text) {
   return text;
 }
 
-void add_parts(RecordedRow& row, const Parts& parts) {
-  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += parts[i];
-}
-
 }  // namespace
 
 CompareSink::CompareSink(const std::vector<Dimension>& by, CompareRows rows)
@@ -62,16 +58,9 @@ SpanClass CompareSink::selects() const {
   return selected;
 }
 
-RecordedRow& CompareSink::row_of(const GroupKey& key) {
-  const std::uint32_t place = rows_.place_of(key);
-  return place == kMostRows ? other_ : rows_[place].recorded;
-}
-
 // Adds something without parts that is not a halt.
 void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
-  RecordedRow& row = row_of(key);
-  row.halts = false;
-  row.durations.add(elapsed(begin, end));
+  rows_[rows_.place_of(key)].total.add(elapsed(begin, end));
 }
 
 void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
@@ -84,18 +73,13 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  RecordedRow& row = row_of(keys_.of(exit, stack, pipeline.stacks(), shares, pipeline.kernel()));
-  if (!exit.halt) row.halts = false;
-  row.durations.add(exit.total());
-  add_parts(row, exit.parts);
+  rows_[rows_.place_of(keys_.of(exit, stack, pipeline.stacks(), shares, pipeline.kernel()))].add(
+      exit);
 }
 
 void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
   counts_something_ = true;
-  RecordedRow& row = row_of({{pipeline.stacks().innermost(call.stack)}});
-  row.halts = false;
-  row.durations.add(call.own.total());
-  add_parts(row, call.own.parts);
+  rows_[rows_.place_of({{pipeline.stacks().innermost(call.stack)}})].add(call);
   calls_guest_ns_ += call.own.guest_ns;
 }
 
@@ -181,16 +165,8 @@ Recorded CompareSink::take(const Naming& names) {
   recorded.vcpus = static_cast<std::size_t>(std::ranges::count_if(
       names.threads,
       [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
-  const auto merge = [&recorded](const std::string& key, RecordedRow& added) {
-    const auto [place, is_new] = recorded.rows.try_emplace(key, std::move(added));
-    if (is_new) return;
-    RecordedRow& row = place->second;
-    row.halts = row.halts && added.halts;
-    row.durations.merge(added.durations);
-    add_parts(row, added.parts);
-  };
-  for (Row& row : rows_.take()) merge(text_of(row.key, names), row.recorded);
-  if (other_.durations.count() != 0) merge("[other]", other_);
+  for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, names)].merge(row);
+  if (rows_.other().count() != 0) recorded.rows["[other]"].merge(rows_.other());
   return recorded;
 }
 

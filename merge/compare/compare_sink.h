@@ -7,7 +7,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/compare/compare.h"
 #include "merge/report/dimensions.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 
 namespace trapline {
 
@@ -29,11 +29,6 @@ class CompareSink : public SpanSink {
   [[nodiscard]] Recorded take(const Naming& names);
 
  private:
-  struct Row {
-    GroupKey key;
-    RecordedRow recorded{.halts = true, .durations = {}, .parts = {}};
-  };
-  [[nodiscard]] RecordedRow& row_of(const GroupKey& key);
   void add(const GroupKey& key, Timestamp begin, Timestamp end);
   [[nodiscard]] std::string text_of(const GroupKey& key, const Naming& names) const;
   void describe(Recorded& recorded, const Naming& names) const;
@@ -43,8 +38,7 @@ class CompareSink : public SpanSink {
   bool needs_waits_;
   bool counts_something_ = false;
   std::uint64_t calls_guest_ns_ = 0;
-  KeyedRows<Row> rows_;
-  RecordedRow other_{.halts = true, .durations = {}, .parts = {}};
+  Grouping<ExitGroup> rows_;
 };
 
 }  // namespace trapline

@@ -92,7 +92,7 @@ Table change_table(const Comparison& comparison) {
   using Row = ComparedRow;
   // For each metric, when a narrow terminal drops it: the highest first.
   constexpr std::array<std::uint8_t, kMetrics> kDropped = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
-  TableOf<Row> table(comparison.rows,
+  TableOf<Row> table({}, comparison.rows,
                      [by = comparison.by](const Row& row) { return shown_key(row.key, by); });
   table.dim = [&rows = comparison.rows](std::size_t row) { return rows[row].halts; };
   table.key = "changes";
@@ -151,7 +151,7 @@ Table metric_table(std::vector<MetricRow> all, const Comparison& comparison) {
   const auto name = [](const Row& row) {
     return kMetricNames[static_cast<std::size_t>(row.metric)];
   };
-  TableOf<Row> table(std::move(all),
+  TableOf<Row> table({}, std::move(all),
                      [&comparison](const Row& row) { return name_of(row, comparison); });
   table.dim = [rows = table.all()](std::size_t row) { return rows[row].row->halts; };
   table.json = false;
@@ -187,8 +187,7 @@ std::string_view rows_name(const Comparison& comparison) {
 // Returns the table of a side's runs.
 Table run_table(const char* key, const std::vector<Recorded>& side) {
   using Row = Recorded;
-  TableOf<Row> table(side, &Row::path);
-  table.key = key;
+  TableOf<Row> table({.key = key}, side, &Row::path);
   table.add({"path"}, [](const Row& row) { return printable(row.path); });
   table.add({"exits"}, &Row::exits);
   table.add({"counted"}, &Row::counted);

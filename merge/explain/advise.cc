@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
 #include "merge/report/causes.h"
 #include "merge/report/head.h"
@@ -222,9 +221,7 @@ Table advice_table(const Advice& advice) {
   std::vector<Row> rows = advice.rows;
   for (const auto* more : {&advice.of_host, &advice.not_validated})
     rows.insert(rows.end(), more->begin(), more->end());
-  TableOf<Row> table(std::move(rows), &Row::cause);
-  table.key = "advice";
-  table.csv = true;
+  TableOf<Row> table({.key = "advice", .csv = true}, std::move(rows), &Row::cause);
   table.sentences = [all = table.all()](std::size_t row) {
     return sentences_of(all[row], row + 1);
   };

@@ -220,8 +220,7 @@ Paragraph and_more(std::size_t count) {
 }
 
 Table culprit_table(const Explanation& explanation) {
-  TableOf<WaitedFor> table(explanation.culprits, &WaitedFor::who);
-  table.key = "culprits";
+  TableOf<WaitedFor> table({.key = "culprits"}, explanation.culprits, &WaitedFor::who);
   table.add({"part"}, [](const WaitedFor& one) { return part_name(one.part); });
   table.add({"culprit"}, &WaitedFor::who);
   table.add({"ns"}, &WaitedFor::ns);
@@ -230,8 +229,7 @@ Table culprit_table(const Explanation& explanation) {
 }
 
 Table kernel_table(const Explanation& explanation) {
-  TableOf<KernelPartOf> table(explanation.kernel, &KernelPartOf::part);
-  table.key = "kernel";
+  TableOf<KernelPartOf> table({.key = "kernel"}, explanation.kernel, &KernelPartOf::part);
   table.add({"part"}, &KernelPartOf::part);
   table.add({"ns"}, &KernelPartOf::ns);
   table.add({"count"}, &KernelPartOf::pieces);
@@ -241,8 +239,7 @@ Table kernel_table(const Explanation& explanation) {
 Table waker_table(const Explanation& explanation) {
   std::vector<WakerTimes> rows;
   if (explanation.waker) rows.push_back(*explanation.waker);
-  TableOf<WakerTimes> table(std::move(rows), &WakerTimes::who);
-  table.key = "waker";
+  TableOf<WakerTimes> table({.key = "waker"}, std::move(rows), &WakerTimes::who);
   table.add({"who"}, &WakerTimes::who);
   table.add({"ran_ns"}, &WakerTimes::ran_ns);
   table.add({"ready_ns"}, &WakerTimes::ready_ns);
@@ -250,8 +247,7 @@ Table waker_table(const Explanation& explanation) {
   table.add({"unknown_ns"}, &WakerTimes::unknown_ns);
   table.children = [all = table.all()](std::size_t row) {
     using Count = std::pair<std::string, std::uint64_t>;
-    TableOf<Count> events(all[row].vmm_events, &Count::first);
-    events.key = "qemu_events";
+    TableOf<Count> events({.key = "qemu_events"}, all[row].vmm_events, &Count::first);
     events.add({"name"}, &Count::first);
     events.add({"count"}, &Count::second);
     return std::vector<Table>{std::move(events)};
@@ -261,9 +257,8 @@ Table waker_table(const Explanation& explanation) {
 
 // `in_text`: text has the table too, which is long.
 Table step_table(const Explanation& explanation, bool in_text) {
-  TableOf<ExplainStep> table(explanation.steps, &ExplainStep::text);
-  table.key = "steps";
-  table.left_out = explanation.steps_left_out;
+  TableOf<ExplainStep> table({.key = "steps", .left_out = explanation.steps_left_out},
+                             explanation.steps, &ExplainStep::text);
   table.add({"after_ns"}, &ExplainStep::after_ns);
   table.add({"ns"}, &ExplainStep::ns);
   table.add({"part"}, [](const ExplainStep& step) { return part_name(step.part); });
@@ -281,9 +276,8 @@ Table step_table(const Explanation& explanation, bool in_text) {
 }
 
 Table vmm_event_table(const Explanation& explanation, bool in_text) {
-  TableOf<VmmEventText> table(explanation.vmm_events, &VmmEventText::name);
-  table.key = "qemu_events";
-  table.left_out = explanation.vmm_events_left_out;
+  TableOf<VmmEventText> table({.key = "qemu_events", .left_out = explanation.vmm_events_left_out},
+                              explanation.vmm_events, &VmmEventText::name);
   table.add({"after_ns"}, &VmmEventText::after_ns);
   table.add({"name"}, &VmmEventText::name);
   table.add({"text"}, &VmmEventText::text);
@@ -316,8 +310,7 @@ Table tree_in_text(const Explanation& explanation, bool has_steps) {
 
 TableOf<ExplainNode> tree_table(std::vector<ExplainNode> nodes) {
   using Row = ExplainNode;
-  TableOf<Row> table(std::move(nodes), &Row::text);
-  table.tree = true;
+  TableOf<Row> table({.tree = true}, std::move(nodes), &Row::text);
   table.add({"text"}, &Row::text);
   table.add({.key = "ns", .unit = Unit::kDuration}, &Row::ns);
   table.add({"count"}, [](const Row& row) {

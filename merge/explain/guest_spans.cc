@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/grouping.h"
 #include "merge/report/head.h"
-#include "merge/report/keyed_rows.h"
 #include "merge/report/notes.h"
 #include "merge/report/units.h"
 
@@ -224,8 +224,8 @@ std::vector<CulpritRow> culprits_of(std::span<const ExplainNode> parts) {
 
 Table span_culprit_table(std::vector<CulpritRow> rows, std::string whole = {}) {
   using Row = CulpritRow;
-  TableOf<Row> table(std::move(rows), [](const Row& row) { return row.culprit->text; });
-  table.key = "culprits";
+  TableOf<Row> table({.key = "culprits"}, std::move(rows),
+                     [](const Row& row) { return row.culprit->text; });
   table.add({"part"}, [](const Row& row) { return row.part->text; });
   table.add({"culprit"}, [](const Row& row) { return row.culprit->text; });
   table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.culprit->ns; });
@@ -239,11 +239,9 @@ Table span_culprit_table(std::vector<CulpritRow> rows, std::string whole = {}) {
 
 TableOf<GuestSpanGroup> span_table(std::span<const GuestSpanGroup> groups) {
   using Row = GuestSpanGroup;
-  TableOf<Row> table(groups, [](const Row& row) -> std::string {
+  TableOf<Row> table({.key = "spans", .csv = true}, groups, [](const Row& row) -> std::string {
     return row.key.empty() ? "not known" : row.key;
   });
-  table.key = "spans";
-  table.csv = true;
   table.add({.key = "key", .csv = false}, &Row::key);
   table.add({.key = "interval", .json = false}, &Row::key);
   table.add({"count", "count"}, [](const Row& row) { return row.all.count(); });
@@ -297,8 +295,7 @@ void end_report(Report& report, const GuestSpansExplained& spans) {
 // Returns the longest intervals one by one, each as a tree.
 Table worst_table(std::span<const ExplainedSpan> worst, std::uint64_t start) {
   using Row = ExplainedSpan;
-  TableOf<Row> table(worst, [](const Row& row) { return row.tree.text; });
-  table.key = "worst";
+  TableOf<Row> table({.key = "worst"}, worst, [](const Row& row) { return row.tree.text; });
   table.add({start == 0 ? "start_ns" : "start"},
             [start](const Row& row) { return static_cast<std::int64_t>(row.start_ns - start); });
   table.add({"sentence"}, &Row::sentence);
@@ -339,10 +336,8 @@ Table worst_parts(const GuestSpansExplained& spans) {
         rows.push_back({i + 1, &span, &part, &culprit});
     }
   }
-  TableOf<Row> table(std::move(rows), [](const Row& row) { return row.span->tree.text; });
-  table.key = "parts";
-  table.json = false;
-  table.csv = true;
+  TableOf<Row> table({.key = "parts", .json = false, .csv = true}, std::move(rows),
+                     [](const Row& row) { return row.span->tree.text; });
   table.add({"rank"}, &Row::rank);
   table.add({"start_ns"}, [](const Row& row) { return row.span->start_ns; });
   table.add({"interval"}, [](const Row& row) { return row.span->tree.text; });

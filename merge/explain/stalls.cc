@@ -285,8 +285,7 @@ std::vector<NextStep> next_steps(const StallsFound& found) {
 
 Table cause_table(const StallRow& row) {
   using Cause = StallRow::Cause;
-  TableOf<Cause> table(row.causes, &Cause::text);
-  table.key = "causes";
+  TableOf<Cause> table({.key = "causes"}, row.causes, &Cause::text);
   table.add({"cause"}, &Cause::key);
   table.add({"culprit"}, [](const Cause& cause) { return text_or_null(cause.culprit); });
   table.add({"phase"}, [](const Cause& cause) { return text_or_null(cause.phase); });
@@ -297,8 +296,7 @@ Table cause_table(const StallRow& row) {
 
 // Returns what a guest may notice.
 Table limit_table(const StallRow& row) {
-  TableOf<StallLimit> table(row.limits, &StallLimit::what);
-  table.key = "noticed";
+  TableOf<StallLimit> table({.key = "noticed"}, row.limits, &StallLimit::what);
   table.add({"what"}, &StallLimit::what);
   table.add({"after_ns"}, &StallLimit::ns);
   table.add({"source"}, &StallLimit::source);
@@ -326,10 +324,8 @@ std::vector<Paragraph> sentences_above(const StallsFound& found) {
 Table stall_table(const StallsFound& found) {
   using Row = StallRow;
   enum DropOrder : std::uint8_t { kExits = 1, kExit };
-  TableOf<Row> table(found.rows, &Row::name);
-  table.key = "stalls";
-  table.csv = true;
-  table.left_out = found.count - found.rows.size();
+  TableOf<Row> table({.key = "stalls", .left_out = found.count - found.rows.size(), .csv = true},
+                     found.rows, &Row::name);
   table.facts = {
       {"min_ns", found.at_least_ns}, {"count", found.count}, {"total_ns", found.total_ns}};
   table.children = [all = table.all()](std::size_t row) {

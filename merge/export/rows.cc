@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/pass/naming.h"
 
 namespace trapline {

@@ -22,8 +22,8 @@
 #include "merge/model/loss_counts.h"
 #include "merge/pass/selection.h"
 #include "merge/report/dimensions.h"
+#include "merge/report/grouping.h"
 #include "merge/report/groups.h"
-#include "merge/report/keyed_rows.h"
 #include "merge/report/options.h"
 #include "merge/report/requests.h"
 #include "merge/report/waits.h"
@@ -108,7 +108,7 @@ class FrameMaker final : public SpanSink {
   ExitKeys keys_;
   bool requests_wanted_;
   Timestamp begin_;
-  KeyedRows<Cell> cells_;
+  Grouping<Cell> cells_;
   std::uint64_t folded_ = 0;
   std::vector<ExitSpan> slow_;  // once full, a heap with the fastest in front
   RequestTable requests_;

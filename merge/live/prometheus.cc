@@ -6,7 +6,7 @@
 
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 
 namespace trapline::live {
 namespace {

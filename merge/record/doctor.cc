@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 
-#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/size.h"
-#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/session_writer.h"
 #include "merge/record/setup.h"

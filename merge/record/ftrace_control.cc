@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/record/tracefs_shim.h"
 
 namespace trapline::record {

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <set>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/record/setup.h"
 #include "merge/source/trace_dat/tail.h"
 

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 
 namespace trapline::record {

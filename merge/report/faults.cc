@@ -11,11 +11,12 @@
 #include "merge/analyze/page_faults.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/model/kernel_events.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
 #include "merge/report/units.h"
+#include "merge/report/vcpus.h"
 
 namespace trapline {
 namespace {
@@ -62,13 +63,12 @@ void FaultSum::add(const FaultSum& other) {
 }
 
 // A row of one of the tables.
-struct FaultRow {
-  std::string name;
-  PageFault::Why why;  // in rows by cause
-  std::string by, how, vm, vm_name;
-  std::uint64_t address = 0;    // in rows by region
-  std::int32_t vcpu = kNoVcpu;  // in rows by vCPU
-  FaultSum sum;
+struct FaultRow : VcpuId {
+  std::string name{};
+  FaultSum sum{};
+  PageFault::Why why{};  // in rows by cause
+  std::string by{}, how{};
+  std::uint64_t address = 0;  // in rows by region
   std::uint64_t whole = 0;
 };
 
@@ -168,10 +168,8 @@ std::vector<FaultRow> FaultTable::causes(const Naming& names) const {
 std::vector<FaultRow> FaultTable::regions(const Naming& names) const {
   std::vector<FaultRow> rows;
   for (const auto& [key, region] : regions_) {
-    FaultRow& row = rows.emplace_back();
+    FaultRow& row = rows.emplace_back(FaultRow{{region.thread, names.vcpus}});
     row.address = key.second << kRegionBits;
-    row.vm = names.vcpus.vm_id(region.thread);
-    row.vm_name = names.vcpus.vm_name(region.thread);
     row.name = fmt::format("{:#x}", row.address);
     if (names.vcpus.several_vms())
       row.name = fmt::format("VM {} {}", names.vcpus.vm(region.thread), row.name);
@@ -182,14 +180,8 @@ std::vector<FaultRow> FaultTable::regions(const Naming& names) const {
 
 std::vector<FaultRow> FaultTable::vcpus(const Naming& names) const {
   std::vector<FaultRow> rows;
-  for (const auto& [thread, sum] : vcpus_) {
-    FaultRow& row = rows.emplace_back();
-    row.name = names.vcpus.vcpu(thread, true);
-    row.vm = names.vcpus.vm_id(thread);
-    row.vm_name = names.vcpus.vm_name(thread);
-    row.vcpu = names.vcpus.number(thread);
-    row.sum = sum;
-  }
+  for (const auto& [thread, sum] : vcpus_)
+    rows.push_back({{thread, names.vcpus}, names.vcpus.vcpu(thread, true), sum});
   return rows;
 }
 
@@ -269,21 +261,14 @@ std::vector<Table> FaultTable::tables(const ReportData& data, const Naming& name
                        std::size_t top = 0) -> Table& {
     std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });
     for (Row& row : rows) row.whole = all_.ns;
-    const std::size_t left_out = keep_first(rows, top);
-    TableOf<Row> table(std::move(rows), &Row::name);
-    table.key = key;
-    table.csv = true;
-    table.left_out = left_out;
-    table.page_title = title;
+    TableOf<Row> table(
+        {.key = key, .left_out = keep_first(rows, top), .csv = true, .page_title = title},
+        std::move(rows), &Row::name);
     if (table.rows != 0) table.titles = {title};
     add_own(table);
     add_figures(table, data);
     tables.push_back(std::move(table));
     return tables.back();
-  };
-  const auto add_vm = [](TableOf<Row>& table) {
-    table.add({"vm"}, &Row::vm);
-    table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   };
   Table& by_cause = add("faults", causes(names), "page faults", [](TableOf<Row>& table) {
     table.add({"cause"}, [](const Row& row) { return to_value(key_of(row.why.cause)); });
@@ -295,14 +280,13 @@ std::vector<Table> FaultTable::tables(const ReportData& data, const Naming& name
   add(
       "fault_regions", regions(names), "page faults, 2 MiB from",
       [&](TableOf<Row>& table) {
-        add_vm(table);
+        table.add({"vm"}, &Row::vm);
+        table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
         table.add({"address"}, &Row::address);
       },
       top_ == 0 ? kTop : top_);
-  Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of", [&](TableOf<Row>& table) {
-    add_vm(table);
-    table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  });
+  Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of",
+                       [](TableOf<Row>& table) { add_vcpu(table, false); });
   if (by_vcpu.rows == 1) by_vcpu.titles.clear();
   return tables;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 
 namespace trapline {
 

@@ -12,7 +12,7 @@
 
 namespace trapline {
 
-void GroupRow::merge(const GroupRow& other) {
+void ExitSums::merge(const ExitSums& other) {
   // Of equally long exits, the first one gives the time.
   const bool longer = other.total.max() > total.max() || total.count() == 0;
   const bool as_long = other.total.max() == total.max() && other.total.count() != 0;
@@ -26,7 +26,7 @@ void GroupRow::merge(const GroupRow& other) {
   devices_at_most_ns += other.devices_at_most_ns;
 }
 
-void GroupRow::add(const ExitSpan& exit) {
+void ExitSums::add(const ExitSpan& exit) {
   halts = (count() == 0 || halts) && exit.halt;
   if (exit.ended != ExitSpan::End::kKnown) [[unlikely]] {
     ++(exit.ended == ExitSpan::End::kOpen ? open : cut);
@@ -39,26 +39,12 @@ void GroupRow::add(const ExitSpan& exit) {
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += exit.parts[i];
 }
 
-GroupRow& Groups::row_at(std::uint32_t place) {
-  if (place != kOther) [[likely]]
-    return groups_[place].row;
-  ++folded_;
-  return other_;
-}
-
-std::uint32_t Groups::add(const GroupKey& key, const ExitSpan& span) {
-  const std::uint32_t place = groups_.place_of(key);
-  row_at(place).add(span);
-  return place;
-}
-
-void Groups::add(const GroupKey& key, const FunctionCall& call) {
-  GroupRow& row = row_at(groups_.place_of(key));
-  const std::uint64_t total = call.own.total();
-  if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = call.begin.ns();
-  row.total.add(total);
-  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += call.own.parts[i];
-  row.devices_at_most_ns += call.own.devices_at_most_ns;
+void ExitSums::add(const FunctionCall& call) {
+  const std::uint64_t ns = call.own.total();
+  if (total.count() == 0 || ns > total.max()) max_at_ns = call.begin.ns();
+  total.add(ns);
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] += call.own.parts[i];
+  devices_at_most_ns += call.own.devices_at_most_ns;
 }
 
 namespace {
@@ -105,7 +91,7 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   const std::uint64_t whole = report.whole_ns();
   const std::string total = "the total";
   const States known = requests ? States() : report.known_states();
-  TableOf<GroupRow> table(std::move(given), &GroupRow::key);
+  TableOf<GroupRow> table({}, std::move(given), &GroupRow::key);
   const std::span<const GroupRow> rows = table.all();
   table.dim = [rows](std::size_t row) { return rows[row].halts; };
   const auto timed = [durations](std::uint64_t ns) {
@@ -194,20 +180,17 @@ std::vector<GroupRow> shown_rows(const ReportData& report) {
       std::find_if(rows.begin(), rows.end(), [](const auto& row) { return row.halts; });
   const auto exits = halts - rows.begin();
   std::vector<GroupRow> sums;
-  if (report.left_out.count() != 0) {
-    sums.push_back(report.left_out);
-    sums.back().key = fmt::format("{} more (--top)", report.rows_left_out - report.halts_left_out);
-  }
+  if (report.left_out.count() != 0)
+    sums.push_back({report.left_out,
+                    fmt::format("{} more (--top)", report.rows_left_out - report.halts_left_out)});
   if (exits + static_cast<std::ptrdiff_t>(sums.size()) > 1) {
-    sums.push_back(report.total);
-    sums.back().key = halts == rows.end() ? "all exits" : "all exits but halts";
+    sums.push_back({report.total, halts == rows.end() ? "all exits" : "all exits but halts"});
     if (!report.exits_asked.empty()) sums.back().key += " with " + report.exits_asked.text();
   }
   rows.insert(halts, sums.begin(), sums.end());
-  if (report.halts_left_out != 0) {
-    rows.push_back(report.left_out_halts);
-    rows.back().key = fmt::format("{} more halts (--top)", report.halts_left_out);
-  }
+  if (report.halts_left_out != 0)
+    rows.push_back(
+        {report.left_out_halts, fmt::format("{} more halts (--top)", report.halts_left_out)});
   return rows;
 }
 
@@ -303,7 +286,7 @@ Table group_table(const ReportData& report) {
   table.facts = {{"by", report.by}, {"of", to_value(name_of(report.rows_of))}};
   table.left_out = report.rows_left_out;
   if (report.rows_of == RowsOf::kExits)
-    table.total = std::make_shared<const Table>(group_columns(copy({report.total}), report));
+    table.total = std::make_shared<const Table>(group_columns(copy({{report.total}}), report));
   table.in_text = std::make_shared<const Table>(in_text(report));
   return table;
 }
@@ -338,7 +321,7 @@ Subjects::Sum* Subjects::sum_of(const Sum& subject) {
 }
 
 void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
-  if (exit.halt || group == Groups::kOther) return;
+  if (exit.halt || group == kMostGroups) return;
   const bool by_device = devices_ && exit.device != kNoName;
   if (!by_device && (!details_ || exit.detail.kind == DetailKind::kNone)) return;
   if (group < last_.size() && !sums_.empty()) [[likely]] {

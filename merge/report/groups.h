@@ -1,5 +1,5 @@
 // Groups exits by any combination of dimensions. Keys are numbers; a key's text is made once per
-// group, at the end. After kMost groups, exits of further ones count as one group, "[other]".
+// group, at the end.
 #pragma once
 
 #include <algorithm>
@@ -13,33 +13,30 @@
 #include "merge/model/flat_index.h"
 #include "merge/model/histogram.h"
 #include "merge/pass/naming.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 #include "merge/report/table.h"
 
 namespace trapline {
 
-struct GroupRow {
-  std::string key;
+// The sums of exits, or of calls.
+struct ExitSums {
   bool halts = false;                 // all of its exits are halts
   Histogram total;                    // of exits that ended
   Parts parts{};                      // of the same exits
   std::uint64_t cut = 0, open = 0;    // exits that did not end
   std::uint64_t unended_cost_ns = 0;  // their cost as far as it was recorded
-  // For rows of calls: the part of the calls' guest time that devices may have used.
+  // Of calls: the part of their guest time that devices may have used.
   std::uint64_t devices_at_most_ns = 0;
-  std::uint64_t max_at_ns = 0;  // when the longest began
-  // The device or detail that took most of the row's time, and how much; for exits only.
-  std::string largest;
-  std::uint64_t largest_ns = 0;
-  bool largest_at_least = false;
+  std::uint64_t max_at_ns = 0;                   // when the longest began
   [[nodiscard]] std::uint64_t cost_ns() const {  // of exits
     return trapline::cost_ns(parts) + unended_cost_ns;
   }
   [[nodiscard]] std::uint64_t count() const { return total.count() + cut + open; }
 
-  void merge(const GroupRow& other);
+  void merge(const ExitSums& other);
   void add(const ExitSpan& exit);
-  // For rows of calls: the calls' time that is in none of the parts.
+  void add(const FunctionCall& call);
+  // Of calls: their time that is in none of the parts.
   [[nodiscard]] std::uint64_t guest_ns() const {
     std::uint64_t rest = total.total();
     for (const std::uint64_t part : parts) rest -= std::min(rest, part);
@@ -47,32 +44,18 @@ struct GroupRow {
   }
 };
 
-class Groups {
- public:
-  static constexpr std::size_t kMost = 4096;
-  static constexpr std::uint32_t kOther = kMost;
+struct ExitGroup : ExitSums {
+  GroupKey key;
+};
+inline constexpr std::size_t kMostGroups = 4096;
 
-  explicit Groups(std::size_t words) : groups_(words, kMost) {}
-
-  // Returns the group's index; kOther if there was no more room.
-  std::uint32_t add(const GroupKey& key, const ExitSpan& span);
-  void add(const GroupKey& key, const FunctionCall& call);
-  [[nodiscard]] std::uint64_t folded() const { return folded_; }
-
-  struct Group {
-    GroupKey key;
-    GroupRow row;  // without its text
-  };
-  [[nodiscard]] const std::vector<Group>& groups() const { return groups_.rows(); }
-  // Returns the exits that found no room; empty if all did.
-  [[nodiscard]] const GroupRow& other() const { return other_; }
-
- private:
-  GroupRow& row_at(std::uint32_t place);
-
-  KeyedRows<Group> groups_;
-  GroupRow other_;
-  std::uint64_t folded_ = 0;
+// A group with its text.
+struct GroupRow : ExitSums {
+  std::string key{};
+  // The device or detail that took most of the row's time, and how much; for exits only.
+  std::string largest{};
+  std::uint64_t largest_ns = 0;
+  bool largest_at_least = false;
 };
 
 struct ReportData;
@@ -91,7 +74,7 @@ class Subjects {
 
   explicit Subjects(const std::vector<Dimension>& by);
 
-  // Adds an exit of that group, which must not be Groups::kOther; halts have no subject.
+  // Adds an exit of that group; halts have no subject, nor has the group kMostGroups, "[other]".
   void add(std::uint32_t group, const ExitSpan& exit);
 
   struct Subject {

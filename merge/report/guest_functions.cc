@@ -52,11 +52,9 @@ std::vector<Table> GuestFunctionTable::tables(const ReportData& report, const Na
   };
   const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.own_ns()}; };
   std::vector<Row> rows = guest_function_rows(names.pipeline);
-  const std::size_t left_out = keep_first(rows, top_);
-  TableOf<Row> table(std::move(rows), &Row::name);
-  table.key = "guest_functions";
-  table.csv = is_asked_;
-  table.left_out = left_out;
+  TableOf<Row> table(
+      {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_asked_},
+      std::move(rows), &Row::name);
   // With calls grouped by function, the groups are the same.
   if (!calls && report.counters.guest_records == 0)
     table.after = {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "merge/analyze/halts.h"
@@ -20,9 +19,7 @@
 namespace trapline {
 namespace {
 
-struct HaltRow {
-  std::int32_t vcpu = kNoVcpu;
-  std::string vm, vm_name;
+struct HaltRow : VcpuId {
   Histogram polls_won, slept, wake_to_run;
   std::uint64_t invalid = 0;
 };
@@ -32,24 +29,19 @@ std::vector<HaltRow> halt_rows(const Naming& names) {
   const Pipeline& pipeline = names.pipeline;
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
     if (!state.is_vcpu || !pipeline.counts(thread)) continue;
-    rows.push_back({names.vcpus.number(thread), names.vcpus.vm_id(thread),
-                    names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
-                    state.invalid});
+    rows.push_back(
+        {{thread, names.vcpus}, state.polls_won, state.slept, state.wake_to_run, state.invalid});
   }
-  std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu); });
+  std::ranges::sort(rows, {}, &VcpuId::order);
   return rows;
 }
 
 Table halt_table(const ReportData& report, const Naming& names) {
-  TableOf<HaltRow> table(halt_rows(names), [with_vm = shows_vms(report)](const HaltRow& row) {
-    return vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm);
-  });
-  table.key = "halts";
-  table.csv = true;
+  TableOf<HaltRow> table(
+      {.key = "halts", .csv = true}, halt_rows(names),
+      [with_vm = shows_vms(report)](const HaltRow& row) { return row.text(with_vm); });
   table.titles = {"Halts"};
-  table.add({"vm"}, &HaltRow::vm);
-  table.add({"vm_name"}, [](const HaltRow& row) { return text_or_null(row.vm_name); });
-  table.add({"vcpu"}, [](const HaltRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  add_vcpu(table, false);
   add_distribution(table, "polls_won", {.count = "polls won", .p50 = "p50"}, &HaltRow::polls_won);
   add_distribution(table, "slept", {.count = "slept", .p50 = "p50", .p99 = {"p99", 1}},
                    &HaltRow::slept);
@@ -65,10 +57,7 @@ Table halt_table(const ReportData& report, const Naming& names) {
   return table;
 }
 
-struct HaltCostRow {
-  std::int32_t vcpu = kNoVcpu;
-  std::string vm, vm_name;
-
+struct HaltCostRow : VcpuId {
   // The share of the exits that ended, and of the time, in which the guest was idle.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
   std::uint64_t time_ns = 0;  // of the vCPU
@@ -85,38 +74,29 @@ struct HaltCostRow {
   HaltReplays::Rows replay{};
 };
 
-HaltCostRow halt_cost_row(const HaltTracker::Thread& costs) {
-  HaltCostRow row;
-  row.halt_exits = costs.halt_exits;
-  row.polling_ns = costs.polling_ns + costs.polling_at_most_ns;
-  row.halts_bounded = costs.halts_bounded;
-  row.halts_unknown = costs.halts_unknown;
-  row.halts = costs.replays.halts();
-  row.wakes_unknown = costs.wakes_unknown;
-  row.late_ns = costs.replays.late_ns();
-  row.halves = costs.replays.halves();
-  row.saw_shrinking = costs.replays.saw_shrinking();
-  row.replay = costs.replays.rows(row.halves);
-  return row;
-}
-
 // Returns rows of the selected vCPUs, in order of VM and vCPU.
 std::vector<HaltCostRow> halt_cost_rows(const Naming& names) {
   std::vector<HaltCostRow> rows;
-  const std::vector<VcpuTotalsOf> totals = names.pipeline.vcpus();
-  for (std::size_t i = 0; i < totals.size(); ++i) {
-    const VcpuThread& vcpu = names.threads[i];
-    const HaltTracker::Thread* thread = names.pipeline.halts()->find(vcpu.thread);
-    if (thread == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
-    HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
-    row.vcpu = vcpu.vcpu;
-    row.exits = totals[i].totals.exits;
-    row.vm = names.vms[i].id();
-    row.vm_name = names.vms[i].given;
-    row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
-    row.time_ns = totals[i].totals.time_ns();
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
+    const HaltTracker::Thread* costs = names.pipeline.halts()->find(vcpu.thread);
+    if (costs == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
+    const bool halves = costs->replays.halves();
+    rows.push_back({{vcpu.thread, names.vcpus},
+                    vcpu.totals.exits,
+                    costs->halt_exits,
+                    vcpu.totals.parts[static_cast<std::size_t>(Part::kHalted)],
+                    vcpu.totals.time_ns(),
+                    costs->polling_ns + costs->polling_at_most_ns,
+                    costs->halts_bounded,
+                    costs->halts_unknown,
+                    costs->replays.halts(),
+                    costs->wakes_unknown,
+                    costs->replays.late_ns(),
+                    halves,
+                    costs->replays.saw_shrinking(),
+                    costs->replays.rows(halves)});
   }
-  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu); });
+  std::ranges::sort(rows, {}, &VcpuId::order);
   return rows;
 }
 
@@ -134,7 +114,7 @@ Column share_of(const std::string& whole) {
 
 Table replay_table(std::vector<ReplayRow> rows) {
   using Row = ReplayRow;
-  TableOf<Row> table(std::move(rows), [](const Row& row) {
+  TableOf<Row> table({}, std::move(rows), [](const Row& row) {
     const std::uint64_t ns = row.setting.halt_poll_ns;
     if (ns == 0) return std::string("0 (off)");
     return fmt::format("{}{}", ns,
@@ -242,12 +222,8 @@ TableOf<HaltCostRow> halt_cost_table(std::vector<HaltCostRow> rows, const Report
     const bool known = row.halts + row.wakes_unknown != row.halts_unknown;
     return known ? Share{row.polling_ns, row.time_ns, row.halts_bounded != 0} : CellValue();
   };
-  TableOf<Row> table(std::move(rows), [with_vm = shows_vms(report)](const Row& row) {
-    return vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm);
-  });
-  table.key = "halt_costs";
-  table.csv = true;
-  table.csv_children = !cycles;
+  TableOf<Row> table({.key = "halt_costs", .csv = true, .csv_children = !cycles}, std::move(rows),
+                     [with_vm = shows_vms(report)](const Row& row) { return row.text(with_vm); });
   if (!cycles)
     table.children = [all = table.all()](std::size_t row) {
       return std::vector<Table>{replay_of(all[row])};

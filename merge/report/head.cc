@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/analyze/pipeline.h"
 #include "merge/pass/first_look.h"
 #include "merge/report/units.h"
 
@@ -24,8 +23,7 @@ std::vector<SourceRow> source_rows(const Timeline& timeline) {
 
 Table source_table(std::vector<SourceRow> rows) {
   using Row = SourceRow;
-  TableOf<Row> table(std::move(rows), &Row::path);
-  table.key = "sources";
+  TableOf<Row> table({.key = "sources"}, std::move(rows), &Row::path);
   table.add({"path"}, [](const Row& row) { return printable(row.path); });
   table.add({"kind"}, &Row::kind);
   table.add({"clock"}, [](const Row& row) { return printable(row.clock); });

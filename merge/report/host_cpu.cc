@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/analyze/host_runs.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/model/ioctls.h"
@@ -417,8 +416,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   };
   const bool interrupts = has_any([](const Row&row) { return row.interrupts_ns.has_value(); }),
              did = has_any([](const Row&row) { return !row.did.names.empty(); });
-  TableOf<Row> table(std::vector<Row>(vm.threads), name_of);
-  table.key = "threads";
+  TableOf<Row> table({.key = "threads"}, std::vector<Row>(vm.threads), name_of);
   table.titles = {"Host CPU of"};
   table.before = {{}, {.text = sentence, .figures = true}};
   const auto of_thread = [](auto get) {
@@ -484,10 +482,8 @@ std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& na
     table.key = "host_cpu";
     return {std::move(table)};
   }
-  TableOf<Row> table(rows(data, names),
+  TableOf<Row> table({.key = "host_cpu", .csv = true}, rows(data, names),
                      [](const Row& row) { return vm_text(row.vm, row.vm_name); });
-  table.key = "host_cpu";
-  table.csv = true;
   const std::uint64_t unknown = names.pipeline.host_runs()->unknown_ns();
   table.facts = {{"not_known_ns", to_value(unknown)}};
   table.text_children = table.csv_children = true;

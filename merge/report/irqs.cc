@@ -161,11 +161,9 @@ Paragraph none_text(const std::string& events) {
 std::vector<Table> IrqTable::tables(const ReportData& data, const Naming& names) const {
   const IrqTracker& tracker = *names.pipeline.interrupts();
   const bool injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
-  TableOf<IrqRow> table(rows(), [](const IrqRow& row) {
+  TableOf<IrqRow> table({.key = "irqs", .csv = true}, rows(), [](const IrqRow& row) {
     return fmt::format("vector {} {}", row.vector == "-" ? "not known," : row.vector, row.pin);
   });
-  table.key = "irqs";
-  table.csv = true;
   table.facts = {{"coalesced", data.irq_events.empty() ? CellValue() : tracker.coalesced()}};
   if (table.rows == 0) {
     table.after = {{}, none_text(data.irq_events)};

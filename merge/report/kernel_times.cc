@@ -16,7 +16,7 @@
 #include "merge/model/kernel_events.h"
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
@@ -119,11 +119,8 @@ std::vector<Table> KernelTable::tables(const ReportData& report, const Naming& n
     if (std::get<KernelWork>(key) == KernelWork::kUntraced) untraced += sum.ns;
   }
   std::vector<Row> rows = this->rows(names);
-  const std::size_t left_out = keep_first(rows, top_);
-  TableOf<Row> table(std::move(rows), [](const Row& row) { return row.reason + ": " + row.part; });
-  table.key = "kernel";
-  table.csv = true;
-  table.left_out = left_out;
+  TableOf<Row> table({.key = "kernel", .left_out = keep_first(rows, top_), .csv = true},
+                     std::move(rows), [](const Row& row) { return row.reason + ": " + row.part; });
   const std::string_view who = report.knows(State::kUser) ? "The kernel" : "The kernel or QEMU";
   table.page_title = "reason: event";
   table.facts = {{"total_ns", to_value(told(report.known_states(), State::kKernel, whole))},

@@ -11,7 +11,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/naming.h"
 #include "merge/report/common_columns.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 #include "merge/report/options.h"
 
 namespace trapline {
@@ -276,7 +276,7 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
   const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
     return row.ns * vcpus;
   };
-  TableOf<Row> table(std::move(phases), &Row::name);
+  TableOf<Row> table({}, std::move(phases), &Row::name);
   table.add({"name"}, &Row::name);
   table.add({"pattern"}, [](const Row& row) { return text_or_null(row.pattern); });
   table.add({"start_ns"}, &Row::start_ns);
@@ -320,7 +320,7 @@ Table phase_share_table(std::vector<PhaseShareRow> rows, bool durations) {
   const auto ns = [durations](const Row& row) {
     return durations ? std::optional(row.share.ns) : std::nullopt;
   };
-  TableOf<Row> table(std::move(rows), [](const Row& row) {
+  TableOf<Row> table({}, std::move(rows), [](const Row& row) {
     return fmt::format("{}: {} {}", row.phase, row.what, row.share.name);
   });
   table.add({"name"}, [](const Row& row) { return name_or_null(row.share.name); });

@@ -172,8 +172,7 @@ Facts head_of(const ReportData& report, const std::string& finding) {
 }
 
 Table vmm_event_table(const ReportData& report) {
-  TableOf<VmmEventRow> table(report.vmm_events, &VmmEventRow::name);
-  table.key = "qemu_events";
+  TableOf<VmmEventRow> table({.key = "qemu_events"}, report.vmm_events, &VmmEventRow::name);
   if (report.by.find("qemu-event") != std::string::npos) table.titles = {"QEMU's events"};
   table.add({"name"}, &VmmEventRow::name);
   table.add({"count", "all"}, [](const VmmEventRow& row) { return row.count.count; });

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "merge/analyze/culprit.h"
@@ -18,6 +19,7 @@
 #include "merge/model/histogram.h"
 #include "merge/model/loss_counts.h"
 #include "merge/model/source_alignment.h"
+#include "merge/pass/naming.h"
 #include "merge/pass/selection.h"
 #include "merge/report/groups.h"
 #include "merge/report/head.h"
@@ -27,11 +29,27 @@
 
 namespace trapline {
 
-struct VcpuRow {
-  std::string vm, vm_name;
+// The vCPU that a row is about.
+struct VcpuId {
+  std::string vm, vm_name;  // the id of its VM, and the name given by its owner
+  std::int32_t vcpu = kNoVcpu, tid = 0;
+  VcpuId() = default;
+  VcpuId(ThreadId thread, const VcpuNames& names)
+      : vm(names.vm_id(thread)),
+        vm_name(names.vm_name(thread)),
+        vcpu(names.number(thread)),
+        tid(static_cast<std::int32_t>(thread)) {}
+  // Returns "VM 7 vCPU 0"; without the VM if `with_vm` is false.
+  [[nodiscard]] std::string text(bool with_vm) const {
+    return (with_vm ? "VM " + vm_text(vm, vm_name) + " " : "") + "vCPU " +
+           (vcpu == kNoVcpu ? "?" : std::to_string(vcpu));
+  }
+  // Returns what rows of vCPUs are sorted by.
+  [[nodiscard]] auto order() const { return std::tie(vm, vcpu, tid); }
+};
+
+struct VcpuRow : VcpuId {
   bool vm_inferred = false;
-  std::int32_t vcpu = kNoVcpu;
-  std::int32_t tid = 0;
   std::string comm;
   VcpuTotals totals;
   // True if threads of two processes had this tid: then `vm` is not known.
@@ -136,8 +154,7 @@ struct ReportData {
   std::size_t rows_left_out = 0;   // by --top
   std::size_t halts_left_out = 0;  // how many of these are rows of halts
   // Exits other than halts: those in left-out rows together, and all together.
-  GroupRow left_out, total;
-  GroupRow left_out_halts;
+  ExitSums left_out, total, left_out_halts;
   // The row whose exits cost most, its cost, and the cost of all exits, halts included.
   std::string costliest;
   std::uint64_t costliest_ns = 0, cost_ns = 0;

@@ -80,9 +80,7 @@ void RequestTable::report(ReportData& report, const Pipeline& pipeline) const {
 
 Table request_path_table(const ReportData& report) {
   using Row = RequestPathRow;
-  TableOf<Row> table(report.request_paths, &Row::key);
-  table.key = "request_paths";
-  table.csv = true;
+  TableOf<Row> table({.key = "request_paths", .csv = true}, report.request_paths, &Row::key);
   if (!report.rows.empty()) table.titles = {"From notify to interrupt", "From request to disk"};
   // A request of a disk is part of its queue's request, so the largest row has all of them.
   const auto add_count = [&table](std::uint64_t Row::*count, const char* text) {
@@ -130,10 +128,8 @@ Table request_path_table(const ReportData& report) {
 
 Table vhost_table(const ReportData& report) {
   using Row = VhostRow;
-  TableOf<Row> table(report.vhost,
+  TableOf<Row> table({.key = "vhost", .csv = true}, report.vhost,
                      [](const Row& row) { return fmt::format("{} (tid {})", row.name, row.tid); });
-  table.key = "vhost";
-  table.csv = true;
   table.titles = {"vhost workers"};
   table.add({"worker"}, &Row::name);
   table.add({"tid"}, &Row::tid);

@@ -39,7 +39,7 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options,
       keys_(options.by),
       needs_stack_(keys_.needs_stack()),
       needs_waits_(keys_.needs_waits()),
-      groups_(keys_.words()),
+      groups_(keys_.words(), kMostGroups),
       subjects_(options.by),
       tables_(std::move(tables)) {}
 
@@ -62,7 +62,7 @@ SpanClass Aggregator::selects() const {
 void Aggregator::unended(const UnendedExit& exit, const Pipeline& pipeline) {
   const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit.span) : kNoStack;
-  groups_.add(keys_.of(exit.span, stack, pipeline.stacks()), exit.span);
+  groups_[groups_.place_of(keys_.of(exit.span, stack, pipeline.stacks()))].add(exit.span);
   open_.add(exit);
 }
 
@@ -70,12 +70,14 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
   const auto waits = needs_waits_ ? pipeline.waits()->shares() : std::span<const WaitShare>();
-  subjects_.add(
-      groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()), exit), exit);
+  const std::uint32_t group =
+      groups_.place_of(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()));
+  groups_[group].add(exit);
+  subjects_.add(group, exit);
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
-  groups_.add(keys_.of(call, pipeline.stacks()), call);
+  groups_[groups_.place_of(keys_.of(call, pipeline.stacks()))].add(call);
 }
 
 void Aggregator::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
@@ -152,16 +154,16 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
   told.exits = pipeline.exits().counters();
   told.calls = pipeline.stacks().counters();
   told.guest_records = pipeline.stacks().records();
-  told.groups_folded = groups_.folded();
+  told.groups_folded = groups_.other().count();
 }
 
 void Aggregator::report_groups(ReportData& report, const Naming& names) const {
   std::map<std::string, std::uint32_t> known;  // two numbers may have one name
   std::vector<std::uint32_t> row_of_group;
-  for (const Groups::Group& group : groups_.groups()) {
+  for (const ExitGroup& group : groups_.rows()) {
     const auto [place, is_new] = known.try_emplace(keys_.text(group.key, names), known.size());
     if (is_new) report.rows.emplace_back().key = place->first;
-    report.rows[place->second].merge(group.row);
+    report.rows[place->second].merge(group);
     row_of_group.push_back(place->second);
   }
   const auto subjects = subjects_.of_rows(row_of_group, report.rows.size(), names);
@@ -207,7 +209,7 @@ void Aggregator::sort_rows(ReportData& report) const {
   report.total.merge(groups_.other());
   report.cost_ns += groups_.other().cost_ns();
   const auto place = report.rows.begin() + static_cast<std::ptrdiff_t>(kept[0]);
-  report.rows.insert(place, groups_.other())->key = ReportData::kFoldedKey;
+  report.rows.insert(place, {groups_.other(), std::string(ReportData::kFoldedKey)});
 }
 
 // Notes each quota once, if a vCPU is in such a cgroup.

@@ -49,7 +49,7 @@ class Aggregator : public SpanSink {
   const ReportOptions& options_;
   ExitKeys keys_;
   bool needs_stack_, needs_waits_;
-  Groups groups_;
+  Grouping<ExitGroup> groups_;
   LossCounts lost_;  // in the window
   Subjects subjects_;
   OpenExits open_;

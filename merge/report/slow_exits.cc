@@ -83,7 +83,7 @@ std::vector<std::string> OpenExits::sentences(const Naming& names) const {
 
 TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known, bool vmm_events) {
   using Row = ExitRow;
-  TableOf<Row> table(std::move(rows), &Row::vcpu);
+  TableOf<Row> table({}, std::move(rows), &Row::vcpu);
   table.add({"start_ns"}, [](const Row& row) { return row.span.start.ns(); });
   table.add({"total_ns"}, [](const Row& row) { return row.span.total(); });
   add_parts(table, known, kNoParts, {}, 0, [](const Row& row) {

@@ -179,22 +179,25 @@ struct Table {
 template <typename Row>
 class TableOf : public Table {
  public:
-  // `row_name`: a member or a function of the row that gives its first column in text.
+  // `members`: those of the table that its rows do not make. `row_name`: a member or a function of
+  // the row that gives its first column in text.
   template <typename Name>
-  TableOf(std::span<const Row> all, Name row_name) : all_(all) {
+  TableOf(Table members, std::span<const Row> all, Name row_name)
+      : Table(std::move(members)), all_(all) {
     rows = all.size();
     name = [all, row_name](std::size_t row) -> std::string {
       return std::string(std::invoke(row_name, all[row]));
     };
   }
   template <typename Name>
-  TableOf(std::shared_ptr<const std::vector<Row>> all, Name row_name)
-      : TableOf(std::span<const Row>(*all), row_name) {
+  TableOf(Table members, std::shared_ptr<const std::vector<Row>> all, Name row_name)
+      : TableOf(std::move(members), std::span<const Row>(*all), row_name) {
     owned = std::move(all);
   }
   template <typename Name>
-  TableOf(std::vector<Row>&& all, Name row_name)
-      : TableOf(std::make_shared<const std::vector<Row>>(std::move(all)), row_name) {}
+  TableOf(Table members, std::vector<Row>&& all, Name row_name)
+      : TableOf(std::move(members), std::make_shared<const std::vector<Row>>(std::move(all)),
+                row_name) {}
   // `value`: a member of the row, or a function of it.
   template <typename Get>
   void add(Column column, Get value) {

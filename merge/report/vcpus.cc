@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
@@ -105,22 +104,13 @@ std::optional<std::uint64_t> exits_per_second_together(const ReportData& report)
   return sum;
 }
 
-namespace {
-
-std::string vcpu_name(const VcpuRow& row, bool with_vm) {
-  return fmt::format("{} (tid {})", vcpu_of_vm_text(row.vm, row.vm_name, row.vcpu, with_vm),
-                     row.tid);
-}
-
-}  // namespace
-
 void fill_vcpus(ReportData& report, const Naming& names) {
   const Pipeline& pipeline = names.pipeline;
   const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
   report.threads = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const VcpuThread& thread = names.threads[i];
-    if (!pipeline.counts(thread.thread)) continue;
+    const ThreadId thread = all[i].thread;
+    if (!pipeline.counts(thread)) continue;
     VcpuTotals totals = all[i].totals;
     if (report.rows_of == RowsOf::kCalls) {
       // Time outside recorded functions.
@@ -130,13 +120,13 @@ void fill_vcpus(ReportData& report, const Naming& names) {
       if (!report.overhead) report.overhead.emplace();
       report.overhead->add(totals);
     }
-    report.vcpus.push_back({names.vms[i].id(), names.vms[i].given, names.vms[i].inferred,
-                            thread.vcpu, static_cast<std::int32_t>(thread.thread),
-                            names.timeline.source(totals.source).comm(thread.thread), totals,
-                            names.processes.is_of_several(thread.thread)});
+    report.vcpus.push_back({{thread, names.vcpus},
+                            names.vms[i].inferred,
+                            names.timeline.source(totals.source).comm(thread),
+                            totals,
+                            names.processes.is_of_several(thread)});
   }
-  std::ranges::sort(report.vcpus, {},
-                    [](const VcpuRow& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+  std::ranges::sort(report.vcpus, {}, &VcpuId::order);
 }
 
 namespace {
@@ -146,11 +136,10 @@ constexpr std::size_t kMostShown = 16;
 // `rows` are the report's rows, or those of them that text shows.
 TableOf<VcpuRow> table_of(std::span<const VcpuRow> rows, const ReportData& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
-  TableOf<VcpuRow> table(rows, [with_vm](const VcpuRow& row) { return vcpu_name(row, with_vm); });
-  table.add({"vm"}, &VcpuRow::vm);
-  table.add({"vm_name"}, [](const VcpuRow& row) { return text_or_null(row.vm_name); });
-  table.add({"vcpu"}, [](const VcpuRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  table.add({"tid"}, &VcpuRow::tid);
+  TableOf<VcpuRow> table({}, rows, [with_vm](const VcpuRow& row) {
+    return fmt::format("{} (tid {})", row.text(with_vm), row.tid);
+  });
+  add_vcpu(table, true);
   const std::string counted = calls ? "calls" : "exits";
   table.add({.key = counted, .title = counted, .drop_order = kCount},
             [&report](const VcpuRow& row) {
@@ -206,8 +195,7 @@ std::vector<VcpuRow> shown_vcpus(const ReportData& report) {
     std::ranges::stable_sort(rows, std::greater(),
                              [](const VcpuRow& row) { return row.totals.exits; });
     rows.resize(kMostShown);
-    std::ranges::sort(rows, {},
-                      [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+    std::ranges::sort(rows, {}, &VcpuId::order);
   }
   if (report.vcpus.size() == 1 || report.rows_of == RowsOf::kCalls) return rows;
   VcpuRow& all = rows.emplace_back();

@@ -14,15 +14,15 @@ namespace trapline {
 
 void fill_vcpus(ReportData& report, const Naming& names);
 
-[[nodiscard]] inline std::string vcpu_text(std::int32_t vcpu) {
-  return vcpu == kNoVcpu ? "vCPU ?" : "vCPU " + std::to_string(vcpu);
-}
 // Returns whether the rows of vCPUs are named with their VM.
 [[nodiscard]] bool shows_vms(const ReportData& report);
-// Returns "VM 7 vCPU 0"; without the VM if `with_vm` is false.
-[[nodiscard]] inline std::string vcpu_of_vm_text(const std::string& vm, const std::string& vm_name,
-                                                 std::int32_t vcpu, bool with_vm) {
-  return (with_vm ? "VM " + vm_text(vm, vm_name) + " " : "") + vcpu_text(vcpu);
+// Adds the columns that say which vCPU a row is about; the thread's id if `has_tid`.
+template <typename Row>
+void add_vcpu(TableOf<Row>& table, bool has_tid) {
+  table.add({"vm"}, &Row::vm);
+  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  if (has_tid) table.add({"tid"}, &Row::tid);
 }
 
 // Returns the rate in the time in which the vCPU's exits were seen; nullopt if that is not known.

@@ -90,7 +90,7 @@ namespace {
 TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
   using Row = WaitRow;
   enum DropOrder : std::uint8_t { kShare = 1, kTimes, kMax };
-  TableOf<Row> table(std::move(waits.rows), [](const Row& row) {
+  TableOf<Row> table({}, std::move(waits.rows), [](const Row& row) {
     const bool named = row.vm.empty() || row.culprit.find("VM ") != std::string::npos;
     return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
   });
@@ -174,12 +174,9 @@ std::vector<Table> wait_tables(const WaitReport& waits, const ReportData& report
 namespace {
 
 // The time in which a vCPU's thread was runnable and did not run, inside and outside exits.
-struct StealRow {
-  std::string vm, vm_name;
-  std::int32_t vcpu = -1;
-  std::int32_t tid = 0;
+struct StealRow : VcpuId {
   std::uint64_t waits = 0;
-  WaitRows by;
+  WaitRows by{};
 };
 
 // --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
@@ -225,25 +222,19 @@ std::vector<StealRow> StealTable::rows(const Naming& names) const {
   std::vector<StealRow> rows;
   for (const VcpuThread& vcpu : names.threads) {
     if (!names.pipeline.counts(vcpu.thread)) continue;
-    StealRow row;
-    row.vm = names.vcpus.vm_id(vcpu.thread);
-    row.vm_name = names.vcpus.vm_name(vcpu.thread);
-    row.vcpu = vcpu.vcpu;
-    row.tid = static_cast<std::int32_t>(vcpu.thread);
+    StealRow& row = rows.emplace_back(StealRow{{vcpu.thread, names.vcpus}});
     if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
       row.waits = found->second.waits;
       row.by = found->second.sums.rows(names);
       row.by.keep(top_);
     }
-    rows.push_back(std::move(row));
   }
-  std::ranges::sort(rows, {}, [](const auto& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+  std::ranges::sort(rows, {}, &VcpuId::order);
   return rows;
 }
 
 std::string name_of(const StealRow& row) {
-  return fmt::format("VM {} {} (tid {})", vm_text(row.vm, row.vm_name), vcpu_text(row.vcpu),
-                     row.tid);
+  return fmt::format("{} (tid {})", row.text(true), row.tid);
 }
 
 // Returns the text above a vCPU's table, or in its place if it has no rows.
@@ -267,9 +258,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
   std::vector<Row> rows = this->rows(names);
   std::vector<Paragraph> sentences;
   for (const Row& row : rows) sentences.push_back(stolen_text(row, report));
-  TableOf<Row> table(std::move(rows), name_of);
-  table.key = "steal";
-  table.csv = true;
+  TableOf<Row> table({.key = "steal", .csv = true}, std::move(rows), name_of);
   table.text_children = table.csv_children = true;
   table.children = [all = table.all(), sentences = std::move(sentences),
                     is_known](std::size_t row) {
@@ -279,10 +268,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
     if (is_known && by.rows != 0) by.titles = {"Stolen by"};
     return std::vector<Table>{std::move(by)};
   };
-  table.add({"vm"}, &Row::vm);
-  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
-  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
-  table.add({"tid"}, &Row::tid);
+  add_vcpu(table, true);
   table.add({"waits"},
             [is_known](const Row& row) { return is_known ? to_value(row.waits) : CellValue(); });
   return {std::move(table)};

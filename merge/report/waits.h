@@ -11,7 +11,7 @@
 
 #include "merge/analyze/culprit.h"
 #include "merge/pass/naming.h"
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 #include "merge/report/table.h"
 
 namespace trapline {

@@ -11,7 +11,6 @@
 #include "backend_ftrace/guest_sync.h"
 #include "merge/session/session_json.h"
 #include "merge/session/wrapped_sources.h"
-#include "merge/source/file.h"
 #include "merge/source/other_texts.h"
 #include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/qemu_log/qemu_log_source.h"

@@ -11,23 +11,12 @@
 
 namespace trapline::page {
 
-const std::vector<Dimension>& Combos::dimensions() {
-  static const std::vector<Dimension> kAll = {Dimension::kReason, Dimension::kDetail,
-                                              Dimension::kDevice, Dimension::kVmmEvent,
-                                              Dimension::kStack,  Dimension::kVcpu};
-  return kAll;
-}
-
-Combos::Combos() : keys_(dimensions()), combos_(keys_.words(), kMost) {}
-
-std::uint32_t Combos::of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks) {
-  GroupKey key = keys_.of(exit, stack, stacks);
-  key.halted = exit.halt;
-  return combos_.place_of(key);
-}
-
 namespace {
 
+// The dimensions of a combination, in the order of its key's words; a detail takes two words.
+const std::vector<Dimension> kDimensions = {Dimension::kReason, Dimension::kDetail,
+                                            Dimension::kDevice, Dimension::kVmmEvent,
+                                            Dimension::kStack,  Dimension::kVcpu};
 constexpr std::size_t kFewestBins = 16;
 
 std::uint64_t mix(std::uint64_t value) {
@@ -82,7 +71,7 @@ void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipel
       if (bins_.bin(pipeline.end().ns()) > kFewestBins) {
         coarsen();
       } else {
-        combo = Combos::kOther;
+        combo = kOtherCombos;
       }
     } else if (2 * size_ >= slots_.size()) {
       rehash(2 * slots_.size(), false);
@@ -90,7 +79,7 @@ void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipel
     key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
     slot = slot_of(key);
   }
-  if (combo == Combos::kOther) ++folded_;
+  if (combo == kOtherCombos) ++folded_;
   Cell& cell = slots_[slot];
   size_ += cell.key == 0 ? 1 : 0;
   cell.key = key;
@@ -115,15 +104,13 @@ constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event
 using Combo = std::vector<std::size_t>;  // for each dimension, the number of its text; for halts 1
 
 Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTexts>& texts) {
-  const std::vector<Dimension>& dimensions = Combos::dimensions();
   Combo combo;
   std::size_t word = 0;
-  for (std::size_t i = 0; i < dimensions.size(); ++i) {
-    const std::vector<Dimension> one = {dimensions[i]};
-    const bool is_detail = one[0] == Dimension::kDetail;
+  for (std::size_t i = 0; i < kDimensions.size(); ++i) {
+    const std::vector<Dimension> one = {kDimensions[i]};
     GroupKey part;
     part.words[0] = key.words[word++];
-    if (is_detail) part.words[1] = key.words[word++];
+    if (one[0] == Dimension::kDetail) part.words[1] = key.words[word++];
     combo.push_back(texts[i].number(ExitKeys(one).text(part, names)));
   }
   combo.push_back(key.halted ? 1 : 0);
@@ -147,9 +134,8 @@ void print(std::string& text, std::uint32_t time, std::uint32_t latency, const C
     if (ns != 0) add(ns);
 }
 
-std::string print_cells(const Exits& exits, const std::vector<std::size_t>& combo_of,
+std::string print_cells(std::vector<Cells::Cell> cells, const std::vector<std::size_t>& combo_of,
                         std::size_t combos) {
-  std::vector<Cells::Cell> cells = exits.cells.sorted();
   for (Cells::Cell& cell : cells)
     cell.set_combo(combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)]);
   std::ranges::stable_sort(cells, {}, &Cells::Cell::key);
@@ -171,8 +157,8 @@ std::string print_cells(const Exits& exits, const std::vector<std::size_t>& comb
 
 }  // namespace
 
-std::vector<Table> cell_tables(const Exits& exits, const Naming& names) {
-  const std::size_t dimensions = Combos::dimensions().size();
+std::vector<trapline::Table> Exits::cell_tables(const Naming& names) const {
+  const std::size_t dimensions = kDimensions.size();
   std::vector<NumberedTexts> texts(dimensions);
   // Two keys may have the same text; then they are one combination.
   std::map<Combo, std::size_t> merged;
@@ -180,8 +166,8 @@ std::vector<Table> cell_tables(const Exits& exits, const Naming& names) {
   const auto add = [&](Combo combo) {
     combo_of_key.push_back(merged.emplace(std::move(combo), merged.size()).first->second);
   };
-  for (const auto& [key] : exits.combos.combos()) add(combo_of(key, names, texts));
-  if (exits.cells.folded() != 0) {
+  for (const ExitGroup& group : combos_.rows()) add(combo_of(group.key, names, texts));
+  if (cells.folded() != 0) {
     Combo other;
     for (NumberedTexts& of : texts) other.push_back(of.number(std::string(ReportData::kFoldedKey)));
     other.push_back(0);
@@ -189,18 +175,16 @@ std::vector<Table> cell_tables(const Exits& exits, const Naming& names) {
   }
   std::vector<Combo> combos(merged.size());
   for (const auto& [combo, at] : merged) combos[at] = combo;
-  Table cells;
-  cells.key = "cells";
-  cells.raw_rows = print_cells(exits, combo_of_key, merged.size());
-  TableOf<Combo> table(std::move(combos), [](const Combo&) { return std::string(); });
-  table.key = "combos";
-  table.packed = true;
+  trapline::Table numbers{.key = "cells"};
+  numbers.raw_rows = print_cells(cells.sorted(), combo_of_key, merged.size());
+  TableOf<Combo> table({.key = "combos", .packed = true}, std::move(combos),
+                       [](const Combo&) { return std::string(); });
   for (std::size_t i = 0; i < dimensions; ++i) {
     table.facts.push_back({"values." + std::string(kNames[i]), texts[i].all()});
     table.add({std::string(kNames[i])}, [i](const Combo& combo) { return combo[i]; });
   }
   table.add({"halt"}, [dimensions](const Combo& combo) { return combo[dimensions]; });
-  return {std::move(table), std::move(cells)};
+  return {std::move(table), std::move(numbers)};
 }
 
 namespace {
@@ -208,7 +192,7 @@ namespace {
 constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
                                         "qemu-event", "function",      "vcpu"};
 
-// Returns the words of a dimension in a combination's key: Combos::dimensions().
+// Returns the words of a dimension in a combination's key: kDimensions.
 GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
                  const GuestStacks& stacks) {
   enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };
@@ -241,55 +225,47 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
 
 }  // namespace
 
-Tables::Own::Own(std::string_view name)
-    : text(name), by(*parse_dimensions(name)), keys(by), groups(keys.words()) {}
+Exits::Own::Own(std::string_view name)
+    : text(name), by(*parse_dimensions(name)), keys(by), groups(keys.words(), kMostGroups) {}
 
-Tables::Tables() {
+Exits::Exits() : keys_(kDimensions), combos_(keys_.words(), kMostGroups) {
   for (const std::string_view text : kTables) own_.emplace_back(text);
 }
 
-void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
-                 const GuestStacks& stacks) {
-  const bool has_room = combo != Combos::kOther;
-  if (!has_room) {
-    for (Own& own : own_) own.groups.add(own.keys.of(exit, stack, stacks), exit);
-    return;
-  }
-  if (combo >= combos_.size()) combos_.resize(combo + 1);
+std::uint32_t Exits::add(const ExitSpan& exit, const Pipeline& pipeline) {
+  const StackId stack = pipeline.stack_of(exit);
+  GroupKey key = keys_.of(exit, stack, pipeline.stacks());
+  key.halted = exit.halt;
+  const std::uint32_t combo = combos_.place_of(key);
   combos_[combo].add(exit);
+  for (auto own = own_.begin(); combo == kOtherCombos && own != own_.end(); ++own)
+    own->groups[own->groups.place_of(own->keys.of(exit, stack, pipeline.stacks()))].add(exit);
+  return combo;
 }
 
-std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const Naming& names,
-                                   bool durations) const {
-  std::map<std::string, GroupRow> sums;
-  const auto add = [&](const GroupKey& key, const GroupRow& row) {
-    sums[own.keys.text(key, names)].merge(row);
-  };
-  for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
-  for (std::size_t i = 0; i < combos_.size(); ++i) {
-    const GroupKey& combo = combos.combos()[i].key;
-    const GroupKey* halted = own.keys.halted_row(combo.halted);
-    add(halted != nullptr ? *halted : part_of(combo, own.by, names.pipeline.stacks()), combos_[i]);
+std::vector<GroupRow> Exits::rows(const Own& own, const Naming& names, bool durations) const {
+  std::map<std::string, ExitSums> sums;
+  for (const ExitGroup& group : own.groups.rows())
+    sums[own.keys.text(group.key, names)].merge(group);
+  for (const ExitGroup& combo : combos_.rows()) {
+    const GroupKey* halted = own.keys.halted_row(combo.key.halted);
+    const GroupKey key =
+        halted != nullptr ? *halted : part_of(combo.key, own.by, names.pipeline.stacks());
+    sums[own.keys.text(key, names)].merge(combo);
   }
   std::vector<GroupRow> rows;
-  for (auto& [key, row] : sums) {
-    row.key = key;
-    rows.push_back(std::move(row));
-  }
+  for (auto& [key, row] : sums) rows.push_back({std::move(row), key});
   std::stable_sort(rows.begin(), rows.end(), [durations](const GroupRow& a, const GroupRow& b) {
     return comes_before(a, b, SortBy::kTotal, durations);
   });
-  if (own.groups.other().count() != 0) {
-    rows.push_back(own.groups.other());
-    rows.back().key = ReportData::kFoldedKey;
-  }
+  if (own.groups.other().count() != 0)
+    rows.push_back({own.groups.other(), std::string(ReportData::kFoldedKey)});
   return rows;
 }
 
-std::vector<Tables::Table> Tables::tables(const Combos& combos, const Naming& names,
-                                          bool durations) const {
+std::vector<Exits::Table> Exits::tables(const Naming& names, bool durations) const {
   std::vector<Table> tables;
-  for (const Own& own : own_) tables.push_back({own.text, rows(own, combos, names, durations)});
+  for (const Own& own : own_) tables.push_back({own.text, rows(own, names, durations)});
   return tables;
 }
 

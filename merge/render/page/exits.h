@@ -13,33 +13,14 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/pass/naming.h"
 #include "merge/report/dimensions.h"
+#include "merge/report/grouping.h"
 #include "merge/report/groups.h"
-#include "merge/report/keyed_rows.h"
 #include "merge/report/table.h"
 
 namespace trapline::page {
 
-class Combos {
- public:
-  static constexpr std::size_t kMost = 4096;
-  // Stands for the exits beyond the first kMost combinations.
-  static constexpr std::uint32_t kOther = kMost;
-
-  Combos();
-
-  // Returns the dimensions of a combination, in the order of its key's words; a detail takes two
-  // words.
-  [[nodiscard]] static const std::vector<Dimension>& dimensions();
-  [[nodiscard]] std::uint32_t of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
-  struct Combo {
-    GroupKey key;
-  };
-  [[nodiscard]] const std::vector<Combo>& combos() const { return combos_.rows(); }
-
- private:
-  ExitKeys keys_;
-  KeyedRows<Combo> combos_;
-};
+// The number of the combinations beyond the first ones.
+inline constexpr std::uint32_t kOtherCombos = kMostGroups;
 
 // The exits of a recording as the page keeps them: counts and times by the exits' values, by when
 // they began and by how long they took.
@@ -116,7 +97,7 @@ class Cells {
 
   Cells() : slots_(1024) {}
 
-  // `combo` is the exit's number in Combos.
+  // `combo`: the number of the exit's combination.
   void add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline);
 
   struct Cell {
@@ -132,7 +113,7 @@ class Cells {
     // Adds everything but the key.
     void add(const Cell& other);
   };
-  // Returns how many exits have the combination Combos::kOther for lack of room.
+  // Returns how many exits have the combination kOtherCombos for lack of room.
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -152,12 +133,6 @@ class Cells {
   std::uint64_t folded_ = 0;
 };
 
-// The cells and their combinations as tables of the page: docs/formats/page.md.
-
-struct Exits;
-// Returns "combos" and "cells".
-[[nodiscard]] std::vector<Table> cell_tables(const Exits& exits, const Naming& names);
-
 // The page's tables, with the same figures as the report by the same dimensions.
 //
 //   exit ──> row of its combination ─────────────────── sum ──> rows by reason, device, …
@@ -166,21 +141,30 @@ struct Exits;
 //
 // A combination's row is counted once for all tables, which are sums of such rows, made at the end.
 
-class Tables {
+class Exits {
  public:
-  Tables();
+  Exits();
 
-  // `combo` is the exit's number in Combos.
-  void add(std::uint32_t combo, const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) {
+    last_ = add(exit, pipeline);
+    cells.add(last_, exit, pipeline);
+  }
+  // Such an exit is only in the tables.
+  void unended(const ExitSpan& exit, const Pipeline& pipeline) { add(exit, pipeline); }
+  // Returns the combination of the last exit.
+  [[nodiscard]] std::uint32_t last() const { return last_; }
 
+  // Returns "combos" and "cells": docs/formats/page.md.
+  [[nodiscard]] std::vector<trapline::Table> cell_tables(const Naming& names) const;
   struct Table {
     std::string by;
     std::vector<GroupRow> rows;
   };
   // Returns the tables in the report's order, the largest first: by total if `durations`, else by
   // count.
-  [[nodiscard]] std::vector<Table> tables(const Combos& combos, const Naming& names,
-                                          bool durations) const;
+  [[nodiscard]] std::vector<Table> tables(const Naming& names, bool durations) const;
+
+  Cells cells;
 
  private:
   struct Own {
@@ -188,34 +172,16 @@ class Tables {
     std::string text;
     std::vector<Dimension> by;
     ExitKeys keys;
-    Groups groups;
+    Grouping<ExitGroup> groups;
   };
-  [[nodiscard]] std::vector<GroupRow> rows(const Own& own, const Combos& combos,
-                                           const Naming& names, bool durations) const;
+  std::uint32_t add(const ExitSpan& exit, const Pipeline& pipeline);
+  [[nodiscard]] std::vector<GroupRow> rows(const Own& own, const Naming& names,
+                                           bool durations) const;
 
+  std::uint32_t last_ = 0;
+  ExitKeys keys_;
+  Grouping<ExitGroup> combos_;
   std::deque<Own> own_;
-  std::vector<GroupRow> combos_;  // by number
-};
-
-// Takes each exit for the page: finds its combination of values once, for the cells and the tables.
-
-struct Exits {
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) {
-    const StackId stack = pipeline.stack_of(exit);
-    last = combos.of(exit, stack, pipeline.stacks());
-    cells.add(last, exit, pipeline);
-    tables.add(last, exit, stack, pipeline.stacks());
-  }
-  // Such an exit is only in the tables.
-  void unended(const ExitSpan& exit, const Pipeline& pipeline) {
-    const StackId stack = pipeline.stack_of(exit);
-    tables.add(combos.of(exit, stack, pipeline.stacks()), exit, stack, pipeline.stacks());
-  }
-
-  std::uint32_t last = 0;  // combination of the last exit
-  Combos combos;
-  Cells cells;
-  Tables tables;
 };
 
 }  // namespace trapline::page

@@ -76,8 +76,7 @@ struct PageData::Writer {
 
   // Adds one table for each of the page's dimensions, with the exits grouped by it.
   void add_sets(std::vector<Table>& tables) const {
-    for (auto& set :
-         data.exits_.tables.tables(data.exits_.combos, names, report.model.durations())) {
+    for (auto& set : data.exits_.tables(names, report.model.durations())) {
       const std::size_t left_out = keep_first(set.rows, kMostRows);
       const auto rows = std::make_shared<const std::vector<GroupRow>>(std::move(set.rows));
       Table table = group_columns(rows, report);
@@ -114,9 +113,8 @@ struct PageData::Writer {
   }
 
   Table losses() const {
-    TableOf<Loss> table(data.losses_, [](const Loss&) { return std::string(); });
-    table.key = "lost";
-    table.left_out = data.losses_left_out_;
+    TableOf<Loss> table({.key = "lost", .left_out = data.losses_left_out_}, data.losses_,
+                        [](const Loss&) { return std::string(); });
     table.add({"cpu"}, &Loss::cpu);
     table.add({"from"},
               [this](const Loss& loss) { return relative(std::max(start, loss.from.ns())); });
@@ -145,9 +143,8 @@ struct PageData::Writer {
   // Returns what session.json says about the recording.
   Table recorded() const {
     using Row = std::pair<std::string, std::string>;
-    TableOf<Row> table(data.pass_.input().recorded, &Row::first);
-    table.key = "recorded";
-    table.packed = true;
+    TableOf<Row> table({.key = "recorded", .packed = true}, data.pass_.input().recorded,
+                       &Row::first);
     table.add({"name"}, &Row::first);
     table.add({"value"}, &Row::second);
     return table;
@@ -239,7 +236,7 @@ struct PageData::Writer {
   }
 
   std::string print(std::size_t neighbourhoods) const {
-    std::vector<Table> tables = page::cell_tables(data.exits_, names);
+    std::vector<Table> tables = data.exits_.cell_tables(names);
     tables.push_back(vcpus());
     for (std::vector<Table> more :
          {data.waits_.tables(names),

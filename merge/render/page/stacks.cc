@@ -89,9 +89,7 @@ Table GuestTimes::table(const Pipeline& pipeline) const {
     }
   }
   if (rest.sum() != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});
-  TableOf<Row> table(std::move(rows), &Row::stack);
-  table.key = "guest_stacks";
-  table.packed = true;
+  TableOf<Row> table({.key = "guest_stacks", .packed = true}, std::move(rows), &Row::stack);
   table.add({"stack"}, &Row::stack);
   table.add({"guest_ns"}, [](const Row& row) { return row.times.guest; });
   add_parts(table, States().set(), kNoParts, {}, 0, [](const Row& row) {
@@ -117,9 +115,7 @@ Table kernel_stack_table(const KernelStacks& stacks, const Naming& names) {
     }
   }
   if (rest != 0) rows.emplace_back(ReportData::kFoldedKey, rest);
-  TableOf<Row> table(std::move(rows), &Row::first);
-  table.key = "kernel_stacks";
-  table.packed = true;
+  TableOf<Row> table({.key = "kernel_stacks", .packed = true}, std::move(rows), &Row::first);
   table.add({"stack"}, &Row::first);
   table.add({"ns"}, &Row::second);
   return table;

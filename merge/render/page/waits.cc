@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "merge/report/keyed_rows.h"
+#include "merge/report/grouping.h"
 
 namespace trapline::page {
 
@@ -67,13 +67,10 @@ Table Waits::table(const char* key, const std::map<Culprit, Sum>& sums, const Na
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(b.sum->ns, a.culprit, a.vm) < std::tie(a.sum->ns, b.culprit, b.vm);
   });
-  const std::size_t left_out = keep_first(rows, kMostRows);
   const States known = names.pipeline.exits().known_states();
   const bool is_known = known[static_cast<std::size_t>(State::kPreempted)];
-  TableOf<Row> table(std::move(rows), &Row::culprit);
-  table.key = key;
+  TableOf<Row> table({.key = key}, std::move(rows), &Row::culprit);
   table.facts = {{"total_ns", is_known ? to_value(total) : CellValue()}};
-  table.left_out = left_out;
   table.add({"culprit"}, &Row::culprit);
   table.add({"vm"}, [](const Row& row) { return text_or_null(row.vm); });
   table.add({"ns"}, [](const Row& row) { return row.sum->ns; });

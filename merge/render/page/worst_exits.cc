@@ -212,13 +212,13 @@ void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 // Returns where the longest exit of the exit's row is kept, which is null for a new row; nullptr if
 // there is no room for the row.
 WorstExits::Pointer* WorstExits::row_of(const ExitSpan& exit, const Pipeline& pipeline) {
-  const std::uint32_t combo = exits_.last;
+  const std::uint32_t combo = exits_.last();
   if (combo < known_rows_.size() && known_rows_[combo].known) return known_rows_[combo].longest;
   const GroupKey key = keys_.of(exit, kNoStack, pipeline.stacks());
   auto row = rows_.find(key);
   if (row == rows_.end() && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
   Pointer* longest = row == rows_.end() ? nullptr : &row->second;
-  if (combo == Combos::kOther) return longest;  // the combination of many rows
+  if (combo == kOtherCombos) return longest;  // the combination of many rows
   if (combo >= known_rows_.size()) known_rows_.resize(combo + 1);
   known_rows_[combo] = {true, longest};
   return longest;
@@ -339,9 +339,8 @@ struct WorstRow {
 
 Table neighbourhood_table(std::vector<Neighbourhood> near) {
   using Row = Neighbourhood;
-  TableOf<Row> table(std::move(near), [](const Row&) { return std::string(); });
-  table.key = "neighbourhoods";
-  table.packed = true;
+  TableOf<Row> table({.key = "neighbourhoods", .packed = true}, std::move(near),
+                     [](const Row&) { return std::string(); });
   table.add({"from"}, &Row::from);
   table.add({"length"}, &Row::length);
   table.add({"left_out"}, &Row::left_out);

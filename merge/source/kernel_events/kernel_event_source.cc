@@ -1,7 +1,6 @@
 #include "merge/source/kernel_events/kernel_event_source.h"
 
 #include "backend_ftrace/base/saturated_sum.h"
-#include "backend_ftrace/base/text.h"
 #include "merge/source/payload_text.h"
 
 namespace trapline::kernel_events {

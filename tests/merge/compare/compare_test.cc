@@ -25,10 +25,10 @@ Recorded run(std::uint64_t seed, std::uint64_t io_ns) {
   Random random(seed);
   const std::uint64_t pace = 980 + random.below(40);
   for (std::uint64_t at = 0; at < 10'000'000'000; at += 1 + random.below(20'000'000)) {
-    RecordedRow& row = recorded.rows[random.below(2) == 0 ? "io" : "msr"];
+    ExitSums& row = recorded.rows[random.below(2) == 0 ? "io" : "msr"];
     const std::uint64_t typical = &row == &recorded.rows["io"] ? io_ns : 2000;
     const std::uint64_t ns = typical * (80 + random.below(40)) * pace / 100'000;
-    row.durations.add(ns);
+    row.total.add(ns);
     row.parts[0] += ns;
     recorded.guest_ns = recorded.guest_ns.value_or(0) + 5'000'000;
     ++recorded.exits;
@@ -101,7 +101,7 @@ TEST(CompareTest, OfCoarseStampsAPercentileProvesNothingBelowTheirUnit) {
       run.wall_ns = 1'000'000'000;
       Random random(seed + i);
       for (int exit = 0; exit < 400; ++exit)
-        run.rows["io"].durations.add((random.below(1000) + ns) / 1000 * 1000);
+        run.rows["io"].total.add((random.below(1000) + ns) / 1000 * 1000);
     }
     return runs;
   };
@@ -135,7 +135,7 @@ TEST(CompareTest, ARowOfOneSideIsNewOrGone) {
 
 TEST(CompareTest, ARowThatOneRunHasByChanceIsNotNew) {
   std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
-  for (int i = 0; i < 500; ++i) after[2].rows["pause"].durations.add(1'000'000);
+  for (int i = 0; i < 500; ++i) after[2].rows["pause"].total.add(1'000'000);
   const Comparison comparison = compare(before, after, {});
   EXPECT_EQ(comparison.proven_changes(), 0u);
   EXPECT_TRUE(row_of(comparison, "pause").of(Metric::kRate).test.tested);
@@ -145,7 +145,7 @@ TEST(CompareTest, APercentileOfTooFewExitsAndAPartWithoutItsEventsAreNotKnown) {
   std::vector<Recorded> before = runs(1, 100, 10'000), after = runs(1, 101, 10'000);
   for (auto* side : {&before, &after}) {
     side->front().model.sched_switch = false;
-    for (int i = 0; i < 99; ++i) side->front().rows["few"].durations.add(1000);
+    for (int i = 0; i < 99; ++i) side->front().rows["few"].total.add(1000);
   }
   const Comparison comparison = compare(before, after, {});
   EXPECT_TRUE(std::isnan(row_of(comparison, "few").of(Metric::kP99).before));

@@ -155,8 +155,7 @@ TEST(PrintTableTest, NamesTheColumnsForWhichThereWasNoRoom) {
     std::uint64_t one, two;
   };
   const std::vector<Row> rows = {{"a", 1, 2}};
-  TableOf<Row> table(rows, &Row::key);
-  table.left_out = 3;
+  TableOf<Row> table({.left_out = 3}, rows, &Row::key);
   table.add({.key = "one_key", .title = "one", .drop_order = 2}, &Row::one);
   table.add({.key = "two_key", .title = "two"}, &Row::two);
   table.titles = {"key"};

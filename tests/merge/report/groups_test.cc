@@ -14,21 +14,20 @@ ExitSpan span(std::uint64_t start, std::uint64_t total) {
 }
 
 TEST(GroupsTest, AKeyIsOneGroupAndItsLongestExitIsKnown) {
-  Groups groups(2);
-  groups.add({{1, 2}}, span(100, 5));
-  groups.add({{1, 2}}, span(200, 9));
-  groups.add({{1, 3}}, span(300, 1));
-  ASSERT_EQ(groups.groups().size(), 2u);
-  EXPECT_EQ(groups.groups()[0].row.total.count(), 2u);
-  EXPECT_EQ(groups.groups()[0].row.max_at_ns, 200u);
+  Grouping<ExitGroup> groups(2, 8);
+  groups[groups.place_of({{1, 2}})].add(span(100, 5));
+  groups[groups.place_of({{1, 2}})].add(span(200, 9));
+  groups[groups.place_of({{1, 3}})].add(span(300, 1));
+  ASSERT_EQ(groups.rows().size(), 2u);
+  EXPECT_EQ(groups.rows()[0].total.count(), 2u);
+  EXPECT_EQ(groups.rows()[0].max_at_ns, 200u);
 }
 
 TEST(GroupsTest, MoreGroupsThanAreKeptAreFoldedAndCounted) {
-  Groups groups(1);
-  for (std::uint64_t i = 0; i < Groups::kMost + 7; ++i) groups.add({{i}}, span(i, 1));
-  EXPECT_EQ(groups.groups().size(), Groups::kMost);
-  EXPECT_EQ(groups.folded(), 7u);
-  EXPECT_EQ(groups.other().total.count(), 7u);
+  Grouping<ExitGroup> groups(1, 8);
+  for (std::uint64_t i = 0; i < 8 + 7; ++i) groups[groups.place_of({{i}})].add(span(i, 1));
+  EXPECT_EQ(groups.rows().size(), 8u);
+  EXPECT_EQ(groups.other().count(), 7u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Rows by key, in the order in which their keys came. Their number is limited, since keys come from
-// recordings; the caller counts keys without room as one row, "[other]".
+// Sums by key, in the order in which their keys came. Their number is limited, since keys come from
+// recordings; the sums of all keys without room are one more row, "[other]".
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,12 @@ template <typename Row>
 
 // `Row` has a GroupKey `key`; its other members have their initial values when a key is added.
 template <typename Row>
-class KeyedRows {
+class Grouping {
  public:
   // A key has `words` used words; the others are 0.
-  KeyedRows(std::size_t words, std::size_t most) : words_(words), most_(most) {}
+  Grouping(std::size_t words, std::size_t most) : words_(words), most_(most) {}
 
-  // Returns the key's index; `most` if there is no more room.
+  // Returns the key's index; `most`, that of other(), if there is no more room.
   std::uint32_t place_of(const GroupKey& key) {
     if (!rows_.empty() && is_same(rows_[last_].key, key)) return last_;
     const std::uint32_t hash = hash_of(key);
@@ -58,8 +58,12 @@ class KeyedRows {
     index_.add(hash);
     return last_ = static_cast<std::uint32_t>(rows_.size() - 1);
   }
-  [[nodiscard]] Row& operator[](std::uint32_t place) { return rows_[place]; }
+  [[nodiscard]] Row& operator[](std::uint32_t place) {
+    return place == most_ ? other_ : rows_[place];
+  }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+  // Returns the sums of the keys without room; its own key means nothing.
+  [[nodiscard]] const Row& other() const { return other_; }
   // Returns all rows and starts afresh.
   [[nodiscard]] std::vector<Row> take() {
     index_ = FlatIndex(kSlots);
@@ -87,6 +91,7 @@ class KeyedRows {
 
   std::size_t words_, most_;
   std::vector<Row> rows_;
+  Row other_{};
   FlatIndex index_{kSlots};
   std::uint32_t last_ = 0;  // the last key's index: consecutive exits are often of one kind
 };

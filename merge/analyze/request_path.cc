@@ -5,6 +5,141 @@
 namespace trapline {
 namespace {
 
+constexpr unsigned kEnough = 2;  // number of notifies in whose windows an address must have been
+// A notify with more possible addresses is useless, and there are many queues.
+constexpr std::size_t kMostAddresses = 256;
+
+}  // namespace
+
+// Returns the addresses in the window, each once and in order; none if there are too many.
+std::vector<std::uint64_t> NotifyExits::addresses_of(const std::vector<const Write*>& window) {
+  std::vector<std::uint64_t> addresses;
+  for (const Write* write : window) {
+    const auto at = std::ranges::lower_bound(addresses, write->address);
+    if (at != addresses.end() && *at == write->address) continue;
+    if (addresses.size() == kMostAddresses) return {};
+    addresses.insert(at, write->address);
+  }
+  return addresses;
+}
+
+void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail& detail) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr || !thread->in_exit) return;
+  thread->written = detail.data;
+  Writes& of_process = writes_[process];
+  if (of_process.writes.size() >= kMostWrites) {
+    of_process.complete_from = of_process.writes.front().at;
+    of_process.writes.pop_front();
+  }
+  of_process.writes.push_back({thread->exit, event.at, event.thread, detail.value, detail.data});
+}
+
+void NotifyExits::on(const Event& event, ThreadId process) {
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Thread* thread = threads_.get(event.thread, kMostThreads)) *thread = {true, event.at, {}};
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
+  } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
+    if (left->error < 0) return;  // interrupted: the kernel has served the write
+    // QEMU serves the write itself, so no eventfd carries it.
+    auto& writes = writes_[process].writes;
+    const Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr || !thread->in_exit) return;
+    // They are in order of time; those of this exit came after it began.
+    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
+      if (last->thread != event.thread || last->exit != thread->exit) continue;
+      writes.erase(std::next(last).base());
+      break;
+    }
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
+    if (is_access && detail->access == Access::kWrite) on_write(event, process, *detail);
+  }
+}
+
+// Keeps those of the queue's possible addresses that are in `window`. False if this is a
+// contradiction, or if no address can be determined yet.
+bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) {
+  const auto begin_anew = [&] {
+    queue.addresses = addresses_of(window);
+    queue.seen = queue.addresses.empty() ? 0 : 1;
+    queue.missed = 0;
+  };
+  if (queue.seen == 0) {
+    begin_anew();
+    return queue.seen != 0;
+  }
+  std::vector<std::uint64_t> both;
+  for (const Write* write : window) {
+    if (std::ranges::binary_search(queue.addresses, write->address)) both.push_back(write->address);
+  }
+  if (both.empty()) {
+    // QEMU's own kick has no write; and a device that the guest moved has another address.
+    if (queue.seen < kEnough || ++queue.missed >= kEnough) begin_anew();
+    return false;
+  }
+  std::ranges::sort(both);
+  both.erase(std::unique(both.begin(), both.end()), both.end());
+  queue.addresses = std::move(both);
+  queue.missed = 0;
+  ++queue.seen;
+  return true;
+}
+
+std::optional<Timestamp> NotifyExits::find(Queue& queue, const std::vector<const Write*>& window) {
+  const bool doubtful = queue.doubtful;
+  queue.doubtful = false;
+  if (window.empty()) return std::nullopt;
+  if (!narrow(queue, window) || queue.seen < kEnough || queue.addresses.size() != 1) {
+    ++ambiguous_;
+    return std::nullopt;
+  }
+  const auto is_own = [&](const Write* write) { return write->address == queue.addresses[0]; };
+  queue.doubtful = std::count_if(window.begin(), window.end(), is_own) > 1;
+  if (doubtful) {
+    ++ambiguous_;
+    return std::nullopt;
+  }
+  return (*std::find_if(window.begin(), window.end(), is_own))->exit;
+}
+
+std::optional<Timestamp> NotifyExits::on_notify(const Event& event, ThreadId process,
+                                                std::uint64_t vq, std::uint64_t n) {
+  const std::pair key{process, vq};
+  if (queues_.size() >= kMostQueues && !queues_.contains(key)) return std::nullopt;
+  Queue& queue = queues_[key];
+  const auto before = std::exchange(queue.last, event.at);
+  const auto carries = [&](std::uint64_t value) {
+    return value == KvmDetail::kNoData || (value & kNumber) == n;
+  };
+  const Thread* thread = threads_.find(event.thread);
+  if (thread != nullptr && thread->in_exit) {
+    if (thread->written && carries(*thread->written)) return thread->exit;
+    return std::nullopt;
+  }
+  const Writes& of_process = writes_[process];
+  if (!before || *before < of_process.complete_from) return std::nullopt;
+  std::vector<const Write*> window;
+  for (auto write = of_process.writes.rbegin();
+       write != of_process.writes.rend() && write->at > *before; ++write) {
+    if (carries(write->value)) window.push_back(&*write);
+  }
+  std::reverse(window.begin(), window.end());
+  return find(queue, window);
+}
+
+void NotifyExits::on_hole() {
+  threads_.clear();
+  writes_.clear();
+  for (auto& [key, queue] : queues_) {
+    queue.last.reset();
+    queue.doubtful = false;
+  }
+}
+
+namespace {
+
 // Returns the thread if no event names the process.
 ThreadId process_or_thread(ThreadId process, ThreadId thread) {
   return process == ThreadId{} ? thread : process;

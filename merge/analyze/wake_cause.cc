@@ -1,9 +1,221 @@
 #include "merge/analyze/wake_cause.h"
 
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
 #include "merge/analyze/cpu_runners.h"
 #include "merge/analyze/pipeline.h"
 
 namespace trapline {
+namespace {
+
+constexpr std::uint64_t kCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
+// A lock with waiters has this value in glibc, Rust and Go, and one thread is woken.
+constexpr std::int32_t kLockedAndWaitedFor = 2, kOneThread = 1;
+
+// Returns the address in "taken mutex 0x55d0 (file.c:12)"; 0 if there is none.
+std::uint64_t mutex_in(std::string_view text) {
+  constexpr std::string_view kBefore = "mutex 0x";
+  const std::size_t found = text.find(kBefore);
+  std::uint64_t address = 0;
+  if (found == std::string_view::npos) return address;
+  text.remove_prefix(found + kBefore.size());
+  (void)take_number(text, address, 16);
+  return address;
+}
+
+}  // namespace
+
+void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
+  enum Call : std::uint64_t {
+    kFutexWait = 0,
+    kFutexWake = 1,
+    kFutexLockPi = 6,
+    kFutexUnlockPi = 7,
+    kFutexWaitBitset = 9,
+    kFutexWakeBitset = 10,
+    kFutexLockPi2 = 13
+  };
+  Thread* thread = threads_.get(id, kMostThreads);
+  if (thread == nullptr) return;
+  thread->called = at;
+  thread->address = call.address;
+  thread->value = call.number;
+  thread->woken = 0;
+  thread->in_call = true;
+  thread->slept = false;
+  thread->got_wake = false;
+  switch (call.call & kCallMask) {
+    case kFutexWait:
+    case kFutexWaitBitset:
+      thread->kind = Kind::kWait;
+      if (call.number != kLockedAndWaitedFor && others_.size() < kMostOthers)
+        others_.insert(call.address);
+      break;
+    case kFutexWake:
+    case kFutexWakeBitset:
+      thread->kind = Kind::kWake;
+      break;
+    case kFutexLockPi:
+    case kFutexLockPi2:
+      thread->kind = Kind::kLockPi;
+      break;
+    case kFutexUnlockPi:
+      thread->kind = Kind::kUnlockPi;
+      thread->let_go = 0;
+      if (thread->held != call.address) break;
+      thread->held = 0;
+      add({call.address, at, id, id, thread->held_since, true});
+      thread->let_go = added_;
+      break;
+    default:
+      thread->kind = Kind::kOther;
+      break;
+  }
+  // It did not get the lock that it was woken for, or has released it since.
+  if (thread->kind == Kind::kWait && thread->held == call.address) thread->held = 0;
+  if (thread->kind != Kind::kLockPi) return;
+  thread->held = call.address;
+  thread->held_since = at;
+}
+
+void FutexWakes::on_return(ThreadId id, Timestamp at) {
+  returns_recorded_ = true;
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || !thread->in_call) return;
+  thread->in_call = false;
+  if (thread->kind == Kind::kLockPi && thread->held == thread->address) thread->held_since = at;
+}
+
+void FutexWakes::on_sleep(ThreadId id) {
+  Thread* thread = threads_.find(id);
+  if (thread != nullptr && thread->in_call) thread->slept = true;
+}
+
+void FutexWakes::on_run(ThreadId id, Timestamp at) {
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || !thread->slept || !thread->in_call) return;
+  thread->in_call = returns_recorded_;
+  if (thread->kind == Kind::kLockPi && thread->held == thread->address) thread->held_since = at;
+  if (!thread->got_wake) return;
+  thread->got_wake = false;
+  if (thread->kind != Kind::kWait || thread->value != kLockedAndWaitedFor) return;
+  thread->held = thread->address;
+  thread->held_since = at;
+}
+
+bool FutexWakes::on_mutex(ThreadId id, Timestamp at, std::string_view name, std::string_view text) {
+  if (!name.starts_with("qemu_mutex_")) return false;
+  const bool locked = name == "qemu_mutex_locked";
+  if (!locked && name != "qemu_mutex_unlock") return true;
+  const std::uint64_t mutex = mutex_in(text);
+  Thread* thread = mutex == 0 ? nullptr : threads_.get(id, kMostThreads);
+  if (thread == nullptr) return true;
+  if (locked) {
+    // Keeps the earlier time if its wait for the lock was seen.
+    if (thread->held != mutex) thread->held_since = at;
+    thread->held = mutex;
+  } else if (thread->held == mutex) {
+    thread->held = 0;
+  }
+  return true;
+}
+
+void FutexWakes::on_lost() {
+  threads_.clear();
+  wakes_.clear();
+  added_ = 0;
+}
+
+bool FutexWakes::wakes(const Thread& waking, const Thread& waiting, Timestamp at) {
+  if (!waking.in_call || !waiting.in_call || waking.address != waiting.address) return false;
+  if (waking.called < waiting.called || waking.called > at) return false;
+  if (waking.kind == Kind::kUnlockPi) return waiting.kind == Kind::kLockPi;
+  return waking.kind == Kind::kWake && waiting.kind == Kind::kWait &&
+         (waking.woken < waking.value || waking.value < 0);
+}
+
+void FutexWakes::add(const Wake& wake) {
+  if (wakes_.size() < kMostWakes) {
+    wakes_.push_back(wake);
+  } else {
+    wakes_[added_ % kMostWakes] = wake;
+  }
+  ++added_;
+}
+
+Timestamp FutexWakes::held_until_woken(const Thread& waking) {
+  if (waking.let_go == 0) return {};
+  if (added_ - waking.let_go < wakes_.size()) wakes_[(waking.let_go - 1) % kMostWakes].address = 0;
+  return waking.held_since;
+}
+
+bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) {
+  Thread* waiting = threads_.find(waiting_id);
+  Thread* waking = threads_.find(waking_id);
+  if (waiting == nullptr || waking == nullptr || !wakes(*waking, *waiting, at)) return false;
+  ++waking->woken;
+  waiting->got_wake = true;
+  if (waking->kind == Kind::kUnlockPi) {
+    add({waking->address, at, waking_id, waiting_id, held_until_woken(*waking), true});
+    return true;
+  }
+  const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
+  const bool held = waking->held == waking->address && like_a_lock && may_be_lock(waking->address);
+  add({waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), false});
+  if (waking->held == waking->address) waking->held = 0;
+  return true;
+}
+
+// The same number may be a futex's address in several processes. So only wake-ups count that lead,
+// from thread to thread, to the last one, and locks that these threads released.
+const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
+  pieces_.clear();
+  chain_.clear();
+  let_go_.clear();
+  if (added_ == 0) return pieces_;
+  const Wake& last = wake_at(added_ - 1);
+  const std::uint64_t oldest = added_ - wakes_.size();
+  std::vector<ThreadId> same_futex{last.waking, last.waiting};
+  const auto knows = [&](ThreadId thread) {
+    return std::ranges::find(same_futex, thread) != same_futex.end();
+  };
+  std::uint64_t number = added_;
+  for (; number > oldest && wake_at(number - 1).at > since; --number) {
+    const Wake& wake = wake_at(number - 1);
+    if (wake.address != last.address) continue;
+    if (wake.waking == wake.waiting) {
+      let_go_.push_back(number - 1);
+      continue;
+    }
+    if (!knows(wake.waking) && !knows(wake.waiting)) continue;
+    chain_.push_back(number - 1);
+    for (const ThreadId thread : {wake.waking, wake.waiting}) {
+      if (!knows(thread)) same_futex.push_back(thread);
+    }
+  }
+  for (const std::uint64_t alone : let_go_) {
+    if (knows(wake_at(alone).waking)) chain_.push_back(alone);
+  }
+  std::sort(chain_.begin(), chain_.end());
+  Timestamp begin = since;
+  const auto charge = [&](const Culprit& culprit, Timestamp end) {
+    if (end <= begin) return;
+    pieces_.push_back({culprit, end});
+    begin = end;
+  };
+  const bool forgotten = number == oldest && oldest != 0 && wake_at(oldest).at > since;
+  if (forgotten) charge(unknown_for(Missing::kRoom), wake_at(oldest).at);
+  for (const std::uint64_t link : chain_) {
+    const Wake& wake = wake_at(link);
+    const bool held = wake.pi || wake.held_since != Timestamp();
+    charge({.kind = CulpritKind::kFutex, .thread = wake.waking}, wake.held_since);
+    charge({.kind = held ? CulpritKind::kLock : CulpritKind::kFutex, .thread = wake.waking},
+           wake.at);
+  }
+  return pieces_;
+}
+
 namespace {
 
 Culprit known(CulpritKind kind, std::uint32_t number = 0) {

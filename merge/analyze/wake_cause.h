@@ -11,14 +11,109 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "merge/analyze/culprit.h"
-#include "merge/analyze/futex_wakes.h"
 #include "merge/analyze/threads.h"
+#include "merge/model/host_event.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
+
+// Finds which threads wait for a futex and which wake them, from sys_enter_futex and the wake-ups
+// inside these calls: whose call ended a thread's wait, and who held the lock during the wait.
+//
+//   holder A ── locked in user space ──────── FUTEX_WAKE(m)
+//   B        ── FUTEX_WAIT(m) ··················│ woken ─ runs: acquired ─ FUTEX_WAKE(m)
+//   the vCPU ───── FUTEX_WAIT(m) ···············│···························│ woken
+//   charged to:    the futex of A               │ of B  │ lock, held by B   │
+//
+// A call of FUTEX_WAKE does not prove that its caller held a lock: it may signal an event. A thread
+// counts as the holder from its own acquisition on, if one of these is known. (1) It waited for the
+// same lock, was woken by a wake-up for it, ran, and did not wait for it again before releasing it;
+// and no thread waited at that address for a value other than a lock's. (2) QEMU traced
+// qemu_mutex_locked. (3) It called FUTEX_UNLOCK_PI, which only the owner can. Then it held the lock
+// since its own FUTEX_LOCK_PI succeeded, because another thread may take the lock before the thread
+// that gets it runs; or the whole time if it made no such call, because no thread acquires the lock
+// in user space while others wait. The thread that calls FUTEX_UNLOCK_PI may wake nobody, because
+// its successor is already awake; then only the call is kept.
+//
+// Without sys_exit_futex the end of a call is not known. A thread that slept in a call and runs
+// again may have returned and may sleep in another system call next, so it no longer counts as
+// waiting.
+class FutexWakes {
+ public:
+  static constexpr std::size_t kMostWakes = 1u << 10;
+
+  void on_call(ThreadId thread, Timestamp at, const HostEvent& call);  // sys_enter_futex
+  void on_return(ThreadId thread, Timestamp at);                       // sys_exit_futex
+  void on_sleep(ThreadId thread);              // it left its CPU and is not runnable
+  void on_run(ThreadId thread, Timestamp at);  // it got a CPU
+  // Takes QEMU's qemu_mutex_locked and qemu_mutex_unlock; returns false for other events of QEMU.
+  bool on_mutex(ThreadId thread, Timestamp at, std::string_view name, std::string_view text);
+  // Any loss can hide a call.
+  void on_lost();
+
+  // Takes that `waking` woke `waiting`. Returns true if `waking` was in a call that wakes the
+  // waiters of the futex that `waiting` waits for.
+  bool on_wake(ThreadId waiting, ThreadId waking, Timestamp at);
+
+  // Returns the wait that the last on_wake() ended, from `since` on: pieces in order of time
+  // without gaps, each kFutex or kLock of a thread, or unknown. Valid until the next call.
+  struct Piece {
+    Culprit culprit;
+    Timestamp end;
+  };
+  [[nodiscard]] const std::vector<Piece>& pieces(Timestamp since);
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 12, kMostOthers = 1u << 16;
+  enum class Kind : std::uint8_t { kOther, kWait, kWake, kLockPi, kUnlockPi };
+  struct Thread {
+    Timestamp called;
+    std::uint64_t address = 0;
+    std::int32_t value = 0;  // kWait: the expected value; kWake: how many may be woken
+    std::int32_t woken = 0;  // number woken by this call
+    Kind kind = Kind::kOther;
+    bool in_call = false;
+    bool slept = false;     // during this call
+    bool got_wake = false;  // it was woken for the futex that it waits for and has not run since
+    // A lock that it acquired after waiting for it, or according to QEMU.
+    std::uint64_t held = 0;
+    Timestamp held_since;
+    std::uint64_t let_go = 0;  // kUnlockPi: 1 + the number of this call's Wake; 0: none
+  };
+  struct Wake {
+    std::uint64_t address = 0;  // 0: replaced by a later one
+    Timestamp at;
+    ThreadId waking{}, waiting{};  // the same thread: it released a lock and woke nobody
+    Timestamp held_since;          // by `waking`; 0: when it acquired the lock is not known
+    // Held by `waking`; if held_since is not known, since before any thread waited.
+    bool pi = false;
+  };
+  [[nodiscard]] static bool wakes(const Thread& waking, const Thread& waiting, Timestamp at);
+  [[nodiscard]] const Wake& wake_at(std::uint64_t number) const {
+    return wakes_[number % kMostWakes];
+  }
+  void add(const Wake& wake);
+  // Returns since when `waking`, in FUTEX_UNLOCK_PI, held the lock; its call then counts as no
+  // wake.
+  Timestamp held_until_woken(const Thread& waking);
+
+  ThreadTable<Thread> threads_;
+  bool returns_recorded_ = false;
+  [[nodiscard]] bool may_be_lock(std::uint64_t address) const {
+    return others_.size() < kMostOthers && !others_.contains(address);
+  }
+
+  std::unordered_set<std::uint64_t> others_;  // futexes that are not locks: counters, states
+  std::vector<Wake> wakes_;                   // a ring once it is full
+  std::uint64_t added_ = 0;
+  std::vector<Piece> pieces_;
+  std::vector<std::uint64_t> chain_, let_go_;
+};
 
 class Pipeline;
 

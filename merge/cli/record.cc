@@ -25,7 +25,7 @@ struct RecordArguments {
   std::string around;
   std::optional<std::uint64_t> ring_mb;
   std::string flight, spacing;
-  std::uint64_t budget_mb = record::FlightWish().budget_mb;
+  std::uint64_t budget_mb = record::FlightOptions().budget_mb;
   bool no_qemu_events = false;
   std::string domain, connect, qmp;
 };
@@ -34,16 +34,16 @@ Result<void> read_snapshot(RecordArguments& options) {
   if (!options.snapshot_on) return {};
   auto trigger = record::parse_trigger(*options.snapshot_on);
   if (!trigger) return tl::unexpected(std::move(trigger).error());
-  record::SnapshotWish wish;
-  wish.trigger = std::move(*trigger);
-  if (wish.trigger.stall) options.record.events.stalls = true;
-  wish.ring_mb = options.ring_mb.value_or(record::kDefaultRingMb);
+  record::SnapshotOptions requested;
+  requested.trigger = std::move(*trigger);
+  if (requested.trigger.stall) options.record.events.stalls = true;
+  requested.ring_mb = options.ring_mb.value_or(record::kDefaultRingMb);
   if (!options.around.empty()) {
     const auto around = parse_duration("--around", options.around);
     if (!around) return tl::unexpected(around.error());
-    wish.around_ns = *around;
+    requested.around_ns = *around;
   }
-  options.record.snapshot = std::move(wish);
+  options.record.snapshot = std::move(requested);
   return {};
 }
 
@@ -67,24 +67,24 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
     if (!options.ring_mb || options.snapshot_on) return {};
     return fail(ErrorKind::kUsage, "--ring-size: memory for --flight or --snapshot-on; give one");
   }
-  record::FlightWish wish;
+  record::FlightOptions requested;
   const auto span = parse_duration("--flight", options.flight);
   if (!span) return tl::unexpected(span.error());
   if (*span == 0) return fail(ErrorKind::kUsage, "--flight 0 holds nothing; use 60s");
-  wish.span_ns = *span;
+  requested.span_ns = *span;
   if (!options.spacing.empty()) {
     const auto spacing = parse_duration("--spacing", options.spacing);
     if (!spacing) return tl::unexpected(spacing.error());
-    wish.spacing_ns = *spacing;
+    requested.spacing_ns = *spacing;
   }
-  wish.ring_mb = options.ring_mb.value_or(wish.ring_mb);
-  wish.budget_mb = options.budget_mb;
-  if (wish.budget_mb < 2 * wish.ring_mb) {
+  requested.ring_mb = options.ring_mb.value_or(requested.ring_mb);
+  requested.budget_mb = options.budget_mb;
+  if (requested.budget_mb < 2 * requested.ring_mb) {
     return fail(ErrorKind::kUsage,
                 "--disk-budget {}: a snapshot may take {} (--ring-size, and the kernel's symbols); "
                 "give at least {}",
-                size_text(wish.budget_mb * kMib), size_text((wish.ring_mb + 16) * kMib),
-                size_text(2 * wish.ring_mb * kMib));
+                size_text(requested.budget_mb * kMib), size_text((requested.ring_mb + 16) * kMib),
+                size_text(2 * requested.ring_mb * kMib));
   }
   if (!options.record.command.empty()) {
     return fail(ErrorKind::kUsage,
@@ -92,7 +92,7 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
                 "yourself, then give --pid");
   }
   if (!folder_given) options.record.folder = record::kDefaultFlightFolder;
-  options.record.flight = wish;
+  options.record.flight = requested;
   return {};
 }
 

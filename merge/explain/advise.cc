@@ -3,8 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "merge/model/kernel_events.h"
+#include "merge/pass/first_look.h"
 #include "merge/report/causes.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
@@ -280,6 +287,448 @@ Report make_report(const Advice& advice) {
   for (const std::string& note : advice.notes)
     report.after.push_back(note_paragraph(note, LabelLook::kPlain));
   return report;
+}
+
+// What follows turns the sums into advice, by the models of docs/advise.md.
+
+namespace {
+
+constexpr std::uint64_t kLeast = 100;  // gains below a hundredth of the busy time are not reported
+// Returns nine tenths of a time that is removed, because a tenth may remain.
+constexpr std::uint64_t less_a_tenth(std::uint64_t ns) { return ns - ns / 10; }
+
+std::string ns_text(std::uint64_t ns) { return duration_text(ns, false); }
+
+std::string counted(std::uint64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+// Returns the change that ends such waits.
+RemedyId remedy_of_cause(const Cause* cause) {
+  if (cause == nullptr) return RemedyId::kNone;
+  if (cause->id == "preempted-by-thread" || cause->id == "preempted-by-vcpu" ||
+      cause->id == "preempted-by-vmm")
+    return RemedyId::kCpus;
+  if (cause->id == "cpu-quota") return RemedyId::kQuota;
+  if (cause->id == "preempted-by-interrupt") return RemedyId::kInterrupts;
+  if (cause->id == "blocked-on-vmm") return RemedyId::kIothread;
+  return RemedyId::kNone;
+}
+
+// Returns the number of the host's CPUs; 0: not known.
+std::size_t host_cpus(const Timeline& timeline) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    if (timeline.source(i).info().role != Role::kHostKernel) continue;
+    for (const auto& [name, text] : timeline.source(i).facts()) {
+      std::size_t cpus = 0;
+      if (name == "CPUs" &&
+          std::from_chars(text.data(), text.data() + text.size(), cpus).ec == std::errc())
+        return cpus;
+    }
+  }
+  return 0;
+}
+
+// Returns the greatest number of these vCPUs that existed at the same time. The state of a vCPU
+// when the recordings end proves nothing, since its own may have ended long before the others.
+std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
+  std::map<Timestamp, std::ptrdiff_t> changes;
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
+    if (!vcpus.contains(vcpu.thread)) continue;
+    const VcpuTotals& totals = vcpu.totals;
+    const std::uint64_t known = elapsed(totals.begin, totals.end);
+    ++changes[totals.begin];
+    --changes[Timestamp(totals.begin.ns() + known - std::min(known, totals.open_ns) + 1)];
+  }
+  std::ptrdiff_t now = 0, most = 0;
+  for (const auto& [at, change] : changes) most = std::max(most, now += change);
+  return static_cast<std::size_t>(most);
+}
+
+// Returns a change that gives each vCPU a CPU. `threads`: those that waited; `vcpus`: the number
+// that share CPUs.
+std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, const Naming& names) {
+  const std::size_t cpus = host_cpus(names.timeline);
+  if (cpus != 0 && cpus < vcpus)
+    return fmt::format("{} vCPUs share {}: fewer vCPUs, or more CPUs", vcpus, counted(cpus, "CPU"));
+  std::string change(remedy_of(RemedyId::kCpus).change);
+  if (threads.size() > 4) return change;
+  std::string tids;
+  for (const ThreadId thread : threads)
+    tids += fmt::format("{}{}", tids.empty() ? "" : ", ", static_cast<std::int32_t>(thread));
+  return change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
+}
+
+// Returns ", most of it: X"; if X is less than half, with its share.
+std::string largest_text(const std::map<std::string, std::uint64_t>& by, std::uint64_t all) {
+  const auto most = std::ranges::max_element(by, {}, [](const auto& one) { return one.second; });
+  if (most == by.end()) return {};
+  if (most->second * 2 > all) return "; most of it: " + most->first;
+  return fmt::format("; the largest part, {}: {}", percent_text(most->second, all), most->first);
+}
+
+}  // namespace
+
+struct AdviceSink::Found {
+  const Naming& names;
+  Advice advice{};
+  std::uint64_t busy = 0;
+  std::uint64_t unknown_waits = 0, longest_unknown = 0;
+  std::string unknown_text{};  // for the longest
+
+  [[nodiscard]] bool enough(std::uint64_t ns) const { return ns != 0 && ns >= busy / kLeast; }
+  // Adds a row if the gain is large enough; a row without a figure if it may be, or if it is not
+  // known within a factor of two. `thread`: one of the VM; 0: all VMs.
+  void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
+           std::string rests_on, std::string change = {}, const std::string& cause = {}) {
+    if (!enough(gain.high == 0 ? cost : gain.high)) return;
+    AdviceRow row;
+    row.id = id;
+    row.cause = cause.empty() ? std::string(remedy_of(id).cause) : cause;
+    if (thread != ThreadId{}) {
+      row.vm = names.vcpus.vm_id(thread);
+      row.vm_name = names.vcpus.vm_name(thread);
+      if (names.vcpus.several_vms()) row.cause += ", of VM " + names.vcpus.vm(thread);
+    }
+    row.change = change.empty() ? remedy_of(id).change : change;
+    row.rests_on = std::move(rests_on);
+    row.count = count;
+    row.cost_ns = cost;
+    row.busy_ns = busy;
+    row.quota_possible = gain.quota_possible;
+    if (!gain.quota_possible && enough(gain.low) && gain.high <= 2 * gain.low) {
+      row.gain_low_ns = gain.low;
+      row.gain_high_ns = std::min(gain.high, busy);
+    }
+    (row.gain_high_ns != 0 ? advice.rows : advice.not_validated).push_back(std::move(row));
+  }
+};
+
+AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
+  // The way out of the guest and back is part of the guest's time; the shortest tenth of its runs
+  // are hardly longer than that.
+  const std::uint64_t way = runs_.percentile(100).value_or(0) * sum.exits;
+  const std::uint64_t all = sum.cost + std::min(std::max(sum.between, way), sum.cost * 4 / 5);
+  switch (remedy_of(id).model) {
+    case AdviceModel::kRemoved:
+      return {less_a_tenth(sum.cost), all};
+    case AdviceModel::kBatched:
+      return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
+    case AdviceModel::kPages:
+      return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
+    default:
+      return {};
+  }
+}
+
+// `user`: who runs in user space; empty: its time is not known separately.
+std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view user) const {
+  std::string text = fmt::format("{} ({}, {}), {}", counted(sum.exits, "exit"),
+                                 events::kvm_exit.name, events::kvm_entry.name, ns_text(sum.cost));
+  if (!user.empty() && sum.beyond_kernel != 0)
+    text += fmt::format(", of which {} in {} or asleep", ns_text(sum.beyond_kernel), user);
+  switch (remedy_of(id).model) {
+    case AdviceModel::kBatched:
+      return text + fmt::format(", in {}", counted(sum.rows, "row"));
+    case AdviceModel::kPages:
+      return text + fmt::format(", {} the first of 2 MiB", sum.first_faults);
+    default:
+      return text;
+  }
+}
+
+std::string AdviceSink::change_of(RemedyId id, const Sum& sum) {
+  if (id != RemedyId::kDebugPort || sum.ports == 0) return std::string(remedy_of(id).change);
+  std::string ports;
+  for (std::size_t i = 0; i < kDebugPorts.size(); ++i) {
+    if ((sum.ports >> i & 1u) != 0)
+      ports += fmt::format("{}port {:#x}", ports.empty() ? "" : " and ", kDebugPorts[i]);
+  }
+  if (!sum.answered) return fmt::format("guest: no output to {}, where no device answers", ports);
+  return "QEMU: leave out -device isa-debugcon, or the output of the guest to " + ports;
+}
+
+void AdviceSink::find_exits(Found& found) const {
+  // By VM, for which one of its threads stands.
+  std::map<std::string, std::pair<ThreadId, std::array<Sum, kRemedies>>> vms;
+  for (const auto& entry : threads_.entries()) {
+    auto& vm = vms[found.names.vcpus.vm_id(entry.thread)];
+    vm.first = entry.thread;
+    for (std::size_t i = 0; i < kRemedies; ++i) vm.second[i].add(entry.state.sums[i]);
+  }
+  const bool knows_user = found.names.pipeline.exits().model().userspace_exits;
+  for (const auto& [name, vm] : vms) {
+    for (std::size_t i = 0; i < kRemedies; ++i) {
+      const auto id = static_cast<RemedyId>(i);
+      const Sum& sum = vm.second[i];
+      if (sum.exits == 0) continue;
+      // A larger page avoids none of the faults that are each the first in their range.
+      const bool pages = id == RemedyId::kPages;
+      if (pages && sum.first_faults == sum.exits) continue;
+      const Gain gain = gain_of(id, sum);
+      if (gain.high == 0 && remedy_of(id).model != AdviceModel::kNone) continue;
+      const std::string_view vmm = found.names.vmm(vm.first);
+      std::string cause;
+      if (pages && sum.first_faults * 2 <= sum.exits)
+        cause = fmt::format("{}, 4 KiB at a time", remedy_of(id).cause);
+      found.add(vm.first, id, gain, sum.exits, sum.cost,
+                rests_on(id, sum, knows_user ? vmm : std::string_view()),
+                change_for_vmm(change_of(id, sum), vmm), cause);
+    }
+  }
+}
+
+void AdviceSink::find_waits(Found& found) const {
+  struct Sums {
+    ThreadId thread{};
+    std::uint64_t ns = 0, count = 0, more = 0;
+    std::uint64_t own = 0;  // time in which another vCPU of the VM ran
+    std::uint64_t by_vcpus = 0;
+    std::map<std::string, std::uint64_t> by;
+    // Threads that waited; `sharing`: also the vCPUs that they waited for.
+    std::set<ThreadId> threads, sharing;
+    bool quota_possible = false;
+  };
+  std::map<std::pair<std::string, RemedyId>, Sums> sums;
+  std::map<std::string, std::uint64_t> doubtful;  // by VM: time that its quota may have caused
+  for (const auto& [waiting, wait] : waits_) {
+    if (waiting.culprit.kind == CulpritKind::kUnknown) {
+      found.unknown_waits += wait.ns;
+      if (wait.ns > std::exchange(found.longest_unknown, std::max(found.longest_unknown, wait.ns)))
+        found.unknown_text = found.names.text(waiting.culprit);
+    }
+    Circumstances around = circumstances_of(waiting.culprit, found.names);
+    around.iothread_device |= waiting.iothread;
+    around.throttled = !found.names.processes.quotas().of(waiting.thread).empty();
+    const std::string vm = found.names.vcpus.vm_id(waiting.thread);
+    const RemedyId id = remedy_of_cause(cause_of(waiting.part, waiting.culprit, around));
+    if (waiting.part == Part::kPreempted && around.throttled && id == RemedyId::kNone)
+      doubtful[vm] += wait.ns;
+    if (id == RemedyId::kNone) continue;
+    Sums& sum = sums[{vm, id}];
+    sum.thread = waiting.thread;
+    sum.threads.insert(waiting.thread);
+    sum.quota_possible |= id == RemedyId::kCpus && !no_quota_ &&
+                          !found.names.processes.quotas().knows(waiting.thread);
+    sum.sharing.insert(waiting.thread);
+    sum.ns += wait.ns;
+    sum.count += wait.count;
+    sum.more += wait.switches;
+    sum.by[found.names.text(waiting.culprit)] += wait.ns;
+    if (!waiting.culprit.is_thread() || !found.names.is_vcpu(waiting.culprit.thread)) continue;
+    sum.by_vcpus += wait.ns;
+    sum.sharing.insert(waiting.culprit.thread);
+    if (found.names.vcpus.vm_id(waiting.culprit.thread) == vm) sum.own += wait.ns;
+  }
+  const bool wakeups = found.names.pipeline.exits().model().wakeups;
+  for (const auto& [key, sum] : sums) {
+    const RemedyId id = key.second;
+    const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first] : 0;
+    const bool cpus = id == RemedyId::kCpus, shared = sum.by_vcpus * 2 > sum.ns;
+    const std::string change =
+        cpus ? cpus_change(sum.threads, shared ? most_at_once(sum.sharing, found.names) : 0,
+                           found.names)
+             : change_for_vmm(std::string(remedy_of(id).change), found.names.vmm(sum.thread));
+    found.add(sum.thread, id,
+              remedy_of(id).model == AdviceModel::kNone
+                  ? Gain{}
+                  : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt, sum.quota_possible},
+              sum.count, sum.ns,
+              fmt::format("{} ({}{}), {}{}", counted(sum.count, "wait"), events::sched_switch.name,
+                          id == RemedyId::kQuota ? ", cpu.stat"
+                          : wakeups              ? ", wake-ups"
+                                                 : "",
+                          ns_text(sum.ns), largest_text(sum.by, sum.ns)),
+              change, cpus && sum.own * 2 > sum.ns ? "vCPUs of one VM that share a CPU" : "");
+  }
+}
+
+// Finds the smallest halt_poll_ns that saves nine tenths of what the best value saves. Above a
+// millisecond, polling costs the host more than it saves the guest.
+void AdviceSink::find_halts(Found& found) const {
+  struct Sums {
+    std::array<HaltReplays::Row, HaltReplays::kSettings.size()> zeroing{}, halving{};
+    std::uint64_t late = 0, halts = 0, waited = 0;
+  };
+  std::optional<Sums> all;
+  for (const auto& entry : threads_.entries()) {
+    const HaltTracker::Thread* thread = found.names.pipeline.halts()->find(entry.thread);
+    if (thread == nullptr || thread->replays.halts() == 0) continue;
+    if (!all) all.emplace();
+    all->late += thread->replays.late_ns();
+    all->halts += thread->replays.halts();
+    all->waited += entry.state.sleeps_waited;
+    for (const bool halves : {false, true}) {
+      const HaltReplays::Rows rows = thread->replays.rows(halves);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        HaltReplays::Row& to = (halves ? all->halving : all->zeroing)[i];
+        to.halt_poll_ns = rows[i].halt_poll_ns;
+        to.won += rows[i].won;
+        to.late_ns += rows[i].late_ns;
+        to.polling_ns += rows[i].polling_ns;
+      }
+    }
+  }
+  if (!all) return;
+  const auto saved = [&](const HaltReplays::Row& row) {
+    return all->late - std::min(all->late, row.late_ns);
+  };
+  std::size_t best = 0;
+  std::uint64_t most = 0;
+  constexpr std::uint64_t kLongest = 1'000'000;
+  for (const HaltReplays::Row& row : all->zeroing)
+    if (row.halt_poll_ns <= kLongest) most = std::max(most, saved(row));
+  while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
+  const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
+  // A poll may also need the kernel's way on after a wake-up; only the wait for the CPU is
+  // certainly avoided.
+  const auto wait_of = [&](std::uint64_t ns) {
+    return std::min(
+        ns, static_cast<std::uint64_t>(static_cast<double>(all->waited) * static_cast<double>(ns) /
+                                       static_cast<double>(all->late)));
+  };
+  if (all->late == 0) return;
+  const Gain gain{less_a_tenth(wait_of(std::min(saved(zeroing), saved(halving)))),
+                  std::max(saved(zeroing), saved(halving))};
+  if (gain.low == 0) return;
+  found.add({}, RemedyId::kPolling, gain, all->halts, all->late,
+            fmt::format("{} ({}, {}), {} from what ended them to the vCPU's running; {} of polling",
+                        counted(all->halts, "halt"), events::kvm_vcpu_wakeup.name,
+                        events::sched_waking.name, ns_text(all->late), ns_text(zeroing.polling_ns)),
+            fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
+}
+
+// A main loop that QEMU's timer wakes sets its interrupt line, and goes back to sleep.
+void AdviceSink::find_ticks(Found& found) {
+  constexpr std::uint64_t kLeastOfCpu = 1000;  // nothing below a thousandth of a CPU
+  const Naming& names = found.names;
+  const Pipeline& pipeline = names.pipeline;
+  if (!pipeline.exits().model().sched_switch) return;
+  const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
+  const std::uint64_t whole = elapsed(interval.begin, interval.end);
+  for (const HostRuns::Entry& loop : pipeline.host_runs()->threads(pipeline.end())) {
+    const auto vm = std::ranges::find_if(names.vms, [&loop](const Vm& one) {
+      return one.known && !one.inferred && one.process == loop.thread;
+    });
+    if (vm == names.vms.end() || loop.state.several || loop.state.line_ns < whole / kLeastOfCpu)
+      continue;
+    const HostRuns::Lines lines = pipeline.host_runs()->lines(loop.thread);
+    const auto most =
+        std::ranges::max_element(lines, {}, [](const auto& one) { return one.second; });
+    if (most == lines.end() || most->first % 2 != 0 || lines.contains(most->first + 1)) continue;
+    AdviceRow row;
+    row.id = RemedyId::kTicks;
+    row.vm = vm->id();
+    row.vm_name = vm->given;
+    row.cause = fmt::format("interrupt line {}, which the main loop of VM {} sets and never raises",
+                            most->first / 2, vm->text());
+    row.change = remedy_of(row.id).change;
+    row.rests_on =
+        fmt::format("{} ({}), {} of the {} that it ran ({})", counted(most->second, "time"),
+                    events::kvm_set_irq.name, ns_text(loop.state.line_ns),
+                    ns_text(loop.state.ran_ns), events::sched_switch.name);
+    row.count = most->second;
+    row.cost_ns = loop.state.line_ns;
+    row.host_low_ns = less_a_tenth(loop.state.line_ns);
+    // What it disturbs on its CPU is the twentieth.
+    row.host_high_ns = loop.state.ran_ns + loop.state.ran_ns / 20;
+    row.interval_ns = whole;
+    found.advice.of_host.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(found.advice.of_host, std::greater(), &AdviceRow::host_high_ns);
+}
+
+void AdviceSink::find_missing(Found& found) const {
+  std::vector<std::string>& record = found.advice.record;
+  const ExitModel& model = found.names.pipeline.exits().model();
+  if (!model.userspace_exits)
+    record.push_back(
+        fmt::format("{}: which exits go to QEMU", events::kvm_userspace_exit.full_name));
+  if (!model.sched_switch)
+    record.emplace_back("trapline record --sched: who takes the CPU from the vCPUs");
+  std::uint64_t unnamed = 0;
+  for (const auto& entry : threads_.entries()) unnamed += entry.state.unnamed;
+  if (found.enough(unnamed))
+    record.push_back(fmt::format(
+        "QEMU's events (-trace 'memory_region_ops_*'): the devices whose exits cost {} of the busy "
+        "time",
+        percent_text(unnamed, found.busy)));
+  std::uint64_t faults = 0;
+  for (const auto& entry : threads_.entries()) faults += entry.state.unnamed_faults;
+  if (found.enough(faults))
+    record.push_back(fmt::format("{}: the addresses of faults that cost {} of the busy time",
+                                 events::kvm_page_fault.full_name,
+                                 percent_text(faults, found.busy)));
+  if (model.sched_switch && found.enough(found.unknown_waits))
+    record.push_back(fmt::format("who kept the vCPUs waiting for {} of the busy time: {}",
+                                 percent_text(found.unknown_waits, found.busy),
+                                 found.unknown_text));
+}
+
+Advice AdviceSink::advice(const Naming& names) const {
+  Found found{names};
+  std::size_t vcpus = 0;
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
+    if (!names.pipeline.counts(vcpu.thread)) continue;
+    found.advice.busy.add(vcpu.totals);
+    ++vcpus;
+  }
+  const Overhead& busy = found.advice.busy;
+  found.busy = busy.busy_ns();
+  std::vector<std::string>& finding = found.advice.finding;
+  if (found.busy == 0) {
+    finding.emplace_back("No vCPU was busy: there is nothing to gain.");
+    return std::move(found.advice);
+  }
+  find_exits(found);
+  find_waits(found);
+  find_halts(found);
+  find_ticks(found);
+  find_missing(found);
+  std::vector<AdviceRow>& rows = found.advice.rows;
+  std::ranges::stable_sort(rows, std::greater(), &AdviceRow::gain_high_ns);
+  std::ranges::stable_sort(found.advice.not_validated, std::greater(), &AdviceRow::cost_ns);
+  const bool knows_waits =
+      names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
+  const std::string_view least = costs_at_least(names.pipeline.exits()) ? "at least " : "";
+  finding.push_back(fmt::format(
+      "The {} busy for {}: the guest ran for {} of it, exits cost {}{}, and {}.",
+      vcpus == 1 ? "vCPU was" : "vCPUs were", ns_text(found.busy),
+      percent_text(busy.guest_ns, found.busy), least, percent_text(busy.exit_ns, found.busy),
+      knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
+                                percent_text(busy.not_run_ns, found.busy))
+                  : "whether a vCPU waited for a CPU was not recorded"));
+  if (!found.advice.of_host.empty()) {
+    const AdviceRow& most = found.advice.of_host.front();
+    finding.push_back(fmt::format("{} can be saved: {}.", host_text(most), most.cause));
+  }
+  if (rows.empty()) {
+    finding.emplace_back(found.advice.not_validated.empty()
+                             ? found.advice.record.empty()
+                                   ? "No change that is known here would gain 1% of the busy time."
+                                   : "No gain of 1% of the busy time can be told from these "
+                                     "events: see what to record."
+                             : "No gain of 1% of the busy time can be told; what these cost may "
+                               "be worth a trial.");
+    return std::move(found.advice);
+  }
+  const AdviceRow& first = rows.front();
+  std::string most = fmt::format("{}, {} to {} of the busy time", first.cause,
+                                 percent_text(first.gain_low_ns, found.busy),
+                                 percent_text(first.gain_high_ns, found.busy));
+  const std::vector<AdviceRow>& untold = found.advice.not_validated;
+  if (!untold.empty() && untold.front().cost_ns > first.gain_high_ns) {
+    finding.push_back(
+        fmt::format("Of the gains that can be told this is the largest: {}. More may be gained of "
+                    "what costs {}: {}.",
+                    most, percent_text(untold.front().cost_ns, found.busy), untold.front().cause));
+  } else {
+    finding.push_back(fmt::format("Most can be gained here: {}.", most));
+  }
+  finding.emplace_back(
+      "Each gain is that of its change alone, under the assumption that stands with it; gains do "
+      "not add up.");
+  return std::move(found.advice);
 }
 
 }  // namespace trapline

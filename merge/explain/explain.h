@@ -1,13 +1,10 @@
 // trapline explain: one exit, what its time was spent on, and who kept it waiting.
 #pragma once
 
-#include <array>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/thread_activity.h"
 #include "merge/pass/naming.h"
@@ -56,9 +53,8 @@ struct VmmEventText {
 };
 
 // What the thread that woke the vCPU did while the vCPU slept; the times sum to the sleep.
-struct WakerTimes {
+struct WakerTimes : Activity {
   std::string who;
-  std::uint64_t ran_ns = 0, ready_ns = 0, slept_ns = 0, unknown_ns = 0;
   std::vector<std::pair<std::string, std::uint64_t>> vmm_events;  // number of each
 };
 
@@ -94,70 +90,6 @@ struct Explanation {
   [[nodiscard]] bool traced() const {
     return kernel.size() > 1 || (kernel.size() == 1 && kernel[0].part != "untraced");
   }
-};
-
-// Chooses and stores the exit: the longest that is not a halt, or the one at a given time.
-class ExitPicker : public SpanSink {
- public:
-  // `around`: takes an exit that contains this time, else the first that begins after it; nullopt:
-  // the longest. `halts`: the longest may be a halt.
-  explicit ExitPicker(std::optional<TimeSpec> around, bool halts = false)
-      : around_(around), halts_(halts) {}
-
-  [[nodiscard]] SpanClass selects() const override {
-    // A relative time counts from the first event of all.
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kFaults | SpanClass::kKernelParts |
-           (around_ ? SpanClass::kAllEvents : SpanClass::kNone);
-  }
-  void event(const Event& event, const Pipeline& pipeline) override;
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  void unended(const UnendedExit& exit, const Pipeline&) override { open_.add(exit); }
-
-  [[nodiscard]] const OpenExits& open() const { return open_; }
-  // Returns the explanation after the pipeline has finished; nullopt if no exit was found.
-  [[nodiscard]] std::optional<Explanation> explain(const Naming& names) const;
-
- private:
-  static constexpr std::size_t kMostSteps = 1000, kMostVmmEvents = 64;
-  struct VmmEvents {  // events of a vCPU's thread since its last exit ended
-    struct One {
-      Timestamp at;
-      NameId name = kNoName;
-      VmmEventKind kind = VmmEventKind::kDevice;
-      std::string text;
-    };
-    std::vector<One> first;
-    std::size_t further = 0;
-  };
-  [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const;
-  void on_vmm_event(const Event& event, const VmmEvent& told);
-  void add_culprits(Explanation& explanation, const Naming& names) const;
-  void add_kernel(Explanation& explanation, const Naming& names) const;
-  void add_steps(Explanation& explanation, const Naming& names) const;
-  void add_vmm_events(Explanation& explanation, const Naming& names) const;
-  void add_advice(Explanation& explanation, const Naming& names) const;
-  [[nodiscard]] std::optional<WakerTimes> waker(const Naming& names) const;
-
-  std::optional<TimeSpec> around_;
-  bool halts_;
-  ThreadActivity activity_;
-  std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
-  // By thread: answered accesses since its last exit, by DetailKind.
-  using Accesses = std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1>;
-  std::map<ThreadId, Accesses> accessing_;
-  OpenExits open_;
-  bool found_ = false;
-  ExitSpan exit_;  // without its views
-  PageFault::Why fault_;
-  NameId function_ = kNoName;
-  std::uint64_t guest_ns_ = 0, accesses_ = 0;
-  std::vector<PartInterval> intervals_;
-  std::vector<WaitShare> waits_;
-  std::vector<KernelShare> kernel_;
-  std::vector<std::vector<KernelFrame>> kernel_stacks_;  // of each share, the outermost frame first
-  std::map<ThreadId, VmmEvents> writing_;
-  VmmEvents vmm_events_;
-  Activity waker_;  // of the waker with the most blocked time, during that time
 };
 
 // Returns the part with most of the exit's time.

@@ -1,30 +1,69 @@
-#include "merge/export/rows.h"
-
+// Writes one row for each exit, request, interrupt or guest function call, as JSON lines or CSV,
+// for engines that hold the data of a fleet. docs/formats/rows.md describes the columns.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "merge/analyze/vhost_tracker.h"
+#include "merge/export/exporter.h"
+#include "merge/export/row_writer.h"
+#include "merge/export/texts.h"
 #include "merge/pass/naming.h"
 
 namespace trapline {
 
-RowLabels::RowLabels(const ExportContext& context, const ExportOptions& options,
-                     const RowWriter& writer)
-    : timeline_(context.timeline), writer_(writer) {
-  cells_ = writer.cell(0, std::to_string(kRowsVersion)) +
-           writer.cell(1, writer.quote(options.host)) +
-           writer.cell(2, writer.quote(options.session));
-  boot_ =
-      context.boot_id.empty() ? std::string(writer.nothing_text()) : writer.quote(context.boot_id);
-}
+// What rows of every kind share: the labels in front, the texts of reasons, the wall clock and the
+// host's boot.
 
-const std::string& RowLabels::reason(const ExitSpan& exit) {
-  const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
-  if (is_new)
-    place->second = writer_.quote(reason_text(timeline_.source(exit.source), exit.reason));
-  return place->second;
-}
+// What the rows are about.
+enum class Rows : std::uint8_t { kExits, kRequests, kInterrupts, kFunctions };
+
+// Increased when a column changes its meaning.
+inline constexpr int kRowsVersion = 2;
+
+// The first columns of every row.
+inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "session"};
+
+// Writes one row for each interval that a guest recorded (--rows guest-spans), for each turn of a
+// vhost worker (--rows vhost), and for each page fault (--rows faults). docs/formats/rows.md
+// describes the columns.
+
+inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost",
+                                  kFaultRows = "faults";
+
+class RowLabels {
+ public:
+  RowLabels(const ExportContext& context, const ExportOptions& options, const RowWriter& writer)
+      : timeline_(context.timeline), writer_(writer) {
+    cells_ = writer.cell(0, std::to_string(kRowsVersion)) +
+             writer.cell(1, writer.quote(options.host)) +
+             writer.cell(2, writer.quote(options.session));
+    boot_ = context.boot_id.empty() ? std::string(writer.nothing_text())
+                                    : writer.quote(context.boot_id);
+  }
+
+  [[nodiscard]] const std::string& cells() const { return cells_; }  // for kLabelColumns
+  [[nodiscard]] const std::string& boot() const { return boot_; }    // quoted, or null
+  // Returns the quoted text of an exit's reason.
+  [[nodiscard]] const std::string& reason(const ExitSpan& exit) {
+    const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
+    if (is_new)
+      place->second = writer_.quote(reason_text(timeline_.source(exit.source), exit.reason));
+    return place->second;
+  }
+
+ private:
+  const Timeline& timeline_;
+  const RowWriter& writer_;
+  std::string cells_, boot_;
+  std::unordered_map<std::uint64_t, std::string> reasons_;
+};
 
 namespace {
 
@@ -38,144 +77,174 @@ std::vector<std::string_view> all_columns(std::initializer_list<std::string_view
 
 }  // namespace
 
-SideRowExporter::SideRowExporter(const ExportContext& context, const ExportOptions& options,
-                                 RowForm form, OutputFile output,
-                                 const std::vector<std::string_view>& columns)
-    : context_(context),
-      writer_(form, std::move(output), columns),
-      labels_(context_, options, writer_) {}
+// What these kinds share: the cells before and after their own.
+class SideRowExporter : public Exporter {
+ public:
+  [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
+  [[nodiscard]] bool failed() const override { return writer_.failed(); }
+  [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
-void SideRowExporter::begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread,
-                                Timestamp begin, Timestamp end) {
-  writer_.cells(labels_.cells(), std::size(kLabelColumns));
-  writer_.thread(process);
-  if (vcpu == kNoVcpu) {
-    writer_.nothing();
-  } else {
-    writer_.signed_number(vcpu);
+ protected:
+  SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                  OutputFile output, const std::vector<std::string_view>& columns)
+      : context_(context),
+        writer_(form, std::move(output), columns),
+        labels_(context_, options, writer_) {}
+  // Writes the cells up to total_ns.
+  void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
+                 Timestamp end) {
+    writer_.cells(labels_.cells(), std::size(kLabelColumns));
+    writer_.thread(process);
+    if (vcpu == kNoVcpu) {
+      writer_.nothing();
+    } else {
+      writer_.signed_number(vcpu);
+    }
+    writer_.signed_number(static_cast<std::int32_t>(thread));
+    writer_.number(begin.ns());
+    writer_.number(elapsed(begin, end));
   }
-  writer_.signed_number(static_cast<std::int32_t>(thread));
-  writer_.number(begin.ns());
-  writer_.number(elapsed(begin, end));
-}
-
-void SideRowExporter::end_row(Timestamp begin) {
-  writer_.number(context_.wall_ns(begin));
-  writer_.text(labels_.boot());
-  writer_.end();
-}
-
-GuestSpanRowExporter::GuestSpanRowExporter(const ExportContext& context,
-                                           const ExportOptions& options, RowForm form,
-                                           OutputFile output)
-    : SideRowExporter(context, options, form, std::move(output),
-                      all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns",
-                                   "preempted_ns", "blocked_ns", "halted_ns", "not_recorded_ns",
-                                   "preempted_by", "blocked_on"})),
-      culprits_(context_.timeline, [this](const std::string& text) { return writer_.quote(text); }),
-      span_(writer_.quote(options.guest_span)) {}
-
-void GuestSpanRowExporter::largest_of(const GuestInterval& interval, Part part,
-                                      const Pipeline& pipeline) {
-  std::map<Culprit, std::uint64_t> sums;
-  for (const VcpuPiece& piece : interval.pieces) {
-    if (piece.part == part) sums[piece.culprit] += piece.length();
+  // Writes the cells from wall_ns on.
+  void end_row(Timestamp begin) {
+    writer_.number(context_.wall_ns(begin));
+    writer_.text(labels_.boot());
+    writer_.end();
   }
-  const auto most = std::max_element(
-      sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == sums.end()) {
-    writer_.nothing();
-  } else {
-    writer_.text(culprits_.of(most->first, pipeline));
+
+  const ExportContext context_;
+  RowWriter writer_;
+  RowLabels labels_;
+};
+
+class GuestSpanRowExporter final : public SideRowExporter {
+ public:
+  GuestSpanRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                       OutputFile output)
+      : SideRowExporter(context, options, form, std::move(output),
+                        all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns",
+                                     "preempted_ns", "blocked_ns", "halted_ns", "not_recorded_ns",
+                                     "preempted_by", "blocked_on"})),
+        culprits_(context_.timeline,
+                  [this](const std::string& text) { return writer_.quote(text); }),
+        span_(writer_.quote(options.guest_span)) {}
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
+  void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override {
+    const auto vcpu = pipeline.vcpu(interval.thread);
+    begin_row(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu,
+              interval.thread, interval.begin, interval.end);
+    writer_.text(span_);
+    if (interval.what.empty()) {
+      writer_.nothing();
+    } else {
+      writer_.text(writer_.quote(interval.what));
+    }
+    std::uint64_t guest = 0, known = 0;
+    Parts parts{};
+    for (const VcpuPiece& piece : interval.pieces) {
+      (piece.part ? parts[static_cast<std::size_t>(*piece.part)] : guest) += piece.length();
+      known += piece.length();
+    }
+    writer_.number(guest);
+    for (const std::uint64_t part : parts) writer_.number(part);
+    writer_.number(interval.length() - std::min(known, interval.length()));
+    largest_of(interval, Part::kPreempted, pipeline);
+    largest_of(interval, Part::kBlocked, pipeline);
+    end_row(interval.begin);
   }
-}
 
-void GuestSpanRowExporter::guest_interval(const GuestInterval& interval, const Pipeline& pipeline) {
-  const auto vcpu = pipeline.vcpu(interval.thread);
-  begin_row(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu,
-            interval.thread, interval.begin, interval.end);
-  writer_.text(span_);
-  if (interval.what.empty()) {
-    writer_.nothing();
-  } else {
-    writer_.text(writer_.quote(interval.what));
+ private:
+  void largest_of(const GuestInterval& interval, Part part, const Pipeline& pipeline) {
+    std::map<Culprit, std::uint64_t> sums;
+    for (const VcpuPiece& piece : interval.pieces) {
+      if (piece.part == part) sums[piece.culprit] += piece.length();
+    }
+    const auto most = std::max_element(
+        sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == sums.end()) {
+      writer_.nothing();
+    } else {
+      writer_.text(culprits_.of(most->first, pipeline));
+    }
   }
-  std::uint64_t guest = 0, known = 0;
-  Parts parts{};
-  for (const VcpuPiece& piece : interval.pieces) {
-    (piece.part ? parts[static_cast<std::size_t>(*piece.part)] : guest) += piece.length();
-    known += piece.length();
+  CulpritTexts culprits_;
+  std::string span_;  // quoted: the requested intervals
+};
+
+class VhostRowExporter final : public SideRowExporter {
+ public:
+  VhostRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                   OutputFile output)
+      : SideRowExporter(context, options, form, std::move(output),
+                        all_columns({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns",
+                                     "raised_ns"})) {}
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kRequests; }
+  void turn(const VhostTurn& turn, const Pipeline&) override {
+    begin_row(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
+    writer_.text(writer_.quote(turn.name));
+    writer_.number(turn.ran_at.ns());
+    writer_.number(turn.ran_ns);
+    writer_.number(turn.preempted_ns);
+    writer_.time(turn.notify);
+    writer_.time(turn.raised);
+    end_row(turn.woken);
   }
-  writer_.number(guest);
-  for (const std::uint64_t part : parts) writer_.number(part);
-  writer_.number(interval.length() - std::min(known, interval.length()));
-  largest_of(interval, Part::kPreempted, pipeline);
-  largest_of(interval, Part::kBlocked, pipeline);
-  end_row(interval.begin);
-}
+};
 
-VhostRowExporter::VhostRowExporter(const ExportContext& context, const ExportOptions& options,
-                                   RowForm form, OutputFile output)
-    : SideRowExporter(context, options, form, std::move(output),
-                      all_columns({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns",
-                                   "raised_ns"})) {}
+class FaultRowExporter final : public SideRowExporter {
+ public:
+  FaultRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                   OutputFile output)
+      : SideRowExporter(
+            context, options, form, std::move(output),
+            all_columns({"address", "access", "cause", "by", "by_tid", "how", "first", "page_bytes",
+                         "kernel_ns", "user_ns", "preempted_ns", "server_ns", "disk_ns",
+                         "other_wait_ns", "reclaim_ns", "rip"})),
+        culprits_(context_.timeline,
+                  [this](const std::string& text) { return writer_.quote(text); }) {}
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kFaults;
+  }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    if (!is_page_fault(exit)) return;
+    constexpr std::string_view kAccesses[] = {"", "read", "write", "execute"};
+    const PageFault& fault = pipeline.faults()->last();
+    const PageFault::Why& why = fault.why;
+    const auto text = [this](std::string_view word) {
+      word.empty() ? writer_.nothing() : writer_.text(writer_.quote(word));
+    };
+    begin_row(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread, exit.start,
+              exit.end);
+    writer_.number(fault.address);
+    text(kAccesses[static_cast<std::size_t>(fault.access)]);
+    text(key_of(why.cause));
+    if (why.by == ThreadId{})
+      writer_.nothing();
+    else
+      writer_.text(culprits_.of({.kind = CulpritKind::kThread, .thread = why.by}, pipeline));
+    writer_.thread(tid_of(why.by));
+    text(how_text(why));
+    fault.first ? writer_.number(*fault.first ? 1 : 0) : writer_.nothing();
+    fault.page_bytes != 0 ? writer_.number(fault.page_bytes) : writer_.nothing();
+    const States known = pipeline.exits().model().known_states();
+    const auto part = [&](Part one) {
+      writer_.number(told(known, static_cast<std::size_t>(one), exit.parts, false));
+    };
+    part(Part::kKernel);
+    part(Part::kUser);
+    part(Part::kPreempted);
+    const std::uint64_t waits = exit.parts[static_cast<std::size_t>(Part::kBlocked)] +
+                                exit.parts[static_cast<std::size_t>(Part::kHalted)];
+    for (const std::uint64_t ns :
+         {fault.server_ns, fault.disk_ns, waits - std::min(waits, fault.server_ns + fault.disk_ns)})
+      writer_.number(told(known, State::kBlocked, ns));
+    writer_.number(fault.reclaim_ns);
+    writer_.hex(exit.rip);
+    end_row(exit.start);
+  }
 
-void VhostRowExporter::turn(const VhostTurn& turn, const Pipeline&) {
-  begin_row(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
-  writer_.text(writer_.quote(turn.name));
-  writer_.number(turn.ran_at.ns());
-  writer_.number(turn.ran_ns);
-  writer_.number(turn.preempted_ns);
-  writer_.time(turn.notify);
-  writer_.time(turn.raised);
-  end_row(turn.woken);
-}
-
-FaultRowExporter::FaultRowExporter(const ExportContext& context, const ExportOptions& options,
-                                   RowForm form, OutputFile output)
-    : SideRowExporter(context, options, form, std::move(output),
-                      all_columns({"address", "access", "cause", "by", "by_tid", "how", "first",
-                                   "page_bytes", "kernel_ns", "user_ns", "preempted_ns",
-                                   "server_ns", "disk_ns", "other_wait_ns", "reclaim_ns", "rip"})),
-      culprits_(context_.timeline,
-                [this](const std::string& text) { return writer_.quote(text); }) {}
-
-void FaultRowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (!is_page_fault(exit)) return;
-  constexpr std::string_view kAccesses[] = {"", "read", "write", "execute"};
-  const PageFault& fault = pipeline.faults()->last();
-  const PageFault::Why& why = fault.why;
-  const auto text = [this](std::string_view word) {
-    word.empty() ? writer_.nothing() : writer_.text(writer_.quote(word));
-  };
-  begin_row(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread, exit.start, exit.end);
-  writer_.number(fault.address);
-  text(kAccesses[static_cast<std::size_t>(fault.access)]);
-  text(key_of(why.cause));
-  if (why.by == ThreadId{})
-    writer_.nothing();
-  else
-    writer_.text(culprits_.of({.kind = CulpritKind::kThread, .thread = why.by}, pipeline));
-  writer_.thread(tid_of(why.by));
-  text(how_text(why));
-  fault.first ? writer_.number(*fault.first ? 1 : 0) : writer_.nothing();
-  fault.page_bytes != 0 ? writer_.number(fault.page_bytes) : writer_.nothing();
-  const States known = pipeline.exits().model().known_states();
-  const auto part = [&](Part one) {
-    writer_.number(told(known, static_cast<std::size_t>(one), exit.parts, false));
-  };
-  part(Part::kKernel);
-  part(Part::kUser);
-  part(Part::kPreempted);
-  const std::uint64_t waits = exit.parts[static_cast<std::size_t>(Part::kBlocked)] +
-                              exit.parts[static_cast<std::size_t>(Part::kHalted)];
-  for (const std::uint64_t ns :
-       {fault.server_ns, fault.disk_ns, waits - std::min(waits, fault.server_ns + fault.disk_ns)})
-    writer_.number(told(known, State::kBlocked, ns));
-  writer_.number(fault.reclaim_ns);
-  writer_.hex(exit.rip);
-  end_row(exit.start);
-}
+ private:
+  CulpritTexts culprits_;
+};
 
 namespace {
 
@@ -195,14 +264,14 @@ constexpr std::string_view kSpanColumns[] = {
 constexpr std::string_view kRowKinds[] = {"exits", "requests", "interrupts", "functions"};
 constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
 
-std::vector<std::string_view> columns_of(RowExporter::Rows rows) {
+std::vector<std::string_view> columns_of(Rows rows) {
   std::vector<std::string_view> columns;
   const auto add = [&columns](std::span<const std::string_view> more) {
     columns.insert(columns.end(), more.begin(), more.end());
   };
   add(kLabelColumns);
   add(kPlaceColumns);
-  rows == RowExporter::Rows::kExits ? add(kExitColumns) : add(kSpanColumns);
+  rows == Rows::kExits ? add(kExitColumns) : add(kSpanColumns);
   return columns;
 }
 
@@ -220,175 +289,209 @@ Culprit waker_of(std::span<const WaitShare> shares, std::uint64_t& ns) {
 
 }  // namespace
 
-RowExporter::RowExporter(const ExportContext& context, const ExportOptions& options, Rows rows,
-                         RowForm form, OutputFile output)
-    : context_(context),
-      rows_(rows),
-      writer_(form, std::move(output), columns_of(rows)),
-      labels_(context_, options, writer_),
-      culprits_(context_.timeline,
-                [this](const std::string& text) { return writer_.quote(text); }) {
-  for (std::size_t i = 0; i < nested_.size(); ++i)
-    nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
-}
-
-SpanClass RowExporter::selects() const {
-  switch (rows_) {
-    case Rows::kExits:
-      return SpanClass::kExits | SpanClass::kWaits;
-    case Rows::kRequests:
-      return SpanClass::kSpans | SpanClass::kRequests;
-    case Rows::kInterrupts:
-      return SpanClass::kSpans | SpanClass::kInterrupts;
-    case Rows::kFunctions:
-      break;
+class RowExporter : public Exporter {
+ public:
+  RowExporter(const ExportContext& context, const ExportOptions& options, Rows rows, RowForm form,
+              OutputFile output)
+      : context_(context),
+        rows_(rows),
+        writer_(form, std::move(output), columns_of(rows)),
+        labels_(context_, options, writer_),
+        culprits_(context_.timeline,
+                  [this](const std::string& text) { return writer_.quote(text); }) {
+    for (std::size_t i = 0; i < nested_.size(); ++i)
+      nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
   }
-  return SpanClass::kCalls;
-}
 
-std::string RowExporter::place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const {
-  const auto number = [](ThreadId id) { return std::to_string(static_cast<std::int32_t>(id)); };
-  constexpr std::size_t kFirst = std::size(kLabelColumns);
-  const std::string none(writer_.nothing_text());
-  return labels_.cells() + writer_.cell(kFirst, process == ThreadId{} ? none : number(process)) +
-         writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none : std::to_string(vcpu)) +
-         writer_.cell(kFirst + 2, number(thread));
-}
-
-void RowExporter::place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline) {
-  constexpr std::size_t kCells = std::size(kLabelColumns) + std::size(kPlaceColumns);
-  Place* place = places_.get(thread, kMostThreads);
-  const bool is_kept = place != nullptr && !place->cells.empty() && place->vcpu == vcpu;
-  const ThreadId process = is_kept && place->process != ThreadId{}
-                               ? place->process
-                               : pipeline.processes().of(thread, {});
-  if (is_kept && place->process == process) return writer_.cells(place->cells, kCells);
-  const std::string cells = place_cells(thread, vcpu, process);
-  if (place != nullptr) *place = {vcpu, process, cells};
-  writer_.cells(cells, kCells);
-}
-
-void RowExporter::name(NameId id, const Pipeline& pipeline) {
-  if (id == kNoName) return writer_.nothing();
-  if (id >= names_.size()) names_.resize(id + 1);
-  if (names_[id].empty()) names_[id] = writer_.quote(pipeline.names()[id]);
-  writer_.text(names_[id]);
-}
-
-void RowExporter::stack(StackId id, const Pipeline& pipeline) {
-  if (id == kNoStack) return writer_.nothing();
-  if (id >= stacks_.size()) stacks_.resize(id + 1);
-  if (!stacks_[id].empty()) return writer_.text(stacks_[id]);
-  constexpr std::size_t kMostKept = 32u << 20;  // bytes
-  std::string& place = kept_ < kMostKept ? stacks_[id] : stack_;
-  place = writer_.quote(pipeline.stacks().text(id));
-  kept_ += place.size();
-  writer_.text(place);
-}
-
-void RowExporter::what(const ExitSpan& exit) {
-  const std::string& cells = exits_.of(exit, [&] {
-    const bool none = exit.detail.kind == DetailKind::kNone;
-    return writer_.cell(kReasonAt, labels_.reason(exit)) +
-           writer_.cell(kReasonAt + 1, none ? std::string(writer_.nothing_text())
-                                            : writer_.quote(detail_text(exit.detail)));
-  });
-  writer_.cells(cells, 2);
-}
-
-void RowExporter::woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
-    return writer_.nothing();
-  std::uint64_t ns = 0;
-  const Culprit culprit = waker_of(pipeline.waits()->shares(), ns);
-  if (ns == 0) return writer_.nothing();
-  writer_.text(culprits_.of(culprit, pipeline));
-}
-
-void RowExporter::wall_time(Timestamp at) { writer_.number(context_.wall_ns(at)); }
-
-void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (rows_ != Rows::kExits) return;
-  place(exit.thread, exit.vcpu, pipeline);
-  writer_.number(exit.start.ns());
-  const ExitModel& model = pipeline.exits().model();
-  model.durations() ? writer_.number(exit.total()) : writer_.nothing();
-  if (!known_) known_ = model.known_states();
-  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(*known_, i, exit.parts, exit.halt));
-  what(exit);
-  name(exit.device, pipeline);
-  name(exit.vmm_event, pipeline);
-  const StackId id = pipeline.stack_of(exit);
-  name(pipeline.stacks().innermost(id), pipeline);
-  stack(id, pipeline);
-  if (model.from_userspace_exit || pipeline.hides_rip(exit.thread, exit.reason, exit.rip)) {
-    writer_.nothing();
-  } else {
-    writer_.hex(exit.rip);
+  [[nodiscard]] SpanClass selects() const override {
+    switch (rows_) {
+      case Rows::kExits:
+        return SpanClass::kExits | SpanClass::kWaits;
+      case Rows::kRequests:
+        return SpanClass::kSpans | SpanClass::kRequests;
+      case Rows::kInterrupts:
+        return SpanClass::kSpans | SpanClass::kInterrupts;
+      case Rows::kFunctions:
+        break;
+    }
+    return SpanClass::kCalls;
   }
-  writer_.number(number_unless_none(exit.injected));
-  writer_.thread(exit.preempted_by);
-  writer_.number(exit.cpu);
-  woken_by(exit, pipeline);
-  wall_time(exit.start);
-  writer_.text(labels_.boot());
-  writer_.text(nested_[static_cast<std::size_t>(exit.nested)]);
-  writer_.number(exit.halt ? 1 : 0);
-  writer_.end();
-}
-
-// Writes one cell for each of kSpanColumns.
-void RowExporter::span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline) {
-  place(span.track.thread, span.vcpu, pipeline);
-  writer_.number(span.begin.ns());
-  writer_.number(span.length());
-  name(span.name, pipeline);
-  writer_.number(number_unless_none(span.number));
-  writer_.number(span.complete ? 1 : 0);
-  writer_.time(details.notified);
-  writer_.time(details.injected);
-  writer_.time(details.entered);
-  details.origin.empty() ? writer_.nothing() : writer_.text(writer_.quote(details.origin));
-  writer_.number(details.pin);
-  writer_.number(details.task);
-  wall_time(span.begin);
-  writer_.text(labels_.boot());
-  stack(details.stack, pipeline);
-  const std::optional<BlockTimes>& block = details.block;
-  writer_.time(block ? block->queued : std::nullopt);
-  writer_.time(block ? std::optional(block->issued) : std::nullopt);
-  writer_.time(block ? std::optional(block->completed) : std::nullopt);
-  writer_.end();
-}
-
-void RowExporter::span(const Span& span, const Pipeline& pipeline) {
-  SpanDetails details;
-  if (rows_ == Rows::kRequests && span.kind == SpanKind::kRequest) {
-    details.notified = request_.notified;
-    details.block = request_.block;
-  } else if (rows_ == Rows::kInterrupts && span.kind == SpanKind::kInterrupt) {
-    details.injected = interrupt_.injected;
-    details.entered = interrupt_.entered;
-    details.origin = kOrigins[static_cast<std::size_t>(interrupt_.origin)];
-    if (interrupt_.origin == IrqSpan::Origin::kLine) details.pin = interrupt_.pin;
-  } else {
-    return;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    if (rows_ != Rows::kExits) return;
+    place(exit.thread, exit.vcpu, pipeline);
+    writer_.number(exit.start.ns());
+    const ExitModel& model = pipeline.exits().model();
+    model.durations() ? writer_.number(exit.total()) : writer_.nothing();
+    if (!known_) known_ = model.known_states();
+    for (std::size_t i = 0; i < kParts; ++i)
+      writer_.number(told(*known_, i, exit.parts, exit.halt));
+    what(exit);
+    name(exit.device, pipeline);
+    name(exit.vmm_event, pipeline);
+    const StackId id = pipeline.stack_of(exit);
+    name(pipeline.stacks().innermost(id), pipeline);
+    stack(id, pipeline);
+    if (model.from_userspace_exit || pipeline.hides_rip(exit.thread, exit.reason, exit.rip)) {
+      writer_.nothing();
+    } else {
+      writer_.hex(exit.rip);
+    }
+    writer_.number(number_unless_none(exit.injected));
+    writer_.thread(exit.preempted_by);
+    writer_.number(exit.cpu);
+    woken_by(exit, pipeline);
+    wall_time(exit.start);
+    writer_.text(labels_.boot());
+    writer_.text(nested_[static_cast<std::size_t>(exit.nested)]);
+    writer_.number(exit.halt ? 1 : 0);
+    writer_.end();
   }
-  span_row(span, details, pipeline);
-}
+  void span(const Span& span, const Pipeline& pipeline) override {
+    SpanDetails details;
+    if (rows_ == Rows::kRequests && span.kind == SpanKind::kRequest) {
+      details.notified = request_.notified;
+      details.block = request_.block;
+    } else if (rows_ == Rows::kInterrupts && span.kind == SpanKind::kInterrupt) {
+      details.injected = interrupt_.injected;
+      details.entered = interrupt_.entered;
+      details.origin = kOrigins[static_cast<std::size_t>(interrupt_.origin)];
+      if (interrupt_.origin == IrqSpan::Origin::kLine) details.pin = interrupt_.pin;
+    } else {
+      return;
+    }
+    span_row(span, details, pipeline);
+  }
+  void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
+  void interrupt(const IrqSpan& interrupt, const Pipeline&) override { interrupt_ = interrupt; }
+  void call(const FunctionCall& call, const Pipeline& pipeline) override {
+    Span span;
+    span.track.thread = call.thread;
+    const auto vcpu = pipeline.vcpu(call.thread);
+    span.vcpu = vcpu ? vcpu->vcpu : kNoVcpu;
+    span.begin = call.begin;
+    span.end = call.end;
+    span.name = pipeline.stacks().innermost(call.stack);
+    span.number = call.depth;
+    span.complete = call.complete;
+    span_row(span, {.task = call.task, .stack = call.stack}, pipeline);
+  }
+  [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
+  [[nodiscard]] bool failed() const override { return writer_.failed(); }
+  [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
-void RowExporter::call(const FunctionCall& call, const Pipeline& pipeline) {
-  Span span;
-  span.track.thread = call.thread;
-  const auto vcpu = pipeline.vcpu(call.thread);
-  span.vcpu = vcpu ? vcpu->vcpu : kNoVcpu;
-  span.begin = call.begin;
-  span.end = call.end;
-  span.name = pipeline.stacks().innermost(call.stack);
-  span.number = call.depth;
-  span.complete = call.complete;
-  span_row(span, {.task = call.task, .stack = call.stack}, pipeline);
-}
+ private:
+  // The cells of host, session, VM, vCPU and thread, which all rows of a vCPU share.
+  struct Place {
+    std::int32_t vcpu = kNoVcpu;
+    ThreadId process{};  // of the VM; may become known later
+    std::string cells;
+  };
+  static constexpr std::size_t kMostThreads = 1u << 16;
+
+  void place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline) {
+    constexpr std::size_t kCells = std::size(kLabelColumns) + std::size(kPlaceColumns);
+    Place* place = places_.get(thread, kMostThreads);
+    const bool is_kept = place != nullptr && !place->cells.empty() && place->vcpu == vcpu;
+    const ThreadId process = is_kept && place->process != ThreadId{}
+                                 ? place->process
+                                 : pipeline.processes().of(thread, {});
+    if (is_kept && place->process == process) return writer_.cells(place->cells, kCells);
+    const std::string cells = place_cells(thread, vcpu, process);
+    if (place != nullptr) *place = {vcpu, process, cells};
+    writer_.cells(cells, kCells);
+  }
+  [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu,
+                                        ThreadId process) const {
+    const auto number = [](ThreadId id) { return std::to_string(static_cast<std::int32_t>(id)); };
+    constexpr std::size_t kFirst = std::size(kLabelColumns);
+    const std::string none(writer_.nothing_text());
+    return labels_.cells() + writer_.cell(kFirst, process == ThreadId{} ? none : number(process)) +
+           writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none : std::to_string(vcpu)) +
+           writer_.cell(kFirst + 2, number(thread));
+  }
+  void wall_time(Timestamp at) { writer_.number(context_.wall_ns(at)); }
+  // The details of a span's row besides the span; each kind of row has some of them.
+  struct SpanDetails {
+    std::optional<Timestamp> notified{}, injected{}, entered{};
+    std::string_view origin{};
+    std::optional<std::uint64_t> pin{}, task{};
+    StackId stack = kNoStack;
+    std::optional<BlockTimes> block{};
+  };
+  // Writes one cell for each of kSpanColumns.
+  void span_row(const Span& span, const SpanDetails& details, const Pipeline& pipeline) {
+    place(span.track.thread, span.vcpu, pipeline);
+    writer_.number(span.begin.ns());
+    writer_.number(span.length());
+    name(span.name, pipeline);
+    writer_.number(number_unless_none(span.number));
+    writer_.number(span.complete ? 1 : 0);
+    writer_.time(details.notified);
+    writer_.time(details.injected);
+    writer_.time(details.entered);
+    details.origin.empty() ? writer_.nothing() : writer_.text(writer_.quote(details.origin));
+    writer_.number(details.pin);
+    writer_.number(details.task);
+    wall_time(span.begin);
+    writer_.text(labels_.boot());
+    stack(details.stack, pipeline);
+    const std::optional<BlockTimes>& block = details.block;
+    writer_.time(block ? block->queued : std::nullopt);
+    writer_.time(block ? std::optional(block->issued) : std::nullopt);
+    writer_.time(block ? std::optional(block->completed) : std::nullopt);
+    writer_.end();
+  }
+  // Each writes one cell. Texts (names, stacks, who woke a vCPU) are quoted once.
+  void name(NameId id, const Pipeline& pipeline) {
+    if (id == kNoName) return writer_.nothing();
+    if (id >= names_.size()) names_.resize(id + 1);
+    if (names_[id].empty()) names_[id] = writer_.quote(pipeline.names()[id]);
+    writer_.text(names_[id]);
+  }
+  void stack(StackId id, const Pipeline& pipeline) {
+    if (id == kNoStack) return writer_.nothing();
+    if (id >= stacks_.size()) stacks_.resize(id + 1);
+    if (!stacks_[id].empty()) return writer_.text(stacks_[id]);
+    constexpr std::size_t kMostKept = 32u << 20;  // bytes
+    std::string& place = kept_ < kMostKept ? stacks_[id] : stack_;
+    place = writer_.quote(pipeline.stacks().text(id));
+    kept_ += place.size();
+    writer_.text(place);
+  }
+  void woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
+    if (exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
+      return writer_.nothing();
+    std::uint64_t ns = 0;
+    const Culprit culprit = waker_of(pipeline.waits()->shares(), ns);
+    if (ns == 0) return writer_.nothing();
+    writer_.text(culprits_.of(culprit, pipeline));
+  }
+  // Writes two cells: reason and detail.
+  void what(const ExitSpan& exit) {
+    const std::string& cells = exits_.of(exit, [&] {
+      const bool none = exit.detail.kind == DetailKind::kNone;
+      return writer_.cell(kReasonAt, labels_.reason(exit)) +
+             writer_.cell(kReasonAt + 1, none ? std::string(writer_.nothing_text())
+                                              : writer_.quote(detail_text(exit.detail)));
+    });
+    writer_.cells(cells, 2);
+  }
+
+  const ExportContext context_;
+  Rows rows_;
+  RowWriter writer_;
+  RowLabels labels_;
+  std::optional<States> known_;  // the states whose times the events show, once an exit came
+  ThreadTable<Place> places_;
+  std::vector<std::string> names_, stacks_;
+  std::string stack_;                  // a stack for which there is no room
+  std::size_t kept_ = 0;               // bytes of stacks_
+  std::array<std::string, 4> nested_;  // for each NestedLevel
+  ExitTexts<std::string> exits_;       // their cells of reason and detail
+  CulpritTexts culprits_;
+  RequestSpan request_;  // the request whose span comes next
+  IrqSpan interrupt_;    // the interrupt whose span comes next
+};
 
 namespace {
 
@@ -410,7 +513,7 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
     return std::make_unique<FaultRowExporter>(context, options, form, std::move(*output));
   if (is_guest_spans)
     return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
-  const auto rows = static_cast<RowExporter::Rows>(kind - std::begin(kRowKinds));
+  const auto rows = static_cast<Rows>(kind - std::begin(kRowKinds));
   return std::make_unique<RowExporter>(context, options, rows, form, std::move(*output));
 }
 

@@ -45,8 +45,8 @@ GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
 Table stall_table(const std::optional<OpenStall>& stall, const VcpuNames& names) {
   std::vector<OpenStall> rows;
   if (stall) rows.push_back(*stall);
-  TableOf<OpenStall> table(std::move(rows), [](const OpenStall&) { return std::string(); });
-  table.key = "longest_stall";
+  TableOf<OpenStall> table({.key = "longest_stall"}, std::move(rows),
+                           [](const OpenStall&) { return std::string(); });
   table.add({"begin_ns"}, [](const OpenStall& row) { return row.begin.ns(); });
   table.add({"ns"}, &OpenStall::length);
   table.add({"open"}, &OpenStall::lasts);
@@ -110,10 +110,8 @@ ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine)
   if (data.knows(State::kGuest)) data.overhead.emplace();
   for (const auto& [thread, totals] : frame.vcpus) {
     if (!scope.holds(thread, naming)) continue;
-    VcpuRow& row = data.vcpus.emplace_back(
-        VcpuRow{naming.vcpus.vm_id(thread), naming.vcpus.vm_name(thread), false,
-                naming.vcpus.number(thread), static_cast<std::int32_t>(thread),
-                naming.timeline.source(totals.source).comm(thread), totals});
+    VcpuRow& row = data.vcpus.emplace_back(VcpuRow{
+        {thread, naming.vcpus}, false, naming.timeline.source(totals.source).comm(thread), totals});
     row.totals.begin = std::max(totals.begin, frame.begin);
     if (totals.end == Timestamp() || totals.end > frame.end) row.totals.end = frame.end;
     // Before its first event it was not seen either.
@@ -121,8 +119,7 @@ ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine)
     row.totals.not_seen_ns = frame.length() > seen ? frame.length() - seen : 0;
     if (data.overhead) data.overhead->add(totals);
   }
-  std::ranges::sort(data.vcpus, {},
-                    [](const VcpuRow& row) { return std::tie(row.vm, row.vcpu, row.tid); });
+  std::ranges::sort(data.vcpus, {}, &VcpuRow::order);
   return data;
 }
 

@@ -31,10 +31,7 @@ void Histogram::spill() {
 
 Histogram& Histogram::operator=(const Histogram& other) {
   if (this == &other) return *this;
-  count_ = other.count_;
-  total_ = other.total_;
-  min_ = other.min_;
-  max_ = other.max_;
+  DurationSums::operator=(other);
   values_ = other.values_;
   octaves_.clear();
   for (const auto& octave : other.octaves_)
@@ -47,10 +44,7 @@ void Histogram::merge(const Histogram& other) {
   for (const std::uint64_t value : other.values_) add(value);
   if (!other.values_.empty()) return;
   spill();
-  count_ += other.count_;
-  total_ += other.total_;
-  min_ = std::min(min_, other.min_);
-  max_ = std::max(max_, other.max_);
+  note(other.count_, other.total_, other.min_, other.max_);
   if (octaves_.empty()) octaves_.resize(kOctaves);
   for (std::size_t octave = 0; octave < other.octaves_.size(); ++octave) {
     if (other.octaves_[octave] == nullptr) continue;

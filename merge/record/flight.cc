@@ -31,10 +31,10 @@ Result<Flight> Flight::open(const RecordOptions& options) {
 }
 
 void Flight::start(const PageReader& reader, std::optional<TriggerMatcher> trigger) {
-  ring_.emplace(FlightRingOptions{options_->flight->span_ns,
-                                  std::size_t{options_->flight->ring_mb} << 20, reader.cpus()});
+  ring_.emplace(RingLimits{options_->flight->span_ns, std::size_t{options_->flight->ring_mb} << 20,
+                           reader.cpus()});
   if (!trigger) return;
-  finder_.emplace(SnapshotOptions{0, kFinderBytes, reader.page_size(), reader.cpus()},
+  finder_.emplace(RingLimits{0, kFinderBytes, reader.page_size(), reader.cpus()},
                   std::move(*trigger), is_alive,
                   [](unsigned, std::span<const std::byte>) { return Result<void>{}; });
 }
@@ -140,12 +140,13 @@ Result<std::string> Flight::write(const Instance& instance, const std::vector<Ev
 }
 
 void Flight::say_what_it_does() const {
-  const FlightWish& wish = *options_->flight;
+  const FlightOptions& requested = *options_->flight;
   const double mib_per_cpu = static_cast<double>(options_->buffer_kb) / 1024;
   say(fmt::format(
       "holds the last {:g} s of events in at most {} MiB (--ring-size), beside the kernel's "
       "buffers, {:g} MiB for each of {} CPUs (--buffer-size)",
-      static_cast<double>(wish.span_ns) / 1e9, wish.ring_mb, mib_per_cpu, ring_->pages().cpus()));
+      static_cast<double>(requested.span_ns) / 1e9, requested.ring_mb, mib_per_cpu,
+      ring_->pages().cpus()));
   say(fmt::format(
       "writes nothing until asked: trapline snapshot {}, kill -USR1 {}{}", options_->folder,
       ::getpid(),
@@ -153,7 +154,7 @@ void Flight::say_what_it_does() const {
   say(
       fmt::format("snapshots: at most one in {:g} s (--spacing), together at most {} MiB "
                   "(--disk-budget), beyond that the oldest is deleted",
-                  static_cast<double>(wish.spacing_ns) / 1e9, wish.budget_mb));
+                  static_cast<double>(requested.spacing_ns) / 1e9, requested.budget_mb));
 }
 
 void Flight::say_snapshot(const std::string& path, const SessionJson& session) const {

@@ -21,15 +21,9 @@
 
 namespace trapline::record {
 
-struct FlightRingOptions {
-  std::uint64_t span_ns = 0;
-  std::size_t ring_bytes = 0;  // for all CPUs together
-  unsigned cpus = 1;
-};
-
 class FlightRing {
  public:
-  explicit FlightRing(const FlightRingOptions& options) : options_(options), ring_(options.cpus) {}
+  explicit FlightRing(const RingLimits& options) : options_(options), ring_(options.cpus) {}
 
   // Errors (kDamaged): the bytes are not a ring-buffer page.
   [[nodiscard]] Result<void> add(unsigned cpu, std::span<const std::byte> page);
@@ -46,11 +40,11 @@ class FlightRing {
 
  private:
   [[nodiscard]] std::uint64_t span_begin() const {
-    return newest() > options_.span_ns ? newest() - options_.span_ns : 0;
+    return newest() > options_.keep_ns ? newest() - options_.keep_ns : 0;
   }
   void drop_front(unsigned cpu);
 
-  FlightRingOptions options_;
+  RingLimits options_;
   PageRing ring_;
   std::uint64_t dropped_to_ = 0;  // the last stamp that was dropped
 };

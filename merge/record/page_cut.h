@@ -25,8 +25,8 @@ struct PageFacts {
 };
 // A page in memory, without the room after its events: a page that was read while it filled is
 // short.
-struct HeldPage {
-  HeldPage(std::span<const std::byte> page, const PageFacts& of)
+struct KeptPage {
+  KeptPage(std::span<const std::byte> page, const PageFacts& of)
       : bytes(std::make_unique_for_overwrite<std::byte[]>(of.used)), facts(of) {
     std::memcpy(bytes.get(), page.data(), of.used);
   }

@@ -9,7 +9,7 @@ using trace_dat::RingPage;
 namespace {
 
 // Returns the memory of a page, including what the allocator and the queue need.
-std::size_t size_of(const HeldPage& page) { return page.facts.used + HeldPage::kOverhead; }
+std::size_t size_of(const KeptPage& page) { return page.facts.used + KeptPage::kOverhead; }
 
 }  // namespace
 
@@ -33,9 +33,9 @@ Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes
   return *facts;
 }
 
-HeldPage PageRing::take_front(unsigned index) {
+KeptPage PageRing::take_front(unsigned index) {
   Cpu& cpu = cpus_[index];
-  HeldPage page = std::move(cpu.pages.front());
+  KeptPage page = std::move(cpu.pages.front());
   cpu.pages.pop_front();
   if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
   held_ -= size_of(page);
@@ -54,7 +54,7 @@ std::optional<unsigned> PageRing::oldest(Which which) const {
 }
 
 bool PageRing::begin_page(Cpu& cpu) {
-  const HeldPage& page = cpu.pages[cpu.next_page++];
+  const KeptPage& page = cpu.pages[cpu.next_page++];
   (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has already walked it
   const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
   if (page.facts.lost == RingPage::kNoneLost) return false;
@@ -68,7 +68,7 @@ Result<RingPart> PageRing::write(unsigned index, std::uint64_t from, std::uint64
                                  std::size_t page_size, const Sink& sink) const {
   RingPart part;
   std::vector<std::byte> out(page_size);
-  for (const HeldPage& page : cpus_[index].pages) {
+  for (const KeptPage& page : cpus_[index].pages) {
     if (page.facts.last < from || page.facts.first > to) continue;
     const CutPage piece = cut_page(page.span(), from, to, out);
     if (piece.events == 0) continue;

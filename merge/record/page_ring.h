@@ -29,6 +29,14 @@ struct RingPart {
   bool lost_unknown = false;  // there were further losses without a count
 };
 
+// How much of the pages is kept.
+struct RingLimits {
+  std::uint64_t keep_ns = 0;
+  std::size_t ring_bytes = 0;  // for all CPUs together
+  std::size_t page_size = 4096;
+  unsigned cpus = 1;
+};
+
 class PageRing {
  public:
   explicit PageRing(unsigned cpus) : cpus_(cpus) {}
@@ -38,12 +46,12 @@ class PageRing {
   [[nodiscard]] Result<PageFacts> add(unsigned cpu, std::span<const std::byte> page);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
-  [[nodiscard]] const std::deque<HeldPage>& pages(unsigned cpu) const { return cpus_[cpu].pages; }
+  [[nodiscard]] const std::deque<KeptPage>& pages(unsigned cpu) const { return cpus_[cpu].pages; }
   // Returns how many pages of a CPU next() has not reached.
   [[nodiscard]] std::size_t ahead(unsigned cpu) const {
     return cpus_[cpu].pages.size() - cpus_[cpu].next_page;
   }
-  [[nodiscard]] HeldPage take_front(unsigned cpu);
+  [[nodiscard]] KeptPage take_front(unsigned cpu);
   // Returns the CPU whose first page ends earliest; with kWalked, only pages that the walk has left
   // count.
   enum class Which : std::uint8_t { kAny, kWalked };
@@ -100,7 +108,7 @@ class PageRing {
  private:
   static constexpr unsigned kNone = ~0u;
   struct Cpu {
-    std::deque<HeldPage> pages;
+    std::deque<KeptPage> pages;
     std::size_t next_page = 0;  // the first page that the walk has not reached
     trace_dat::RingPage walk;   // over the page before it
     Item next;

@@ -93,21 +93,21 @@ void name_threads(QemuAdditions& result) {
   add(result, {"-name", "debug-threads=on"});
 }
 
-void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes& wishes) {
-  if (wishes.events.empty()) return;
+void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuOptions& requested) {
+  if (requested.events.empty()) return;
   if (facts.tracing == QemuTracing::kNone) {
     result.warnings.push_back(
         "this QEMU has neither the log nor the ftrace backend, so its events cannot be recorded; "
         "-d help of one that can lists trace:PATTERN");
     return;
   }
-  for (const std::string& pattern : wishes.events) add(result, {"-trace", pattern});
+  for (const std::string& pattern : requested.events) add(result, {"-trace", pattern});
   if (facts.tracing == QemuTracing::kFtrace) return;
   if (auto file = option_value(result.words, "-D")) {
     result.warnings.push_back(fmt::format(
         "QEMU's events go to {} as its own -D says, not into the recording; leave -D out", *file));
   } else {
-    add(result, {"-D", wishes.marker});
+    add(result, {"-D", requested.marker});
   }
   const auto message = option_value(result.words, "-msg");
   if (message && message->find("timestamp=on") != std::string::npos) {
@@ -118,24 +118,24 @@ void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes&
 }
 
 // Completes the plugin that the command names, without changing what is set there.
-void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuWishes& wishes) {
+void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuOptions& requested) {
   result.functions = named.output;
   std::string more;
-  if (!named.has_output && wishes.functions != Functions::kNone) {
-    result.functions = wishes.functions;
-    if (wishes.functions != Functions::kUftrace) {
-      more += ",output=" + std::string(name_of(wishes.functions));
+  if (!named.has_output && requested.functions != Functions::kNone) {
+    result.functions = requested.functions;
+    if (requested.functions != Functions::kUftrace) {
+      more += ",output=" + std::string(name_of(requested.functions));
     }
-  } else if (wishes.functions != Functions::kNone && wishes.functions != named.output) {
+  } else if (requested.functions != Functions::kNone && requested.functions != named.output) {
     result.warnings.push_back(
         fmt::format("the command's own plugin has output={}; --functions={} is left out",
-                    name_of(named.output), name_of(wishes.functions)));
+                    name_of(named.output), name_of(requested.functions)));
   }
-  if (in_markers(result.functions) && !named.has_instance && !wishes.instance.empty()) {
-    more += ",instance=" + escaped(wishes.instance);
+  if (in_markers(result.functions) && !named.has_instance && !requested.instance.empty()) {
+    more += ",instance=" + escaped(requested.instance);
   }
-  if (in_directory(result.functions) && !named.has_out && wishes.functions != Functions::kNone) {
-    more += ",out=" + escaped(wishes.plugin_out);
+  if (in_directory(result.functions) && !named.has_out && requested.functions != Functions::kNone) {
+    more += ",out=" + escaped(requested.plugin_out);
     result.out_in_session = true;
   }
   if (more.empty()) return;
@@ -212,7 +212,7 @@ QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user) 
 }
 
 Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const QemuFacts& facts,
-                                    const QemuWishes& wishes) {
+                                    const QemuOptions& requested) {
   QemuAdditions result{words, {}, {}};
   if (has_option(words, "-daemonize")) {
     return fail(ErrorKind::kUsage,
@@ -220,27 +220,27 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
                 "out, or start QEMU by itself and give --pid PID");
   }
   name_threads(result);
-  add_events(result, facts, wishes);
+  add_events(result, facts, requested);
   if (const auto named = named_plugin(words)) {
-    complete_named(result, *named, wishes);
+    complete_named(result, *named, requested);
     return result;
   }
-  if (wishes.functions == Functions::kNone) return result;
+  if (requested.functions == Functions::kNone) return result;
   if (uses_kvm(words)) {
     return fail(ErrorKind::kUsage,
                 "--functions: QEMU has plugins only under emulation; give it -accel tcg, or leave "
                 "--functions away");
   }
-  std::string plugin = escaped(wishes.plugin);
-  if (in_directory(wishes.functions)) plugin += ",out=" + escaped(wishes.plugin_out);
-  if (wishes.functions != Functions::kUftrace) {
-    plugin += ",output=" + std::string(name_of(wishes.functions));
-    if (!wishes.instance.empty()) plugin += ",instance=" + escaped(wishes.instance);
+  std::string plugin = escaped(requested.plugin);
+  if (in_directory(requested.functions)) plugin += ",out=" + escaped(requested.plugin_out);
+  if (requested.functions != Functions::kUftrace) {
+    plugin += ",output=" + std::string(name_of(requested.functions));
+    if (!requested.instance.empty()) plugin += ",instance=" + escaped(requested.instance);
   }
-  for (const std::string& file : wishes.symbols) plugin += ",symbols=" + escaped(file);
+  for (const std::string& file : requested.symbols) plugin += ",symbols=" + escaped(file);
   add(result, {"-plugin", plugin});
-  result.functions = wishes.functions;
-  result.out_in_session = in_directory(wishes.functions);
+  result.functions = requested.functions;
+  result.out_in_session = in_directory(requested.functions);
   return result;
 }
 

@@ -34,7 +34,7 @@ struct QemuFacts {
 // Runs it with -d help and --version, as the user who will run it.
 [[nodiscard]] QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user);
 
-struct QemuWishes {
+struct QemuOptions {
   std::vector<std::string> events;         // patterns for -trace
   std::string marker;                      // for -D
   Functions functions = Functions::kNone;  // use the plugin, under TCG
@@ -64,7 +64,8 @@ struct NamedPlugin {
 // refuses that; instead the plugin gets the instance, --functions and the session if its options do
 // not set them. Errors: --functions without TCG; -daemonize (the recording would end at once).
 [[nodiscard]] Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words,
-                                                  const QemuFacts& facts, const QemuWishes& wishes);
+                                                  const QemuFacts& facts,
+                                                  const QemuOptions& requested);
 
 // Returns the value of an option of this command line ("-kernel"); nullopt if it is not there.
 [[nodiscard]] std::optional<std::string> option_value(const std::vector<std::string>& words,

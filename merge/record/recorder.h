@@ -27,14 +27,14 @@ inline constexpr std::uint64_t kDefaultAroundNs = 1'000'000'000;
 inline constexpr std::uint64_t kDefaultRingMb = 16;
 
 // Keeps only the time around the exits that the trigger waits for.
-struct SnapshotWish {
+struct SnapshotOptions {
   Trigger trigger;
   std::uint64_t around_ns = kDefaultAroundNs;  // before and after each hit
   std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, for all CPUs together
 };
 
 // Keeps the last `span_ns` in memory and writes them only on request.
-struct FlightWish {
+struct FlightOptions {
   std::uint64_t span_ns = 0;
   std::uint64_t spacing_ns = 300'000'000'000;  // limit: one snapshot per this time
   std::uint64_t budget_mb = 1024;              // on disk, for all snapshots together
@@ -75,8 +75,8 @@ struct RecordOptions {
   std::optional<std::string> from_instance;  // record nothing, but take what this instance holds
   std::vector<std::string> symbols;          // copied into the session, and passed to the plugin
   std::string user;
-  std::optional<SnapshotWish> snapshot;
-  std::optional<FlightWish> flight;
+  std::optional<SnapshotOptions> snapshot;
+  std::optional<FlightOptions> flight;
   // Others read the recording while it grows: write pages to disk ten times a second.
   bool follow = false;
   std::string trapline_version;

@@ -122,12 +122,13 @@ Result<void> RecordingRun::open_reader() {
   }
   reader_->count_other_readers(*instance_);
   if (!watch_) return {};
-  const SnapshotWish& wish = *options_.snapshot;
-  hits_.emplace(
-      SnapshotOptions{wish.around_ns, wish.ring_mb << 20, reader_->page_size(), reader_->cpus()},
-      std::move(*watch_), is_alive, [this](unsigned cpu, std::span<const std::byte> page) {
-        return writer_->files().page(cpu, page);
-      });
+  const SnapshotOptions& requested = *options_.snapshot;
+  hits_.emplace(RingLimits{requested.around_ns, requested.ring_mb << 20, reader_->page_size(),
+                           reader_->cpus()},
+                std::move(*watch_), is_alive,
+                [this](unsigned cpu, std::span<const std::byte> page) {
+                  return writer_->files().page(cpu, page);
+                });
   hits_->begin_with(*session_.snapshot);
   sink_ = &*hits_;
   return {};

@@ -29,7 +29,7 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0
 
 }  // namespace
 
-Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive alive, Sink sink)
+Snapshot::Snapshot(const RingLimits& options, TriggerMatcher watch, Alive alive, Sink sink)
     : options_(options),
       watch_(std::move(watch)),
       alive_(std::move(alive)),
@@ -41,7 +41,7 @@ Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive a
   // A quarter of the ring is for the pages of one round, so that these do not push out older pages
   // before the pages of the same time on other CPUs were read.
   const std::size_t of_all =
-      std::max<std::size_t>(options.cpus, 1) * (options.page_size + HeldPage::kOverhead);
+      std::max<std::size_t>(options.cpus, 1) * (options.page_size + KeptPage::kOverhead);
   options_.ring_bytes = std::max(options.ring_bytes, kLeastOfACpu * of_all);
   round_pages_ = static_cast<unsigned>(
       std::clamp<std::size_t>(options_.ring_bytes / 4 / of_all, 1, kMostPerRound));
@@ -96,13 +96,13 @@ void Snapshot::take_hits() {
       facts_.longest = in_session(hit);
     if (facts_.first_hits.size() < SnapshotFacts::kMost)
       facts_.first_hits.push_back(in_session(hit));
-    const std::uint64_t from = minus(hit.start, options_.around_ns);
+    const std::uint64_t from = minus(hit.start, options_.keep_ns);
     const bool kept =
         std::any_of(windows_.all().begin(), windows_.all().end(), [&](const Window& w) {
           return w.from_ns <= from && decided_ <= saturated_sum(w.to_ns, 1);
         });
     if (std::max(from, ring_.first()) < decided_ && !kept) ++facts_.shortened;
-    const std::uint64_t to = saturated_sum(hit.end, options_.around_ns);
+    const std::uint64_t to = saturated_sum(hit.end, options_.keep_ns);
     if (to < decided_) continue;  // its pages are gone: the ring was too small
     windows_.add({std::max(from, decided_), to});
   }
@@ -115,9 +115,9 @@ void Snapshot::keep_certain(std::uint64_t complete) {
       ++facts_.certain;
       facts_.latest_certain = {start, complete, thread, kNoVcpu, {}, true};
     }
-    const std::uint64_t from = minus(start, options_.around_ns);
+    const std::uint64_t from = minus(start, options_.keep_ns);
     const std::uint64_t to =
-        saturated_sum(std::min(complete, saturated_sum(start, kLongestKept)), options_.around_ns);
+        saturated_sum(std::min(complete, saturated_sum(start, kLongestKept)), options_.keep_ns);
     if (to >= decided_) windows_.add({std::max(from, decided_), to});
   }
 }
@@ -131,9 +131,9 @@ Result<void> Snapshot::end_round() {
   if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(false);
   // The earliest time that a future hit can reach.
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
-  decide(minus(std::min(complete, open), options_.around_ns));
+  decide(minus(std::min(complete, open), options_.keep_ns));
   make_room(options_.ring_bytes -
-            round_pages_ * options_.cpus * (options_.page_size + HeldPage::kOverhead));
+            round_pages_ * options_.cpus * (options_.page_size + KeptPage::kOverhead));
   return result();
 }
 
@@ -228,7 +228,7 @@ void Snapshot::sink(unsigned cpu, std::span<const std::byte> page, std::uint32_t
   if (events != 0) ++cpus_[cpu].unwritten;
 }
 
-void Snapshot::write(unsigned index, const HeldPage& page) {
+void Snapshot::write(unsigned index, const KeptPage& page) {
   Cpu& cpu = cpus_[index];
   write_edges(index, minus(page.facts.first, 1));
   std::int64_t lost = page.facts.lost;  // before the page's first event

@@ -63,13 +63,6 @@ class Windows {
   std::vector<Window> windows_;
 };
 
-struct SnapshotOptions {
-  std::uint64_t around_ns = 0;
-  std::size_t ring_bytes = 0;  // for all CPUs together
-  std::size_t page_size = 4096;
-  unsigned cpus = 1;
-};
-
 // The facts that a session stores, and those that only the recorder uses.
 struct SnapshotFacts : SessionSnapshot {
   static constexpr std::size_t kMost = 1000;  // of each list
@@ -84,7 +77,8 @@ class Snapshot final : public PageSink {
  public:
   using Sink = std::function<Result<void>(unsigned cpu, std::span<const std::byte> page)>;
 
-  Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive alive, Sink sink);
+  // `limits.keep_ns`: before and after each hit.
+  Snapshot(const RingLimits& limits, TriggerMatcher watch, Alive alive, Sink sink);
 
   // A round with no more pages than room() allows for each CPU leaves all of the ring's time to the
   // hits.
@@ -121,14 +115,14 @@ class Snapshot final : public PageSink {
   void take_hits();
   void keep_certain(std::uint64_t complete);
   void decide(std::uint64_t before);
-  void write(unsigned cpu, const HeldPage& page);
+  void write(unsigned cpu, const KeptPage& page);
   void write_edges(unsigned cpu, std::uint64_t to);
   void write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost);
   void sink(unsigned cpu, std::span<const std::byte> page, std::uint32_t events);
   void make_room(std::size_t bytes);
   [[nodiscard]] Result<void> result() const;
 
-  SnapshotOptions options_;
+  RingLimits options_;
   TriggerMatcher watch_;
   Alive alive_;
   Sink sink_;

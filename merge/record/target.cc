@@ -120,24 +120,24 @@ Result<QemuAdditions> complete_command(const RecordOptions& options, const Targe
                                        const std::string& marker, const Instance& instance,
                                        const std::string& folder) {
   if (!target.qemu) return QemuAdditions{options.command, {}, {}};
-  QemuWishes wishes;
-  wishes.events = options.qemu_events;
-  wishes.marker = marker;
-  wishes.functions = options.functions;
+  QemuOptions requested;
+  requested.events = options.qemu_events;
+  requested.marker = marker;
+  requested.functions = options.functions;
   // A user who cannot pass through tracefs finds the instance's marker in the place of the
   // top-level one.
-  if (!target.user) wishes.instance = instance.name();
+  if (!target.user) requested.instance = instance.name();
   if (options.functions != Functions::kNone) {
     std::error_code error;
     if (!named_plugin(options.command)) {
       auto plugin = find_plugin();
       if (!plugin) return tl::unexpected(std::move(plugin).error());
-      wishes.plugin = std::move(*plugin);
+      requested.plugin = std::move(*plugin);
     }
-    wishes.plugin_out = (fs::absolute(folder, error) / "uftrace.data").lexically_normal();
-    wishes.symbols = target.symbols;
+    requested.plugin_out = (fs::absolute(folder, error) / "uftrace.data").lexically_normal();
+    requested.symbols = target.symbols;
   }
-  return complete_qemu(options.command, target.facts, wishes);
+  return complete_qemu(options.command, target.facts, requested);
 }
 
 void copy_companions(const Folder& session, const RecordOptions& options, const Target& target) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -107,92 +108,86 @@ std::string line_of(const Json& json, bool ascii) {
 // break, because these are written as escapes.
 class ObjectWriter {
  public:
-  ObjectWriter(std::ostream& out, std::size_t indent) : out_(out), indent_(indent) {}
-  void begin(std::string_view key) {
-    out_ << std::exchange(separator_, ",\n") << std::string(indent_ + 2, ' ') << Json(key).dump()
-         << ": ";
+  static constexpr int kOneLine = -1;
+  // `indent`: that of the object's end, or kOneLine.
+  ObjectWriter(std::ostream& out, int indent, bool ascii)
+      : out_(out), indent_(indent), ascii_(ascii) {}
+  // Returns the writer of a member that is an object.
+  ObjectWriter begin(std::string_view key) {
+    out_ << std::exchange(separator_, ",") << line(2) << Json(key).dump()
+         << (indent_ == kOneLine ? ":" : ": ");
+    return {out_, indent_ == kOneLine ? kOneLine : indent_ + 2, ascii_};
   }
   void add(std::string_view key, const Json& value) {
     begin(key);
-    print(value, indent_ + 2);
+    print(value, 2);
   }
-  template <typename ToJson>
-  void add_rows(std::string_view key, std::size_t rows, const ToJson& to_json) {
-    begin(key);
-    const std::string margin(indent_ + 4, ' ');
+  void add_rows(const Table& table) {
+    begin("rows");
     out_ << '[';
-    for (std::size_t row = 0; row < rows; ++row) {
-      out_ << (row == 0 ? "\n" : ",\n") << margin;
-      print(to_json(row), indent_ + 4);
+    for (std::size_t row = 0; row < table.rows; ++row) {
+      out_ << (row == 0 ? "" : ",") << line(4);
+      print(row_json(table, row), 4);
     }
-    if (rows != 0) out_ << '\n' << std::string(indent_ + 2, ' ');
-    out_ << ']';
+    out_ << (table.rows == 0 ? std::string() : line(2)) << ']';
   }
-  void end() {
-    if (*separator_ == '{')
-      out_ << "{}";
-    else
-      out_ << '\n' << std::string(indent_, ' ') << '}';
+  void add_members(const Table& table) {
+    each_member(
+        table, [this](const std::string& key, const Json& value) { add(key, value); },
+        [&] { add_rows(table); });
   }
+  void end() { out_ << (*separator_ == '{' ? "{" : line(0)) << '}'; }
 
  private:
-  void print(const Json& value, std::size_t indent) {
-    const std::string whole = value.dump(2, ' ', false, Json::error_handler_t::replace);
+  [[nodiscard]] std::string line(int more) const {
+    return indent_ == kOneLine ? std::string()
+                               : '\n' + std::string(static_cast<std::size_t>(indent_ + more), ' ');
+  }
+  // Bytes that are not UTF-8 are replaced, because they must not stop `top`.
+  void print(const Json& value, int more) {
+    const std::string whole =
+        value.dump(indent_ == kOneLine ? -1 : 2, ' ', ascii_, Json::error_handler_t::replace);
     std::string_view text = whole;
     for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-      out_ << text.substr(0, end + 1) << std::string(indent, ' ');
+      out_ << text.substr(0, end) << line(more);
       text.remove_prefix(end + 1);
     }
     out_ << text;
   }
 
   std::ostream& out_;
-  std::size_t indent_;
-  const char* separator_ = "{\n";
+  int indent_;
+  bool ascii_;
+  const char* separator_ = "{";
 };
 
-}  // namespace
-
-void print_json(const Report& report, std::ostream& out) {
-  constexpr std::size_t kIndent = 2;
-  ObjectWriter object(out, 0);
+void write(const Report& report, ObjectWriter object) {
   object.add("version", Report::kVersion);
   object.add("head", facts_json(report.head));
-  object.begin("tables");
-  ObjectWriter tables(out, kIndent);
+  ObjectWriter tables = object.begin("tables");
   for (const Table& table : report.tables) {
     if (!table.json) continue;
-    tables.begin(table.key);
-    ObjectWriter members(out, 2 * kIndent);
-    each_member(
-        table, [&members](const std::string& key, const Json& value) { members.add(key, value); },
-        [&] {
-          members.add_rows("rows", table.rows,
-                           [&table](std::size_t row) { return row_json(table, row); });
-        });
+    ObjectWriter members = tables.begin(table.key);
+    members.add_members(table);
     members.end();
   }
   tables.end();
   object.add("notes", report.notes);
   object.end();
-  out << '\n';
-}
-
-namespace {
-
-Json document(const Report& report) {
-  Json json = {{"version", Report::kVersion}, {"head", facts_json(report.head)}};
-  Json& tables = json["tables"] = Json::object();
-  for (const Table& table : report.tables)
-    if (table.json) tables[table.key] = table_json(table);
-  json["notes"] = report.notes;
-  return json;
 }
 
 }  // namespace
 
-// Bytes that are not UTF-8 are replaced, because they must not stop `top`.
-std::string json_line(const Report& report, bool ascii) { return line_of(document(report), ascii); }
+void print_json(const Report& report, std::ostream& out) {
+  write(report, {out, 0, false});
+  out << '\n';
+}
+
+std::string json_line(const Report& report, bool ascii) {
+  std::ostringstream out;
+  write(report, {out, ObjectWriter::kOneLine, ascii});
+  return out.str();
+}
 
 std::string json_of(const Facts& facts) { return line_of(facts_json(facts), true); }
 
@@ -236,31 +231,17 @@ Json described_json(const Table& table) {
 
 }  // namespace
 
-// Converts one row after the other, because there may be tens of thousands.
 std::string json_of(const Table& table) {
   if (!table.page_title.empty()) return line_of(described_json(table), true);
-  std::string text = "{";
-  const auto begin = [&text](std::string_view key) {
-    text += fmt::format("{}\"{}\":", text.size() > 1 ? "," : "", key);
-  };
-  each_member(
-      table,
-      [&](const std::string& key, const Json& value) {
-        begin(key);
-        text += line_of(value, true);
-      },
-      [&] {
-        begin("rows");
-        text += '[';
-        for (std::size_t row = 0; row < table.rows; ++row)
-          text += (row == 0 ? "" : ",") + line_of(row_json(table, row), true);
-        text += ']';
-      });
+  std::ostringstream out;
+  ObjectWriter object(out, ObjectWriter::kOneLine, true);
+  object.add_members(table);
   if (!table.raw_rows.empty()) {
-    begin("rows");
-    text += table.raw_rows;
+    object.begin("rows");
+    out << table.raw_rows;
   }
-  return text + '}';
+  object.end();
+  return out.str();
 }
 
 namespace {

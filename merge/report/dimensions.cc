@@ -169,14 +169,6 @@ std::uint64_t word_of(Dimension dimension, const FunctionCall& call, const Guest
 
 }  // namespace
 
-std::size_t ExitKeys::words() const {
-  return dimensions_.size() + (has(Dimension::kDetail) ? 1 : 0);
-}
-
-bool ExitKeys::has(Dimension dimension) const {
-  return std::find(dimensions_.begin(), dimensions_.end(), dimension) != dimensions_.end();
-}
-
 const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                              std::span<const WaitShare> waits, const KernelTracker* kernel) {
   if (only_reason_) {

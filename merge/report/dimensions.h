@@ -2,6 +2,7 @@
 // new dimension needs a case in both.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -68,8 +69,12 @@ class ExitKeys {
         only_reason_(by_reason_ && dimensions.size() == 1) {}
 
   // Returns how many words of a key are used.
-  [[nodiscard]] std::size_t words() const;
-  [[nodiscard]] bool has(Dimension dimension) const;
+  [[nodiscard]] std::size_t words() const {
+    return dimensions_.size() + (has(Dimension::kDetail) ? 1 : 0);
+  }
+  [[nodiscard]] bool has(Dimension dimension) const {
+    return std::ranges::find(dimensions_, dimension) != dimensions_.end();
+  }
   [[nodiscard]] bool needs_stack() const {
     return has(Dimension::kFunction) || has(Dimension::kStack);
   }

@@ -25,42 +25,38 @@ struct FaultSum {
   std::uint64_t count = 0, first = 0, again = 0, ns = 0, kernel_ns = 0, user_ns = 0,
                 preempted_ns = 0, waits_ns = 0, server_ns = 0, disk_ns = 0, reclaim_ns = 0,
                 max_ns = 0, max_at_ns = 0, large = 0;
-  void add(const ExitSpan& exit, const PageFault& fault);
-  void add(const FaultSum& other);
+  void add(const ExitSpan& exit, const PageFault& fault) {
+    constexpr std::uint64_t kSmallPages = 64 << 10;
+    const auto part = [&exit](Part one) { return exit.parts[static_cast<std::size_t>(one)]; };
+    ++count;
+    if (fault.first) ++(*fault.first ? first : again);
+    ns += exit.total();
+    kernel_ns += part(Part::kKernel);
+    user_ns += part(Part::kUser);
+    preempted_ns += part(Part::kPreempted);
+    waits_ns += part(Part::kBlocked) + part(Part::kHalted);
+    server_ns += fault.server_ns;
+    disk_ns += fault.disk_ns;
+    reclaim_ns += fault.reclaim_ns;
+    large += fault.page_bytes > kSmallPages ? 1 : 0;
+    if (exit.total() < max_ns) return;
+    max_ns = exit.total();
+    max_at_ns = exit.start.ns();
+  }
+  void add(const FaultSum& other) {
+    for (const auto of :
+         {&FaultSum::count, &FaultSum::first, &FaultSum::again, &FaultSum::ns, &FaultSum::kernel_ns,
+          &FaultSum::user_ns, &FaultSum::preempted_ns, &FaultSum::waits_ns, &FaultSum::server_ns,
+          &FaultSum::disk_ns, &FaultSum::reclaim_ns, &FaultSum::large})
+      this->*of += other.*of;
+    if (other.max_ns <= max_ns) return;
+    max_ns = other.max_ns;
+    max_at_ns = other.max_at_ns;
+  }
   [[nodiscard]] std::uint64_t other_waits_ns() const {
     return waits_ns - std::min(waits_ns, server_ns + disk_ns);
   }
 };
-
-void FaultSum::add(const ExitSpan& exit, const PageFault& fault) {
-  constexpr std::uint64_t kSmallPages = 64 << 10;
-  const auto part = [&exit](Part one) { return exit.parts[static_cast<std::size_t>(one)]; };
-  ++count;
-  if (fault.first) ++(*fault.first ? first : again);
-  ns += exit.total();
-  kernel_ns += part(Part::kKernel);
-  user_ns += part(Part::kUser);
-  preempted_ns += part(Part::kPreempted);
-  waits_ns += part(Part::kBlocked) + part(Part::kHalted);
-  server_ns += fault.server_ns;
-  disk_ns += fault.disk_ns;
-  reclaim_ns += fault.reclaim_ns;
-  large += fault.page_bytes > kSmallPages ? 1 : 0;
-  if (exit.total() < max_ns) return;
-  max_ns = exit.total();
-  max_at_ns = exit.start.ns();
-}
-
-void FaultSum::add(const FaultSum& other) {
-  for (const auto of :
-       {&FaultSum::count, &FaultSum::first, &FaultSum::again, &FaultSum::ns, &FaultSum::kernel_ns,
-        &FaultSum::user_ns, &FaultSum::preempted_ns, &FaultSum::waits_ns, &FaultSum::server_ns,
-        &FaultSum::disk_ns, &FaultSum::reclaim_ns, &FaultSum::large})
-    this->*of += other.*of;
-  if (other.max_ns <= max_ns) return;
-  max_ns = other.max_ns;
-  max_at_ns = other.max_at_ns;
-}
 
 // A row of one of the tables.
 struct FaultRow : VcpuId {
@@ -71,52 +67,6 @@ struct FaultRow : VcpuId {
   std::uint64_t address = 0;  // in rows by region
   std::uint64_t whole = 0;
 };
-
-class FaultTable : public TableSink {
- public:
-  explicit FaultTable(const ReportOptions& options) : top_(options.top) {}
-
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kFaults;
-  }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  void fill(ReportData& data, const Naming& names) const override;
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
-
- private:
-  static constexpr std::size_t kMostRows = 4096, kMostRegions = 1u << 15, kTop = 10;
-  static constexpr unsigned kRegionBits = 21;  // 2 MiB
-  [[nodiscard]] std::vector<FaultRow> causes(const Naming& names) const;
-  [[nodiscard]] std::vector<FaultRow> regions(const Naming& names) const;
-  [[nodiscard]] std::vector<FaultRow> vcpus(const Naming& names) const;
-
-  std::size_t top_;
-  std::map<PageFault::Why, FaultSum> causes_;
-  struct Region {
-    ThreadId thread{};  // a thread of the VM
-    FaultSum sum;
-  };
-  std::map<std::pair<ThreadId, std::uint64_t>, Region> regions_;  // by process
-  std::map<ThreadId, FaultSum> vcpus_;
-  FaultSum all_, devices_;
-};
-
-void FaultTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (exit.detail.kind == DetailKind::kMmio) return devices_.add(exit, {});
-  if (!is_page_fault(exit)) return;
-  const PageFault& fault = pipeline.faults()->last();
-  all_.add(exit, fault);
-  vcpus_[exit.thread].add(exit, fault);
-  PageFault::Why why = fault.why;
-  if (causes_.size() >= kMostRows && !causes_.contains(why)) why = {.cause = why.cause};
-  causes_[why].add(exit, fault);
-  if (!fault.address) return;
-  const std::pair region{pipeline.processes().of(exit.thread, exit.thread),
-                         *fault.address >> kRegionBits};
-  if (regions_.size() < kMostRegions || regions_.contains(region))
-    regions_.try_emplace(region, Region{exit.thread, {}}).first->second.sum.add(exit, fault);
-}
 
 std::string_view lacking_event(FaultLack lack) {
   switch (lack) {
@@ -131,58 +81,6 @@ std::string_view lacking_event(FaultLack lack) {
     default:
       return {};
   }
-}
-
-// Notes the events that would show the unknown causes.
-void FaultTable::fill(ReportData& data, const Naming& /*names*/) const {
-  std::vector<std::string_view> missing;
-  std::uint64_t count = 0;
-  for (const auto& [why, sum] : causes_) {
-    const std::string_view event = lacking_event(why.lack);
-    if (event.empty()) continue;
-    count += sum.count;
-    if (std::ranges::find(missing, event) == missing.end()) missing.push_back(event);
-  }
-  if (missing.empty()) return;
-  data.faults_missing =
-      fmt::format("the cause{} of {} page fault{} not known; record {}: trapline record --faults",
-                  count == 1 ? "" : "s", grouped(count), count == 1 ? " is" : "s are",
-                  fmt::join(missing, ", "));
-}
-std::vector<FaultRow> FaultTable::causes(const Naming& names) const {
-  std::map<std::string, FaultRow> merged;  // without what is missing, which is a note
-  for (const auto& [why, sum] : causes_) {
-    const std::string name = names.text(why);
-    FaultRow& row = merged[name];
-    row.name = name;
-    row.why = why;
-    row.by = why.by == ThreadId{} ? std::string() : names.text(why.by);
-    row.how = how_text(why);
-    row.sum.add(sum);
-  }
-  std::vector<FaultRow> rows;
-  for (auto& [name, row] : merged) rows.push_back(std::move(row));
-  return rows;
-}
-
-std::vector<FaultRow> FaultTable::regions(const Naming& names) const {
-  std::vector<FaultRow> rows;
-  for (const auto& [key, region] : regions_) {
-    FaultRow& row = rows.emplace_back(FaultRow{{region.thread, names.vcpus}});
-    row.address = key.second << kRegionBits;
-    row.name = fmt::format("{:#x}", row.address);
-    if (names.vcpus.several_vms())
-      row.name = fmt::format("VM {} {}", names.vcpus.vm(region.thread), row.name);
-    row.sum = region.sum;
-  }
-  return rows;
-}
-
-std::vector<FaultRow> FaultTable::vcpus(const Naming& names) const {
-  std::vector<FaultRow> rows;
-  for (const auto& [thread, sum] : vcpus_)
-    rows.push_back({{thread, names.vcpus}, names.vcpus.vcpu(thread, true), sum});
-  return rows;
 }
 
 // Adds the columns that all tables have. Text leaves out columns that are 0 in all rows.
@@ -252,44 +150,131 @@ std::vector<Paragraph> sentences_of(const FaultSum& all, const FaultSum& devices
   return sentences;
 }
 
-std::vector<Table> FaultTable::tables(const ReportData& data, const Naming& names) const {
-  using Row = FaultRow;
-  std::vector<Table> tables;
-  // Adds a table with the rows of most time first. `title` is the title of text's first column;
-  // null: text does not have the table.
-  const auto add = [&](const char* key, std::vector<Row> rows, const char* title, auto add_own,
-                       std::size_t top = 0) -> Table& {
-    std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });
-    for (Row& row : rows) row.whole = all_.ns;
-    TableOf<Row> table(
-        {.key = key, .left_out = keep_first(rows, top), .csv = true, .page_title = title},
-        std::move(rows), &Row::name);
-    if (table.rows != 0) table.titles = {title};
-    add_own(table);
-    add_figures(table, data);
-    tables.push_back(std::move(table));
-    return tables.back();
+class FaultTable : public TableSink {
+ public:
+  explicit FaultTable(const ReportOptions& options) : top_(options.top) {}
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kFaults;
+  }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    if (exit.detail.kind == DetailKind::kMmio) return devices_.add(exit, {});
+    if (!is_page_fault(exit)) return;
+    const PageFault& fault = pipeline.faults()->last();
+    all_.add(exit, fault);
+    vcpus_[exit.thread].add(exit, fault);
+    PageFault::Why why = fault.why;
+    if (causes_.size() >= kMostRows && !causes_.contains(why)) why = {.cause = why.cause};
+    causes_[why].add(exit, fault);
+    if (!fault.address) return;
+    const std::pair region{pipeline.processes().of(exit.thread, exit.thread),
+                           *fault.address >> kRegionBits};
+    if (regions_.size() < kMostRegions || regions_.contains(region))
+      regions_.try_emplace(region, Region{exit.thread, {}}).first->second.sum.add(exit, fault);
+  }
+  // Notes the events that would show the unknown causes.
+  void fill(ReportData& data, const Naming& /*names*/) const override {
+    std::vector<std::string_view> missing;
+    std::uint64_t count = 0;
+    for (const auto& [why, sum] : causes_) {
+      const std::string_view event = lacking_event(why.lack);
+      if (event.empty()) continue;
+      count += sum.count;
+      if (std::ranges::find(missing, event) == missing.end()) missing.push_back(event);
+    }
+    if (missing.empty()) return;
+    data.faults_missing =
+        fmt::format("the cause{} of {} page fault{} not known; record {}: trapline record --faults",
+                    count == 1 ? "" : "s", grouped(count), count == 1 ? " is" : "s are",
+                    fmt::join(missing, ", "));
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override {
+    using Row = FaultRow;
+    std::vector<Table> tables;
+    // Adds a table with the rows of most time first. `title` is the title of text's first column;
+    // null: text does not have the table.
+    const auto add = [&](const char* key, std::vector<Row> rows, const char* title, auto add_own,
+                         std::size_t top = 0) -> Table& {
+      std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });
+      for (Row& row : rows) row.whole = all_.ns;
+      TableOf<Row> table(
+          {.key = key, .left_out = keep_first(rows, top), .csv = true, .page_title = title},
+          std::move(rows), &Row::name);
+      if (table.rows != 0) table.titles = {title};
+      add_own(table);
+      add_figures(table, data);
+      tables.push_back(std::move(table));
+      return tables.back();
+    };
+    Table& by_cause = add("faults", causes(names), "page faults", [](TableOf<Row>& table) {
+      table.add({"cause"}, [](const Row& row) { return to_value(key_of(row.why.cause)); });
+      table.add({"by"}, [](const Row& row) { return text_or_null(row.by); });
+      table.add({"how"}, [](const Row& row) { return text_or_null(row.how); });
+    });
+    by_cause.before = sentences_of(all_, devices_, data);
+    by_cause.facts = {{"mmio_count", devices_.count}, {"mmio_ns", devices_.ns}};
+    add(
+        "fault_regions", regions(names), "page faults, 2 MiB from",
+        [&](TableOf<Row>& table) {
+          table.add({"vm"}, &Row::vm);
+          table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+          table.add({"address"}, &Row::address);
+        },
+        top_ == 0 ? kTop : top_);
+    Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of",
+                         [](TableOf<Row>& table) { add_vcpu(table, false); });
+    if (by_vcpu.rows == 1) by_vcpu.titles.clear();
+    return tables;
+  }
+
+ private:
+  static constexpr std::size_t kMostRows = 4096, kMostRegions = 1u << 15, kTop = 10;
+  static constexpr unsigned kRegionBits = 21;  // 2 MiB
+  [[nodiscard]] std::vector<FaultRow> causes(const Naming& names) const {
+    std::map<std::string, FaultRow> merged;  // without what is missing, which is a note
+    for (const auto& [why, sum] : causes_) {
+      const std::string name = names.text(why);
+      FaultRow& row = merged[name];
+      row.name = name;
+      row.why = why;
+      row.by = why.by == ThreadId{} ? std::string() : names.text(why.by);
+      row.how = how_text(why);
+      row.sum.add(sum);
+    }
+    std::vector<FaultRow> rows;
+    for (auto& [name, row] : merged) rows.push_back(std::move(row));
+    return rows;
+  }
+  [[nodiscard]] std::vector<FaultRow> regions(const Naming& names) const {
+    std::vector<FaultRow> rows;
+    for (const auto& [key, region] : regions_) {
+      FaultRow& row = rows.emplace_back(FaultRow{{region.thread, names.vcpus}});
+      row.address = key.second << kRegionBits;
+      row.name = fmt::format("{:#x}", row.address);
+      if (names.vcpus.several_vms())
+        row.name = fmt::format("VM {} {}", names.vcpus.vm(region.thread), row.name);
+      row.sum = region.sum;
+    }
+    return rows;
+  }
+  [[nodiscard]] std::vector<FaultRow> vcpus(const Naming& names) const {
+    std::vector<FaultRow> rows;
+    for (const auto& [thread, sum] : vcpus_)
+      rows.push_back({{thread, names.vcpus}, names.vcpus.vcpu(thread, true), sum});
+    return rows;
+  }
+
+  std::size_t top_;
+  std::map<PageFault::Why, FaultSum> causes_;
+  struct Region {
+    ThreadId thread{};  // a thread of the VM
+    FaultSum sum;
   };
-  Table& by_cause = add("faults", causes(names), "page faults", [](TableOf<Row>& table) {
-    table.add({"cause"}, [](const Row& row) { return to_value(key_of(row.why.cause)); });
-    table.add({"by"}, [](const Row& row) { return text_or_null(row.by); });
-    table.add({"how"}, [](const Row& row) { return text_or_null(row.how); });
-  });
-  by_cause.before = sentences_of(all_, devices_, data);
-  by_cause.facts = {{"mmio_count", devices_.count}, {"mmio_ns", devices_.ns}};
-  add(
-      "fault_regions", regions(names), "page faults, 2 MiB from",
-      [&](TableOf<Row>& table) {
-        table.add({"vm"}, &Row::vm);
-        table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
-        table.add({"address"}, &Row::address);
-      },
-      top_ == 0 ? kTop : top_);
-  Table& by_vcpu = add("fault_vcpus", vcpus(names), "page faults of",
-                       [](TableOf<Row>& table) { add_vcpu(table, false); });
-  if (by_vcpu.rows == 1) by_vcpu.titles.clear();
-  return tables;
-}
+  std::map<std::pair<ThreadId, std::uint64_t>, Region> regions_;  // by process
+  std::map<ThreadId, FaultSum> vcpus_;
+  FaultSum all_, devices_;
+};
 
 }  // namespace
 

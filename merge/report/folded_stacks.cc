@@ -62,9 +62,7 @@ void FoldedStacks::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 void FoldedStacks::call(const FunctionCall& call, const Pipeline&) {
-  Own& own = own_[call.stack];
-  own.guest_ns += call.own.guest_ns;
-  for (std::size_t i = 0; i < kParts; ++i) own.parts[i] += call.own.parts[i];
+  own_[call.stack].add({call.own.guest_ns, call.own.parts});
 }
 
 FoldedTimes FoldedStacks::take(const Naming& names) const {

@@ -67,6 +67,16 @@ class KernelStacks {
   std::uint64_t other_ = 0;
 };
 
+// What a guest's stack took.
+struct StackTimes {
+  std::uint64_t guest_ns = 0;
+  Parts parts{};
+  void add(const StackTimes& other) {
+    guest_ns += other.guest_ns;
+    for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+  }
+};
+
 class FoldedStacks : public SpanSink {
  public:
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kCalls; }
@@ -77,14 +87,9 @@ class FoldedStacks : public SpanSink {
   [[nodiscard]] FoldedTimes take(const Naming& names) const;
 
  private:
-  struct Own {
-    std::uint64_t guest_ns = 0;
-    Parts parts{};
-  };
-
   bool exits_ = false;
   ExitStacks causes_{std::size_t{1} << 16};
-  std::map<StackId, Own> own_;  // GuestStacks limits their number
+  std::map<StackId, StackTimes> own_;  // GuestStacks limits their number
 };
 
 // A stack with its time in each recording of both sides.

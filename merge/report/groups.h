@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,21 +88,25 @@ class Subjects {
                                              std::size_t rows, const Naming& names) const;
 
  private:
-  struct Sum {
+  struct Key {
     std::uint32_t group = 0;
     NameId device = kNoName;
-    KvmDetail detail{};
+    DetailKind kind{};
+    std::uint64_t value = 0;
+    Access access{};
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Sum {
+    Key key;
     std::uint64_t ns = 0;
   };
-  [[nodiscard]] static bool is_same(const Sum& a, const Sum& b);
-  Sum* sum_of(const Sum& subject);
-  void add_other(std::uint32_t group, const ExitSpan& exit, bool by_device);
+  std::uint32_t place_of(const Key& key);
 
   bool devices_, details_;
   std::vector<Sum> sums_;
   FlatIndex index_;
-  std::vector<std::uint32_t> last_;  // by group: the last subject, since it seldom changes
-  std::vector<bool> overflow_;       // by group
+  std::vector<std::uint32_t> last_;   // by group: the last subject, since it seldom changes
+  std::set<std::uint32_t> overflow_;  // groups
 };
 
 }  // namespace trapline

@@ -34,51 +34,51 @@ class GuestFunctionTable : public TableSink {
  public:
   explicit GuestFunctionTable(const ReportOptions& options)
       : top_(options.top), is_asked_(options.asks("--guest")) {}
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
+  [[nodiscard]] std::vector<Table> tables(const ReportData& report,
+                                          const Naming& names) const override {
+    using Row = GuestFunctionRow;
+    if (!is_asked_ && report.rows_of != RowsOf::kCalls) return {};
+    const bool calls = report.rows_of == RowsOf::kCalls, guest = report.knows(State::kGuest);
+    const auto events = [](const Row& row) { return row.times.vmm_events; };
+    const auto devices_at_most = [](const Row& row) {
+      return Share{row.times.devices_at_most_ns, row.times.own_ns()};
+    };
+    const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.own_ns()}; };
+    std::vector<Row> rows = guest_function_rows(names.pipeline);
+    TableOf<Row> table(
+        {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_asked_},
+        std::move(rows), &Row::name);
+    // With calls grouped by function, the groups are the same.
+    if (!calls && report.counters.guest_records == 0)
+      table.after = {
+          {.text = "\nNo guest functions were recorded (docs/plugin.md).", .verbatim = true}};
+    else if (!calls || report.by != "function")
+      table.titles = {"own time of"};
+    table.add({"name"}, &Row::name);
+    table.add({"calls", "calls"}, [](const Row& row) { return row.times.calls; });
+    table.add({"exits", calls ? "" : "exits"}, [](const Row& row) { return row.times.exits; });
+    if (calls) table.add({"", "QEMU events"}, events);
+    table.add({"own_ns", "own", Unit::kDuration},
+              [](const Row& row) { return row.times.own_ns(); });
+    table.add(
+        {.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = "own"},
+        [guest](const Row& row) {
+          return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
+        });
+    if (!calls) {
+      add_parts(table, report.known_states(), part_titles(report.known_states()), "own", 0, parts);
+      return {std::move(table)};
+    }
+    table.add({"qemu_events"}, events);
+    table.add({"devices_at_most_ns"}, devices_at_most);
+    add_call_parts(table, report.known_states(), "own", parts, devices_at_most);
+    return {std::move(table)};
+  }
 
  private:
   std::size_t top_;
   bool is_asked_;
 };
-
-std::vector<Table> GuestFunctionTable::tables(const ReportData& report, const Naming& names) const {
-  using Row = GuestFunctionRow;
-  if (!is_asked_ && report.rows_of != RowsOf::kCalls) return {};
-  const bool calls = report.rows_of == RowsOf::kCalls, guest = report.knows(State::kGuest);
-  const auto events = [](const Row& row) { return row.times.vmm_events; };
-  const auto devices_at_most = [](const Row& row) {
-    return Share{row.times.devices_at_most_ns, row.times.own_ns()};
-  };
-  const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.own_ns()}; };
-  std::vector<Row> rows = guest_function_rows(names.pipeline);
-  TableOf<Row> table(
-      {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_asked_},
-      std::move(rows), &Row::name);
-  // With calls grouped by function, the groups are the same.
-  if (!calls && report.counters.guest_records == 0)
-    table.after = {
-        {.text = "\nNo guest functions were recorded (docs/plugin.md).", .verbatim = true}};
-  else if (!calls || report.by != "function")
-    table.titles = {"own time of"};
-  table.add({"name"}, &Row::name);
-  table.add({"calls", "calls"}, [](const Row& row) { return row.times.calls; });
-  table.add({"exits", calls ? "" : "exits"}, [](const Row& row) { return row.times.exits; });
-  if (calls) table.add({"", "QEMU events"}, events);
-  table.add({"own_ns", "own", Unit::kDuration}, [](const Row& row) { return row.times.own_ns(); });
-  table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = "own"},
-            [guest](const Row& row) {
-              return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
-            });
-  if (!calls) {
-    add_parts(table, report.known_states(), part_titles(report.known_states()), "own", 0, parts);
-    return {std::move(table)};
-  }
-  table.add({"qemu_events"}, events);
-  table.add({"devices_at_most_ns"}, devices_at_most);
-  add_call_parts(table, report.known_states(), "own", parts, devices_at_most);
-  return {std::move(table)};
-}
 
 }  // namespace
 

@@ -85,54 +85,6 @@ struct HostVmRow {
   std::vector<HostThreadRow> threads;
 };
 
-class HostCpuTable : public TableSink {
- public:
-  explicit HostCpuTable(const ReportOptions& options)
-      : asked_(options.asks(kHostCpuTable.option)), of_page_(options.page) {}
-
-  [[nodiscard]] SpanClass selects() const override {
-    if (!asked_) return SpanClass::kHostRuns;
-    return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
-  }
-  void event(const Event& event, const Pipeline& pipeline) override;
-  void fill(ReportData& data, const Naming& names) const override;
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
-
- private:
-  static constexpr std::size_t kMostThreads = 1u << 16;  // limit of threads whose actions are kept
-  struct Deeds {
-    Counts<std::uint64_t> ioctls;
-    std::uint64_t messages = 0;
-    Counts<std::pair<CulpritKind, ThreadId>> woken_by;
-  };
-  [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const;
-  [[nodiscard]] HostThreadRow row_of(const HostRuns::Entry& entry, const Vm& vm,
-                                     const Naming& names) const;
-
-  bool asked_, of_page_;
-  ThreadTable<Deeds> deeds_;
-};
-
-void HostCpuTable::event(const Event& event, const Pipeline& pipeline) {
-  if (!pipeline.is_of_hosts_kernel(event) || std::holds_alternative<Lost>(event.payload)) return;
-  const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
-  const auto* irq = std::get_if<KvmIrq>(&event.payload);
-  const auto& woke = pipeline.waits()->woke();
-  if (woke) {
-    Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
-    if (deeds != nullptr)
-      deeds->woken_by.add({woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}});
-  }
-  // Work of an interrupt that hit the thread is not the thread's.
-  if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
-    return;
-  Deeds* deeds = deeds_.get(event.thread, kMostThreads);
-  if (deeds == nullptr) return;
-  if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
-  if (irq != nullptr && irq->step == IrqStep::kMsi) ++deeds->messages;
-}
-
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name,
 // "interrupt", "not known".
 std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process,
@@ -229,75 +181,6 @@ void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, const
   }
 }
 
-HostThreadRow HostCpuTable::row_of(const HostRuns::Entry& entry, const Vm& vm,
-                                   const Naming& names) const {
-  const bool is_vcpu = names.is_vcpu(entry.thread);
-  const std::string comm = names.comm(entry.thread);
-  HostThreadRow row;
-  row.role = is_vcpu ? HostRole::kVcpu : role_of(entry.thread, comm, vm.process);
-  row.tid = static_cast<std::int32_t>(entry.thread);
-  row.name = is_vcpu ? names.vcpus.vcpu(entry.thread, false) : comm;
-  row.ns = entry.state.ran_ns;
-  row.turns = entry.state.turns;
-  const HostRuns& runs = *names.pipeline.host_runs();
-  if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
-  const HostRuns::Lines& lines = runs.lines(entry.thread);
-  row.line = line_of(lines);
-  static const Deeds kNothing;
-  const Deeds* deeds = deeds_.find(entry.thread);
-  const Deeds& did = deeds == nullptr ? kNothing : *deeds;
-  std::map<std::string, std::uint64_t> wakers;
-  if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
-  for (const auto& [by, count] : did.woken_by.of)
-    wakers[waker_text(by.first, by.second, names, vm.process, vm.id())] += count;
-  row.woken_by = ranked(wakers);
-  row.did = deeds_of(did.ioctls, lines, did.messages);
-  return row;
-}
-
-std::vector<HostVmRow> HostCpuTable::rows(const ReportData& data, const Naming& names) const {
-  const Pipeline& pipeline = names.pipeline;
-  std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
-  std::map<ThreadId, VcpuTotals> totals;
-  for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
-  for (std::size_t i = 0; i < names.vms.size(); ++i)
-    if (pipeline.counts(names.threads[i].thread)) by_id[names.vms[i].id()].first = &names.vms[i];
-  std::vector<HostRuns::Entry> threads = pipeline.host_runs()->threads(pipeline.end());
-  std::ranges::stable_sort(threads, std::greater(),
-                           [](const HostRuns::Entry& one) { return one.state.ran_ns; });
-  for (const HostRuns::Entry& entry : threads) {
-    const auto of = by_id.find(vm_of(entry.thread, names));
-    if (entry.state.ran_ns == 0 || of == by_id.end()) continue;
-    auto& [vm, row] = of->second;
-    if (!pipeline.threads().switches().has_all_of(entry.thread)) {
-      row.at_least = true;
-      continue;
-    }
-    (entry.state.several ? row.unknown_ns : row.ns) += entry.state.ran_ns;
-    if (!entry.state.several) row.threads.push_back(row_of(entry, *vm, names));
-  }
-  std::vector<HostVmRow> rows;
-  const std::uint64_t interval = data.end_ns - data.start_ns;
-  for (auto& [id, of] : by_id) {
-    auto& [vm, row] = of;
-    if (row.threads.empty()) continue;
-    row.vm = id;
-    row.vm_name = vm->given;
-    row.has_others = !vm->inferred;
-    row.at_least |= data.counters.gaps != 0;
-    row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
-    for (HostThreadRow& thread : std::exchange(row.threads, {})) {
-      thread.whole = row.ns;
-      row.threads.push_back(std::move(thread));
-      const auto vcpu = totals.find(ThreadId{row.threads.back().tid});
-      if (vcpu != totals.end()) add_parts(row.threads, vcpu->second, data);
-    }
-    rows.push_back(std::move(row));
-  }
-  std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
-  return rows;
-}
-
 std::string name_of(const HostThreadRow& row) {
   if (!row.part.empty()) return "  " + row.name;
   const std::string text = fmt::format("{} (tid {})", row.name, row.tid);
@@ -371,34 +254,6 @@ std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   return sentence;
 }
 
-// What the VMs took, and what the one that took most did with it. Nothing where it is not known of
-// one of them.
-void HostCpuTable::fill(ReportData& data, const Naming& names) const {
-  if (asked_ || !data.model.sched_switch) return;
-  const std::vector<HostVmRow> vms = rows(data, names);
-  if (vms.empty() || !std::ranges::all_of(vms, &HostVmRow::has_others)) return;
-  const HostVmRow& most = vms.front();
-  if (vms.size() == 1) {
-    data.host_cpu = sentence_of(most, data);
-    return;
-  }
-  HostVmRow all;
-  for (const HostVmRow& vm : vms) {
-    all.ns += vm.ns;
-    all.cpus += vm.cpus;
-    all.at_least |= vm.at_least || vm.unknown_ns != 0;
-  }
-  // With shares that are nearly even, none is named.
-  data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
-  if (most.ns * vms.size() < all.ns + all.ns / 2) {
-    data.host_cpu += fmt::format("; none took more than {}.", duration_text(most.ns, data.cycles));
-    return;
-  }
-  data.host_cpu +=
-      fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
-                  duration_text(most.ns, data.cycles), roles_text(most), loop_sentence(most, data));
-}
-
 std::string text_of(const Ranked& ranked) {
   constexpr std::size_t kMostShown = 2;
   std::string text;
@@ -466,46 +321,182 @@ Table page_table(std::vector<HostVmRow> vms) {
   return table;
 }
 
-std::vector<Table> HostCpuTable::tables(const ReportData& data, const Naming& names) const {
-  if (!asked_) return {};
-  using Row = HostVmRow;
-  if (!data.model.sched_switch) {
-    Table none;
-    none.key = "host_cpu";
-    none.after = {{},
-                  {.text = fmt::format("What the VM's threads ran was not recorded ({}).",
-                                       events::sched_switch.full_name)}};
-    return {std::move(none)};
+class HostCpuTable : public TableSink {
+ public:
+  explicit HostCpuTable(const ReportOptions& options)
+      : asked_(options.asks(kHostCpuTable.option)), of_page_(options.page) {}
+
+  [[nodiscard]] SpanClass selects() const override {
+    if (!asked_) return SpanClass::kHostRuns;
+    return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
   }
-  if (of_page_) {
-    Table table = page_table(rows(data, names));
-    table.key = "host_cpu";
+  void event(const Event& event, const Pipeline& pipeline) override {
+    if (!pipeline.is_of_hosts_kernel(event) || std::holds_alternative<Lost>(event.payload)) return;
+    const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
+    const auto* irq = std::get_if<KvmIrq>(&event.payload);
+    const auto& woke = pipeline.waits()->woke();
+    if (woke) {
+      Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
+      if (deeds != nullptr)
+        deeds->woken_by.add({woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}});
+    }
+    // Work of an interrupt that hit the thread is not the thread's.
+    if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))
+      return;
+    Deeds* deeds = deeds_.get(event.thread, kMostThreads);
+    if (deeds == nullptr) return;
+    if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
+    if (irq != nullptr && irq->step == IrqStep::kMsi) ++deeds->messages;
+  }
+  // What the VMs took, and what the one that took most did with it. Nothing where it is not known
+  // of one of them.
+  void fill(ReportData& data, const Naming& names) const override {
+    if (asked_ || !data.model.sched_switch) return;
+    const std::vector<HostVmRow> vms = rows(data, names);
+    if (vms.empty() || !std::ranges::all_of(vms, &HostVmRow::has_others)) return;
+    const HostVmRow& most = vms.front();
+    if (vms.size() == 1) {
+      data.host_cpu = sentence_of(most, data);
+      return;
+    }
+    HostVmRow all;
+    for (const HostVmRow& vm : vms) {
+      all.ns += vm.ns;
+      all.cpus += vm.cpus;
+      all.at_least |= vm.at_least || vm.unknown_ns != 0;
+    }
+    // With shares that are nearly even, none is named.
+    data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
+    if (most.ns * vms.size() < all.ns + all.ns / 2) {
+      data.host_cpu +=
+          fmt::format("; none took more than {}.", duration_text(most.ns, data.cycles));
+      return;
+    }
+    data.host_cpu += fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
+                                 duration_text(most.ns, data.cycles), roles_text(most),
+                                 loop_sentence(most, data));
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override {
+    if (!asked_) return {};
+    using Row = HostVmRow;
+    if (!data.model.sched_switch) {
+      Table none;
+      none.key = "host_cpu";
+      none.after = {{},
+                    {.text = fmt::format("What the VM's threads ran was not recorded ({}).",
+                                         events::sched_switch.full_name)}};
+      return {std::move(none)};
+    }
+    if (of_page_) {
+      Table table = page_table(rows(data, names));
+      table.key = "host_cpu";
+      return {std::move(table)};
+    }
+    TableOf<Row> table({.key = "host_cpu", .csv = true}, rows(data, names),
+                       [](const Row& row) { return vm_text(row.vm, row.vm_name); });
+    const std::uint64_t unknown = names.pipeline.host_runs()->unknown_ns();
+    table.facts = {{"not_known_ns", to_value(unknown)}};
+    table.text_children = table.csv_children = true;
+    if (table.rows == 0)
+      table.after = {
+          {},
+          {.text = "How long the VM's threads ran is not known: not all of their switches "
+                   "are recorded."}};
+    if (unknown != 0)
+      table.before = {{},
+                      {.text = fmt::format("Which thread ran is not known of {} of the CPUs' time.",
+                                           duration_text(unknown, data.cycles))}};
+    std::vector<std::string> sentences;
+    for (const Row& row : table.all()) sentences.push_back(sentence_of(row, data));
+    table.children = [all = table.all(), sentences = std::move(sentences)](std::size_t row) {
+      return std::vector<Table>{threads_of(all[row], sentences[row])};
+    };
+    table.add({"vm"}, &Row::vm);
+    table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+    table.add({"ns"}, &Row::ns);
+    table.add({"cpus"}, &Row::cpus);
     return {std::move(table)};
   }
-  TableOf<Row> table({.key = "host_cpu", .csv = true}, rows(data, names),
-                     [](const Row& row) { return vm_text(row.vm, row.vm_name); });
-  const std::uint64_t unknown = names.pipeline.host_runs()->unknown_ns();
-  table.facts = {{"not_known_ns", to_value(unknown)}};
-  table.text_children = table.csv_children = true;
-  if (table.rows == 0)
-    table.after = {{},
-                   {.text = "How long the VM's threads ran is not known: not all of their switches "
-                            "are recorded."}};
-  if (unknown != 0)
-    table.before = {{},
-                    {.text = fmt::format("Which thread ran is not known of {} of the CPUs' time.",
-                                         duration_text(unknown, data.cycles))}};
-  std::vector<std::string> sentences;
-  for (const Row& row : table.all()) sentences.push_back(sentence_of(row, data));
-  table.children = [all = table.all(), sentences = std::move(sentences)](std::size_t row) {
-    return std::vector<Table>{threads_of(all[row], sentences[row])};
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 16;  // limit of threads whose actions are kept
+  struct Deeds {
+    Counts<std::uint64_t> ioctls;
+    std::uint64_t messages = 0;
+    Counts<std::pair<CulpritKind, ThreadId>> woken_by;
   };
-  table.add({"vm"}, &Row::vm);
-  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
-  table.add({"ns"}, &Row::ns);
-  table.add({"cpus"}, &Row::cpus);
-  return {std::move(table)};
-}
+  [[nodiscard]] std::vector<HostVmRow> rows(const ReportData& data, const Naming& names) const {
+    const Pipeline& pipeline = names.pipeline;
+    std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
+    std::map<ThreadId, VcpuTotals> totals;
+    for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
+    for (std::size_t i = 0; i < names.vms.size(); ++i)
+      if (pipeline.counts(names.threads[i].thread)) by_id[names.vms[i].id()].first = &names.vms[i];
+    std::vector<HostRuns::Entry> threads = pipeline.host_runs()->threads(pipeline.end());
+    std::ranges::stable_sort(threads, std::greater(),
+                             [](const HostRuns::Entry& one) { return one.state.ran_ns; });
+    for (const HostRuns::Entry& entry : threads) {
+      const auto of = by_id.find(vm_of(entry.thread, names));
+      if (entry.state.ran_ns == 0 || of == by_id.end()) continue;
+      auto& [vm, row] = of->second;
+      if (!pipeline.threads().switches().has_all_of(entry.thread)) {
+        row.at_least = true;
+        continue;
+      }
+      (entry.state.several ? row.unknown_ns : row.ns) += entry.state.ran_ns;
+      if (!entry.state.several) row.threads.push_back(row_of(entry, *vm, names));
+    }
+    std::vector<HostVmRow> rows;
+    const std::uint64_t interval = data.end_ns - data.start_ns;
+    for (auto& [id, of] : by_id) {
+      auto& [vm, row] = of;
+      if (row.threads.empty()) continue;
+      row.vm = id;
+      row.vm_name = vm->given;
+      row.has_others = !vm->inferred;
+      row.at_least |= data.counters.gaps != 0;
+      row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
+      for (HostThreadRow& thread : std::exchange(row.threads, {})) {
+        thread.whole = row.ns;
+        row.threads.push_back(std::move(thread));
+        const auto vcpu = totals.find(ThreadId{row.threads.back().tid});
+        if (vcpu != totals.end()) add_parts(row.threads, vcpu->second, data);
+      }
+      rows.push_back(std::move(row));
+    }
+    std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
+    return rows;
+  }
+  [[nodiscard]] HostThreadRow row_of(const HostRuns::Entry& entry, const Vm& vm,
+                                     const Naming& names) const {
+    const bool is_vcpu = names.is_vcpu(entry.thread);
+    const std::string comm = names.comm(entry.thread);
+    HostThreadRow row;
+    row.role = is_vcpu ? HostRole::kVcpu : role_of(entry.thread, comm, vm.process);
+    row.tid = static_cast<std::int32_t>(entry.thread);
+    row.name = is_vcpu ? names.vcpus.vcpu(entry.thread, false) : comm;
+    row.ns = entry.state.ran_ns;
+    row.turns = entry.state.turns;
+    const HostRuns& runs = *names.pipeline.host_runs();
+    if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
+    const HostRuns::Lines& lines = runs.lines(entry.thread);
+    row.line = line_of(lines);
+    static const Deeds kNothing;
+    const Deeds* deeds = deeds_.find(entry.thread);
+    const Deeds& did = deeds == nullptr ? kNothing : *deeds;
+    std::map<std::string, std::uint64_t> wakers;
+    if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
+    for (const auto& [by, count] : did.woken_by.of)
+      wakers[waker_text(by.first, by.second, names, vm.process, vm.id())] += count;
+    row.woken_by = ranked(wakers);
+    row.did = deeds_of(did.ioctls, lines, did.messages);
+    return row;
+  }
+
+  bool asked_, of_page_;
+  ThreadTable<Deeds> deeds_;
+};
 
 }  // namespace
 

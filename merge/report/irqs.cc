@@ -87,55 +87,6 @@ struct IrqRow {
   Histogram to_inject, to_entry, to_eoi;
 };
 
-class IrqTable : public TableSink {
- public:
-  static constexpr std::size_t kMostRows = 4096;
-
-  explicit IrqTable(const ReportOptions& /*options*/) {}
-
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kInterrupts; }
-  void interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) override;
-  void fill(ReportData& data, const Naming& names) const override {
-    fill_events(data, *names.pipeline.interrupts());
-  }
-  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
-                                          const Naming& names) const override;
-
- private:
-  [[nodiscard]] std::vector<IrqRow> rows() const;
-
-  // By vector, origin and, for a line, pin.
-  std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> rows_;
-};
-
-void IrqTable::interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) {
-  const std::tuple key{span.vector, span.origin,
-                       span.origin == IrqSpan::Origin::kLine ? span.pin : 0};
-  if (rows_.size() >= kMostRows && !rows_.contains(key)) return;
-  IrqRow& row = rows_[key];
-  ++row.raised;
-  if (span.injected) {
-    ++row.injected;
-    row.to_inject.add(elapsed(span.raised, *span.injected));
-  }
-  if (span.entered) row.to_entry.add(elapsed(span.raised, *span.entered));
-  if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
-}
-
-std::vector<IrqRow> IrqTable::rows() const {
-  std::vector<IrqRow> rows;
-  for (const auto& [key, counted] : rows_) {
-    const auto& [vector, origin, pin] = key;
-    IrqRow row = counted;
-    row.vector = vector == kNoVector ? "-" : fmt::format("{:#x}", vector);
-    row.pin = origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
-              : origin == IrqSpan::Origin::kMsi ? "msi"
-                                                : "local";
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 // Returns the sentences below the table: between which events the times are, and interrupts that
 // were raised twice.
 std::vector<Paragraph> sentences_below(const IrqTracker& tracker) {
@@ -158,32 +109,76 @@ Paragraph none_text(const std::string& events) {
   return {.text = fmt::format("No interrupts were recorded ({}).", fmt::join(names, ", "))};
 }
 
-std::vector<Table> IrqTable::tables(const ReportData& data, const Naming& names) const {
-  const IrqTracker& tracker = *names.pipeline.interrupts();
-  const bool injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
-  TableOf<IrqRow> table({.key = "irqs", .csv = true}, rows(), [](const IrqRow& row) {
-    return fmt::format("vector {} {}", row.vector == "-" ? "not known," : row.vector, row.pin);
-  });
-  table.facts = {{"coalesced", data.irq_events.empty() ? CellValue() : tracker.coalesced()}};
-  if (table.rows == 0) {
-    table.after = {{}, none_text(data.irq_events)};
-  } else {
-    table.titles = {"Interrupts"};
-    table.after = sentences_below(tracker);
+class IrqTable : public TableSink {
+ public:
+  static constexpr std::size_t kMostRows = 4096;
+
+  explicit IrqTable(const ReportOptions& /*options*/) {}
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kInterrupts; }
+  void interrupt(const IrqSpan& span, const Pipeline& /*pipeline*/) override {
+    const std::tuple key{span.vector, span.origin,
+                         span.origin == IrqSpan::Origin::kLine ? span.pin : 0};
+    if (rows_.size() >= kMostRows && !rows_.contains(key)) return;
+    IrqRow& row = rows_[key];
+    ++row.raised;
+    if (span.injected) {
+      ++row.injected;
+      row.to_inject.add(elapsed(span.raised, *span.injected));
+    }
+    if (span.entered) row.to_entry.add(elapsed(span.raised, *span.entered));
+    if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
   }
-  table.add({"vector"}, [](const IrqRow& row) { return name_or_null(row.vector); });
-  table.add({"pin"}, &IrqRow::pin);
-  table.add({"raised", "raised"}, &IrqRow::raised);
-  table.add({"injected"}, [injections](const IrqRow& row) {
-    return injections ? to_value(row.injected) : CellValue();
-  });
-  add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = {"p99", 1}},
-                   &IrqRow::to_inject);
-  add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = {"p99", 2}},
-                   &IrqRow::to_entry);
-  add_distribution(table, "inject_to_eoi", {.p50 = "eoi p50", .p99 = {"p99", 3}}, &IrqRow::to_eoi);
-  return {std::move(table)};
-}
+  void fill(ReportData& data, const Naming& names) const override {
+    fill_events(data, *names.pipeline.interrupts());
+  }
+  [[nodiscard]] std::vector<Table> tables(const ReportData& data,
+                                          const Naming& names) const override {
+    const IrqTracker& tracker = *names.pipeline.interrupts();
+    const bool injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
+    TableOf<IrqRow> table({.key = "irqs", .csv = true}, rows(), [](const IrqRow& row) {
+      return fmt::format("vector {} {}", row.vector == "-" ? "not known," : row.vector, row.pin);
+    });
+    table.facts = {{"coalesced", data.irq_events.empty() ? CellValue() : tracker.coalesced()}};
+    if (table.rows == 0) {
+      table.after = {{}, none_text(data.irq_events)};
+    } else {
+      table.titles = {"Interrupts"};
+      table.after = sentences_below(tracker);
+    }
+    table.add({"vector"}, [](const IrqRow& row) { return name_or_null(row.vector); });
+    table.add({"pin"}, &IrqRow::pin);
+    table.add({"raised", "raised"}, &IrqRow::raised);
+    table.add({"injected"}, [injections](const IrqRow& row) {
+      return injections ? to_value(row.injected) : CellValue();
+    });
+    add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = {"p99", 1}},
+                     &IrqRow::to_inject);
+    add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = {"p99", 2}},
+                     &IrqRow::to_entry);
+    add_distribution(table, "inject_to_eoi", {.p50 = "eoi p50", .p99 = {"p99", 3}},
+                     &IrqRow::to_eoi);
+    return {std::move(table)};
+  }
+
+ private:
+  [[nodiscard]] std::vector<IrqRow> rows() const {
+    std::vector<IrqRow> rows;
+    for (const auto& [key, counted] : rows_) {
+      const auto& [vector, origin, pin] = key;
+      IrqRow row = counted;
+      row.vector = vector == kNoVector ? "-" : fmt::format("{:#x}", vector);
+      row.pin = origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
+                : origin == IrqSpan::Origin::kMsi ? "msi"
+                                                  : "local";
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  // By vector, origin and, for a line, pin.
+  std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> rows_;
+};
 
 }  // namespace
 

@@ -90,23 +90,20 @@ template <typename Whole>
 void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
               const std::string& of, Whole whole) {
   constexpr std::uint8_t kDropped = 1 + kParts;  // where a terminal is narrow, before the parts
-  const auto add = [&](State state, std::uint64_t PhaseRow::*away) {
+  for (const State state : {State::kPaused, State::kOffline, State::kNotSeen}) {
     const auto i = static_cast<std::size_t>(state);
     const bool never =
-        std::ranges::none_of(rows, [away](const PhaseRow& row) { return row.*away != 0; });
+        std::ranges::none_of(rows, [i](const PhaseRow& row) { return row.away[i] != 0; });
     table.add({.key = std::string(kStateKeys[i]) + "_ns",
                .title = never ? "" : std::string(kStateNames[i]),
                .unit = Unit::kShare,
                .drop_order = kDropped,
                .whole = of},
               [=](const PhaseRow& row) {
-                const std::uint64_t ns = row.*away;
+                const std::uint64_t ns = row.away[i];
                 return Share{state == State::kNotSeen ? ns : told(known, state, ns), whole(row)};
               });
-  };
-  add(State::kPaused, &PhaseRow::paused_ns);
-  add(State::kOffline, &PhaseRow::offline_ns);
-  add(State::kNotSeen, &PhaseRow::not_seen_ns);
+  }
 }
 
 }  // namespace
@@ -181,7 +178,7 @@ void PhaseTable::event(const Event& event, const Pipeline& pipeline) {
 }
 
 void PhaseTable::add(Sums& sums, NameId name, std::uint64_t ns) {
-  Sum& sum = bounded(sums, name, kMostKeys, Names::kOther);
+  PhaseShare& sum = bounded(sums, name, kMostKeys, Names::kOther);
   ++sum.exits;
   sum.ns += ns;
 }
@@ -220,39 +217,36 @@ void PhaseTable::states(std::span<const StateRun> runs, const Pipeline& pipeline
   }
 }
 
-std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names) {
-  std::vector<PhaseShare> rows;
-  for (const auto& [name, sum] : sums)
-    rows.push_back({name_or_dash(names, name), sum.exits, sum.ns});
-  std::ranges::stable_sort(rows, std::greater(), &PhaseShare::ns);
-  return rows;
-}
-
 std::vector<PhaseRow> PhaseTable::rows(const Pipeline& pipeline, std::uint64_t end_ns) const {
   std::vector<PhaseRow> rows;
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const Phase& phase = phases_[i];
     const std::uint64_t until =
         i + 1 < phases_.size() ? phases_[i + 1].begin.ns() : std::max(end_ns, phase.begin.ns());
-    PhaseRow row;
+    PhaseRow& row = rows.emplace_back();
+    static_cast<PhaseSums&>(row) = phase;
     row.name = phase.spec != nullptr ? phase.spec->name
                : phases_.size() == 1 ? "all"
                                      : "before " + phases_[1].spec->name;
     if (phase.spec != nullptr) row.pattern = phase.spec->pattern;
     row.start_ns = phase.begin.ns();
     row.ns = until - row.start_ns;
-    row.exits = phase.exits;
-    row.guest_ns = phase.guest_ns;
-    row.parts = phase.parts;
     for (const auto& [thread, away] : phase.away) {
       if (!pipeline.exits().state(thread)) continue;  // it runs no vCPU
-      row.paused_ns += away[static_cast<std::size_t>(State::kPaused)];
-      row.offline_ns += away[static_cast<std::size_t>(State::kOffline)];
-      row.not_seen_ns += away[static_cast<std::size_t>(State::kNotSeen)];
+      for (std::size_t state = 0; state < kStates; ++state) row.away[state] += away[state];
     }
-    row.devices = shares(phase.devices, pipeline.names());
-    row.functions = shares(phase.functions, pipeline.names());
-    rows.push_back(std::move(row));
+    std::uint64_t whole = 0;
+    for (const auto& [name, sum] : phase.functions) whole += sum.ns;
+    const auto add = [&](std::vector<PhaseShare>& shares, const Sums& sums, const char* what) {
+      for (const auto& [id, sum] : sums) {
+        const std::string name = name_or_dash(pipeline.names(), id);
+        shares.push_back(
+            {name, fmt::format("{}: {} {}", row.name, what, name), sum.exits, sum.ns, whole});
+      }
+      std::ranges::stable_sort(shares, std::greater(), &PhaseShare::ns);
+    };
+    add(row.devices, phase.devices, "device");
+    add(row.functions, phase.functions, "function");
   }
   return rows;
 }
@@ -298,33 +292,14 @@ TableOf<PhaseRow> phase_table(std::vector<PhaseRow> phases, const ReportData& re
 
 namespace {
 
-// A device or a function in a phase.
-struct PhaseShareRow {
-  std::string phase;
-  std::string_view what;
-  PhaseShare share;
-  std::uint64_t whole;  // of all functions
-};
-
-std::vector<PhaseShareRow> share_rows(const PhaseRow& phase, std::string_view what,
-                                      const std::vector<PhaseShare>& shares) {
-  std::uint64_t whole = 0;
-  for (const PhaseShare& share : phase.functions) whole += share.ns;
-  std::vector<PhaseShareRow> rows;
-  for (const PhaseShare& share : shares) rows.push_back({phase.name, what, share, whole});
-  return rows;
-}
-
-Table phase_share_table(std::vector<PhaseShareRow> rows, bool durations) {
-  using Row = PhaseShareRow;
+Table phase_share_table(const char* key, std::vector<PhaseShare> rows, bool durations) {
+  using Row = PhaseShare;
   const auto ns = [durations](const Row& row) {
-    return durations ? std::optional(row.share.ns) : std::nullopt;
+    return durations ? std::optional(row.ns) : std::nullopt;
   };
-  TableOf<Row> table({}, std::move(rows), [](const Row& row) {
-    return fmt::format("{}: {} {}", row.phase, row.what, row.share.name);
-  });
-  table.add({"name"}, [](const Row& row) { return name_or_null(row.share.name); });
-  table.add({"exits", "exits"}, [](const Row& row) { return row.share.exits; });
+  TableOf<Row> table({.key = key}, std::move(rows), &Row::title);
+  table.add({"name"}, [](const Row& row) { return name_or_null(row.name); });
+  table.add({"exits", "exits"}, &Row::exits);
   table.add({"total_ns", "time", Unit::kDuration}, ns);
   table.add({.title = "share", .unit = Unit::kShare, .whole = "the phase's exits"},
             [ns](const Row& row) {
@@ -333,31 +308,21 @@ Table phase_share_table(std::vector<PhaseShareRow> rows, bool durations) {
   return table;
 }
 
-std::vector<Table> shares_of(const PhaseRow& phase, bool durations) {
-  std::vector<Table> tables = {
-      phase_share_table(share_rows(phase, "device", phase.devices), durations),
-      phase_share_table(share_rows(phase, "function", phase.functions), durations)};
-  tables[0].key = "devices";
-  tables[1].key = "functions";
-  return tables;
-}
-
 constexpr std::size_t kShown = 3;  // number of devices, and of functions, per phase
 
 // Returns text's table: the first devices and functions of all phases.
 Table first_shares(std::span<const PhaseRow> phases, bool durations) {
-  std::vector<PhaseShareRow> rows;
-  const auto add = [&rows](const std::vector<PhaseShareRow>& shares) {
+  std::vector<PhaseShare> rows;
+  const auto add = [&rows](const std::vector<PhaseShare>& shares) {
     rows.insert(rows.end(), shares.begin(),
                 shares.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, shares.size())));
   };
   for (const PhaseRow& row : phases) {
-    add(share_rows(row, "device", row.devices));
-    const bool named = std::any_of(row.functions.begin(), row.functions.end(),
-                                   [](const auto& share) { return share.name != "-"; });
-    if (named) add(share_rows(row, "function", row.functions));
+    add(row.devices);
+    if (std::ranges::any_of(row.functions, [](const auto& share) { return share.name != "-"; }))
+      add(row.functions);
   }
-  Table table = phase_share_table(std::move(rows), durations);
+  Table table = phase_share_table("", std::move(rows), durations);
   table.json = false;
   table.titles = {"Their exits without halts"};
   return table;
@@ -384,7 +349,8 @@ std::vector<Table> PhaseTable::tables(const ReportData& report, const Naming& na
   table.csv_children = true;
   table.facts = {{"never", not_begun}};
   table.children = [all = table.all(), durations](std::size_t row) {
-    return shares_of(all[row], durations);
+    return std::vector<Table>{phase_share_table("devices", all[row].devices, durations),
+                              phase_share_table("functions", all[row].functions, durations)};
   };
   Table shares = first_shares(table.all(), durations);
   if (table.rows != 0) {

@@ -45,18 +45,23 @@ struct PhaseSpec {
 // what it prints.
 [[nodiscard]] std::vector<PhaseSpec> default_phases();
 
+// A device or a guest function in a phase.
 struct PhaseShare {
-  std::string name;
+  std::string name, title;  // "rtc"; "init: device rtc"
   std::uint64_t exits = 0, ns = 0;
+  std::uint64_t whole = 0;  // of all functions
 };
 
-struct PhaseRow {
+struct PhaseSums {
+  std::uint64_t exits = 0, guest_ns = 0;
+  Parts parts{};  // of the exits that began in the phase
+};
+
+struct PhaseRow : PhaseSums {
   std::string name;
   std::string pattern;  // empty: begins with the recording
   std::uint64_t start_ns = 0, ns = 0;
-  std::uint64_t exits = 0, guest_ns = 0;
-  Parts parts{};  // of the exits that began in the phase
-  std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
+  std::array<std::uint64_t, kStates> away{};  // ns: paused, offline, not seen
   // Their times by device and by guest function, the largest first, without halts.
   std::vector<PhaseShare> devices, functions;
 };
@@ -103,16 +108,11 @@ class PhaseTable : public TableSink {
                                           const Naming& names) const override;
 
  private:
-  struct Sum {
-    std::uint64_t exits = 0, ns = 0;
-  };
-  using Sums = std::map<NameId, Sum>;
+  using Sums = std::map<NameId, PhaseShare>;        // without names
   using Away = std::array<std::uint64_t, kStates>;  // ns: paused, offline, not seen
-  struct Phase {
+  struct Phase : PhaseSums {
     const PhaseSpec* spec = nullptr;  // nullptr: the time before the first phase
     Timestamp begin;
-    std::uint64_t exits = 0, guest_ns = 0;
-    Parts parts{};
     Sums devices, functions;
     std::map<ThreadId, Away> away;  // of threads that may still turn out to run a vCPU
   };
@@ -123,7 +123,6 @@ class PhaseTable : public TableSink {
   void match_text(std::string_view text, Timestamp at, bool whole);
   void match_function(std::string_view function, Timestamp at);
   static void add(Sums& sums, NameId name, std::uint64_t ns);
-  [[nodiscard]] static std::vector<PhaseShare> shares(const Sums& sums, const Names& names);
 
   std::vector<PhaseSpec> specs_;
   std::size_t next_ = 0;  // the first phase that may still begin

@@ -101,10 +101,8 @@ struct ReportData {
   [[nodiscard]] States known_states() const {
     if (rows_of != RowsOf::kCalls) return lacks_entries ? told : model.known_states() | told;
     States known = States().set();
-    known.reset(static_cast<std::size_t>(State::kPaused));
-    known.reset(static_cast<std::size_t>(State::kOffline));
-    known.reset(static_cast<std::size_t>(State::kKernel));
-    known.reset(static_cast<std::size_t>(State::kHalted));
+    for (const State never : {State::kPaused, State::kOffline, State::kKernel, State::kHalted})
+      known.reset(static_cast<std::size_t>(never));
     known.set(static_cast<std::size_t>(State::kUser), !vmm_events.empty());
     known.set(static_cast<std::size_t>(State::kPreempted), model.sched_switch);
     known.set(static_cast<std::size_t>(State::kBlocked), model.sched_switch);

@@ -80,16 +80,6 @@ void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
   groups_[groups_.place_of(keys_.of(call, pipeline.stacks()))].add(call);
 }
 
-void Aggregator::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
-
-void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
-  requests_.add(delivered);
-}
-
-void Aggregator::lost(const Event&, const Lost& loss, const Pipeline&) {
-  if (!loss.on_purpose) lost_.add_gap(loss.count);
-}
-
 ReportData Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
   ReportData report;

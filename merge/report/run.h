@@ -32,9 +32,11 @@ class Aggregator : public SpanSink {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void unended(const UnendedExit& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
-  void request(const RequestSpan& request, const Pipeline& pipeline) override;
-  void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
-  void lost(const Event& event, const Lost& loss, const Pipeline& pipeline) override;
+  void request(const RequestSpan& request, const Pipeline&) override { requests_.add(request); }
+  void delivered(const Delivered& made, const Pipeline&) override { requests_.add(made); }
+  void lost(const Event&, const Lost& loss, const Pipeline&) override {
+    if (!loss.on_purpose) lost_.add_gap(loss.count);
+  }
 
   // Returns the report of everything so far; complete after Pipeline::finish().
   [[nodiscard]] ReportData snapshot(const Naming& names) const;

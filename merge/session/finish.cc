@@ -81,42 +81,6 @@ int copy_piece(int source, std::uint64_t from, int target, std::uint64_t to, std
   return 0;
 }
 
-class Finisher {
- public:
-  Finisher(const Folder& session, StartFacts start) : session_(session), start_(std::move(start)) {}
-
-  Result<void> run(const std::vector<std::string>& cpu_stats, std::vector<std::uint64_t>* torn);
-
- private:
-  Result<void> make_plan(const std::vector<std::string>& cpu_stats);
-  Result<void> bring_to_disk() const;
-  Result<void> begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages);
-  Result<void> begin_copying(const Tail& tail, const std::vector<Part>& parts);
-  Result<void> close_holes();
-  Result<void> make_hole(std::uint64_t from, std::uint64_t to) const;
-  Result<void> copy_instead();
-  Result<void> copy_parts();
-  Result<void> copy_part(const Part& part, int into);
-  Result<void> save_plan() const;
-  Result<std::vector<std::uint64_t>> read_back() const;
-  Result<void> name_it() const;
-  [[nodiscard]] std::string path(const std::string& file) const {
-    return session_.path_of("raw/" + file);
-  }
-
-  const Folder& session_;
-  StartFacts start_;
-  UniqueFd stream_;
-  FinishPlan plan_;
-  std::uint64_t piece_ = kPiece;
-};
-
-Result<void> Finisher::save_plan() const {
-  if (auto wrote = trace_dat::write_plan(session_, plan_); !wrote) return wrote;
-  const auto raw = session_.open_folder("raw");
-  return raw ? raw->sync() : tl::unexpected(raw.error());
-}
-
 std::vector<Part> parts_of(const StartFacts& start, const Tail& tail,
                            const std::vector<StreamedPages>& pages) {
   std::vector<Part> parts;
@@ -130,168 +94,6 @@ std::vector<Part> parts_of(const StartFacts& start, const Tail& tail,
   return parts;
 }
 
-// Syncs the files. The plan says how long they are, which must be true after a power cut.
-Result<void> Finisher::bring_to_disk() const {
-  if (auto asked = ask_the_disk(stream_.get(), session_.path_of(kStream)); !asked) return asked;
-  for (unsigned cpu = 0; cpu < start_.cpus; ++cpu) {
-    const std::string name = trace_dat::cpu_name(cpu);
-    const auto is_there = session_.finds("raw/" + name);
-    if (!is_there) return tl::unexpected(is_there.error());
-    if (!*is_there) continue;
-    const auto pages = session_.open_file("raw/" + name, O_RDWR);
-    if (!pages) return tl::unexpected(pages.error());
-    if (auto asked = ask_the_disk(pages->get(), path(name)); !asked) return asked;
-  }
-  return {};
-}
-
-Result<void> Finisher::make_plan(const std::vector<std::string>& cpu_stats) {
-  if (auto on_disk = bring_to_disk(); !on_disk) return on_disk;
-  const auto pages = trace_dat::look_at_pages(session_, start_, stream_.get());
-  if (!pages) return tl::unexpected(pages.error());
-  const auto tail = trace_dat::tail_of(session_, start_, *pages, cpu_stats);
-  if (!tail) return tl::unexpected(tail.error());
-  plan_.areas = tail->areas;
-  const bool in_regions =
-      start_.regions.any() && plan_.begin() <= start_.regions.first &&
-      std::ranges::all_of(*pages, [](const StreamedPages& cpu) { return cpu.in_file == 0; });
-  if (auto begun = in_regions ? begin_closing(*tail, *pages)
-                              : begin_copying(*tail, parts_of(start_, *tail, *pages));
-      !begun) {
-    return begun;
-  }
-  return save_plan();
-}
-
-// Writes the tail after the head, and removes everything after a CPU's last whole page.
-Result<void> Finisher::begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages) {
-  const std::string name = session_.path_of(kStream);
-  if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote)
-    return wrote;
-  std::uint64_t end = plan_.begin();
-  for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
-    const std::uint64_t region = start_.regions.at(cpu);
-    // An attempt that was killed may have left a longer tail.
-    if (auto empty = make_hole(end, region); !empty) return empty;
-    end = region + pages[cpu].in_region;
-  }
-  if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0) return failed(name, errno);
-  return sync_file(stream_.get(), name);
-}
-
-Result<void> Finisher::make_hole(std::uint64_t from, std::uint64_t to) const {
-  const auto run = trace_dat::next_run(stream_.get(), from, to, start_.page_size);
-  if (!run) return fail("{}: {}", session_.path_of(kStream), run.error().message);
-  if (!*run) return {};
-  if (::fallocate(stream_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(from), static_cast<off_t>(to - from)) != 0) {
-    return failed(session_.path_of(kStream), errno);
-  }
-  return {};
-}
-
-// Writes head and tail into the file that the pages are copied to: the stream itself if it has no
-// pages.
-Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& parts) {
-  plan_.parts = parts;
-  plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
-  plan_.copied = plan_.begin();
-  UniqueFd whole;
-  if (start_.regions.any()) {
-    if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;
-    if (auto made = assign(whole, session_.create(std::string("raw/") + kWhole)); !made)
-      return made;
-    if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes))
-      return failed(path(kWhole), cause);
-    // The stream's size tells a reader of the old place that the pages are moving.
-    std::uint64_t end = start_.head_bytes;
-    for (const Part& part : parts) {
-      if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);
-    }
-    if (::ftruncate(stream_.get(), static_cast<off_t>(end + start_.page_size)) != 0)
-      return failed(session_.path_of(kStream), errno);
-  }
-  const int into = whole ? whole.get() : stream_.get();
-  if (auto wrote = write_at(into, start_.head_bytes, tail.bytes, path(plan_.into)); !wrote)
-    return wrote;
-  return sync_file(into, path(plan_.into));
-}
-
-// If the file system refuses, the remaining pages are copied.
-Result<void> Finisher::close_holes() {
-  const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
-  if (!parts) return tl::unexpected(parts.error());
-  std::uint64_t closed = 0;
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    const Part& part = (*parts)[i];
-    const std::uint64_t now = part.offset - closed;
-    if (now == part.at) continue;
-    const auto collapse = [&] {
-      return ::fallocate(stream_.get(), FALLOC_FL_COLLAPSE_RANGE, static_cast<off_t>(part.at),
-                         static_cast<off_t>(now - part.at));
-    };
-    if (uninterrupted(collapse) != 0) return copy_instead();
-    closed += now - part.at;
-  }
-  const std::uint64_t end =
-      plan_.areas.empty() ? plan_.begin() : plan_.areas.back().offset + plan_.areas.back().size;
-  if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0)
-    return failed(session_.path_of(kStream), errno);
-  return sync_file(stream_.get(), session_.path_of(kStream));
-}
-
-Result<void> Finisher::copy_instead() {
-  const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
-  if (!parts) return tl::unexpected(parts.error());
-  Tail tail;
-  tail.bytes.resize(plan_.begin() - std::min(plan_.begin(), start_.head_bytes));
-  const auto got = ::pread(stream_.get(), tail.bytes.data(), tail.bytes.size(),
-                           static_cast<off_t>(start_.head_bytes));
-  if (got != static_cast<ssize_t>(tail.bytes.size()))
-    return trace_dat::damaged_session(session_.path_of(kStream));
-  if (auto begun = begin_copying(tail, *parts); !begun) return begun;
-  return save_plan();
-}
-
-// A copied part is on the disk, and the plan says so, before the room of its source is freed.
-Result<void> Finisher::copy_part(const Part& part, int into) {
-  const auto source = session_.open_file("raw/" + part.file, O_RDWR);
-  if (!source) return tl::unexpected(source.error());
-  std::uint64_t done = std::max(plan_.copied, part.at) - part.at;
-  while (done < part.size) {
-    const std::uint64_t size = std::min(piece_, part.size - done);
-    const int cause = copy_piece(source->get(), part.offset + done, into, part.at + done, size);
-    if (cause == ENOSPC && piece_ > kSmallestPiece) {
-      piece_ = std::max(piece_ / 4, kSmallestPiece);
-      if (::ftruncate(into, static_cast<off_t>(plan_.copied)) != 0)
-        return failed(path(plan_.into), errno);
-      continue;
-    }
-    if (cause != 0) return failed(path(plan_.into), cause);
-    if (auto synced = sync_file(into, path(plan_.into)); !synced) return synced;
-    plan_.copied = part.at + done + size;
-    if (auto saved = save_plan(); !saved) return saved;
-    // Best effort: a file system without this keeps both copies until the end.
-    (void)::fallocate(source->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                      static_cast<off_t>(part.offset + done), static_cast<off_t>(size));
-    done += size;
-  }
-  return {};
-}
-
-Result<void> Finisher::copy_parts() {
-  const auto into = session_.open_file("raw/" + plan_.into, O_RDWR);
-  if (!into) return tl::unexpected(into.error());
-  // Copied data that may not be on the disk is copied again.
-  if (::ftruncate(into->get(), static_cast<off_t>(plan_.copied)) != 0)
-    return failed(path(plan_.into), errno);
-  for (const Part& part : plan_.parts) {
-    if (part.at + part.size <= plan_.copied) continue;
-    if (auto copied = copy_part(part, into->get()); !copied) return copied;
-  }
-  return sync_file(into->get(), path(plan_.into));
-}
-
 bool is_whole(std::span<const std::byte> page) {
   trace_dat::RingPage walk;
   // A page from the recorder has a time; zeros are a hole.
@@ -300,73 +102,244 @@ bool is_whole(std::span<const std::byte> page) {
   return !walk.damaged();
 }
 
-// Returns, for each CPU, the pages that the disk does not return as they were written. Data that
-// the disk refused may be in the page cache, so the cache is dropped, and bypassed if the file
-// system can (O_DIRECT).
-Result<std::vector<std::uint64_t>> Finisher::read_back() const {
-  const std::string name = "raw/" + (plan_.copies() ? plan_.into : trace_dat::kStreamName);
-  const auto cached = session_.open_file(name, O_RDWR);
-  if (!cached) return tl::unexpected(cached.error());
-  if (auto asked = ask_the_disk(cached->get(), session_.path_of(name)); !asked)
-    return tl::unexpected(asked.error());
-  const auto direct = session_.open_file(name, O_RDONLY | O_DIRECT);
-  constexpr std::size_t kAtOnce = 1U << 20, kAligned = 65536;
-  std::vector<std::byte> memory(kAtOnce + kAligned);
-  void* at = memory.data();
-  std::size_t room = memory.size();
-  const std::span<std::byte> buffer(
-      static_cast<std::byte*>(std::align(kAligned, kAtOnce, at, room)), kAtOnce);
-  std::vector<std::uint64_t> torn;
-  for (const trace_dat::CpuArea& area : plan_.areas) {
-    torn.push_back(0);
-    for (std::uint64_t done = 0; done < area.size;) {
-      const auto part = buffer.first(std::min<std::uint64_t>(area.size - done, kAtOnce));
-      const auto from = static_cast<off_t>(area.offset + done);
-      const auto get = [&](int fd) { return ::pread(fd, part.data(), part.size(), from); };
-      ssize_t got = direct ? uninterrupted([&] { return get(direct->get()); }) : -1;
-      if (got <= 0) got = uninterrupted([&] { return get(cached->get()); });
-      const std::size_t page = start_.page_size;
-      // A page that cannot be read is skipped.
-      const std::size_t pages =
-          std::max<std::size_t>(got > 0 ? static_cast<std::size_t>(got) / page : 0, 1);
-      for (std::size_t i = 0; i < pages; ++i)
-        if (got < static_cast<ssize_t>((i + 1) * page) || !is_whole(part.subspan(i * page, page)))
-          ++torn.back();
-      done += pages * page;
+class Finisher {
+ public:
+  Finisher(const Folder& session, StartFacts start) : session_(session), start_(std::move(start)) {}
+
+  Result<void> run(const std::vector<std::string>& cpu_stats, std::vector<std::uint64_t>* torn) {
+    if (auto opened = assign(stream_, session_.open_file(kStream, O_RDWR)); !opened) return opened;
+    const auto planned = session_.finds("raw/plan.json");
+    if (!planned) return tl::unexpected(planned.error());
+    if (*planned) {
+      if (auto read = assign(plan_, trace_dat::read_plan(session_)); !read) return read;
+    } else if (auto made = make_plan(cpu_stats); !made) {
+      return made;
     }
+    if (!plan_.copies()) {
+      if (auto closed = close_holes(); !closed) return closed;
+    }
+    if (plan_.copies()) {
+      if (auto copied = copy_parts(); !copied) return copied;
+    }
+    if (torn != nullptr) {
+      if (auto read = assign(*torn, read_back()); !read) return read;
+    }
+    return name_it();
   }
-  return torn;
-}
 
-// Names trace.dat. From then on the session has a trace.dat, and raw/ is only a remainder.
-Result<void> Finisher::name_it() const {
-  const std::string from = plan_.copies() ? plan_.into : trace_dat::kStreamName;
-  if (auto named = session_.rename("raw/" + from, "trace.dat"); !named) return named;
-  if (auto synced = session_.sync(); !synced) return synced;
-  return session_.remove_tree("raw");
-}
+ private:
+  Result<void> make_plan(const std::vector<std::string>& cpu_stats) {
+    if (auto on_disk = bring_to_disk(); !on_disk) return on_disk;
+    const auto pages = trace_dat::look_at_pages(session_, start_, stream_.get());
+    if (!pages) return tl::unexpected(pages.error());
+    const auto tail = trace_dat::tail_of(session_, start_, *pages, cpu_stats);
+    if (!tail) return tl::unexpected(tail.error());
+    plan_.areas = tail->areas;
+    const bool in_regions =
+        start_.regions.any() && plan_.begin() <= start_.regions.first &&
+        std::ranges::all_of(*pages, [](const StreamedPages& cpu) { return cpu.in_file == 0; });
+    if (auto begun = in_regions ? begin_closing(*tail, *pages)
+                                : begin_copying(*tail, parts_of(start_, *tail, *pages));
+        !begun) {
+      return begun;
+    }
+    return save_plan();
+  }
+  // Syncs the files. The plan says how long they are, which must be true after a power cut.
+  Result<void> bring_to_disk() const {
+    if (auto asked = ask_the_disk(stream_.get(), session_.path_of(kStream)); !asked) return asked;
+    for (unsigned cpu = 0; cpu < start_.cpus; ++cpu) {
+      const std::string name = trace_dat::cpu_name(cpu);
+      const auto is_there = session_.finds("raw/" + name);
+      if (!is_there) return tl::unexpected(is_there.error());
+      if (!*is_there) continue;
+      const auto pages = session_.open_file("raw/" + name, O_RDWR);
+      if (!pages) return tl::unexpected(pages.error());
+      if (auto asked = ask_the_disk(pages->get(), path(name)); !asked) return asked;
+    }
+    return {};
+  }
+  // Writes the tail after the head, and removes everything after a CPU's last whole page.
+  Result<void> begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages) {
+    const std::string name = session_.path_of(kStream);
+    if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote)
+      return wrote;
+    std::uint64_t end = plan_.begin();
+    for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
+      const std::uint64_t region = start_.regions.at(cpu);
+      // An attempt that was killed may have left a longer tail.
+      if (auto empty = make_hole(end, region); !empty) return empty;
+      end = region + pages[cpu].in_region;
+    }
+    if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0) return failed(name, errno);
+    return sync_file(stream_.get(), name);
+  }
+  // Writes head and tail into the file that the pages are copied to: the stream itself if it has no
+  // pages.
+  Result<void> begin_copying(const Tail& tail, const std::vector<Part>& parts) {
+    plan_.parts = parts;
+    plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
+    plan_.copied = plan_.begin();
+    UniqueFd whole;
+    if (start_.regions.any()) {
+      if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;
+      if (auto made = assign(whole, session_.create(std::string("raw/") + kWhole)); !made)
+        return made;
+      if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes))
+        return failed(path(kWhole), cause);
+      // The stream's size tells a reader of the old place that the pages are moving.
+      std::uint64_t end = start_.head_bytes;
+      for (const Part& part : parts) {
+        if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);
+      }
+      if (::ftruncate(stream_.get(), static_cast<off_t>(end + start_.page_size)) != 0)
+        return failed(session_.path_of(kStream), errno);
+    }
+    const int into = whole ? whole.get() : stream_.get();
+    if (auto wrote = write_at(into, start_.head_bytes, tail.bytes, path(plan_.into)); !wrote)
+      return wrote;
+    return sync_file(into, path(plan_.into));
+  }
+  // If the file system refuses, the remaining pages are copied.
+  Result<void> close_holes() {
+    const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
+    if (!parts) return tl::unexpected(parts.error());
+    std::uint64_t closed = 0;
+    for (std::size_t i = 0; i < parts->size(); ++i) {
+      const Part& part = (*parts)[i];
+      const std::uint64_t now = part.offset - closed;
+      if (now == part.at) continue;
+      const auto collapse = [&] {
+        return ::fallocate(stream_.get(), FALLOC_FL_COLLAPSE_RANGE, static_cast<off_t>(part.at),
+                           static_cast<off_t>(now - part.at));
+      };
+      if (uninterrupted(collapse) != 0) return copy_instead();
+      closed += now - part.at;
+    }
+    const std::uint64_t end =
+        plan_.areas.empty() ? plan_.begin() : plan_.areas.back().offset + plan_.areas.back().size;
+    if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0)
+      return failed(session_.path_of(kStream), errno);
+    return sync_file(stream_.get(), session_.path_of(kStream));
+  }
+  Result<void> make_hole(std::uint64_t from, std::uint64_t to) const {
+    const auto run = trace_dat::next_run(stream_.get(), from, to, start_.page_size);
+    if (!run) return fail("{}: {}", session_.path_of(kStream), run.error().message);
+    if (!*run) return {};
+    if (::fallocate(stream_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(from), static_cast<off_t>(to - from)) != 0) {
+      return failed(session_.path_of(kStream), errno);
+    }
+    return {};
+  }
+  Result<void> copy_instead() {
+    const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
+    if (!parts) return tl::unexpected(parts.error());
+    Tail tail;
+    tail.bytes.resize(plan_.begin() - std::min(plan_.begin(), start_.head_bytes));
+    const auto got = ::pread(stream_.get(), tail.bytes.data(), tail.bytes.size(),
+                             static_cast<off_t>(start_.head_bytes));
+    if (got != static_cast<ssize_t>(tail.bytes.size()))
+      return trace_dat::damaged_session(session_.path_of(kStream));
+    if (auto begun = begin_copying(tail, *parts); !begun) return begun;
+    return save_plan();
+  }
+  Result<void> copy_parts() {
+    const auto into = session_.open_file("raw/" + plan_.into, O_RDWR);
+    if (!into) return tl::unexpected(into.error());
+    // Copied data that may not be on the disk is copied again.
+    if (::ftruncate(into->get(), static_cast<off_t>(plan_.copied)) != 0)
+      return failed(path(plan_.into), errno);
+    for (const Part& part : plan_.parts) {
+      if (part.at + part.size <= plan_.copied) continue;
+      if (auto copied = copy_part(part, into->get()); !copied) return copied;
+    }
+    return sync_file(into->get(), path(plan_.into));
+  }
+  // A copied part is on the disk, and the plan says so, before the room of its source is freed.
+  Result<void> copy_part(const Part& part, int into) {
+    const auto source = session_.open_file("raw/" + part.file, O_RDWR);
+    if (!source) return tl::unexpected(source.error());
+    std::uint64_t done = std::max(plan_.copied, part.at) - part.at;
+    while (done < part.size) {
+      const std::uint64_t size = std::min(piece_, part.size - done);
+      const int cause = copy_piece(source->get(), part.offset + done, into, part.at + done, size);
+      if (cause == ENOSPC && piece_ > kSmallestPiece) {
+        piece_ = std::max(piece_ / 4, kSmallestPiece);
+        if (::ftruncate(into, static_cast<off_t>(plan_.copied)) != 0)
+          return failed(path(plan_.into), errno);
+        continue;
+      }
+      if (cause != 0) return failed(path(plan_.into), cause);
+      if (auto synced = sync_file(into, path(plan_.into)); !synced) return synced;
+      plan_.copied = part.at + done + size;
+      if (auto saved = save_plan(); !saved) return saved;
+      // Best effort: a file system without this keeps both copies until the end.
+      (void)::fallocate(source->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        static_cast<off_t>(part.offset + done), static_cast<off_t>(size));
+      done += size;
+    }
+    return {};
+  }
+  Result<void> save_plan() const {
+    if (auto wrote = trace_dat::write_plan(session_, plan_); !wrote) return wrote;
+    const auto raw = session_.open_folder("raw");
+    return raw ? raw->sync() : tl::unexpected(raw.error());
+  }
+  // Returns, for each CPU, the pages that the disk does not return as they were written. Data that
+  // the disk refused may be in the page cache, so the cache is dropped, and bypassed if the file
+  // system can (O_DIRECT).
+  Result<std::vector<std::uint64_t>> read_back() const {
+    const std::string name = "raw/" + (plan_.copies() ? plan_.into : trace_dat::kStreamName);
+    const auto cached = session_.open_file(name, O_RDWR);
+    if (!cached) return tl::unexpected(cached.error());
+    if (auto asked = ask_the_disk(cached->get(), session_.path_of(name)); !asked)
+      return tl::unexpected(asked.error());
+    const auto direct = session_.open_file(name, O_RDONLY | O_DIRECT);
+    constexpr std::size_t kAtOnce = 1U << 20, kAligned = 65536;
+    std::vector<std::byte> memory(kAtOnce + kAligned);
+    void* at = memory.data();
+    std::size_t room = memory.size();
+    const std::span<std::byte> buffer(
+        static_cast<std::byte*>(std::align(kAligned, kAtOnce, at, room)), kAtOnce);
+    std::vector<std::uint64_t> torn;
+    for (const trace_dat::CpuArea& area : plan_.areas) {
+      torn.push_back(0);
+      for (std::uint64_t done = 0; done < area.size;) {
+        const auto part = buffer.first(std::min<std::uint64_t>(area.size - done, kAtOnce));
+        const auto from = static_cast<off_t>(area.offset + done);
+        const auto get = [&](int fd) { return ::pread(fd, part.data(), part.size(), from); };
+        ssize_t got = direct ? uninterrupted([&] { return get(direct->get()); }) : -1;
+        if (got <= 0) got = uninterrupted([&] { return get(cached->get()); });
+        const std::size_t page = start_.page_size;
+        // A page that cannot be read is skipped.
+        const std::size_t pages =
+            std::max<std::size_t>(got > 0 ? static_cast<std::size_t>(got) / page : 0, 1);
+        for (std::size_t i = 0; i < pages; ++i)
+          if (got < static_cast<ssize_t>((i + 1) * page) || !is_whole(part.subspan(i * page, page)))
+            ++torn.back();
+        done += pages * page;
+      }
+    }
+    return torn;
+  }
+  // Names trace.dat. From then on the session has a trace.dat, and raw/ is only a remainder.
+  Result<void> name_it() const {
+    const std::string from = plan_.copies() ? plan_.into : trace_dat::kStreamName;
+    if (auto named = session_.rename("raw/" + from, "trace.dat"); !named) return named;
+    if (auto synced = session_.sync(); !synced) return synced;
+    return session_.remove_tree("raw");
+  }
+  [[nodiscard]] std::string path(const std::string& file) const {
+    return session_.path_of("raw/" + file);
+  }
 
-Result<void> Finisher::run(const std::vector<std::string>& cpu_stats,
-                           std::vector<std::uint64_t>* torn) {
-  if (auto opened = assign(stream_, session_.open_file(kStream, O_RDWR)); !opened) return opened;
-  const auto planned = session_.finds("raw/plan.json");
-  if (!planned) return tl::unexpected(planned.error());
-  if (*planned) {
-    if (auto read = assign(plan_, trace_dat::read_plan(session_)); !read) return read;
-  } else if (auto made = make_plan(cpu_stats); !made) {
-    return made;
-  }
-  if (!plan_.copies()) {
-    if (auto closed = close_holes(); !closed) return closed;
-  }
-  if (plan_.copies()) {
-    if (auto copied = copy_parts(); !copied) return copied;
-  }
-  if (torn != nullptr) {
-    if (auto read = assign(*torn, read_back()); !read) return read;
-  }
-  return name_it();
-}
+  const Folder& session_;
+  StartFacts start_;
+  UniqueFd stream_;
+  FinishPlan plan_;
+  std::uint64_t piece_ = kPiece;
+};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "merge/worker/demangle.h"
+#include "merge/worker/elf_parts.h"
 
 // Without this, libiberty.h would declare basename() in conflict with the C library.
 #define HAVE_DECL_BASENAME 1

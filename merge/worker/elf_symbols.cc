@@ -12,9 +12,7 @@
 #include <string>
 
 #include "merge/worker/channel.h"
-#include "merge/worker/demangle.h"
-#include "merge/worker/linkage_table.h"
-#include "merge/worker/source_lines.h"
+#include "merge/worker/elf_parts.h"
 
 namespace trapline::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "merge/worker/linkage_table.h"
+#include "merge/worker/elf_parts.h"
 
 #include <gelf.h>
 

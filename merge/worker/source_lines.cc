@@ -1,5 +1,5 @@
 // Finds where functions are declared, from DWARF through libdw.
-#include "merge/worker/source_lines.h"
+#include "merge/worker/elf_parts.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

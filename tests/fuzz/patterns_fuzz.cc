@@ -99,15 +99,15 @@ void read_qemu_command(std::string_view input) {
   (void)record::vm_name_of(words);
   (void)record::vm_name_of_cgroup(words.empty() ? "" : words.front());
   record::QemuFacts facts;
-  record::QemuWishes wishes;
-  wishes.events = {"memory_region_ops_*"};
-  wishes.marker = "/marker";
-  wishes.plugin = "plugin.so";
-  wishes.functions = record::Functions::kUftrace;
-  wishes.plugin_out = "out";
+  record::QemuOptions requested;
+  requested.events = {"memory_region_ops_*"};
+  requested.marker = "/marker";
+  requested.plugin = "plugin.so";
+  requested.functions = record::Functions::kUftrace;
+  requested.plugin_out = "out";
   for (const auto tracing : {record::QemuTracing::kLog, record::QemuTracing::kFtrace}) {
     facts.tracing = tracing;
-    const auto done = record::complete_qemu(words, facts, wishes);
+    const auto done = record::complete_qemu(words, facts, requested);
     fuzz::hold(!done || !done->words.empty(), "a command line without words");
   }
 }

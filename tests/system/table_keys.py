@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(sys.argv[1])
-KEY = re.compile(r'^\s*\w+(?:\.\w+\(\)|\[\d\])?\.key = "([a-z_]+)";', re.MULTILINE)
+KEY = re.compile(r'(?:^\s*\w+(?:\.\w+\(\)|\[\d\])?\.key = |TableOf<[\w:]+> \w+\(\s*\{\.key = )"([a-z_]+)"', re.MULTILINE)
 keys = set()
 for folder in ("report", "compare", "explain", "live"):
     for path in (ROOT / "merge" / folder).glob("*.cc"):

@@ -146,13 +146,10 @@ class Exits {
   Exits();
 
   void exit(const ExitSpan& exit, const Pipeline& pipeline) {
-    last_ = add(exit, pipeline);
-    cells.add(last_, exit, pipeline);
+    cells.add(add(exit, pipeline), exit, pipeline);
   }
   // Such an exit is only in the tables.
   void unended(const ExitSpan& exit, const Pipeline& pipeline) { add(exit, pipeline); }
-  // Returns the combination of the last exit.
-  [[nodiscard]] std::uint32_t last() const { return last_; }
 
   // Returns "combos" and "cells": docs/formats/page.md.
   [[nodiscard]] std::vector<trapline::Table> cell_tables(const Naming& names) const;
@@ -178,7 +175,6 @@ class Exits {
   [[nodiscard]] std::vector<GroupRow> rows(const Own& own, const Naming& names,
                                            bool durations) const;
 
-  std::uint32_t last_ = 0;
   ExitKeys keys_;
   Grouping<ExitGroup> combos_;
   std::deque<Own> own_;

@@ -7,22 +7,10 @@
 #include "merge/report/options.h"
 
 namespace trapline {
-namespace {
-
-ReportOptions options_of_requests() {
-  ReportOptions options;
-  options.requests = true;
-  options.by_text = "span";
-  return options;
-}
-
-}  // namespace
-
 PageData::PageData(const Pass& pass, const ReportOptions& options)
-    : options_(options),
-      pass_(pass),
-      asked_requests_(options_of_requests()),
-      requests_(pass.input(), asked_requests_) {
+    : options_(options), pass_(pass), requests_(pass.input(), asked_requests_) {
+  asked_requests_.requests = true;  // which the aggregator reads later
+  asked_requests_.by_text = "span";
   if (options_.asks("--kernel")) kernel_.emplace(page::kMostKernelStacks);
   if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
 }

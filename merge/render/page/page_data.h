@@ -101,7 +101,7 @@ class PageData : public SpanSink {
   page::Exits exits_;
   page::Shares shares_;
   page::Waits waits_;
-  page::WorstExits worst_{exits_};
+  page::WorstExits worst_;
   page::GuestTimes guest_;
   LongestStalls stalls_;
   std::optional<KernelStacks> kernel_;

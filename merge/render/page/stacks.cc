@@ -12,23 +12,22 @@
 
 namespace trapline::page {
 
-std::uint64_t GuestTimes::Times::sum() const {
-  return std::accumulate(parts.begin(), parts.end(), guest);
+namespace {
+
+std::uint64_t sum_of(const StackTimes& times) {
+  return std::accumulate(times.parts.begin(), times.parts.end(), times.guest_ns);
 }
 
-void GuestTimes::Times::add(const Times& other) {
-  guest += other.guest;
-  for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
-}
+}  // namespace
 
-GuestTimes::Times& GuestTimes::times(StackId stack) {
+StackTimes& GuestTimes::times(StackId stack) {
   if (stack >= stacks_.size()) stacks_.resize(stack + 1);
   return stacks_[stack];
 }
 
 void GuestTimes::account(Thread& thread, Timestamp at) {
   if (thread.in_guest && thread.stack != kNoStack && at > thread.mark)
-    times(thread.stack).guest += elapsed(thread.mark, at);
+    times(thread.stack).guest_ns += elapsed(thread.mark, at);
   thread.mark = std::max(thread.mark, at);
 }
 
@@ -63,23 +62,23 @@ void GuestTimes::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (!pipeline.has_guest_records()) return;
   const StackId stack = pipeline.stack_of(exit);
   if (stack == kNoStack) return;
-  Times& sums = times(stack);
-  for (std::size_t i = 0; i < kParts; ++i) sums.parts[i] += exit.parts[i];
+  times(stack).add({0, exit.parts});
 }
 
 Table GuestTimes::table(const Pipeline& pipeline) const {
   std::vector<StackId> order;
   for (StackId stack = 0; stack < stacks_.size(); ++stack) {
-    if (stacks_[stack].sum() != 0) order.push_back(stack);
+    if (sum_of(stacks_[stack]) != 0) order.push_back(stack);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [this](StackId a, StackId b) { return stacks_[a].sum() > stacks_[b].sum(); });
+  std::stable_sort(order.begin(), order.end(), [this](StackId a, StackId b) {
+    return sum_of(stacks_[a]) > sum_of(stacks_[b]);
+  });
   struct Row {
     std::string stack;
-    Times times;
+    StackTimes times;
   };
   std::vector<Row> rows;
-  Times rest;
+  StackTimes rest;
   for (const StackId stack : order) {
     if (rows.size() < kMostRows) {
       rows.push_back(
@@ -88,12 +87,12 @@ Table GuestTimes::table(const Pipeline& pipeline) const {
       rest.add(stacks_[stack]);
     }
   }
-  if (rest.sum() != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});
+  if (sum_of(rest) != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});
   TableOf<Row> table({.key = "guest_stacks", .packed = true}, std::move(rows), &Row::stack);
   table.add({"stack"}, &Row::stack);
-  table.add({"guest_ns"}, [](const Row& row) { return row.times.guest; });
+  table.add({"guest_ns"}, [](const Row& row) { return row.times.guest_ns; });
   add_parts(table, States().set(), kNoParts, {}, 0, [](const Row& row) {
-    return PartsOf{row.times.parts, row.times.sum()};
+    return PartsOf{row.times.parts, sum_of(row.times)};
   });
   return table;
 }

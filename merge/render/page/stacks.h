@@ -33,17 +33,11 @@ class GuestTimes {
     bool in_guest = false;
     Timestamp mark;
   };
-  struct Times {
-    std::uint64_t guest = 0;
-    Parts parts{};
-    [[nodiscard]] std::uint64_t sum() const;
-    void add(const Times& other);
-  };
   void account(Thread& thread, Timestamp at);
-  [[nodiscard]] Times& times(StackId stack);
+  [[nodiscard]] StackTimes& times(StackId stack);
 
   mutable ThreadTable<Thread> threads_;
-  std::vector<Times> stacks_;  // by StackId
+  std::vector<StackTimes> stacks_;  // by StackId
 };
 
 // The kernel's time in exits, for the page's flame graph.

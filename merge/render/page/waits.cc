@@ -69,7 +69,8 @@ Table Waits::table(const char* key, const std::map<Culprit, Sum>& sums, const Na
   });
   const States known = names.pipeline.exits().known_states();
   const bool is_known = known[static_cast<std::size_t>(State::kPreempted)];
-  TableOf<Row> table({.key = key}, std::move(rows), &Row::culprit);
+  TableOf<Row> table({.key = key, .left_out = keep_first(rows, kMostRows)}, std::move(rows),
+                     &Row::culprit);
   table.facts = {{"total_ns", is_known ? to_value(total) : CellValue()}};
   table.add({"culprit"}, &Row::culprit);
   table.add({"vm"}, [](const Row& row) { return text_or_null(row.vm); });

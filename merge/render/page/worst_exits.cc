@@ -73,8 +73,6 @@ const std::vector<Dimension>& WorstExits::row() {
   return kRow;
 }
 
-WorstExits::WorstExits(const Exits& exits) : exits_(exits), keys_(row()) {}
-
 WorstExits::Kept& WorstExits::keep(Ring& ring, std::size_t most, const Event& event) {
   if (ring.events.size() < most) ring.events.emplace_back();
   Kept& kept = ring.events[ring.next];
@@ -209,31 +207,18 @@ void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
-// Returns where the longest exit of the exit's row is kept, which is null for a new row; nullptr if
-// there is no room for the row.
-WorstExits::Pointer* WorstExits::row_of(const ExitSpan& exit, const Pipeline& pipeline) {
-  const std::uint32_t combo = exits_.last();
-  if (combo < known_rows_.size() && known_rows_[combo].known) return known_rows_[combo].longest;
-  const GroupKey key = keys_.of(exit, kNoStack, pipeline.stacks());
-  auto row = rows_.find(key);
-  if (row == rows_.end() && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
-  Pointer* longest = row == rows_.end() ? nullptr : &row->second;
-  if (combo == kOtherCombos) return longest;  // the combination of many rows
-  if (combo >= known_rows_.size()) known_rows_.resize(combo + 1);
-  known_rows_[combo] = {true, longest};
-  return longest;
-}
-
 // Returns a capture if the exit is one of the longest, or its row's longest; else null.
 WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exit,
                                              const Pipeline& pipeline) {
   const std::uint64_t total = exit.total();
   const bool among_longest = longest_.size() < kMost || total > longest_.front()->exit.total();
-  Pointer* row = row_of(exit, pipeline);
-  const bool longest_of_row = row != nullptr && (*row == nullptr || total > (*row)->exit.total());
+  const std::uint32_t place = rows_.place_of(keys_.of(exit, kNoStack, pipeline.stacks()));
+  Pointer& longest = rows_[place].longest;
+  const bool longest_of_row =
+      place != kMostRows && (longest == nullptr || total > longest->exit.total());
   if (!among_longest && !longest_of_row) return nullptr;
   Pointer made = capture(thread, exit, pipeline);
-  if (longest_of_row) *row = made;
+  if (longest_of_row) longest = made;
   if (!among_longest) return made;
   if (longest_.size() >= kMost) {
     std::pop_heap(longest_.begin(), longest_.end(), longer);
@@ -246,8 +231,8 @@ WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exi
 
 std::vector<std::shared_ptr<const WorstExits::Capture>> WorstExits::sorted() const {
   std::vector<std::shared_ptr<const Capture>> all(longest_.begin(), longest_.end());
-  for (const auto& [key, capture] : rows_) {
-    if (std::find(all.begin(), all.end(), capture) == all.end()) all.push_back(capture);
+  for (const Row& row : rows_.rows()) {
+    if (std::find(all.begin(), all.end(), row.longest) == all.end()) all.push_back(row.longest);
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::pair(b->exit.total(), a->exit.start) < std::pair(a->exit.total(), b->exit.start);

@@ -9,16 +9,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
 #include "merge/pass/naming.h"
-#include "merge/render/page/exits.h"
 #include "merge/render/page/numbered_texts.h"
 #include "merge/report/dimensions.h"
+#include "merge/report/grouping.h"
 #include "merge/report/table.h"
 
 namespace trapline::page {
@@ -30,8 +29,7 @@ class WorstExits {
   static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
                                kMostOpen = 8, kMostWaits = 12;
 
-  // Borrows `exits`, which must have got each exit before.
-  explicit WorstExits(const Exits& exits);
+  WorstExits() : keys_(row()), rows_(keys_.words(), kMostRows) {}
 
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
@@ -87,28 +85,22 @@ class WorstExits {
     std::size_t next_span = 0;  // index of the next span
     std::vector<Pointer> open;
   };
-  struct Less {
-    bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
+  struct Row {
+    GroupKey key;
+    Pointer longest;
   };
   static Kept& keep(Ring& ring, std::size_t most, const Event& event);
   static void add_span(Thread& thread, const Near& span);
   [[nodiscard]] Pointer capture(Thread& thread, const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] Pointer keep_if_long(Thread& thread, const ExitSpan& exit,
                                      const Pipeline& pipeline);
-  [[nodiscard]] Pointer* row_of(const ExitSpan& exit, const Pipeline& pipeline);
   void go_on(Thread& thread, const Event& event);
 
-  const Exits& exits_;
   ExitKeys keys_;
   ThreadTable<Thread> threads_;  // those that run vCPUs
   Ring others_;
   std::vector<Pointer> longest_;  // a heap with the shortest on top
-  std::map<GroupKey, Pointer, Less> rows_;
-  struct KnownRow {
-    bool known = false;
-    Pointer* longest = nullptr;  // in rows_
-  };
-  std::vector<KnownRow> known_rows_;  // by combination
+  Grouping<Row> rows_;
 };
 
 // The longest exits and their surroundings as tables of the page.

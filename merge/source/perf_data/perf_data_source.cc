@@ -1,19 +1,148 @@
 #include "merge/source/perf_data/perf_data_source.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/saturated_sum.h"
+#include "backend_ftrace/base/text.h"
+#include "merge/model/processes.h"
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
 #include "merge/source/perf_data/layout.h"
-#include "merge/source/perf_data/losses.h"
 #include "merge/source/perf_data/record_order.h"
 #include "merge/source/perf_data/record_reader.h"
-#include "merge/source/perf_data/threads.h"
 
 namespace trapline::perf_data {
+
+// The names and processes of threads, from perf's COMM and FORK records. perf writes them for all
+// threads that exist when it starts and for each one that is created or renamed later.
+
+struct Fork {
+  ThreadId process{}, thread{}, parent{};
+  bool same_process = false;  // in the same process as its parent
+};
+
+[[nodiscard]] inline std::optional<Fork> parse_fork(std::span<const std::byte> record) {
+  ByteCursor cursor(record);
+  (void)cursor.take(kRecordHeader);
+  const auto number = [&cursor] {
+    return static_cast<std::int32_t>(cursor.number<std::uint32_t>().value_or(0));
+  };
+  const std::int32_t pid = number(), ppid = number(), tid = number(), ptid = number();
+  if (cursor.failed()) return std::nullopt;
+  return Fork{ThreadId{pid}, ThreadId{tid}, ThreadId{ptid}, pid == ppid};
+}
+
+class Threads {
+ public:
+  static constexpr std::size_t kMost = 1u << 18;
+
+  void on_comm(std::span<const std::byte> record) {
+    ByteCursor cursor(record);
+    (void)cursor.take(kRecordHeader + 4);
+    const auto thread = cursor.number<std::uint32_t>();
+    const auto name = cursor.c_string();
+    if (name) set_name(ThreadId{static_cast<std::int32_t>(*thread)}, *name);
+  }
+  // A new thread has its parent's name.
+  void on_fork(const Fork& fork) {
+    processes_.set(fork.thread, fork.process);
+    const auto parent = names_.find(fork.parent);
+    if (parent != names_.end() && names_.size() < kMost)
+      names_.try_emplace(fork.thread, std::string(parent->second));
+  }
+  [[nodiscard]] std::string name_of(ThreadId thread) const {
+    const auto found = names_.find(thread);
+    return found == names_.end() ? std::string() : found->second;
+  }
+  [[nodiscard]] const Processes& processes() const { return processes_; }
+
+ private:
+  void set_name(ThreadId thread, std::string_view name) {
+    constexpr std::size_t kLongest = 64;
+    const auto found = names_.find(thread);
+    if (found == names_.end() && names_.size() >= kMost) return;
+    names_[thread] = printable(name.substr(0, kLongest));
+  }
+
+  std::unordered_map<ThreadId, std::string> names_;
+  Processes processes_;
+};
+
+// Places each CPU's losses between the events around them.
+//
+//   LOST n         n records found no room before the next one of this CPU
+//   THROTTLE       events are left out until UNTHROTTLE
+//   LOST_SAMPLES   written at the end: how many records of one event were lost in all, including
+//                  those that no LOST record reports, because nothing came after them
+
+struct Loss {
+  std::uint64_t from = 0, to = 0;
+  std::uint64_t count = 0;  // 0: not known
+};
+
+class Losses {
+ public:
+  static constexpr std::uint32_t kMostCpus = 1u << 16;
+
+  // Returns the loss between the CPU's last event and this one, if there is one.
+  [[nodiscard]] std::optional<Loss> on_event(std::uint32_t cpu, std::uint64_t time) {
+    Cpu& one = of(cpu);
+    const std::uint64_t before = one.last;
+    one.last = time;
+    if (one.pending == 0) [[likely]]
+      return std::nullopt;
+    const Loss loss{before, time > before ? time : before, one.pending};
+    one.pending = 0;
+    return loss;
+  }
+  void on_lost(std::uint32_t cpu, std::uint64_t count) {
+    Cpu& one = of(cpu);
+    one.pending = saturated_sum(one.pending, count);
+    told_ = saturated_sum(told_, count);
+  }
+  // perf does not say on which CPU they were lost.
+  void on_lost_samples(std::uint64_t count) { in_all_ = saturated_sum(in_all_, count); }
+  void on_throttle(std::uint32_t cpu, std::uint64_t time) { of(cpu).throttled = time; }
+  [[nodiscard]] Loss on_unthrottle(std::uint32_t cpu, std::uint64_t time) {
+    const std::uint64_t from = of(cpu).throttled.value_or(of(cpu).last);
+    of(cpu).throttled.reset();
+    return {from, time > from ? time : from, 0};
+  }
+  // Returns the CPU's loss that lasts until the recording's end, if there is one.
+  [[nodiscard]] std::optional<Loss> at_end(std::uint32_t cpu, std::uint64_t end) const {
+    const Cpu& one = cpus_[cpu];
+    if (one.pending == 0 && !one.throttled) return std::nullopt;
+    return Loss{one.pending == 0 ? *one.throttled : one.last, end, one.pending};
+  }
+  // Returns how many were lost after the last event and reported by no LOST record.
+  [[nodiscard]] std::uint64_t untold() const { return in_all_ > told_ ? in_all_ - told_ : 0; }
+  // Returns the total, as far as it is known.
+  [[nodiscard]] std::uint64_t all() const { return in_all_ > told_ ? in_all_ : told_; }
+  [[nodiscard]] std::uint32_t cpus() const { return static_cast<std::uint32_t>(cpus_.size()); }
+
+ private:
+  struct Cpu {
+    std::uint64_t last = 0;  // time of the CPU's last event
+    std::uint64_t pending = 0;
+    std::optional<std::uint64_t> throttled;
+  };
+  [[nodiscard]] Cpu& of(std::uint32_t cpu) {
+    if (cpu >= cpus_.size()) [[unlikely]]
+      cpus_.resize(cpu + 1);
+    return cpus_[cpu];
+  }
+  std::vector<Cpu> cpus_;
+  std::uint64_t told_ = 0, in_all_ = 0;
+};
+
 namespace {
 
 using kernel_events::RecordedEvent;
@@ -64,26 +193,88 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     (void)open_range(0);
   }
 
-  [[nodiscard]] Result<void> look();
+  // Reads until the recording's capabilities are known. The absence of kvm_exit, which changes what
+  // a span is, is known only at the end.
+  [[nodiscard]] Result<void> look() {
+    if (!layout_.has_tracepoints) return {};  // no tracepoints, so no capabilities
+    constexpr std::uint64_t kLook = 1u << 16;
+    kernel_events::CapabilityLooker looker(formats_);
+    std::uint64_t events = 0;
+    for (Record record; next_record(record);) {
+      Sample sample;
+      if (record.type != RecordType::kSample) continue;
+      if (sample_of(layout_, record, sample) != Look::kSample) continue;
+      looker.look(recorded_of(sample.time, sample.raw.data(), sample.raw.size()));
+      ++events;
+      if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
+    }
+    capabilities_ = looker.found();
+    if (events == 0 && !records_->status()) return records_->status();
+    (void)open_range(0);
+    if (events != 0) return {};
+    return fail(ErrorKind::kDamaged,
+                "{}: holds no events of its tracepoints; did they occur while it was recorded?",
+                file_.path());
+  }
 
   void select(EventClass events) override {
     KernelEventSource::select(events);
     wants_samples_ = has(events, EventClass::kOthers);
   }
-  [[nodiscard]] Read next(Event& event) override;
+  [[nodiscard]] Read next(Event& event) override {
+    while (status_) {
+      Item item;
+      while (order_.next(item)) {
+        if (give_out(item, event)) return Read::kEvent;
+      }
+      if (fill()) continue;
+      if (!status_) break;
+      status_ = !records_->status() ? records_->status()
+                : !order_.status()  ? order_.status()
+                                    : layout_.damage;
+      break;
+    }
+    return Read::kEnd;
+  }
   [[nodiscard]] double progress() const override {
     const std::uint64_t begin = layout_.ranges.front().begin;
     const std::uint64_t all = std::min(layout_.ranges.back().end, file_.size()) - begin;
     return all == 0 ? 1
                     : static_cast<double>(records_->position() - begin) / static_cast<double>(all);
   }
-  [[nodiscard]] Description describe() const override;
+  [[nodiscard]] Description describe() const override {
+    Description is = Source::describe();
+    is.machine.name = layout_.host;
+    // In trace-cmd's format, so that recordings of both can be compared for the same kernel.
+    if (!layout_.host.empty() && !layout_.release.empty() && !layout_.arch.empty())
+      is.machine.system =
+          fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
+    is.machine.cpus = layout_.cpu_count;
+    if (layout_.has_tracepoints) is.witness = Witness::kKernel;
+    is.has = capabilities_;
+    return is;
+  }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     if (!layout_.sample_times) return std::nullopt;
     return std::pair(Timestamp(layout_.sample_times->first),
                      Timestamp(layout_.sample_times->second));
   }
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
+    std::vector<std::pair<std::string, std::string>> facts = {
+        {"format", fmt::format("perf.data{}{}", layout_.from_pipe ? " from a pipe" : "",
+                               layout_.compressed ? ", zstd" : "")}};
+    if (!layout_.release.empty()) {
+      facts.emplace_back(
+          "host", fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch));
+    }
+    if (!layout_.writer.empty()) facts.emplace_back("recorded by", "perf " + layout_.writer);
+    if (layout_.cpu_count != 0) facts.emplace_back("CPUs", std::to_string(layout_.cpu_count));
+    if (layout_.to_wall_clock) {
+      facts.emplace_back("wall clock",
+                         fmt::format("{} + {} ns, or more", layout_.clock, *layout_.to_wall_clock));
+    }
+    return facts;
+  }
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
     auto counts = KernelEventSource::event_counts();
     if (samples_ != 0) counts.emplace_back("sample", samples_);
@@ -94,7 +285,12 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
                ? "fork"
                : KernelEventSource::event_name(event);
   }
-  [[nodiscard]] std::string event_text(const Event& event) const override;
+  [[nodiscard]] std::string event_text(const Event& event) const override {
+    const auto* made = std::get_if<NewThread>(&event.payload);
+    if (made == nullptr || !event.raw.empty()) return KernelEventSource::event_text(event);
+    return fmt::format("thread {} of {}", static_cast<std::int32_t>(made->child),
+                       made->same_process ? "the same process" : "a new process");
+  }
   [[nodiscard]] std::string comm(ThreadId thread) const override {
     if (thread == ThreadId{0}) return KernelEventSource::comm(thread);
     std::string name = threads_.name_of(thread);
@@ -102,16 +298,186 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   }
 
  private:
-  bool open_range(std::size_t number);
-  [[nodiscard]] bool next_record(Record& record);
-  [[nodiscard]] bool fill();
-  void on_sample(const Record& record);
-  void on_code(const Record& record);
-  void on_other(const Record& record);
-  void add_loss(std::uint32_t cpu, const Loss& loss);
-  void end();
-  [[nodiscard]] bool give_out(const Item& item, Event& event);
-  [[nodiscard]] bool give_out_code(const Item& item, Event& event);
+  bool open_range(std::size_t number) {
+    if (number >= layout_.ranges.size()) return false;
+    range_ = number;
+    records_.emplace(file_, pool_, layout_.ranges[number].begin, layout_.ranges[number].end);
+    return true;
+  }
+  [[nodiscard]] bool next_record(Record& record) {
+    do {
+      if (records_->next(record)) return true;
+    } while (records_->status() && open_range(range_ + 1));
+    return false;
+  }
+  // Reads up to the end of a round; false at the end of the file or after a failure.
+  [[nodiscard]] bool fill() {
+    if (ended_) return false;
+    const Block* block = nullptr;
+    for (Record record; next_record(record);) {
+      if (record.type == RecordType::kSample) [[likely]] {
+        on_sample(record);
+      } else if (record.type == RecordType::kFinishedRound && layout_.ranges.size() == 1) {
+        order_.end_round();
+        return true;
+      } else {
+        on_other(record);
+      }
+      // Checked once per block, because the records of one block need little memory.
+      if (std::exchange(block, record.block) != record.block && order_.is_full()) [[unlikely]] {
+        if (auto spilled = order_.spill(); !spilled) {
+          status_ = std::move(spilled);
+          return false;
+        }
+      }
+    }
+    end();
+    return true;
+  }
+  void on_sample(const Record& record) {
+    Sample sample;
+    const Look look = sample_of(layout_, record, sample);
+    if (look == Look::kOther) return on_code(record);
+    if (look == Look::kDamaged || sample.raw.size() < sizeof(std::uint16_t) ||
+        sample.time < order_.limit()) {
+      ++counters_.damaged_events;
+      return;
+    }
+    if (const auto loss = losses_.on_event(sample.cpu, sample.time)) add_loss(sample.cpu, *loss);
+    newest_ = std::max(newest_, sample.time);
+    order_.add({sample.time, sample.raw.data(), record.block,
+                static_cast<std::uint32_t>(sample.raw.size()),
+                static_cast<std::uint16_t>(sample.cpu), Item::Kind::kEvent});
+  }
+  // Stores a sample of code as a whole record until its turn.
+  void on_code(const Record& record) {
+    const std::uint16_t attr = attr_of(layout_, record);
+    CodeRecord sample;
+    if (attr == AttrsById::kNone || !layout_.attrs[attr].samples_code) return;
+    if (!layout_.shapes[attr].code_sample(record.bytes, sample) ||
+        sample.cpu >= Losses::kMostCpus || sample.time < order_.limit()) {
+      ++counters_.damaged_events;
+      return;
+    }
+    order_.add({sample.time, record.bytes.data(), record.block,
+                static_cast<std::uint32_t>(record.bytes.size()),
+                static_cast<std::uint16_t>(sample.cpu), Item::Kind::kCode});
+  }
+  void on_other(const Record& record) {
+    // PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter left these samples out, on purpose.
+    constexpr std::uint16_t kOfBpf = 1u << 15;
+    if (record.type == RecordType::kComm) return threads_.on_comm(record.bytes);
+    const std::uint16_t attr = attr_of(layout_, record);
+    if (attr == AttrsById::kNone) return;
+    const auto trailer = layout_.shapes[attr].trailer(record.bytes);
+    if (!trailer || trailer->cpu >= Losses::kMostCpus) return;
+    ByteCursor cursor(record.bytes.subspan(kRecordHeader));
+    switch (record.type) {
+      case RecordType::kLost:
+        (void)cursor.number<std::uint64_t>();  // id of the event
+        losses_.on_lost(trailer->cpu, cursor.number<std::uint64_t>().value_or(0));
+        if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
+        break;
+      case RecordType::kLostSamples:
+        if ((record.misc & kOfBpf) != 0) break;
+        losses_.on_lost_samples(cursor.number<std::uint64_t>().value_or(0));
+        if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
+        break;
+      case RecordType::kThrottle:
+        if (!layout_.attrs[attr].tracepoint) ++counters_.throttled;
+        if (layout_.attrs[attr].tracepoint) losses_.on_throttle(trailer->cpu, trailer->time);
+        break;
+      case RecordType::kUnthrottle:
+        if (!layout_.attrs[attr].tracepoint) break;
+        add_loss(trailer->cpu, losses_.on_unthrottle(trailer->cpu, trailer->time));
+        break;
+      case RecordType::kFork: {
+        const auto fork = parse_fork(record.bytes);
+        if (!fork) break;
+        threads_.on_fork(*fork);
+        // Records of threads that existed before have no time. With samples of code only, they are
+        // not part of what was recorded.
+        if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
+        order_.add({trailer->time, record.bytes.data(), record.block,
+                    static_cast<std::uint32_t>(record.bytes.size()),
+                    static_cast<std::uint16_t>(trailer->cpu), Item::Kind::kThread});
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  // Stores a loss until its turn, like a record. In a recording with samples of code only, no event
+  // is lost.
+  void add_loss(std::uint32_t cpu, const Loss& loss) {
+    if (!layout_.has_tracepoints) return;
+    if (facts_ == nullptr || facts_at_ + sizeof loss > Block::kSize) {
+      if (facts_ != nullptr) pool_.release(facts_);
+      facts_ = pool_.take();
+      facts_at_ = 0;
+    }
+    std::byte* at = facts_->bytes.get() + facts_at_;
+    std::memcpy(at, &loss, sizeof loss);
+    facts_at_ += sizeof loss;
+    order_.add({std::max(loss.from, order_.limit()), at, facts_, sizeof loss,
+                static_cast<std::uint16_t>(cpu), Item::Kind::kLoss});
+  }
+  void end() {
+    ended_ = true;
+    for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu) {
+      if (const auto loss = losses_.at_end(cpu, newest_)) add_loss(cpu, *loss);
+    }
+    if (const auto count = losses_.untold(); count != 0) add_loss(0, {newest_, newest_, count});
+    order_.end();
+  }
+  // Fills the event; false if nobody wants the item.
+  [[nodiscard]] bool give_out(const Item& item, Event& event) {
+    const Timestamp at(item.time);
+    if (item.kind == Item::Kind::kEvent) [[likely]] {
+      const RecordedEvent recorded = recorded_of(item.time, item.data, item.size);
+      if (is_unwanted(recorded)) {
+        count_unwanted(recorded, at);
+        return false;
+      }
+      decode(recorded, at, item.cpu, event);
+      return true;
+    }
+    if (item.kind == Item::Kind::kLoss) {
+      Loss loss;
+      std::memcpy(&loss, item.data, sizeof loss);
+      fill_lost(item.cpu, Timestamp(loss.from), Timestamp(loss.to),
+                static_cast<std::int64_t>(std::min<std::uint64_t>(loss.count, INT64_MAX)), event);
+      event.at = at;  // not before the time of the last event
+      return true;
+    }
+    if (item.kind == Item::Kind::kCode) return give_out_code(item, event);
+    const auto fork = parse_fork({item.data, item.size});
+    if (!fork) return false;
+    event.at = at;
+    event.cpu = item.cpu;
+    event.thread = fork->parent;
+    event.type = 0;
+    event.raw = {};
+    event.payload = NewThread{fork->thread, fork->same_process};
+    return true;
+  }
+  [[nodiscard]] bool give_out_code(const Item& item, Event& event) {
+    const Record record{RecordType::kSample, 0, {item.data, item.size}, nullptr};
+    const std::uint16_t attr = attr_of(layout_, record);
+    CodeRecord sample;
+    if (!layout_.shapes[attr].code_sample(record.bytes, sample)) return false;
+    const Timestamp at(item.time);
+    counters_.add_event(at);
+    ++samples_;
+    if (!wants_samples_) return false;
+    event.at = at;
+    event.cpu = item.cpu;
+    event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
+    event.type = 0;
+    event.raw = record.bytes;
+    event.payload = CodeSample{mode_of(sample.mode), sample.address};
+    return true;
+  }
 
   File file_;
   Layout layout_;
@@ -128,272 +494,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   bool wants_samples_ = true;
   bool ended_ = false;
 };
-
-// Reads until the recording's capabilities are known. The absence of kvm_exit, which changes what a
-// span is, is known only at the end.
-Result<void> PerfDataSource::look() {
-  if (!layout_.has_tracepoints) return {};  // no tracepoints, so no capabilities
-  constexpr std::uint64_t kLook = 1u << 16;
-  kernel_events::CapabilityLooker looker(formats_);
-  std::uint64_t events = 0;
-  for (Record record; next_record(record);) {
-    Sample sample;
-    if (record.type != RecordType::kSample) continue;
-    if (sample_of(layout_, record, sample) != Look::kSample) continue;
-    looker.look(recorded_of(sample.time, sample.raw.data(), sample.raw.size()));
-    ++events;
-    if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
-  }
-  capabilities_ = looker.found();
-  if (events == 0 && !records_->status()) return records_->status();
-  (void)open_range(0);
-  if (events != 0) return {};
-  return fail(ErrorKind::kDamaged,
-              "{}: holds no events of its tracepoints; did they occur while it was recorded?",
-              file_.path());
-}
-
-Description PerfDataSource::describe() const {
-  Description is = Source::describe();
-  is.machine.name = layout_.host;
-  // In trace-cmd's format, so that recordings of both can be compared for the same kernel.
-  if (!layout_.host.empty() && !layout_.release.empty() && !layout_.arch.empty())
-    is.machine.system = fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
-  is.machine.cpus = layout_.cpu_count;
-  if (layout_.has_tracepoints) is.witness = Witness::kKernel;
-  is.has = capabilities_;
-  return is;
-}
-
-std::vector<std::pair<std::string, std::string>> PerfDataSource::facts() const {
-  std::vector<std::pair<std::string, std::string>> facts = {
-      {"format", fmt::format("perf.data{}{}", layout_.from_pipe ? " from a pipe" : "",
-                             layout_.compressed ? ", zstd" : "")}};
-  if (!layout_.release.empty()) {
-    facts.emplace_back("host",
-                       fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch));
-  }
-  if (!layout_.writer.empty()) facts.emplace_back("recorded by", "perf " + layout_.writer);
-  if (layout_.cpu_count != 0) facts.emplace_back("CPUs", std::to_string(layout_.cpu_count));
-  if (layout_.to_wall_clock) {
-    facts.emplace_back("wall clock",
-                       fmt::format("{} + {} ns, or more", layout_.clock, *layout_.to_wall_clock));
-  }
-  return facts;
-}
-
-std::string PerfDataSource::event_text(const Event& event) const {
-  const auto* made = std::get_if<NewThread>(&event.payload);
-  if (made == nullptr || !event.raw.empty()) return KernelEventSource::event_text(event);
-  return fmt::format("thread {} of {}", static_cast<std::int32_t>(made->child),
-                     made->same_process ? "the same process" : "a new process");
-}
-
-void PerfDataSource::on_sample(const Record& record) {
-  Sample sample;
-  const Look look = sample_of(layout_, record, sample);
-  if (look == Look::kOther) return on_code(record);
-  if (look == Look::kDamaged || sample.raw.size() < sizeof(std::uint16_t) ||
-      sample.time < order_.limit()) {
-    ++counters_.damaged_events;
-    return;
-  }
-  if (const auto loss = losses_.on_event(sample.cpu, sample.time)) add_loss(sample.cpu, *loss);
-  newest_ = std::max(newest_, sample.time);
-  order_.add({sample.time, sample.raw.data(), record.block,
-              static_cast<std::uint32_t>(sample.raw.size()), static_cast<std::uint16_t>(sample.cpu),
-              Item::Kind::kEvent});
-}
-
-// Stores a sample of code as a whole record until its turn.
-void PerfDataSource::on_code(const Record& record) {
-  const std::uint16_t attr = attr_of(layout_, record);
-  CodeRecord sample;
-  if (attr == AttrsById::kNone || !layout_.attrs[attr].samples_code) return;
-  if (!layout_.shapes[attr].code_sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus ||
-      sample.time < order_.limit()) {
-    ++counters_.damaged_events;
-    return;
-  }
-  order_.add({sample.time, record.bytes.data(), record.block,
-              static_cast<std::uint32_t>(record.bytes.size()),
-              static_cast<std::uint16_t>(sample.cpu), Item::Kind::kCode});
-}
-
-// Stores a loss until its turn, like a record. In a recording with samples of code only, no event
-// is lost.
-void PerfDataSource::add_loss(std::uint32_t cpu, const Loss& loss) {
-  if (!layout_.has_tracepoints) return;
-  if (facts_ == nullptr || facts_at_ + sizeof loss > Block::kSize) {
-    if (facts_ != nullptr) pool_.release(facts_);
-    facts_ = pool_.take();
-    facts_at_ = 0;
-  }
-  std::byte* at = facts_->bytes.get() + facts_at_;
-  std::memcpy(at, &loss, sizeof loss);
-  facts_at_ += sizeof loss;
-  order_.add({std::max(loss.from, order_.limit()), at, facts_, sizeof loss,
-              static_cast<std::uint16_t>(cpu), Item::Kind::kLoss});
-}
-
-void PerfDataSource::on_other(const Record& record) {
-  // PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter left these samples out, on purpose.
-  constexpr std::uint16_t kOfBpf = 1u << 15;
-  if (record.type == RecordType::kComm) return threads_.on_comm(record.bytes);
-  const std::uint16_t attr = attr_of(layout_, record);
-  if (attr == AttrsById::kNone) return;
-  const auto trailer = layout_.shapes[attr].trailer(record.bytes);
-  if (!trailer || trailer->cpu >= Losses::kMostCpus) return;
-  ByteCursor cursor(record.bytes.subspan(kRecordHeader));
-  switch (record.type) {
-    case RecordType::kLost:
-      (void)cursor.number<std::uint64_t>();  // id of the event
-      losses_.on_lost(trailer->cpu, cursor.number<std::uint64_t>().value_or(0));
-      if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
-      break;
-    case RecordType::kLostSamples:
-      if ((record.misc & kOfBpf) != 0) break;
-      losses_.on_lost_samples(cursor.number<std::uint64_t>().value_or(0));
-      if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
-      break;
-    case RecordType::kThrottle:
-      if (!layout_.attrs[attr].tracepoint) ++counters_.throttled;
-      if (layout_.attrs[attr].tracepoint) losses_.on_throttle(trailer->cpu, trailer->time);
-      break;
-    case RecordType::kUnthrottle:
-      if (!layout_.attrs[attr].tracepoint) break;
-      add_loss(trailer->cpu, losses_.on_unthrottle(trailer->cpu, trailer->time));
-      break;
-    case RecordType::kFork: {
-      const auto fork = parse_fork(record.bytes);
-      if (!fork) break;
-      threads_.on_fork(*fork);
-      // Records of threads that existed before have no time. With samples of code only, they are
-      // not part of what was recorded.
-      if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
-      order_.add({trailer->time, record.bytes.data(), record.block,
-                  static_cast<std::uint32_t>(record.bytes.size()),
-                  static_cast<std::uint16_t>(trailer->cpu), Item::Kind::kThread});
-      break;
-    }
-    default:
-      break;
-  }
-}
-
-bool PerfDataSource::open_range(std::size_t number) {
-  if (number >= layout_.ranges.size()) return false;
-  range_ = number;
-  records_.emplace(file_, pool_, layout_.ranges[number].begin, layout_.ranges[number].end);
-  return true;
-}
-
-bool PerfDataSource::next_record(Record& record) {
-  do {
-    if (records_->next(record)) return true;
-  } while (records_->status() && open_range(range_ + 1));
-  return false;
-}
-
-// Reads up to the end of a round; false at the end of the file or after a failure.
-bool PerfDataSource::fill() {
-  if (ended_) return false;
-  const Block* block = nullptr;
-  for (Record record; next_record(record);) {
-    if (record.type == RecordType::kSample) [[likely]] {
-      on_sample(record);
-    } else if (record.type == RecordType::kFinishedRound && layout_.ranges.size() == 1) {
-      order_.end_round();
-      return true;
-    } else {
-      on_other(record);
-    }
-    // Checked once per block, because the records of one block need little memory.
-    if (std::exchange(block, record.block) != record.block && order_.is_full()) [[unlikely]] {
-      if (auto spilled = order_.spill(); !spilled) {
-        status_ = std::move(spilled);
-        return false;
-      }
-    }
-  }
-  end();
-  return true;
-}
-
-void PerfDataSource::end() {
-  ended_ = true;
-  for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu) {
-    if (const auto loss = losses_.at_end(cpu, newest_)) add_loss(cpu, *loss);
-  }
-  if (const auto count = losses_.untold(); count != 0) add_loss(0, {newest_, newest_, count});
-  order_.end();
-}
-
-// Fills the event; false if nobody wants the item.
-bool PerfDataSource::give_out(const Item& item, Event& event) {
-  const Timestamp at(item.time);
-  if (item.kind == Item::Kind::kEvent) [[likely]] {
-    const RecordedEvent recorded = recorded_of(item.time, item.data, item.size);
-    if (is_unwanted(recorded)) {
-      count_unwanted(recorded, at);
-      return false;
-    }
-    decode(recorded, at, item.cpu, event);
-    return true;
-  }
-  if (item.kind == Item::Kind::kLoss) {
-    Loss loss;
-    std::memcpy(&loss, item.data, sizeof loss);
-    fill_lost(item.cpu, Timestamp(loss.from), Timestamp(loss.to),
-              static_cast<std::int64_t>(std::min<std::uint64_t>(loss.count, INT64_MAX)), event);
-    event.at = at;  // not before the time of the last event
-    return true;
-  }
-  if (item.kind == Item::Kind::kCode) return give_out_code(item, event);
-  const auto fork = parse_fork({item.data, item.size});
-  if (!fork) return false;
-  event.at = at;
-  event.cpu = item.cpu;
-  event.thread = fork->parent;
-  event.type = 0;
-  event.raw = {};
-  event.payload = NewThread{fork->thread, fork->same_process};
-  return true;
-}
-
-bool PerfDataSource::give_out_code(const Item& item, Event& event) {
-  const Record record{RecordType::kSample, 0, {item.data, item.size}, nullptr};
-  const std::uint16_t attr = attr_of(layout_, record);
-  CodeRecord sample;
-  if (!layout_.shapes[attr].code_sample(record.bytes, sample)) return false;
-  const Timestamp at(item.time);
-  counters_.add_event(at);
-  ++samples_;
-  if (!wants_samples_) return false;
-  event.at = at;
-  event.cpu = item.cpu;
-  event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
-  event.type = 0;
-  event.raw = record.bytes;
-  event.payload = CodeSample{mode_of(sample.mode), sample.address};
-  return true;
-}
-
-Read PerfDataSource::next(Event& event) {
-  while (status_) {
-    Item item;
-    while (order_.next(item)) {
-      if (give_out(item, event)) return Read::kEvent;
-    }
-    if (fill()) continue;
-    if (!status_) break;
-    status_ = !records_->status() ? records_->status()
-              : !order_.status()  ? order_.status()
-                                  : layout_.damage;
-    break;
-  }
-  return Read::kEnd;
-}
 
 }  // namespace
 }  // namespace trapline::perf_data

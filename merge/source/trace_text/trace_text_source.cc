@@ -592,7 +592,19 @@ class TraceTextSource final : public Source {
   }
 
   void select(EventClass events) override { selected_ = events; }
-  Read next(Event& event) override;
+  Read next(Event& event) override {
+    for (TextLine line;;) {
+      if (fill_loss(event)) return Read::kEvent;
+      if (lines_.next(line, event, selected_)) {
+        if (on_line(line, event)) return Read::kEvent;
+      } else if (lines_.status() && part_ + 1 < plan_.parts.size()) {
+        const TextPart& next = plan_.parts[++part_];
+        lines_.go_to(next.begin, next.end);
+      } else {
+        return Read::kEnd;
+      }
+    }
+  }
 
   [[nodiscard]] const Result<void>& status() const override { return lines_.status(); }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
@@ -611,10 +623,57 @@ class TraceTextSource final : public Source {
     if (!look_.first) return std::nullopt;
     return std::pair(Timestamp(*look_.first), Timestamp(*look_.last));
   }
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
-  [[nodiscard]] std::string event_name(const Event& event) const override;
-  [[nodiscard]] std::string event_text(const Event& event) const override;
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
+    std::vector<std::pair<std::string, std::string>> facts = {
+        {"format", look_.cycles()
+                       ? "trace as text, times in cycles"
+                       : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
+    const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
+    if (info_.resolution_ns) {
+      note(fmt::format(
+          "times are whole units of {0} ns: an interval is exact to ± {0} ns, the sum of N of them "
+          "to ± N times that",
+          *info_.resolution_ns));
+    }
+    const auto lines_are = [](std::uint64_t count) {
+      return count == 1 ? std::string("1 line is") : fmt::format("{} lines are", count);
+    };
+    if (others_ != 0) note(lines_are(others_) + " not of a trace, and passed over");
+    if (plan_.repeated != 0)
+      note(fmt::format("{} events repeat earlier ones line by line, and are read once",
+                       plan_.repeated));
+    if (look_.form.timeless)
+      note("no line has a time: exits are counted, and nothing is known of how long they took");
+    if (!look_.has_cpu)
+      note("no line has its CPU: the scheduler's events are counted, and not used");
+    if (!look_.has_thread)
+      note("no line has its thread: one VM is assumed, and its vCPUs' numbers tell them apart");
+    if (cut_ != 0)
+      note(fmt::format("{} cut at {} characters: what would follow is not known", lines_are(cut_),
+                       look_.form.cut));
+    if (wrapped_ != 0)
+      note(fmt::format("{} read from wrapped lines",
+                       wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));
+    if (early_ != 0)
+      note(fmt::format("{} events stand after one of a later time, and get that time", early_));
+    return facts;
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
+    std::vector<std::pair<std::string, std::uint64_t>> counts;
+    for (std::size_t type = 0; type < counts_.size(); ++type) {
+      if (counts_[type] == 0) continue;
+      counts.emplace_back(events_.name(static_cast<std::uint16_t>(type)), counts_[type]);
+    }
+    return counts;
+  }
+  [[nodiscard]] std::string event_name(const Event& event) const override {
+    if (auto name = name_of_payload(event)) return *std::move(name);
+    return events_.name(event.type);
+  }
+  [[nodiscard]] std::string event_text(const Event& event) const override {
+    if (auto text = text_of_payload(event)) return *std::move(text);
+    return printable({reinterpret_cast<const char*>(event.raw.data()), event.raw.size()});
+  }
   [[nodiscard]] std::string comm(ThreadId thread) const override {
     const auto found = comms_.find(static_cast<std::int32_t>(thread));
     return found == comms_.end() ? std::string() : printable(found->second);
@@ -628,10 +687,53 @@ class TraceTextSource final : public Source {
   }
 
  private:
-  bool fill_loss(Event& event);
-  bool on_line(const TextLine& line, Event& event);
-  void place(const TextLine& line, Event& event);
-  void note_comm(const TextLine& line);
+  bool fill_loss(Event& event) {
+    if (next_loss_ == losses_.size()) return false;
+    const TextLoss& loss = losses_[next_loss_];
+    if (std::pair(loss.part, loss.offset) > std::pair(part_, lines_.offset())) return false;
+    ++next_loss_;
+    event = {};
+    event.at = Timestamp(std::max(loss.from, last_));
+    event.cpu = loss.cpu;
+    event.thread = ThreadId{-1};
+    event.payload = Lost{Timestamp(loss.from), Timestamp(loss.to), loss.count};
+    if (loss.is_counted) counters_.add_gap(loss.count);
+    return true;
+  }
+  // Returns whether the line is a selected event.
+  bool on_line(const TextLine& line, Event& event) {
+    if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
+    if (line.kind == Kind::kOther || (line.digits == 0) != look_.whole()) {
+      ++others_;
+      return false;
+    }
+    if (lines_.pieces() != 0) ++wrapped_;
+    place(line, event);
+    if (!has(selected_, events_.class_of(event.type))) return false;
+    if (lines_.lacks_all()) ++counters_.damaged_events;
+    if (line.is_cut) ++cut_;
+    note_comm(line);
+    if (std::holds_alternative<Marker>(event.payload)) marker_calls_.on(event, counters_);
+    return true;
+  }
+  void place(const TextLine& line, Event& event) {
+    if (line.at < last_) ++early_;
+    last_ = std::max(last_, line.at);
+    event.at = Timestamp(last_);
+    counters_.add_event(event.at);
+    if (counts_.size() <= event.type) counts_.resize(events_.types());
+    ++counts_[event.type];
+  }
+  void note_comm(const TextLine& line) {
+    constexpr std::size_t kMostComms = 1U << 16, kLongestComm = 64;
+    if (line.comm == "<...>" || line.comm.size() > kLongestComm) return;
+    const auto found = comms_.find(line.thread);
+    if (found != comms_.end()) {
+      if (found->second != line.comm) found->second = line.comm;
+    } else if (comms_.size() < kMostComms) {
+      comms_.emplace(line.thread, line.comm);
+    }
+  }
 
   File file_;
   TextEvents events_;
@@ -649,125 +751,6 @@ class TraceTextSource final : public Source {
   SourceInfo info_;
   SourceCounters counters_;
 };
-
-Read TraceTextSource::next(Event& event) {
-  for (TextLine line;;) {
-    if (fill_loss(event)) return Read::kEvent;
-    if (lines_.next(line, event, selected_)) {
-      if (on_line(line, event)) return Read::kEvent;
-    } else if (lines_.status() && part_ + 1 < plan_.parts.size()) {
-      const TextPart& next = plan_.parts[++part_];
-      lines_.go_to(next.begin, next.end);
-    } else {
-      return Read::kEnd;
-    }
-  }
-}
-
-bool TraceTextSource::fill_loss(Event& event) {
-  if (next_loss_ == losses_.size()) return false;
-  const TextLoss& loss = losses_[next_loss_];
-  if (std::pair(loss.part, loss.offset) > std::pair(part_, lines_.offset())) return false;
-  ++next_loss_;
-  event = {};
-  event.at = Timestamp(std::max(loss.from, last_));
-  event.cpu = loss.cpu;
-  event.thread = ThreadId{-1};
-  event.payload = Lost{Timestamp(loss.from), Timestamp(loss.to), loss.count};
-  if (loss.is_counted) counters_.add_gap(loss.count);
-  return true;
-}
-
-// Returns whether the line is a selected event.
-bool TraceTextSource::on_line(const TextLine& line, Event& event) {
-  if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
-  if (line.kind == Kind::kOther || (line.digits == 0) != look_.whole()) {
-    ++others_;
-    return false;
-  }
-  if (lines_.pieces() != 0) ++wrapped_;
-  place(line, event);
-  if (!has(selected_, events_.class_of(event.type))) return false;
-  if (lines_.lacks_all()) ++counters_.damaged_events;
-  if (line.is_cut) ++cut_;
-  note_comm(line);
-  if (std::holds_alternative<Marker>(event.payload)) marker_calls_.on(event, counters_);
-  return true;
-}
-
-void TraceTextSource::place(const TextLine& line, Event& event) {
-  if (line.at < last_) ++early_;
-  last_ = std::max(last_, line.at);
-  event.at = Timestamp(last_);
-  counters_.add_event(event.at);
-  if (counts_.size() <= event.type) counts_.resize(events_.types());
-  ++counts_[event.type];
-}
-
-void TraceTextSource::note_comm(const TextLine& line) {
-  constexpr std::size_t kMostComms = 1U << 16, kLongestComm = 64;
-  if (line.comm == "<...>" || line.comm.size() > kLongestComm) return;
-  const auto found = comms_.find(line.thread);
-  if (found != comms_.end()) {
-    if (found->second != line.comm) found->second = line.comm;
-  } else if (comms_.size() < kMostComms) {
-    comms_.emplace(line.thread, line.comm);
-  }
-}
-
-std::vector<std::pair<std::string, std::uint64_t>> TraceTextSource::event_counts() const {
-  std::vector<std::pair<std::string, std::uint64_t>> counts;
-  for (std::size_t type = 0; type < counts_.size(); ++type) {
-    if (counts_[type] == 0) continue;
-    counts.emplace_back(events_.name(static_cast<std::uint16_t>(type)), counts_[type]);
-  }
-  return counts;
-}
-
-std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const {
-  std::vector<std::pair<std::string, std::string>> facts = {
-      {"format", look_.cycles()
-                     ? "trace as text, times in cycles"
-                     : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
-  const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
-  if (info_.resolution_ns) {
-    note(fmt::format(
-        "times are whole units of {0} ns: an interval is exact to ± {0} ns, the sum of N of them "
-        "to ± N times that",
-        *info_.resolution_ns));
-  }
-  const auto lines_are = [](std::uint64_t count) {
-    return count == 1 ? std::string("1 line is") : fmt::format("{} lines are", count);
-  };
-  if (others_ != 0) note(lines_are(others_) + " not of a trace, and passed over");
-  if (plan_.repeated != 0)
-    note(fmt::format("{} events repeat earlier ones line by line, and are read once",
-                     plan_.repeated));
-  if (look_.form.timeless)
-    note("no line has a time: exits are counted, and nothing is known of how long they took");
-  if (!look_.has_cpu) note("no line has its CPU: the scheduler's events are counted, and not used");
-  if (!look_.has_thread)
-    note("no line has its thread: one VM is assumed, and its vCPUs' numbers tell them apart");
-  if (cut_ != 0)
-    note(fmt::format("{} cut at {} characters: what would follow is not known", lines_are(cut_),
-                     look_.form.cut));
-  if (wrapped_ != 0)
-    note(fmt::format("{} read from wrapped lines",
-                     wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));
-  if (early_ != 0)
-    note(fmt::format("{} events stand after one of a later time, and get that time", early_));
-  return facts;
-}
-
-std::string TraceTextSource::event_name(const Event& event) const {
-  if (auto name = name_of_payload(event)) return *std::move(name);
-  return events_.name(event.type);
-}
-
-std::string TraceTextSource::event_text(const Event& event) const {
-  if (auto text = text_of_payload(event)) return *std::move(text);
-  return printable({reinterpret_cast<const char*>(event.raw.data()), event.raw.size()});
-}
 
 }  // namespace
 }  // namespace trace_text

@@ -22,33 +22,33 @@ using ::testing::IsEmpty;
 
 TEST(QemuCommandTest, AddsWhatIsMissingAndKeepsWhatIsThere) {
   const QemuFacts facts{QemuTracing::kLog, false, "10", ""};
-  const QemuWishes wishes{{"virtio_*"}, "/marker", Functions::kNone, "", "", "", {}};
+  const QemuOptions requested{{"virtio_*"}, "/marker", Functions::kNone, "", "", "", {}};
   const auto done =
-      complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, wishes);
+      complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, requested);
   ASSERT_TRUE(done);
   EXPECT_THAT(done->words, ElementsAre("qemu-system-x86_64", "-name", "vm,debug-threads=on", "-D",
                                        "log", "-trace", "virtio_*"));
   EXPECT_EQ(done->warnings.size(), 1u);
-  const auto bare = complete_qemu({"qemu-system-x86_64"}, facts, wishes);
+  const auto bare = complete_qemu({"qemu-system-x86_64"}, facts, requested);
   ASSERT_TRUE(bare);
   EXPECT_THAT(bare->added, Contains("-D /marker"));
 }
 
 TEST(QemuCommandTest, RefusesFunctionsUnderKvmAndDaemons) {
-  QemuWishes wishes;
-  wishes.functions = Functions::kUftrace;
-  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-enable-kvm"}, {}, wishes));
-  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-accel", "kvm"}, {}, wishes));
+  QemuOptions requested;
+  requested.functions = Functions::kUftrace;
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-enable-kvm"}, {}, requested));
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-accel", "kvm"}, {}, requested));
   EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-daemonize"}, {}, {}));
 }
 
-QemuWishes functions(Functions where) {
-  QemuWishes wishes;
-  wishes.functions = where;
-  wishes.plugin = "/lib/libtrapline_plugin.so";
-  wishes.plugin_out = "/run,1/uftrace.data";
-  wishes.instance = "trapline-1";
-  return wishes;
+QemuOptions functions(Functions where) {
+  QemuOptions requested;
+  requested.functions = where;
+  requested.plugin = "/lib/libtrapline_plugin.so";
+  requested.plugin_out = "/run,1/uftrace.data";
+  requested.instance = "trapline-1";
+  return requested;
 }
 
 TEST(QemuCommandTest, FunctionsGoWhereTheyAreAskedFor) {

@@ -57,7 +57,7 @@ TEST(PhaseColumns, AStateThatIsRareIsShownWhereAVcpuWasInIt) {
     return found == table.columns.end() ? std::string("none") : found->title;
   };
   EXPECT_EQ(title(), "");
-  rows.back().offline_ns = 5;
+  rows.back().away[static_cast<std::size_t>(State::kOffline)] = 5;
   EXPECT_EQ(title(), "offline");
 }
 
@@ -154,9 +154,9 @@ TEST_F(PhaseTableTest, AnOfflineTimeIsDividedAmongThePhasesThatItLiesIn) {
             reload(118, ThreadId{102}), entry(120), exit(200), byte(210, 'b'), entry(220),
             entry(300, kVcpu1), exit(400), entry(410)});
   ASSERT_EQ(report.rows.size(), 2u);
-  EXPECT_EQ(report.rows[0].offline_ns, 95u);
-  EXPECT_EQ(report.rows[1].offline_ns, 90u);
-  EXPECT_EQ(report.rows[1].paused_ns, 0u);
+  EXPECT_EQ(report.rows[0].away[static_cast<std::size_t>(State::kOffline)], 95u);
+  EXPECT_EQ(report.rows[1].away[static_cast<std::size_t>(State::kOffline)], 90u);
+  EXPECT_EQ(report.rows[1].away[static_cast<std::size_t>(State::kPaused)], 0u);
 }
 
 TEST_F(PhaseTableTest, ALineIsCutAtItsMost) {

@@ -31,12 +31,15 @@ Result<Flight> Flight::open(const RecordOptions& options) {
 }
 
 void Flight::start(const PageReader& reader, std::optional<TriggerMatcher> trigger) {
-  ring_.emplace(RingLimits{options_->flight->span_ns, std::size_t{options_->flight->ring_mb} << 20,
-                           reader.cpus()});
+  ring_.emplace(RingLimits{.keep_ns = options_->flight->span_ns,
+                           .ring_bytes = std::size_t{options_->flight->ring_mb} << 20,
+                           .cpus = reader.cpus()});
   if (!trigger) return;
-  finder_.emplace(RingLimits{0, kFinderBytes, reader.page_size(), reader.cpus()},
-                  std::move(*trigger), is_alive,
-                  [](unsigned, std::span<const std::byte>) { return Result<void>{}; });
+  finder_.emplace(
+      RingLimits{
+          .ring_bytes = kFinderBytes, .page_size = reader.page_size(), .cpus = reader.cpus()},
+      std::move(*trigger), is_alive,
+      [](unsigned, std::span<const std::byte>) { return Result<void>{}; });
 }
 
 std::size_t Flight::room(unsigned cpu) const {

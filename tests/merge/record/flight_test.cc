@@ -37,7 +37,7 @@ class FlightRingTest : public ::testing::Test {
               [](const auto& a, const auto& b) { return a.last < b.last; });
   }
   [[nodiscard]] FlightRing ring(std::uint64_t span, std::size_t bytes) const {
-    return FlightRing({span, bytes, pages_.cpus()});
+    return FlightRing({.keep_ns = span, .ring_bytes = bytes, .cpus = pages_.cpus()});
   }
   void add_all(FlightRing& ring, std::size_t bound) const {
     for (const auto& [last, cpu, page] : in_order_) {

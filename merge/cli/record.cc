@@ -215,7 +215,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--faults", choice.faults, "What report --faults asks for; --sched is among it");
   events.flag("--host-cpu", choice.host_cpu,
               "What report --host-cpu asks for; --sched is among it");
-  events.flag("--irq", choice.irq, "The host's own interrupts (report --irq needs none)");
+  events.flag("--irq", choice.irq, "The host's own interrupts, not the guest's");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,

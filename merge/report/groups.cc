@@ -1,6 +1,7 @@
 #include "merge/report/groups.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <tuple>
 #include <utility>
@@ -72,12 +73,11 @@ void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known
   for (const GroupRow& row : rows)
     if (!row.halts) sum.merge(row);
   for (std::size_t part = 0; part < kParts; ++part) {
-    const bool is_small = sum.parts[part] < sum.total.total() / 10;
     const auto rank =
         std::ranges::count_if(sum.parts, [&](std::uint64_t ns) { return ns > sum.parts[part]; });
+    const auto first_of = sum.parts[part] < sum.total.total() / 10 ? kSmallParts : kOfParts;
     Column& column = table.columns[first + part];
-    column.drop_order = static_cast<std::uint8_t>((is_small ? kSmallParts : kOfParts) + rank);
-    if (!known[part]) column.drop_order = kNotKnown;
+    column.drop_order = static_cast<std::uint8_t>(known[part] ? first_of + rank : kNotKnown);
     column.highlight = Highlight::kLargestPart;
   }
 }
@@ -204,11 +204,11 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text +=
-        fmt::format("{}{}: {} ({}{}, {})", text.empty() ? "" : "; ", shown_key(row->key, report.by),
-                    row->largest, row->largest_at_least ? ">= " : "",
-                    duration_text(row->largest_ns, report.cycles),
-                    percent_text(row->largest_ns, row->total.total()));
+    text += fmt::format("{}{}: {} ({}{}, {} of it)", text.empty() ? "" : "; ",
+                        shown_key(row->key, report.by), row->largest,
+                        row->largest_at_least ? ">= " : "",
+                        duration_text(row->largest_ns, report.cycles),
+                        percent_text(row->largest_ns, row->total.total()));
   }
   return text;
 }
@@ -219,21 +219,20 @@ std::string legend_text(const ReportData& report) {
   constexpr std::array<std::string_view, kParts> kMeanings = {
       "the host's, with KVM", "QEMU", "ready, without a CPU", "asleep in KVM or QEMU", "idle"};
   const auto titles = part_titles(report.known_states());
+  std::vector<std::string> text;
   if (!report.durations()) return {};
-  std::string text;
   if (report.knows(State::kPreempted) || report.halted_ns() != 0)
-    text = "share: without preempted and halted time";
+    text.emplace_back("share: without preempted and halted time");
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {
         return row.total.count() != 0 && !row.total.percentile(kP99PerMille);
       }))
-    text += fmt::format("{}p99 -: fewer than 100 exits", text.empty() ? "" : "; ");
-  for (std::size_t part = 0; part < kParts; ++part) {
-    if (std::ranges::all_of(report.rows, [part](auto& row) { return row.parts[part] == 0; }))
-      continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", titles[part],
-                        titles[part] == kKernelOrUser ? "not told apart" : kMeanings[part]);
-  }
-  return text;
+    text.emplace_back("p99 -: fewer than 100 exits");
+  for (std::size_t part = 0; part < kParts; ++part)
+    if (std::ranges::any_of(report.rows, [part](auto& row) { return row.parts[part] != 0; }))
+      text.push_back(titles[part] == kKernelOrUser
+                         ? std::string(kKernelOrUser) + ": not told apart"
+                         : fmt::format("{}: {}", titles[part], kMeanings[part]));
+  return fmt::format("{}", fmt::join(text, "; "));
 }
 
 std::string no_rows_text(const ReportData& report) {

@@ -366,15 +366,12 @@ class HostCpuTable : public TableSink {
       all.at_least |= vm.at_least || vm.unknown_ns != 0;
     }
     // With shares that are nearly even, none is named.
+    const std::string ns = duration_text(most.ns, data.cycles);
     data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
-    if (most.ns * vms.size() < all.ns + all.ns / 2) {
-      data.host_cpu +=
-          fmt::format("; none took more than {}.", duration_text(most.ns, data.cycles));
-      return;
-    }
-    data.host_cpu += fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
-                                 duration_text(most.ns, data.cycles), roles_text(most),
-                                 loop_sentence(most, data));
+    data.host_cpu += most.ns * vms.size() < all.ns + all.ns / 2
+                         ? fmt::format("; none took more than {}.", ns)
+                         : fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
+                                       ns, roles_text(most), loop_sentence(most, data));
   }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override {

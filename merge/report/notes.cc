@@ -17,13 +17,6 @@ namespace trapline {
 
 namespace {
 
-std::string no_wakeups_note(std::string_view counts_as) {
-  return fmt::format(
-      "no wake-ups were recorded: a vCPU's wait for a CPU after a sleep counts as {}; "
-      "record {} (--sched)",
-      counts_as, events::sched_waking.full_name);
-}
-
 std::vector<std::string> notes_of_calls(const ReportData& report,
                                         const Capabilities& capabilities) {
   std::vector<std::string> notes = {
@@ -33,7 +26,8 @@ std::vector<std::string> notes_of_calls(const ReportData& report,
     notes.push_back(fmt::format("{} was not recorded: preempted and blocked time is in the guest's",
                                 events::sched_switch.name));
   } else if (!capabilities.wakeups) {
-    notes.push_back(no_wakeups_note("blocked"));
+    notes.emplace_back(
+        "no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
   }
   if (!capabilities.markers) {
     notes.push_back(
@@ -63,6 +57,15 @@ void note_details(const ReportData& report, std::vector<std::string>& notes) {
       "what the exits were about was not recorded: {}, {} and {} tell ports, addresses and "
       "registers",
       events::kvm_pio.full_name, events::kvm_mmio.full_name, events::kvm_msr.full_name));
+}
+
+// Returns whether user space served exits, and no event of QEMU's says for which device.
+bool lacks_regions(const ReportData& report) {
+  return report.durations() && report.knows(State::kUser) &&
+         report.total.parts[static_cast<std::size_t>(Part::kUser)] != 0 &&
+         std::ranges::none_of(report.vmm_events, [](const VmmEventRow& row) {
+           return row.name.starts_with("memory_region_ops_");
+         });
 }
 
 // Notes each VM whose exits all have rip 0.
@@ -109,14 +112,15 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                                       events::kvm_exit.name, ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
-    notes.push_back(
-        fmt::format("user time is a little too long, the kernel's too short: user time ends where "
-                    "KVM reloads the guest's state; {}, which trapline record has, is its end",
-                    ioctl));
+    notes.push_back(fmt::format(
+        "user time ends where KVM reloads the guest's state, a little late: {}, its exact "
+        "end, was not recorded (trapline record has it)",
+        ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
     notes.push_back(fmt::format(
-        "user time includes the kernel's way back to {}; {}, which trapline record has, is its end",
+        "user time includes the kernel's way back to {}: {}, its exact end, was not recorded "
+        "(trapline record has it)",
         events::kvm_entry.name, ioctl));
   }
   if (!model.userspace_exits) {
@@ -129,7 +133,10 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                     "else, counts as guest, kernel, user or halted time",
                     events::sched_switch.name));
   } else if (model.durations() && !model.wakeups) {
-    notes.push_back(no_wakeups_note("blocked or halted"));
+    notes.push_back(fmt::format(
+        "no wake-ups were recorded: a vCPU's wait for a CPU after a sleep counts as blocked or "
+        "halted; record {} (--sched)",
+        events::sched_waking.full_name));
   }
   return notes;
 }
@@ -187,6 +194,10 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     return notes;
   }
   notes = notes_of(report.model);
+  if (lacks_regions(report))
+    notes.emplace_back(
+        "memory_region_ops_* of QEMU was not recorded: devices have no names (trapline help "
+        "devices)");
   if (report.lacks_entries && !report.lacks_times())
     notes.push_back(fmt::format("{} was not recorded: exits have no end; record {} as well",
                                 events::kvm_entry.name, events::kvm_entry.full_name));
@@ -239,6 +250,7 @@ std::string not_recorded_text(const ReportData& report) {
       {events::kvm_userspace_exit.name, !model.userspace_exits},
       {events::sched_switch.name, model.durations() && !model.sched_switch},
       {"wake-ups", model.durations() && model.sched_switch && !model.wakeups},
+      {"memory_region_ops_*", lacks_regions(report)},
       {"halts", !report.lacks_entries && report.knows(State::kGuest) && !report.saw_halts}};
   std::string names;
   for (const auto& [name, is_missing] : kMissing)

@@ -34,18 +34,16 @@ std::uint64_t time_in(const ReportData& report, State state) {
 void add_alignment(const SourceRow& source, std::vector<Paragraph>& text) {
   const SourceAlignment& aligned = source.aligned;
   const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
-  const bool exact = aligned.error_ns == 0 && !aligned.rate_change_ppm;
+  if (aligned.error_ns == 0 && !aligned.rate_change_ppm) return;
   std::string sentence = error ? fmt::format("aligned to ± {}", duration_text(*error, false))
                                : "aligned by an offset that was given: error not known";
   if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
-  if (aligned.rate_change_ppm == 0.0)
-    sentence += ", if both clocks run at one rate (assumed)";
-  else if (aligned.rate_change_ppm)
-    sentence += fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
-                            *aligned.rate_change_ppm);
-  text.push_back({.text = std::move(sentence),
-                  .label = printable(source.path) + ":",
-                  .shown = exact ? Shown::kVerbose : Shown::kAlways});
+  if (aligned.rate_change_ppm)
+    sentence += *aligned.rate_change_ppm == 0
+                    ? ", if both clocks run at one rate (assumed)"
+                    : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
+                                  *aligned.rate_change_ppm);
+  text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
 }
 
 // A line of each source, and how its clock became the timeline's: with -v.
@@ -520,8 +518,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
-  const auto is_own = [](const SourceRow& source) { return source.aligned.is_same_clock(); };
-  if (!std::ranges::all_of(report.sources, is_own))
+  if (!std::ranges::all_of(report.sources, [](auto& one) { return one.aligned.is_same_clock(); }))
     steps.push_back({fmt::format("timeline {} --around max", words.recording),
                      "host, QEMU and guest on one timeline"});
   if (can_be_advised(report)) {

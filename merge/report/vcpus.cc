@@ -219,21 +219,13 @@ void name_sum(Table& table, const ReportData& report) {
 
 // What the titles mean that the table has, and what the busy time of other shares is.
 std::string legend_text(const ReportData& report) {
-  VcpuTotals all;
-  for (const VcpuRow& row : report.vcpus) all.add(row.totals);
-  std::string text = report.cycles ? "time: " : "time, exits/s: ";
-  text += "from the vCPU's first event on";
-  if (all.offline_ns != 0) text += "; offline: before its first entry, or switched off";
-  std::string idle;
-  for (const State state : {State::kHalted, State::kPaused, State::kOffline, State::kNotSeen}) {
-    if (all.of(state) != 0)
-      idle +=
-          (idle.empty() ? "" : ", ") + std::string(kStateNames[static_cast<std::size_t>(state)]);
-  }
-  if (!idle.empty()) text += "; busy: all but " + idle + ", waits for a CPU too";
-  if (shows_vms(report) && report.vcpus.front().vm_name.empty())
-    text += "; VM: its VMM's process id";
-  return text;
+  const bool is_offline =
+      std::ranges::any_of(report.vcpus, [](auto& row) { return row.totals.offline_ns != 0; });
+  return fmt::format(
+      "time: from the vCPU's first event on{}; busy: guest, exits and waits for a CPU{}",
+      is_offline ? "; offline: before its first entry, or switched off" : "",
+      shows_vms(report) && report.vcpus.front().vm_name.empty() ? "; VM: its VMM's process id"
+                                                                : "");
 }
 
 Table in_text(const ReportData& report) {

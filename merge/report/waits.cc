@@ -277,7 +277,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 }  // namespace
 
 const TableKind kWaitTables = {.option = "--waits",
-                               .help = "Waits inside exits: for a CPU, a lock, a disk",
+                               .help = "Waits inside exits: what ran instead, locks, disks",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
@@ -287,7 +287,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "All waits for a CPU (steal), and who ran then",
+                               .help = "All waits for a CPU, in exits or not: what ran",
                                .make = make_sink<StealTable>};
 
 }  // namespace trapline

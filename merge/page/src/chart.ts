@@ -206,6 +206,7 @@ export class Chart {
   }
 }
 
+export const atMost = (bin: number): string => duration(low(bin + 1));
 export const latencyRange = (bin: number): string => `${duration(low(bin))} to ${duration(low(bin + 1))}`;
 
 // Draws a series of blocks for each side. A side has a value for each latency bin that holds exits.

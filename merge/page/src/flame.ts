@@ -252,7 +252,7 @@ export class Flame {
       nothing(this.element, "No exit time is in what is chosen, without halts: choose another row, or Clear");
     } else {
       const most = busiest(root);
-      entitle(this.element, "The busiest way into the host is ", wayTo(most.frame), `: ${percent(most.own / root.total)} of the exit time without halts`);
+      entitle(this.element, "The busiest way into the host is ", wayTo(most.frame), `: ${percent(most.own / root.total)} of the exits' time, with waits for a CPU, without halts`);
       this.picture.show(root);
     }
   }

@@ -28,9 +28,11 @@ export class Worst {
     private readonly model: Model,
     private readonly change: Change,
   ) {
+    // Threads of vCPUs have the names that they have elsewhere; the recording's are "comm-tid".
+    const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread;
     const functions = model.data.worst.some((exit) => exit.function !== "-");
     this.columns = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? exit.preempted_by : null)]];
+      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead first", "name", (exit) => (exit.preempted_ns > 0 ? whoIs(exit.preempted_by) : null)]];
     this.table.classList.add("tall");
     this.element.append(this.steps, this.table, this.under, this.panel);
   }

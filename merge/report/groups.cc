@@ -73,11 +73,11 @@ void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known
   for (const GroupRow& row : rows)
     if (!row.halts) sum.merge(row);
   for (std::size_t part = 0; part < kParts; ++part) {
-    const auto rank =
-        std::ranges::count_if(sum.parts, [&](std::uint64_t ns) { return ns > sum.parts[part]; });
-    const auto first_of = sum.parts[part] < sum.total.total() / 10 ? kSmallParts : kOfParts;
+    const std::uint64_t ns = sum.parts[part];
+    const auto rank = std::ranges::count_if(sum.parts, [ns](auto more) { return more > ns; });
+    const std::ptrdiff_t first_of = ns < sum.total.total() / 10 ? kSmallParts : kOfParts;
     Column& column = table.columns[first + part];
-    column.drop_order = static_cast<std::uint8_t>(known[part] ? first_of + rank : kNotKnown);
+    column.drop_order = static_cast<std::uint8_t>(known[part] ? first_of + rank : +kNotKnown);
     column.highlight = Highlight::kLargestPart;
   }
 }

@@ -33,6 +33,7 @@ TEXTS = {
     ", until ": f"{WAKE}, else unknown",
     "Halted {}, until": f"kvm_exit of a halt; {WAKE}, else that it was awake in between, or unknown",
     "Slept in halts {}, until": f"kvm_exit of a halt; {WAKE}, else unknown",
+    "no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs": "that there are no wake-ups",
     '"~": nothing is proven': NONE + "a legend",
     "No change is proven": RUNS,
     " proven": RUNS,

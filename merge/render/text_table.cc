@@ -137,8 +137,8 @@ std::string line_above(const std::vector<TextTable::Column>& all,
     for (; i < columns.size() && all[columns[i]].above == text; ++i)
       end += kColumnGap + widths[columns[i]];
     // It begins where its columns do. One that is too long ends where they do if it says what
-    // shares are of; others have no room.
-    if (begin + width > end && !text.starts_with("of ")) continue;
+    // shares are of; others leave room for the next such.
+    if (begin + width + 3 * kColumnGap > end && !text.starts_with("of ")) continue;
     const std::size_t used = text_width(line) + (line.empty() ? 0 : 1);
     const std::size_t at =
         begin + width <= end ? begin : std::max(end - std::min(end, width), used);

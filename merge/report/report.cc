@@ -147,7 +147,7 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
   if (!calls && before > (report.end_ns - report.start_ns) / kNoticed)
     count +=
         fmt::format(", the first {} of it without a vCPU", duration_text(before, report.cycles));
-  text.push_back({.text = std::move(count), .verbatim = true});
+  text.push_back({.text = std::move(count)});
   if (!report.not_recorded.empty()) text.push_back({.text = report.not_recorded});
   add_selection(report, text);
   return text;

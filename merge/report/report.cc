@@ -145,9 +145,8 @@ std::vector<Paragraph> sentences_above(const ReportData& report, const std::stri
   for (const VcpuRow& row : report.vcpus)
     before = std::min(before, elapsed(Timestamp(report.start_ns), row.totals.begin));
   if (!calls && before > (report.end_ns - report.start_ns) / kNoticed)
-    count +=
-        fmt::format(", the first {} of it without a vCPU", duration_text(before, report.cycles));
-  text.push_back({.text = std::move(count)});
+    count += fmt::format(", no vCPU in the first {}", duration_text(before, report.cycles));
+  text.push_back({.text = std::move(count), .verbatim = true});
   if (!report.not_recorded.empty()) text.push_back({.text = report.not_recorded});
   add_selection(report, text);
   return text;

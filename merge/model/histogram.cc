@@ -31,7 +31,7 @@ void Histogram::spill() {
 
 Histogram& Histogram::operator=(const Histogram& other) {
   if (this == &other) return *this;
-  DurationSums::operator=(other);
+  count_ = other.count_, total_ = other.total_, max_ = other.max_, min_ = other.min_;
   values_ = other.values_;
   octaves_.clear();
   for (const auto& octave : other.octaves_)

@@ -17,27 +17,7 @@
 
 namespace trapline {
 
-// The exact figures of a distribution.
-class DurationSums {
- public:
-  [[nodiscard]] std::uint64_t count() const { return count_; }
-  [[nodiscard]] std::uint64_t total() const { return total_; }
-  [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
-  [[nodiscard]] std::uint64_t max() const { return max_; }
-  [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
-
- protected:
-  void note(std::uint64_t count, std::uint64_t total, std::uint64_t min, std::uint64_t max) {
-    count_ += count;
-    total_ += total;
-    min_ = min < min_ ? min : min_;
-    max_ = max > max_ ? max : max_;
-  }
-  std::uint64_t count_ = 0, total_ = 0, max_ = 0;
-  std::uint64_t min_ = std::numeric_limits<std::uint64_t>::max();
-};
-
-class Histogram : public DurationSums {
+class Histogram {
  public:
   Histogram() = default;
   Histogram(const Histogram& other) { *this = other; }
@@ -93,6 +73,11 @@ class Histogram : public DurationSums {
   }
   void merge(const Histogram& other);
 
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+  [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
+  [[nodiscard]] std::uint64_t max() const { return max_; }
+  [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
   // Returns the value of rank ceil(per_mille * count / 1000), if knows() says it is known.
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
   // Returns how many values are at most `value`; exact if that is the largest value of a bucket.
@@ -103,10 +88,18 @@ class Histogram : public DurationSums {
  private:
   using Octave = std::array<std::uint64_t, kSubBuckets>;
 
+  void note(std::uint64_t count, std::uint64_t total, std::uint64_t min, std::uint64_t max) {
+    count_ += count;
+    total_ += total;
+    min_ = min < min_ ? min : min_;
+    max_ = max > max_ ? max : max_;
+  }
   [[nodiscard]] std::uint64_t& bucket(std::uint64_t value);
   void add_new(std::uint64_t value);
   void spill();
 
+  std::uint64_t count_ = 0, total_ = 0, max_ = 0;
+  std::uint64_t min_ = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint64_t> values_;  // the first kExact values
   std::vector<std::unique_ptr<Octave>> octaves_;
 };

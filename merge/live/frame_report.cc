@@ -28,10 +28,10 @@ std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
   return at;
 }
 
-// Returns the key that ExitKeys(by) would make for the cell's exits.
-GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
+// Returns the key that `keys`, of the dimensions `by`, would make for the cell's exits.
+GroupKey project(const GroupKey& cell, const ExitKeys& keys, const std::vector<Dimension>& by,
                  const std::vector<Dimension>& cells) {
-  if (const GroupKey* row = ExitKeys(by).halted_row(cell.halted)) return *row;
+  if (const GroupKey* row = keys.halted_row(cell.halted)) return *row;
   GroupKey key;
   std::size_t to = 0;
   for (const Dimension dimension : by) {
@@ -65,7 +65,8 @@ std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& b
   std::map<std::string, LiveRow> by_name;  // two numbers may have one name
   for (const Cell& cell : frame.cells) {
     if (!scope.holds(cell.slowest, engine.naming())) continue;
-    LiveRow& row = by_name[keys.text(project(cell.key, by, engine.dimensions()), engine.naming())];
+    const GroupKey key = project(cell.key, keys, by, engine.dimensions());
+    LiveRow& row = by_name[keys.text(key, engine.naming())];
     row.merge(cell.row);
     row.carried += cell.carried;
     row.carried_ns += cell.carried_ns;
@@ -92,14 +93,14 @@ std::string text_of(const std::vector<Dimension>& by) {
 
 std::string dimension_text(const GroupKey& cell, Dimension dimension, const Engine& engine) {
   const std::vector<Dimension> by{dimension};
-  return ExitKeys(by).text(project(cell, by, engine.dimensions()), engine.naming());
+  const ExitKeys keys(by);
+  return keys.text(project(cell, keys, by, engine.dimensions()), engine.naming());
 }
 
 ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine) {
   const Naming& naming = engine.naming();
   const ExitTracker& exits = engine.pipeline().exits();
   ReportData data;
-  data.sources = source_rows(naming.timeline);
   data.start_ns = frame.begin.ns();
   data.end_ns = frame.end.ns();
   data.model = engine.model();
@@ -165,7 +166,7 @@ std::string batch_line(const Frame& frame, const Engine& engine) {
   report.head = head_facts("top", data.cycles, data.start_ns, data.end_ns, frame);
   report.head.push_back({"events", frame.events});
   add_filter(report.head, scope.vcpus, options.which.exits);
-  report.tables = {source_table(data.sources), vcpu_table(data)};
+  report.tables = {source_table(source_rows(engine.timeline())), vcpu_table(data)};
 
   std::vector<LiveRow> rows = rows_of(frame, options.by, scope, options.sort, engine);
   const std::size_t left_out = keep_first(rows, options.top);

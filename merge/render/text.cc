@@ -137,8 +137,8 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     TextTable::Column& shown = titles.emplace_back(column->title);
     shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
     shown.drop_order = column->drop_order;
-    shown.above =
-        column->unit == Unit::kShare ? head_above(*column, table.titles[block]) : column->whole;
+    shown.above_may_go = column->unit != Unit::kShare;
+    shown.above = shown.above_may_go ? column->whole : head_above(*column, table.titles[block]);
   }
   TextTable text(std::move(titles));
   const Standing standing(table, columns);

@@ -132,13 +132,14 @@ std::string line_above(const std::vector<TextTable::Column>& all,
   std::string line;
   std::size_t end = widths[0];
   for (std::size_t i = 1; i < columns.size();) {
-    const std::string_view text = all[columns[i]].above;
+    const TextTable::Column& first = all[columns[i]];
+    const std::string_view text = first.above;
     const std::size_t begin = end + kColumnGap, width = text_width(text);
     for (; i < columns.size() && all[columns[i]].above == text; ++i)
       end += kColumnGap + widths[columns[i]];
-    // It begins where its columns do. One that is too long ends where they do if it says what
-    // shares are of; others leave room for the next such.
-    if (begin + width + 3 * kColumnGap > end && !text.starts_with("of ")) continue;
+    // A head begins where its columns do. One that is too long ends where they do, or goes, so that
+    // there is room for the next one.
+    if (begin + width + 3 * kColumnGap > end && first.above_may_go) continue;
     const std::size_t used = text_width(line) + (line.empty() ? 0 : 1);
     const std::size_t at =
         begin + width <= end ? begin : std::max(end - std::min(end, width), used);

@@ -44,6 +44,7 @@ class TextTable {
     bool text = false;            // on the left
     std::uint8_t drop_order = 0;  // 0: it stays; else those of the lowest come first to their room
     std::string above{};          // a head that neighbours share: "of busy time"
+    bool above_may_go = false;    // where there is no room for it
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

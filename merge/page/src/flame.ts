@@ -3,7 +3,7 @@
 // exits by reason, then functions and handlers one in the other.
 import { clip, currentLook, entitle, h, name, nothing, replace, s, section, widthOf } from "./dom";
 import type { View } from "./drawing";
-import { kernelOf, knowsDurations, kRecordDurations } from "./known";
+import { kernelOf, knowsDurations, kRecord } from "./known";
 import type { Model, Selection } from "./model";
 import { partsBar, rowsTable, type Column } from "./rows";
 import { counted, duration, exact, percent } from "./text";
@@ -247,7 +247,7 @@ export class Flame {
     this.guest.render();
     const root = this.tree(selection);
     if (!knowsDurations(this.model.data)) {
-      nothing(this.element, "Where the exits' time went was not recorded", kRecordDurations);
+      nothing(this.element, "Where the exits' time went was not recorded", kRecord);
     } else if (root.total === 0) {
       nothing(this.element, "No exit time is in what is chosen, without halts: choose another row, or Clear");
     } else {

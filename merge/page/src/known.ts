@@ -1,7 +1,7 @@
 // Facts that the recording's events tell. A figure that they do not tell is not 0: the page says so, as the text does.
 import type { Fields, Recording } from "./types";
 
-export const kRecordDurations = "trapline record";
+export const kRecord = "trapline record";
 
 export function knowsDurations(data: Recording): boolean {
   return data.user_end !== "none" || (data.counters["exits"] ?? 0) === 0;

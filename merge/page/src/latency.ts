@@ -2,7 +2,7 @@
 import { blocks, cells, Chart, drawDistribution, atMost, latencyRange, sinceStart, type Cell } from "./chart";
 import type { Choice } from "./choice";
 import { clip, currentLook, entitle, h, name, nothing, section, widthOf } from "./dom";
-import { knowsDurations, kRecordDurations } from "./known";
+import { knowsDurations, kRecord } from "./known";
 import { binOf, edge, filled, kLatencyBins, low, ranked, type Group, type Heat, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
 import { Sliders } from "./sliders";
@@ -39,7 +39,7 @@ export class Latency {
 
   render(choice: Choice, selection: Selection): void {
     if (!knowsDurations(this.model.data)) {
-      nothing(this.element, `How long ${counted(selection.count, "exit")} took was not recorded`, kRecordDurations);
+      nothing(this.element, `How long ${counted(selection.count, "exit")} took was not recorded`, kRecord);
       return;
     }
     const row = this.chosenRow(choice);

@@ -1,7 +1,7 @@
 // The longest exits, and what happened around one: guest, kernel and QEMU on one zoomable timeline.
 import type { Choice } from "./choice";
 import { clip, currentLook, entitle, h, name, nothing, replace, section } from "./dom";
-import { knowsDurations, kernelOf, kRecordDurations } from "./known";
+import { knowsDurations, kernelOf, kRecord } from "./known";
 import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
@@ -49,7 +49,7 @@ export class Worst {
 
   render(choice: Choice): void {
     const { worst } = this.model.data;
-    if (!knowsDurations(this.model.data)) nothing(this.element, "Which exits were the longest was not recorded", kRecordDurations);
+    if (!knowsDurations(this.model.data)) nothing(this.element, "Which exits were the longest was not recorded", kRecord);
     else if (worst.length === 0) nothing(this.element, "The recording has no exits but halts");
     if (worst.length === 0 || !knowsDurations(this.model.data)) return;
     const fitting = worst.map((exit, i) => [exit, i] as const).filter(([exit]) => this.fits(exit, choice));

@@ -13,7 +13,8 @@ Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
   const std::tuple<bool, CompareRows, const char*> kinds[] = {
       {choice.guest, CompareRows::kFunctions, "function"},
       {choice.irq, CompareRows::kInterrupts, "interrupt"},
-      {choice.waits, CompareRows::kWaits, "culprit"}};
+      {choice.waits, CompareRows::kWaits, "culprit"},
+      {choice.host_cpu, CompareRows::kThreads, "role"}};
   compare.by = choice.by.empty() ? "reason" : choice.by;
   int chosen = choice.by.empty() ? 0 : 1;
   for (const auto& [wanted, rows, by] : kinds) {
@@ -23,8 +24,9 @@ Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
     compare.by = by;
   }
   if (chosen > 1) {
-    return fail(ErrorKind::kUsage,
-                "--by, --guest, --irq and --waits each choose the rows; give one of them");
+    return fail(
+        ErrorKind::kUsage,
+        "--by, --guest, --irq, --waits and --host-cpu each choose the rows; give one of them");
   }
   if (compare.rows != CompareRows::kExits) return {};
   if (compare.by == "span") {
@@ -56,6 +58,9 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
               "Rows are the steps of interrupts: to injection, to entry, to EOI");
   tables.flag("--waits", choice.waits,
               "Rows are what preempted or blocked the vCPUs inside their exits");
+  tables.flag("--host-cpu", choice.host_cpu,
+              "Rows are the roles of the VMs' threads (vCPU, main loop, IOThread, vhost): the "
+              "CPU time of the host that they took");
   rest.add("--fail-if", choice.fail_if, "CONDITION",
            "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
            "beyond it; repeatable");

@@ -38,6 +38,8 @@ bool applies(Metric metric, const Comparison& comparison, bool halts) {
       return true;
     case CompareRows::kWaits:
       return metric < Metric::kKernel;
+    case CompareRows::kThreads:
+      return metric == Metric::kShare;
     case CompareRows::kRequests:
       return metric < Metric::kShare || metric == Metric::kCost;
     case CompareRows::kInterrupts:

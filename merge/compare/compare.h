@@ -2,6 +2,7 @@
 // describes the method, docs/formats/diff.md the JSON.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -29,9 +30,10 @@ enum class CompareRows : std::uint8_t {
   kFunctions,   // calls of guest functions, with their own time
   kInterrupts,  // each step of the interrupts of each vector
   kWaits,       // inside exits, by culprit
+  kThreads,     // of VMs, by role: their CPU time of the host
 };
-inline constexpr std::array<std::string_view, 5> kCompareRowsNames = {"exits", "requests", "calls",
-                                                                      "interrupts", "waits"};
+inline constexpr std::array<std::string_view, 6> kCompareRowsNames = {
+    "exits", "requests", "calls", "interrupts", "waits", "threads"};
 
 // One run of a side.
 struct Recorded {
@@ -126,6 +128,11 @@ struct Comparison {
   std::vector<std::string> warnings;
 
   [[nodiscard]] std::size_t proven_changes() const;
+  // Returns whether the metric applies to any of the rows.
+  [[nodiscard]] bool has(Metric metric) const {
+    return std::ranges::any_of(
+        rows, [metric](const ComparedRow& row) { return !row.of(metric).runs.before.empty(); });
+  }
   // Returns whether rows have parts: exits and calls take a vCPU's time with its parts; waits take
   // its time.
   [[nodiscard]] bool has_parts() const {

@@ -19,6 +19,7 @@
 #include "merge/pass/naming.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/grouping.h"
+#include "merge/report/host_roles.h"
 
 namespace trapline {
 
@@ -72,6 +73,7 @@ class CompareSink : public SpanSink {
     if (what_ == CompareRows::kRequests) selected = selected | SpanClass::kRequests;
     if (what_ == CompareRows::kFunctions) selected = selected | SpanClass::kCalls;
     if (what_ == CompareRows::kInterrupts) selected = selected | SpanClass::kInterrupts;
+    if (what_ == CompareRows::kThreads) selected = selected | SpanClass::kHostRuns;
     if (needs_waits_) selected = selected | SpanClass::kWaits;
     if (keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
     return selected;
@@ -121,6 +123,11 @@ class CompareSink : public SpanSink {
         names.threads,
         [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
     for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, names)].merge(row);
+    if (what_ == CompareRows::kThreads)
+      for (const HostThread& thread : host_threads(names, names.pipeline.end()))
+        if (!thread.lacks_runs && !thread.runs.state.several)
+          recorded.rows[std::string(trapline::text_of(thread.role))].total.add(
+              thread.runs.state.ran_ns);
     if (rows_.other().count() != 0) recorded.rows["[other]"].merge(rows_.other());
     return recorded;
   }
@@ -144,6 +151,7 @@ class CompareSink : public SpanSink {
       case CompareRows::kInterrupts:
         return interrupt_text(key);
       case CompareRows::kWaits:
+      case CompareRows::kThreads:
         break;
     }
     const Culprit culprit = unpack_culprit(key.words[0]);
@@ -334,6 +342,10 @@ Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& rec
         "record -e kvm, which has {}, {} and {}",
         path, events::of(IrqStep::kLine).name, events::of(IrqStep::kInject).name,
         events::of(IrqStep::kEoi).name);
+  }
+  if (rows == CompareRows::kThreads && recorded.rows.empty()) {
+    return fail("{}: does not tell how long the VMs' threads ran; record {} as well", path,
+                events::sched_switch.full_name);
   }
   if (rows == CompareRows::kWaits && !pass.input().capabilities.sched_switch) {
     return fail("{}: does not tell who kept the vCPUs waiting; record {} and {} as well", path,

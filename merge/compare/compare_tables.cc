@@ -106,7 +106,7 @@ Table change_table(const Comparison& comparison) {
     const std::string name(kMetricNames[i]), prefix = name + '.';
     table.add({prefix + "unit"},
               [unit = unit_of(metric, comparison.cycles)](const Row&) { return unit; });
-    Column shown = {.title = metric == Metric::kCost ? ""
+    Column shown = {.title = metric == Metric::kCost || !comparison.has(metric) ? ""
                              : metric == Metric::kUser
                                  ? "user (QEMU)"
                                  : std::string(title_of(metric, comparison.model)),
@@ -116,7 +116,9 @@ Table change_table(const Comparison& comparison) {
     add_figures(table, prefix, std::move(shown),
                 [metric](const Row& row) -> const MetricChange& { return row.of(metric); });
   }
-  table.add({.title = comparison.cycles ? "cost/‰" : "cost/ms",
+  table.add({.title = !comparison.has(Metric::kCost) ? ""
+                      : comparison.cycles            ? "cost/‰"
+                                                     : "cost/ms",
              .unit = Unit::kThousandths,
              .highlight = Highlight::kProven},
             [](const Row& row) -> CellValue {
@@ -214,9 +216,9 @@ void add_side(const char* label, const std::vector<Recorded>& side, const Compar
 std::vector<Paragraph> method_text(const Comparison& comparison) {
   const std::size_t before = comparison.before.size(), after = comparison.after.size();
   std::vector<Paragraph> sentences = {
-      {},
-      {.text = "-: too few runs, or too little on one side, to say. cost: time per second in which "
-               "the guest ran."}};
+      {}, {.text = "-: too few runs, or too little on one side, to say."}};
+  if (comparison.has(Metric::kCost))
+    sentences.back().text += " cost: time per second in which the guest ran.";
   if (comparison.method == Method::kNone) return sentences;
   std::string text = fmt::format(
       "*: proven by {} runs before and {} after, with {:.4g}% confidence for all {} tests "

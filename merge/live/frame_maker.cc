@@ -41,7 +41,8 @@ FrameMaker::FrameMaker(const EngineOptions& options)
       cells_(keys_.words(), kMostCells) {}
 
 SpanClass FrameMaker::selects() const {
-  const SpanClass selected = SpanClass::kExits | SpanClass::kWaits | SpanClass::kStalls;
+  const SpanClass selected =
+      SpanClass::kExits | SpanClass::kWaits | SpanClass::kStalls | SpanClass::kHostRuns;
   return requests_wanted_ ? selected | SpanClass::kRequests : selected;
 }
 
@@ -129,6 +130,20 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
   }
 }
 
+// A thread counts once its VM is known, with all its time so far.
+void FrameMaker::close_host_cpu(Frame& frame, const Naming& names) {
+  for (const HostThread& thread : host_threads(names, frame.end)) {
+    const HostRuns::Thread& runs = thread.runs.state;
+    if (thread.lacks_runs || runs.several) continue;
+    const auto is_same = [&thread](const HostRoleTime& one) {
+      return one.role == thread.role && one.vm.id() == thread.vm->id();
+    };
+    auto role = std::ranges::find_if(frame.host_cpu, is_same);
+    if (role == frame.host_cpu.end()) role = frame.host_cpu.insert(role, {*thread.vm, thread.role});
+    role->ns += grown(runs.ran_ns, ran_[thread.runs.thread]);
+  }
+}
+
 void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {
   LossCounts now;
   std::uint64_t events = 0;
@@ -157,6 +172,7 @@ Frame FrameMaker::close(Timestamp end, const Naming& names) {
   close_counts(frame, names.timeline);
   frame.waits = std::exchange(waits_, {}).report(names);
   close_stalls(frame, pipeline);
+  close_host_cpu(frame, names);
   if (requests_wanted_) {
     ReportData requests;
     std::exchange(requests_, {}).report(requests, pipeline);
@@ -167,7 +183,7 @@ Frame FrameMaker::close(Timestamp end, const Naming& names) {
 
 std::size_t Frame::size() const {
   std::size_t bytes = sizeof(Frame) + cells.size() * sizeof(Cell) + slow.size() * sizeof(ExitSpan) +
-                      vcpus.size() * sizeof(VcpuTotalsOf);
+                      vcpus.size() * sizeof(VcpuTotalsOf) + host_cpu.size() * sizeof(HostRoleTime);
   for (const Cell& cell : cells) bytes += cell.row.total.size();
   // A row has two texts that may be on the heap.
   for (const WaitRows* rows : {&waits.preempted, &waits.blocked, &waits.halted})

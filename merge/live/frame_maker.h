@@ -24,6 +24,7 @@
 #include "merge/report/dimensions.h"
 #include "merge/report/grouping.h"
 #include "merge/report/groups.h"
+#include "merge/report/host_roles.h"
 #include "merge/report/options.h"
 #include "merge/report/requests.h"
 #include "merge/report/waits.h"
@@ -42,6 +43,13 @@ struct Cell {
   ExitSpan slowest;
 };
 
+// The host's CPU time of a VM's threads with one role.
+struct HostRoleTime {
+  Vm vm;
+  HostRole role = HostRole::kNotKnown;
+  std::uint64_t ns = 0;
+};
+
 struct Frame : LossCounts {
   Timestamp begin, end;
   std::vector<Cell> cells;
@@ -51,6 +59,7 @@ struct Frame : LossCounts {
   std::vector<ExitSpan> slow;  // the slowest exits that are not halts, the slowest first
   WaitReport waits;
   std::vector<GroupRow> requests;
+  std::vector<HostRoleTime> host_cpu;      // empty if sched_switch is not recorded
   std::optional<OpenStall> longest_stall;  // of those that ended in the last minute, or still last
   std::uint64_t events = 0;
 
@@ -102,6 +111,7 @@ class FrameMaker final : public SpanSink {
  private:
   void close_vcpus(Frame& frame, const Pipeline& pipeline);
   void close_counts(Frame& frame, const Timeline& timeline);
+  void close_host_cpu(Frame& frame, const Naming& names);
   void close_stalls(Frame& frame, const Pipeline& pipeline);
 
   std::vector<Dimension> dimensions_;
@@ -115,6 +125,7 @@ class FrameMaker final : public SpanSink {
   WaitSums waits_;
   std::deque<OpenStall> stalls_;  // of the last minute, except those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;  // at begin_
+  std::map<ThreadId, std::uint64_t> ran_;  // ns, at begin_
   LossCounts counted_;                     // at begin_, as events_
   std::uint64_t events_ = 0;
 };

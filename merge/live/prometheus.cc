@@ -23,9 +23,12 @@ std::string label(std::string_view name, std::string_view value) {
   return out + '"';
 }
 
+std::string vm_label(const std::string& id, const std::string& name) {
+  return label("vm", name.empty() ? id : name);
+}
+
 std::string vm_label(const Naming& naming, ThreadId thread) {
-  const std::string name = naming.vcpus.vm_name(thread);
-  return label("vm", name.empty() ? naming.vcpus.vm_id(thread) : name);
+  return vm_label(naming.vcpus.vm_id(thread), naming.vcpus.vm_name(thread));
 }
 
 std::string vcpu_labels(const Naming& naming, ThreadId thread, std::int32_t vcpu) {
@@ -82,6 +85,13 @@ void Figures::add(const Frame& frame, const Engine& engine) {
                                label("tid", std::to_string(static_cast<std::int32_t>(thread)));
     bounded(vcpus_, labels, kMostVcpus, nowhere).add(totals);
   }
+  const VcpuFilter of_vm{{}, scope.vcpus.vm};
+  for (const HostRoleTime& role : frame.host_cpu) {
+    if (!of_vm.holds(role.vm, kNoVcpu)) continue;
+    const std::string labels =
+        vm_label(role.vm.id(), role.vm.given) + ',' + label("role", text_of(role.role));
+    bounded(host_cpu_, labels, kMostVcpus, nowhere) += role.ns;
+  }
   for (const WaitRow& row : frame.waits.preempted.rows) steal_[std::string(kind_of(row))] += row.ns;
 }
 
@@ -112,6 +122,10 @@ std::string Figures::text() const {
         out += fmt::format("trapline_vcpu_seconds_total{{{},state=\"{}\"}} {}\n", labels,
                            kStateKeys[i], seconds_text(*ns));
   }
+  begin("trapline_host_cpu_seconds_total",
+        "CPU time of the host that a VM's threads took, by role.");
+  for (const auto& [labels, ns] : host_cpu_)
+    out += fmt::format("trapline_host_cpu_seconds_total{{{}}} {}\n", labels, seconds_text(ns));
   begin("trapline_steal_seconds_total",
         "Time that vCPUs waited inside exits for a CPU, by what had it.");
   for (const auto& [kind, ns] : steal_)

@@ -270,6 +270,19 @@ Table View::row_panel(const Frame& frame, const ReportData& data) const {
     return shown_key(name(row), by);
   };
   if (data.cycles) return table;
+  if (here().level == Level::kVm && !frame.host_cpu.empty()) {
+    const auto cpus_of = [&](const LiveRow& row) {
+      const auto vcpu = ThreadId{static_cast<std::int32_t>(row.cell.words[kVcpuWord])};
+      std::uint64_t ns = 0;
+      for (const HostRoleTime& role : frame.host_cpu)
+        if (role.vm.id() == engine_.naming().vcpus.vm_id(vcpu)) ns += role.ns;
+      return fmt::format("{:.3f}", static_cast<double>(ns) / static_cast<double>(frame.length()));
+    };
+    std::vector<std::string> cpus;
+    std::ranges::transform(rows, std::back_inserter(cpus), cpus_of);
+    table.columns.push_back({{.key = "host_cpus", .title = "host CPUs"},
+                             [cpus](std::size_t row) -> CellValue { return cpus[row]; }});
+  }
   const auto count = std::ranges::find(table.columns, "count", &Table::Described::key);
   count->title = "exits/s";
   count->value = [all = table.all(), length = frame.length()](std::size_t row) -> CellValue {

@@ -15,7 +15,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/ioctls.h"
 #include "merge/model/kernel_events.h"
-#include "merge/model/kernel_threads.h"
+#include "merge/report/host_roles.h"
 #include "merge/report/options.h"
 #include "merge/report/report_data.h"
 #include "merge/report/table_kinds.h"
@@ -23,22 +23,6 @@
 
 namespace trapline {
 namespace {
-
-enum class HostRole : std::uint8_t {
-  kNotKnown,
-  kVcpu,
-  kMainLoop,
-  kIoThread,
-  kVhost,
-  kKernel,
-  kOther
-};
-
-constexpr std::string_view text_of(HostRole role) {
-  constexpr std::array<std::string_view, 7> kTexts = {
-      "not known", "vcpu", "main loop", "iothread", "vhost", "kernel", "other"};
-  return kTexts[static_cast<std::size_t>(role)];
-}
 
 // Counts how often each key came; keys beyond the room count as one.
 template <typename Key>
@@ -87,12 +71,11 @@ struct HostVmRow {
 
 // Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name,
 // "interrupt", "not known".
-std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, ThreadId process,
-                       const std::string& vm) {
+std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, const Vm& vm) {
   if (by != ThreadId{}) {
-    if (names.is_vcpu(by)) return names.vm(by) == vm ? "vCPU" : names.text(by);
-    if (by == process) return std::string(text_of(HostRole::kMainLoop));
-    return names.processes.of(by, ThreadId{}) == process ? "own thread" : names.comm(by);
+    if (names.is_vcpu(by)) return names.vm(by) == vm.id() ? "vCPU" : names.text(by);
+    if (by == vm.process) return std::string(text_of(HostRole::kMainLoop));
+    return names.processes.of(by, ThreadId{}) == vm.process ? "own thread" : names.comm(by);
   }
   if (kind == CulpritKind::kTimer) return "timer";
   if (kind == CulpritKind::kDisk) return "disk";
@@ -134,24 +117,6 @@ std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
     if (!most || one.set() > most->set()) most = one;
   }
   return most;
-}
-
-// Returns the id of a thread's VM; empty if it has none or if it is not known.
-std::string vm_of(ThreadId thread, const Naming& names) {
-  if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
-  for (const ThreadId process :
-       {names.processes.of(thread, ThreadId{}), process_in_name(names.comm(thread))}) {
-    std::string id = std::to_string(static_cast<std::int32_t>(process));
-    if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
-  }
-  return {};
-}
-
-HostRole role_of(ThreadId thread, const std::string& comm, ThreadId process) {
-  if (thread == process) return HostRole::kMainLoop;
-  if (comm.starts_with("vhost-")) return HostRole::kVhost;
-  if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
-  return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
 }
 
 // Adds what a vCPU's thread did while it ran. The time outside its states is in halts, where it
@@ -428,21 +393,16 @@ class HostCpuTable : public TableSink {
     std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
     std::map<ThreadId, VcpuTotals> totals;
     for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
-    for (std::size_t i = 0; i < names.vms.size(); ++i)
-      if (pipeline.counts(names.threads[i].thread)) by_id[names.vms[i].id()].first = &names.vms[i];
-    std::vector<HostRuns::Entry> threads = pipeline.host_runs()->threads(pipeline.end());
-    std::ranges::stable_sort(threads, std::greater(),
-                             [](const HostRuns::Entry& one) { return one.state.ran_ns; });
-    for (const HostRuns::Entry& entry : threads) {
-      const auto of = by_id.find(vm_of(entry.thread, names));
-      if (entry.state.ran_ns == 0 || of == by_id.end()) continue;
-      auto& [vm, row] = of->second;
-      if (!pipeline.threads().switches().has_all_of(entry.thread)) {
+    for (const HostThread& thread : host_threads(names, pipeline.end())) {
+      auto& [vm, row] = by_id[thread.vm->id()];
+      vm = thread.vm;
+      if (thread.lacks_runs) {
         row.at_least = true;
         continue;
       }
-      (entry.state.several ? row.unknown_ns : row.ns) += entry.state.ran_ns;
-      if (!entry.state.several) row.threads.push_back(row_of(entry, *vm, names));
+      const HostRuns::Thread& runs = thread.runs.state;
+      (runs.several ? row.unknown_ns : row.ns) += runs.ran_ns;
+      if (!runs.several) row.threads.push_back(row_of(thread, names));
     }
     std::vector<HostVmRow> rows;
     const std::uint64_t interval = data.end_ns - data.start_ns;
@@ -465,14 +425,12 @@ class HostCpuTable : public TableSink {
     std::ranges::stable_sort(rows, std::greater(), &HostVmRow::ns);
     return rows;
   }
-  [[nodiscard]] HostThreadRow row_of(const HostRuns::Entry& entry, const Vm& vm,
-                                     const Naming& names) const {
-    const bool is_vcpu = names.is_vcpu(entry.thread);
-    const std::string comm = names.comm(entry.thread);
+  [[nodiscard]] HostThreadRow row_of(const HostThread& thread, const Naming& names) const {
+    const HostRuns::Entry& entry = thread.runs;
     HostThreadRow row;
-    row.role = is_vcpu ? HostRole::kVcpu : role_of(entry.thread, comm, vm.process);
+    row.role = thread.role;
     row.tid = static_cast<std::int32_t>(entry.thread);
-    row.name = is_vcpu ? names.vcpus.vcpu(entry.thread, false) : comm;
+    row.name = row.role == HostRole::kVcpu ? names.vcpus.vcpu(entry.thread, false) : thread.comm;
     row.ns = entry.state.ran_ns;
     row.turns = entry.state.turns;
     const HostRuns& runs = *names.pipeline.host_runs();
@@ -485,7 +443,7 @@ class HostCpuTable : public TableSink {
     std::map<std::string, std::uint64_t> wakers;
     if (did.woken_by.others != 0) wakers.emplace(text_of(HostRole::kNotKnown), did.woken_by.others);
     for (const auto& [by, count] : did.woken_by.of)
-      wakers[waker_text(by.first, by.second, names, vm.process, vm.id())] += count;
+      wakers[waker_text(by.first, by.second, names, *thread.vm)] += count;
     row.woken_by = ranked(wakers);
     row.did = deeds_of(did.ioctls, lines, did.messages);
     return row;

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """The rows of `trapline diff` that are no exits are those of `trapline report`, one by one.
 
-  diff_rows.py TRAPLINE RECORDING GUEST NATIVE
+  diff_rows.py TRAPLINE RECORDING VMS GUEST NATIVE
 
-RECORDING has interrupts and waits; GUEST (files with commas) calls of a guest's functions and exits, NATIVE calls of the
+RECORDING has interrupts and waits; VMS the threads of VMs and all of their switches; GUEST (files with commas) calls of a guest's functions and exits, NATIVE calls of the
 same program outside. Numbers and total times of each row are compared, and the folded stacks with the
 functions' own times.
 """
 import collections
+import json
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,21 @@ def waits(report: dict) -> dict:
     return {key: (sums[0][key], sums[1][key]) for key in sums[0]}
 
 
+def roles(report: dict, run: dict) -> dict:
+    """(threads, time as a share of the wall time of the run's vCPUs) by role"""
+    sums = collections.Counter(), collections.Counter()
+    for vm in report["tables"]["host_cpu"]["rows"]:
+        for row in vm["threads"]["rows"]:
+            if row["part"] is None:
+                sums[0][row["role"]] += 1
+                sums[1][row["role"]] += row["ns"]
+    return {role: (sums[0][role], round(sums[1][role] / (run["wall_ns"] * run["vcpus"]), 9)) for role in sums[0]}
+
+
+def shares(changes: dict) -> dict:
+    return {row["key"]: (row["before_count"], round(row["share"]["before"], 9)) for row in changes["rows"]}
+
+
 def calls(report: dict) -> dict:
     return {row["name"]: (row["calls"], row["own_ns"]) for row in report["guest_functions"] if row["calls"]}
 
@@ -73,10 +89,13 @@ def folded(path: str, column: int) -> collections.Counter:
 
 
 def main() -> None:
-    trapline, recording, guest, native = sys.argv[1:]
+    trapline, recording, vms, guest, native = sys.argv[1:]
     report = run(trapline, "report", recording, "--irq", "--waits", "--format", "json")
     expect("interrupts", irqs(report), rows(diff(trapline, recording, recording, "--irq")))
     expect("waits", waits(report), rows(diff(trapline, recording, recording, "--waits")))
+    report, compared = (json.loads(subprocess.check_output([trapline, *words, "--host-cpu", "--format", "json"]))
+                        for words in (("report", vms), ("diff", vms, vms)))
+    expect("threads", roles(report, compared["tables"]["before"]["rows"][0]), shares(compared["tables"]["changes"]))
     files = guest.split(",")
     report = run(trapline, "report", *files, "--guest", "--format", "json")
     with tempfile.NamedTemporaryFile() as flame:

@@ -1,0 +1,59 @@
+#include "merge/report/host_roles.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "merge/model/kernel_threads.h"
+
+namespace trapline {
+namespace {
+
+// Returns the id of a thread's VM; empty if it has none or if it is not known.
+std::string vm_of(ThreadId thread, const std::string& comm, const Naming& names) {
+  if (names.is_vcpu(thread)) return names.vcpus.vm_id(thread);
+  for (const ThreadId process : {names.processes.of(thread, ThreadId{}), process_in_name(comm)}) {
+    std::string id = std::to_string(static_cast<std::int32_t>(process));
+    if (process != ThreadId{} && names.vcpus.vm_of(id) != nullptr) return id;
+  }
+  return {};
+}
+
+HostRole role_of(ThreadId thread, const std::string& comm, const Vm& vm, const Naming& names) {
+  if (names.is_vcpu(thread)) return HostRole::kVcpu;
+  if (thread == vm.process) return HostRole::kMainLoop;
+  if (comm.starts_with("vhost-")) return HostRole::kVhost;
+  if (comm.starts_with("kvm-pit/") || comm.starts_with("kvm-nx-lpage-re")) return HostRole::kKernel;
+  return comm.starts_with("IO ") ? HostRole::kIoThread : HostRole::kOther;
+}
+
+}  // namespace
+
+std::string_view text_of(HostRole role) {
+  constexpr std::array<std::string_view, 7> kTexts = {
+      "not known", "vcpu", "main loop", "iothread", "vhost", "kernel", "other"};
+  return kTexts[static_cast<std::size_t>(role)];
+}
+
+std::vector<HostThread> host_threads(const Naming& names, Timestamp end) {
+  std::map<std::string, const Vm*> vms;
+  for (std::size_t i = 0; i < names.vms.size(); ++i)
+    if (names.pipeline.counts(names.threads[i].thread)) vms[names.vms[i].id()] = &names.vms[i];
+  std::vector<HostThread> threads;
+  for (const HostRuns::Entry& entry : names.pipeline.host_runs()->threads(end)) {
+    if (entry.state.ran_ns == 0) continue;
+    std::string comm = names.comm(entry.thread);
+    const auto vm = vms.find(vm_of(entry.thread, comm, names));
+    if (vm == vms.end()) continue;
+    const HostRole role = role_of(entry.thread, comm, *vm->second, names);
+    threads.push_back({vm->second, role, std::move(comm), entry,
+                       !names.pipeline.threads().switches().has_all_of(entry.thread)});
+  }
+  std::ranges::stable_sort(threads, std::greater(),
+                           [](const HostThread& one) { return one.runs.state.ran_ns; });
+  return threads;
+}
+
+}  // namespace trapline

@@ -1,0 +1,40 @@
+// Finds the threads that ran for each VM, and their roles: the report's table, top, its metrics and
+// diff sum them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/analyze/host_runs.h"
+#include "merge/model/event.h"
+#include "merge/pass/naming.h"
+
+namespace trapline {
+
+enum class HostRole : std::uint8_t {
+  kNotKnown,
+  kVcpu,
+  kMainLoop,
+  kIoThread,
+  kVhost,
+  kKernel,
+  kOther
+};
+// Returns "vcpu", "main loop", "iothread", "vhost", "kernel", "other", "not known".
+[[nodiscard]] std::string_view text_of(HostRole role);
+
+// A thread that ran for a VM, up to a time.
+struct HostThread {
+  const Vm* vm = nullptr;  // one of Naming::vms
+  HostRole role = HostRole::kNotKnown;
+  std::string comm;
+  HostRuns::Entry runs;
+  bool lacks_runs = false;  // not all of its switches were recorded
+};
+// Returns the threads of the VMs whose exits count, those that ran longest first. Needs
+// SpanClass::kHostRuns.
+[[nodiscard]] std::vector<HostThread> host_threads(const Naming& names, Timestamp end);
+
+}  // namespace trapline

@@ -1,6 +1,6 @@
 // Decodes files that were encoded for sending: gzip, zstd, UTF-16, the quoted-printable and base64
 // of mails, HTML, the colours of grep. An encoded file is decoded once, to a temporary file, and
-// read from there. Of a mail only the encoded parts are changed.
+// read from there. In a mail, only the encoded parts are changed.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace trapline {
 
-// Returns the decoded bytes; an invalid descriptor if the file is not encoded. `path` is for
-// messages. Errors: a stream ends early, is damaged or expands more than a thousandfold; a text has
-// more than 64 MiB; there is no room.
+// Returns a temporary file with the decoded bytes; an invalid descriptor if `file` is not encoded.
+// `path` is for messages. Errors: a compressed stream ends early, is damaged or expands more than a
+// thousandfold; an encoded text has more than 64 MiB; there is no room for the temporary file.
 [[nodiscard]] Result<UniqueFd> decoded_copy(const std::string& path, int file);
 
 }  // namespace trapline

@@ -17,7 +17,7 @@
 
 namespace trapline {
 
-// Bytes in a line of a text file; recordings have no longer lines.
+// Limit for a line of a text file, in bytes; recordings have no longer lines.
 inline constexpr std::size_t kLongestLine = 64u << 10;
 
 class File {
@@ -25,7 +25,7 @@ class File {
   // Opens a file. Errors name it: missing, not readable, not a regular file, empty.
   [[nodiscard]] static Result<File> open(std::string path);
 
-  // A part of a composed file: `size` bytes at `at`, which are `bytes` or come from a file.
+  // A part of a composed file: the `size` bytes at its offset `at` are `bytes` or come from `file`.
   struct Piece {
     std::uint64_t at = 0;
     std::uint64_t size = 0;
@@ -33,8 +33,8 @@ class File {
     std::uint64_t offset = 0;              // offset in `file`
     std::string bytes;
   };
-  // Detects that the pieces moved. Whoever moves them makes this file longer first; then reading
-  // fails before it could return bytes that are no longer there.
+  // Detects that the pieces of a composed file were moved while they were read. Moving them changes
+  // the size of `file`, so read() fails if that size is not `size` any more.
   struct Guard {
     std::shared_ptr<const UniqueFd> file;
     std::uint64_t size = 0;
@@ -45,11 +45,11 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // False if it is one file, whose descriptor() a worker can read.
+  // Returns whether the file is made of pieces. If not, a worker can read its descriptor().
   [[nodiscard]] bool is_composed() const { return !pieces_.empty(); }
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 
-  // Fills `into` from `offset`; kDamaged if the file ends before.
+  // Fills all of `into` with the bytes from `offset` on; kDamaged if the file ends before that.
   [[nodiscard]] Result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
   [[nodiscard]] bool holds(std::uint64_t offset, std::uint64_t size) const {
     return offset <= size_ && size <= size_ - offset;

@@ -4,9 +4,9 @@
 //   trapline: X cpu0 d=1 t=101 0x100a30 small_b    a return, of the task 101
 //   trapline: L cpu0 12                            the kernel did not take 12 markers
 //
-// The recording's own clock stamps them, on the thread that runs the vCPU. So no relation of clocks
-// is needed, and threads tell several guests apart. A lost marker unbalances nothing, because each
-// has its depth.
+// The recording's own clock stamps the markers, on the thread that runs the vCPU. So no clocks have
+// to be aligned, and the thread shows which guest made the call. Each marker has its call's depth,
+// so calls and returns can be paired even if a marker was lost.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct MarkerRun {
 };
 [[nodiscard]] std::optional<MarkerRun> parse_marker_run(std::string_view text);
 
-// Turns the markers of one recording into events; keeps the state that tells their stacks apart.
+// Turns the marker calls of one recording into GuestCall events and numbers their call stacks.
 class MarkerCalls {
  public:
   // Handles an event that is a Marker: a call becomes a GuestCall. A marker that reports lost calls
@@ -56,7 +56,7 @@ class MarkerCalls {
 
  private:
   static constexpr std::size_t kMostStacks = 1u << 16;
-  // The thread, its vCPU (one thread may run several vCPUs) and the task.
+  // Identifies a call stack: the thread, its vCPU (a thread may run several vCPUs) and the task.
   using Stack = std::tuple<ThreadId, std::int32_t, std::uint32_t>;
   std::map<Stack, std::int32_t> stacks_;
 };

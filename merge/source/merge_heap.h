@@ -103,7 +103,7 @@ class MergeHeap {
     top_ = {};
     if (!empty()) make_keys();
   }
-  // Recomputes all keys for a base at the earliest item, so that the top is not far.
+  // Recomputes all keys with the earliest item's time as base_, so that the top's time fits a key.
   void make_keys() {
     base_ = kNever;
     for (const Item& item : items_) base_ = std::min(base_, item.time);

@@ -9,7 +9,8 @@
 
 namespace trapline {
 
-// Returns the Error for such a file; nullopt for others. `head`: the first bytes of the file.
+// Returns the Error for a text or archive that is known not to be a recording; nullopt for other
+// files. `head`: the first bytes of the file.
 [[nodiscard]] std::optional<Error> refusal_of(const std::string& path, std::string_view head);
 
 }  // namespace trapline

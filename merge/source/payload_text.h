@@ -1,5 +1,5 @@
-// Names and prints the events that sources make themselves: losses, guest calls, markers. Returns
-// nothing for other events, which the kernel prints.
+// Names and prints losses, guest calls and samples of code, which have no format of the kernel's,
+// and prints markers. The functions return nullopt for other events: the source prints those.
 #pragma once
 
 #include <optional>

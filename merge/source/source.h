@@ -19,7 +19,7 @@
 
 namespace trapline {
 
-// The facts that a source knows before it is read, enough to relate it to other sources.
+// The facts that a source knows before its events are read, enough to relate it to other sources.
 
 // The machine that a recording was made on, as far as the recording says; empty and 0 if it does
 // not.
@@ -48,23 +48,23 @@ struct Description {
   Machine machine;
   Witness witness = Witness::kFunctions;
   Capabilities has;
-  // The process that made the recording and left itself out, and the process to whose threads the
-  // recording of thread switches was limited; 0: none.
+  // `recorder` made the recording and left out the switches among its own threads. `selected` is
+  // the only process whose thread switches were recorded. Both are process ids; 0: none.
   std::int32_t recorder = 0, selected = 0;
-  // True if trace-cmd's TIME_SHIFT was applied, so that times are on the host's clock. The ids are
-  // those of this recording, of its host's and of its guests'.
+  // True if trace-cmd's TIME_SHIFT was applied, so that times are on the host's clock. trace_id is
+  // the id of this recording, peer_id that of its host's.
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<RecordedGuest> guests;
 };
 
-// The names that a source has for the numbers in its events, as reports need them.
+// The facts about a source that reports print: its file, clock and role, and how it was aligned.
 struct SourceInfo {
   std::string path;
   std::string kind;     // "trace.dat"
   std::string clock;    // "mono"
   bool cycles = false;  // times are cycles of a counter, and nothing converts them to nanoseconds
-  // Times are multiples of this; nullopt: of the clock's own unit.
+  // Times are multiples of this many nanoseconds; nullopt: of the clock's own unit.
   std::optional<std::uint64_t> resolution_ns = std::nullopt;
   Role role = Role::kHostKernel;
   SourceAlignment aligned = {};
@@ -72,7 +72,7 @@ struct SourceInfo {
 
 struct SourceCounters : LossCounts {
   std::uint64_t events = 0;
-  // Further lost events with no known place; they count at the end.
+  // Lost events at unknown times, which lost_events does not include; known at the end.
   std::uint64_t lost_unplaced = 0;
   // Events that the recorder left out on purpose (--snapshot-on); the losses above do not include
   // them.
@@ -91,10 +91,10 @@ struct SourceCounters : LossCounts {
   }
 };
 
-// The name of the fact that says what in a recording is damaged.
+// The name of the entry of Source::facts() that says which parts of a recording are damaged.
 inline constexpr const char* kDamagedFact = "damaged";
 
-// The result of next().
+// The result of Source::next().
 enum class Read : std::uint8_t {
   kEvent,    // `event` is filled
   kPending,  // no event yet, ask again later; complete recordings never return this
@@ -117,7 +117,7 @@ class Source {
   // Returns the share of the input that has been read, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
 
-  // Returns what the source can show of VM exits, from a sample taken before it is read.
+  // Returns which kinds of events the source has, from a sample taken before it is read.
   [[nodiscard]] virtual Capabilities capabilities() const { return {}; }
 
   // Describes the source, before it is read.

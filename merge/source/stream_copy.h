@@ -14,19 +14,19 @@
 
 namespace trapline {
 
-// Files without a name, for data that memory should not hold: in TMPDIR, else in /var/tmp.
+// Temporary files without a name hold data that memory should not: in TMPDIR, else in /var/tmp.
 
-// Returns the folder, for messages that say where room is needed.
+// Returns the folder of temporary files, for messages that say where room is needed.
 [[nodiscard]] const char* temporary_folder();
-// Returns an invalid descriptor, with errno, if the file cannot be made.
+// Makes a temporary file; if that fails, returns an invalid descriptor and sets errno.
 [[nodiscard]] UniqueFd make_temporary_file();
 
-// The name of standard input; a file with this name is ./-.
+// The path that means standard input; a file called "-" is given as "./-".
 inline constexpr std::string_view kStandardInput = "-";
 
-// Returns the name of a file that has the bytes of `path` and can be read by position: `path`
-// itself, or the name of a copy. The copy is made once, of the whole stream, and stays as long as
-// this process. Errors: the stream is empty; no room for a copy; trace_pipe, which has no end.
+// Returns the name of a file that can be read by position: `path` itself or, for a stream or an
+// encoded file, the name of a decoded copy. The copy is made once, of all bytes, and stays as long
+// as this process. Errors: an empty stream; trace_pipe, which has no end; those of decoded_copy().
 [[nodiscard]] Result<std::string> readable_path(const std::string& path);
 
 }  // namespace trapline

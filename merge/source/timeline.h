@@ -27,7 +27,7 @@ class Timeline {
   [[nodiscard]] Result<void> status() const;
   [[nodiscard]] double progress() const;
 
-  // Before the first next(): Source::select().
+  // Selects classes of events of one source, as Source::select() does; call it before next().
   void select(std::size_t i, EventClass events) { lanes_[i].source->select(events); }
   [[nodiscard]] std::size_t size() const { return lanes_.size(); }
   [[nodiscard]] const Source& source(std::size_t i) const { return *lanes_[i].source; }

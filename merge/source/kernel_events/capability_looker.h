@@ -1,5 +1,4 @@
-// Finds the capabilities of a recording from its events, beginning with the first, until no more
-// can be found.
+// Finds the capabilities of a recording from its events, one by one, until no more can be found.
 #pragma once
 
 #include <string_view>
@@ -19,7 +18,8 @@ struct Witness {
   bool of_kvm = false;
 };
 
-// Compares names once for each event type, then only numbers for each event.
+// Collects the capabilities that events prove. Names are compared once for each event type, so that
+// look() compares only numbers.
 class CapabilityLooker {
  public:
   // Borrows `formats`.

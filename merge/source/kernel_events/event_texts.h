@@ -31,7 +31,7 @@ class EventTexts {
   // Appends at most `most` events of the same CPU that follow the requested one.
   using Following = std::function<void(std::size_t most, std::vector<RecordedEvent>&)>;
 
-  // `recording` is its name for messages.
+  // `recording`: the recording's name, for messages.
   EventTexts(std::string recording, const FormatTexts& formats);
   ~EventTexts();
 
@@ -80,7 +80,7 @@ class EventTexts {
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
   std::uint64_t printed_ = 0;  // by the present worker
-  // Each in the one place that there is for it: no more are kept, and none is allocated anew.
+  // Printed texts, each in the slot of its event's address; the next text of that slot replaces it.
   std::vector<PrintedText> known_;
   std::vector<RecordedEvent> after_;
   std::uint64_t ahead_ = 0;  // events that were printed before they were asked for

@@ -7,9 +7,9 @@
 //     …
 //   print fmt: "reason %s", __print_symbolic(REC->exit_reason, { 10, "CPUID" }, { 12, "HLT" })
 //
-// What a report needs of it is read here: the fields, and the names that the print format gives to
-// numbers. Nothing of the text is trusted; each function is one pass over it. The rest of the print
-// format is libtraceevent's, in the worker (event_texts.h).
+// Only the parts that reports need are parsed here: the fields, and the names that the print format
+// gives to numbers. libtraceevent prints whole events, in the worker (event_texts.h). The text is
+// not trusted; each function passes over it once.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ struct Field {
   std::uint8_t size = 0;  // 1, 2, 4 or 8 bytes; 0: this recording's event does not have the field
 };
 
-// How to decode the events of one type. Fields have their positions in the decoder's own list.
+// Says how to decode events of one type. `fields` are in the order of KernelEvent::fields.
 struct alignas(64) Schema {  // one cache line each
   static constexpr std::size_t kMostFields = KernelEvent::kMostFields;
 
@@ -99,7 +99,7 @@ class Formats {
   // `name` is the recording's name for messages.
   [[nodiscard]] static Formats parse(std::string name, FormatTexts texts);
 
-  // Indexed by common_type; types beyond its size are not decoded.
+  // Returns the schemas, indexed by common_type; types beyond their number are not decoded.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
   // Returns the type of an event of at least two bytes.
   [[nodiscard]] std::uint16_t type_of(const std::byte* event) const {
@@ -136,11 +136,11 @@ class Formats {
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
   // Returns the type of an event; -1 if the recording does not have it.
   [[nodiscard]] int type(const KernelEvent& event) const;
-  // Prints the events' fields as trace-cmd does.
+  // Returns the printer of events, which prints their fields as trace-cmd does.
   [[nodiscard]] EventTexts& texts() const { return *printing_; }
   // Reads the saved command lines: "PID COMM\n" each.
   void read_comms(std::string_view text);
-  // Returns the command's name of a thread; "" if not known.
+  // Returns the thread's name (comm); "" if not known.
   [[nodiscard]] std::string comm(ThreadId thread) const;
 
  private:

@@ -75,13 +75,13 @@ class KernelEventSource : public Source {
   [[nodiscard]] bool is_unwanted(const RecordedEvent& recorded) const {
     return selected_[formats_.type_of(recorded.data)] == 0;
   }
-  // Counts such a record without decoding it.
+  // Counts a record of a class that was not selected, without decoding it.
   void count_unwanted(const RecordedEvent& recorded, Timestamp at) {
     counters_.add_event(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
-  // Tests and counts unwanted little-endian records while walking over them, even before their
-  // turn.
+  // A test for RingPage::next(): takes and counts little-endian records of classes that were not
+  // selected, even before their turn in the merge.
   struct Unwanted {
     const std::uint8_t* selected;
     std::uint64_t* counts;
@@ -99,7 +99,7 @@ class KernelEventSource : public Source {
     counters_.events += unwanted.passed;
     last_passed_ = std::max(last_passed_, last);
   }
-  // `lost`: the number of lost events; less than 1 if it is not known.
+  // Makes `event` a loss and counts it. `lost`: the number of lost events; below 1 if not known.
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event,
                  bool on_purpose = false);
   [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }

@@ -28,8 +28,8 @@ inline constexpr std::string_view kMagic = "PERFILE2";
 struct Layout {
   bool from_pipe = false;
   bool compressed = false;
-  // Where the records are: one range or, with --threads, one for each file. Files with several
-  // ranges have no rounds.
+  // A part of the file with records: there is one or, with --threads, one for each file. With more
+  // than one, FINISHED_ROUND records are ignored.
   struct Range {
     std::uint64_t begin = 0, end = 0;
   };
@@ -52,16 +52,16 @@ struct Layout {
   Result<void> damage;  // says what is missing, if the events can be read nevertheless
 };
 
-// One file, or the files of a folder one after the other with their `sizes`. Errors: those of
-// File::open().
+// One file; or the files of a folder, one after the other, with their `sizes` in bytes.
 struct Files {
   File file;
   std::vector<std::uint64_t> sizes;
 };
+// Opens a perf.data. Errors: those of File::open().
 [[nodiscard]] Result<Files> open_files(const std::string& path);
 
-// Errors: not a perf.data; of a machine with the other byte order; cut off before the formats of
-// its events (kDamaged); or recorded so that it does not contain every event of a tracepoint.
+// Reads the layout. Errors: not a perf.data; from a big-endian machine; cut off before the formats
+// of its events (kDamaged); or recorded so that it does not contain every event of a tracepoint.
 [[nodiscard]] Result<Layout> read_layout(const Files& files);
 // Reads the layout of one file.
 [[nodiscard]] Result<Layout> read_layout(const File& file);

@@ -5,9 +5,9 @@
 //   add() ──> lanes, each in order: one for each CPU and round ──> end_round() ──> next()
 //               └─ more than memory is to hold ──> spill(): one lane, in a temporary file
 //
-// Guarantees: order of time, equal times as they were added; at most kMemory of blocks and items,
-// once spill() is called where is_full(), and a buffer for each lane that was spilled: of those
-// that are as long, kMergeAt become one.
+// Guarantees: items come in order of time, those of equal times in the order of add(). If spill()
+// is called whenever is_full(), blocks and items take at most kMemory. Each spilled lane has a
+// buffer; kMergeAt spilled lanes that were merged equally often become one.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class RecordOrder {
   void end_round();
   void end();  // call it after the last add()
 
-  // False if no item is as old as the last round but one.
+  // Returns the earliest item in `item`; false if no item's time is at or before limit().
   [[nodiscard]] bool next(Item& item) {
     if (run_ == run_end_) return next_lane(item);
     const Item& after = *(run_ + 1);
@@ -63,7 +63,8 @@ class RecordOrder {
     constexpr std::size_t kLane = sizeof(Lane) + 64;  // with the least size of its vector's memory
     return pool_.bytes_in_use() + items_ * sizeof(Item) + lanes_.size() * kLane > memory_;
   }
-  // Call it when next() has returned false. An Error if the temporary file cannot be written.
+  // Moves all lanes in memory to the temporary file. Call it when next() has returned false.
+  // Errors: the file cannot be written.
   [[nodiscard]] Result<void> spill();
   // Returns the state of the temporary file.
   [[nodiscard]] const Result<void>& status() const { return file_.status(); }
@@ -99,7 +100,7 @@ class RecordOrder {
   std::vector<std::vector<Item>> spare_;
   MergeHeap heap_;
   std::size_t current_ = kNone;  // the lane of the item that next() returned last
-  // That item, and the last of its lane, if the lane is in memory; otherwise null.
+  // The item that next() returned last, and the last item of its lane; null for a spilled lane.
   const Item *run_ = nullptr, *run_end_ = nullptr;
   std::size_t items_ = 0;  // in memory
   // `of_round_`: the time of the newest item added before the last end_round().

@@ -70,7 +70,7 @@ struct Record {
 class RecordReader {
  public:
   // Reads from `begin` to `end`, which may be after the end of a file that was cut off. Borrows
-  // both.
+  // `file` and `pool`.
   RecordReader(const File& file, BlockPool& pool, std::uint64_t begin, std::uint64_t end);
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
@@ -92,7 +92,7 @@ class RecordReader {
     [[nodiscard]] std::size_t left() const { return filled - at; }
   };
   [[nodiscard]] std::span<std::byte> make_room(Window& window);
-  // Returns whether decompressed bytes remain.
+  // Returns whether the last COMPRESSED record still has bytes, decompressed or not.
   [[nodiscard]] bool is_compressed() const {
     return inner_.left() != 0 || inner_full_ || !compressed_.empty();
   }

@@ -62,7 +62,7 @@ struct Attr {
   bool frequency = false, sample_id_all = false, backward = false;
   std::optional<std::int32_t> clock;  // clockid_t chosen with -k
 
-  // Returns nullopt if it is shorter than the first version of the struct.
+  // Parses a perf_event_attr; nullopt if it is shorter than the struct's first version.
   [[nodiscard]] static std::optional<Attr> parse(std::span<const std::byte> bytes);
 };
 
@@ -77,7 +77,7 @@ struct CodeRecord {
   std::uint32_t cpu = 0, thread = 0;
   std::uint16_t mode = 0;  // PERF_RECORD_MISC_CPUMODE
 };
-// The id fields of records that are not samples.
+// The time and CPU at the end of records that are not samples (sample_id_all).
 struct Trailer {
   std::uint64_t time = 0;
   std::uint32_t cpu = 0;
@@ -102,7 +102,7 @@ class RecordShape {
     constexpr std::uint64_t kNeeded = kIp | kTid | kTime | kCpu;
     return (sample_type_ & kNeeded) == kNeeded;
   }
-  // Needs has_code().
+  // Parses a sample of code; false without has_code() or if a field is outside the record.
   [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeRecord& sample) const;
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
   // Returns the id of a sample or another record, if sample_type has one.
@@ -126,7 +126,7 @@ class AttrsById {
  public:
   void add(std::uint64_t id, std::uint16_t attr);
   void build();  // call it after the last add()
-  // returned for an id that no attr has
+  // find() returns this for an id that no attr has.
   static constexpr std::uint16_t kNone = 0xffff;
   [[nodiscard]] std::uint16_t find(std::uint64_t id) const {
     if (slots_.empty()) return kNone;

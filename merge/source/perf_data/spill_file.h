@@ -44,10 +44,10 @@ class SpillFile {
     Item item_;
   };
 
-  // Appends an item to the run that begins where the last one ended.
+  // Appends an item to the current run, which finish_run() ends.
   void add(const Item& item);
   [[nodiscard]] Result<std::unique_ptr<Run>> finish_run();
-  // Gives back the room: nothing of the file is needed any more.
+  // Gives back the file's room on the disk. Call it when no run is needed any more.
   void clear();
   [[nodiscard]] const Result<void>& status() const { return status_; }
 

@@ -15,9 +15,8 @@ enum class Compression : std::uint8_t { kNone, kZstd, kZlib };
 // supported.
 [[nodiscard]] std::optional<Compression> compression_named(std::string_view name);
 
-// Returns whether `size` bytes may come from `compressed` bytes. Pages with one event each, with a
-// time of its own, are far below the limit. It prevents a small file from expanding to a huge
-// recording.
+// Returns whether `compressed` bytes may have been `size` bytes before. The limit prevents a small
+// file from expanding to a huge recording; even pages with only one event each stay far below it.
 [[nodiscard]] constexpr bool is_plausible_ratio(std::uint64_t compressed, std::uint64_t size) {
   constexpr std::uint64_t kMost = 1024, kHead = 4096;
   return size <= kHead + kMost * compressed;

@@ -36,7 +36,8 @@ class CpuEvents {
         reader_(file, pages.pages, page_size, buffer_size, layout.order) {}
 
   [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
-  // Whether the file ends before these events do, or, at the end, the last pages are damaged.
+  // Returns whether the file ends before the CPU's events do or, at the end, the last pages are
+  // damaged.
   [[nodiscard]] bool is_cut() const { return cut_ || damaged_before_; }
   // Skipped pages: the first one's offset in the file, and the time of the event before it.
   struct Damaged {
@@ -69,8 +70,8 @@ class CpuEvents {
     shift_time();
     return true;
   }
-  // Does the same but skips events that `pass` takes, as RingPage::next() does. Not for shifted
-  // times.
+  // Moves to the next event of the same page that `pass` does not take, as RingPage::next() does.
+  // Must not be used with a TimeShift, since times are not shifted here.
   template <typename Pass>
   [[nodiscard]] RingPage::Found advance_in_page(Pass&& pass, std::uint64_t& passed) {
     lost_ = RingPage::kNoneLost;
@@ -82,7 +83,7 @@ class CpuEvents {
   [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return next_; }
   // Returns the number of events lost just before peek(); RingPage::kNoneLost or kUnknownLost.
   [[nodiscard]] std::int64_t lost_before() const { return lost_; }
-  // Returns whether `trapline record --snapshot-on` left these events out.
+  // Returns whether `trapline record --snapshot-on` left out the events just before peek().
   [[nodiscard]] bool left_out_before() const {
     return lost_ != RingPage::kNoneLost && next_.data == nullptr && !damaged_before_;
   }
@@ -113,7 +114,7 @@ class CpuEvents {
   bool damaged_before_ = false;  // there is a damaged page just before peek(), or before the end
   PageCounts counts_;
   std::vector<std::uint64_t> misplaced_;  // times of skipped pages
-  bool is_doubtful_ = false;  // the next page: of the first two, nothing shows which is misplaced
+  bool is_doubtful_ = false;  // the second page is skipped like the first: either may be misplaced
   Result<void> status_;
 };
 

@@ -30,7 +30,7 @@ struct Extent {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   Compression compression = Compression::kNone;
-  // The file ends in this piece or before; offset and size are those of what exists.
+  // True if the file ends within this piece or before it; `size` is then what the file has of it.
   bool cut = false;
 };
 

@@ -97,7 +97,7 @@ struct SectionHeader {
   Extent body;
 };
 
-// The buffers of a version 6 file: {file offset of the instance's own table, name}.
+// A buffer other than the top-level one in a version 6 file, which has a table of its own.
 struct InstanceTable {
   std::uint64_t offset;
   std::string name;
@@ -150,7 +150,7 @@ class LayoutReader {
   }
 
   const File& file_;
-  // Bytes that the sections of the header may still have, decompressed.
+  // Limit for the header sections that are still to be read: their decompressed size in bytes.
   std::uint64_t left_ = 64u << 20;
   MetaReader reader_;
   Layout layout_;

@@ -1,9 +1,9 @@
-// The pages of one CPU, in order, from raw or compressed data, through one bounded buffer. A
-// compressed block that does not decompress is passed over and counted; behind one whose size
-// cannot be nothing can be found, so the rest of the CPU's data counts as damaged.
+// Reads the pages of one CPU in order, from raw or compressed data, through one bounded buffer. A
+// compressed block that does not decompress is skipped and counted. After a block whose size is
+// impossible, no block can be found, so the rest of the CPU's data counts as damaged.
 //
-// Decompressing takes as long as what is done with the events. Where the process has several CPUs,
-// a thread decompresses the blocks after those in hand.
+// Decompressing takes as long as processing the events. If the process may use several CPUs, a
+// thread decompresses the next blocks meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -27,21 +27,22 @@ struct WholeBlocks {
 
 class PageReader {
  public:
-  // `buffer_size` bounds what is read ahead of raw data; of compressed data twice that and two
-  // blocks are held, each at most four times that (and 16 pages: trace-cmd's blocks have 10). Once
-  // it is read from, it must not be moved.
+  // `buffer_size` limits how much raw data is read ahead. Of compressed data, twice that and two
+  // more blocks are held; a block may have 32 times that up to 1 MiB, or 16 pages (trace-cmd's have
+  // 10). A PageReader must not be moved after the first call of next() or peek().
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size, std::endian order = std::endian::little);
 
-  // The next page, valid until the next call; empty at the end. Errors: the file cannot be read.
+  // Returns the next page, valid until the next call; empty at the end. Errors: the file cannot be
+  // read.
   [[nodiscard]] Result<std::span<const std::byte>> next();
-  // Returns the page after it, valid until the next call; empty at the end or if it cannot be read.
+  // Returns the page that next() will return, valid until then; empty at the end and on an error.
   [[nodiscard]] std::span<const std::byte> peek();
-  // Pages of skipped compressed blocks, and the offset of the first in the file.
+  // The number of pages in skipped compressed blocks, and the file offset of the first such block.
   struct Damaged {
     std::uint64_t pages = 0, offset = 0;
   };
-  // Returns those before the page that next() returned last, since the last call.
+  // Returns the pages that were skipped just before the one that next() returned last, only once.
   [[nodiscard]] Damaged take_damaged() { return std::exchange(damaged_, {}); }
   // Continues at the first page at or after `fraction` (0 to 1) of the data.
   [[nodiscard]] Result<void> skip_to(double fraction);
@@ -52,12 +53,12 @@ class PageReader {
   [[nodiscard]] std::uint64_t position() const { return page_at_; }
 
  private:
-  // Decompressed. Without pages: the end, or what cannot be read.
+  // A decompressed block. It has no pages at the end of the data and if the file cannot be read.
   struct Block {
     std::vector<std::byte> pages;
     std::uint64_t at = 0, end = 0;  // in the file
-    std::uint32_t left = 0;         // blocks from here on
-    Damaged damaged;                // passed over before it
+    std::uint32_t left = 0;         // number of blocks from this one to the last
+    Damaged damaged;                // skipped blocks before this one
     Result<void> status;
   };
   using Blocks = std::vector<Block>;
@@ -82,7 +83,7 @@ class PageReader {
   std::uint64_t consumed_ = 0;
   std::vector<std::byte> buffer_;
   std::vector<std::byte> compressed_;
-  Blocks blocks_;  // those after buffer_'s are from ahead_ on
+  Blocks blocks_;  // decompressed; from ahead_ on, blocks that come after buffer_
   std::size_t ahead_ = 0;
   Damaged damaged_;
   std::uint64_t page_at_ = 0;
@@ -91,8 +92,8 @@ class PageReader {
   std::uint64_t largest_block_;
   std::size_t buffer_at_ = 0;
   std::size_t buffer_end_ = 0;
-  // The blocks after blocks_. While it is valid, what read_blocks() writes is not ours; the last
-  // member, since its end waits for the thread.
+  // The blocks after blocks_, as a thread decompresses them. Until then the thread owns what
+  // read_blocks() writes. The last member, since its destructor waits for the thread.
   std::future<Blocks> coming_;
 };
 

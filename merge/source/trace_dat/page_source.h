@@ -1,6 +1,6 @@
 // Reads the per-CPU pages and merges them by time; ties go to the lower CPU.
-// Memory: the read-ahead buffers, 2 MiB in total (but at least a page per CPU), whatever the file's
-// size.
+// Memory: read-ahead buffers of 2 MiB in total (at least a page per CPU; more for compressed data,
+// page_reader.h), whatever the file's size.
 #pragma once
 
 #include "merge/source/merge_heap.h"
@@ -29,12 +29,12 @@ class PageSource final : public TraceDatSource {
   void following(std::size_t most,
                  std::vector<kernel_events::RecordedEvent>& events) const override;
 
-  // Moves a stream on; false if it has ended or if status_ has an error.
+  // Moves a CPU's stream to its next event; false if it has ended or if status_ has an error.
   bool advance(std::size_t stream, Timestamp from);
   Read end();
   void count_unplaced();
   void end_stream(std::size_t stream, Timestamp from);
-  // For all CPUs so far: pages, damaged pages, and the offset of the first damaged one.
+  // The pages of all CPUs read so far, how many were damaged, and where the first of these are.
   struct Damage {
     std::uint64_t pages = 0, damaged = 0;
     std::vector<std::string> places;
@@ -63,7 +63,7 @@ class PageSource final : public TraceDatSource {
   std::uint64_t limit_ = 0;  // until this time current_'s events are the earliest
   bool passes_ = false;      // RingPage may skip events itself
   std::uint64_t fewer_ = 0;  // how many events are missing according to the kernel's counters
-  std::optional<Timestamp> end_of_all_;  // found when a CPU's pages end before it
+  std::optional<Timestamp> end_of_all_;  // the recording's end; found if a CPU's data ends early
   bool started_ = false;
   bool ended_ = false;
   bool consumed_ = false;  // current_'s event was returned, and its bytes are still in use

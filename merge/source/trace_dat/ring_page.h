@@ -63,10 +63,10 @@ class RingPage {
   }
 
   enum class Found : std::uint8_t { kNothing, kWanted, kUnknown };
-  // Finds the next event of a little-endian page and skips events whose data `pass` takes: kWanted
-  // for an event that it does not take, kUnknown for one that it was not asked about. `passed` gets
-  // the time of the last skipped event; `event` has that time too if no event follows. Most events
-  // are skipped, so the position stays in registers between two wanted ones.
+  // Finds the next event of a little-endian page and skips events whose data `pass` takes. Returns
+  // kWanted for an event that `pass` does not take, kUnknown for one that `pass` was not asked for.
+  // `passed` gets the time of the last skipped event; if no event follows, `event` has that time
+  // too. Most events are skipped, so the position stays in registers between two wanted ones.
   template <typename Pass>
   [[nodiscard]] Found next(kernel_events::RecordedEvent& event, Pass&& pass,
                            std::uint64_t& passed) {

@@ -1,5 +1,6 @@
-// Finds a recording's capabilities by a bounded look at each CPU's first, middle and last pages. It
-// reads the whole file only if no kvm_exit was seen, because its absence changes what a span is.
+// Finds a recording's capabilities from samples of each CPU's first, middle and last pages. Reads
+// the whole file only if the samples have no kvm_exit, because exits are modelled differently
+// without that event.
 #pragma once
 
 #include "merge/model/capabilities.h"
@@ -9,7 +10,7 @@
 
 namespace trapline::trace_dat {
 
-// Errors: pages cannot be read; the recording has no event.
+// Returns the recording's capabilities. Errors: pages cannot be read; the recording has no event.
 [[nodiscard]] Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                                        const kernel_events::Formats& formats);
 

@@ -11,8 +11,8 @@
 
 namespace trapline::trace_dat {
 
-// The text about its recorder that a recording of ours has in the option VERSION, which trace-cmd
-// prints:
+// The text in the option VERSION of trapline's own recordings, which trace-cmd prints. Tells which
+// thread switches were left out:
 //
 //   trapline 0.1.0, process 230                        switches among its threads are left out
 //   trapline 0.1.0, process 230, threads of 131 alone  only those of process 131 are recorded
@@ -21,7 +21,7 @@ struct RecorderText {
   std::int32_t process = 0, selected = 0;  // process ids; 0: none
 
   [[nodiscard]] std::string text() const;
-  // Parses such a text; of another recorder's text only `program` is set.
+  // Parses the text of the option VERSION; from other recorders' texts, sets only `program`.
   [[nodiscard]] static RecorderText parse(std::string_view text);
 };
 
@@ -33,9 +33,9 @@ struct TailFacts {
   // One text for each CPU: per_cpu/cpuN/stats, followed by lines of the recorder.
   std::vector<std::string> cpu_stats;
 };
-// Returns the number after "KEY: " in such a text; 0 if it is not there.
+// Returns the number after "KEY: " in one of TailFacts::cpu_stats; 0 if the key is not there.
 [[nodiscard]] std::uint64_t stat_number(std::string_view stats, std::string_view key);
-// The recorder's lines: "KEY: NUMBER". Each becomes an option TRAPLINE_LOSS.
+// Keys of the recorder's lines in TailFacts::cpu_stats. Each line becomes an option TRAPLINE_LOSS.
 inline constexpr std::string_view kPagesUnwritten = "pages not written",
                                   kEventsUnread = "events not read",
                                   kEventsTaken = "events read by others";

@@ -22,10 +22,10 @@ class TimeShift {
 
   // Parses what follows the peer's trace id: u32 flags, u32 CPUs; for each CPU u32 samples and as
   // many times, offsets and scalings of 64 bits; then, since trace-cmd 3.0, each CPU's fractions.
-  // Returns nullopt if it is cut off or a number is impossible.
+  // Returns nullopt if the option is cut off or a number is impossible.
   [[nodiscard]] static std::optional<TimeShift> parse(ByteCursor& option);
 
-  // Converts a count; a CPU without samples keeps its counts.
+  // Converts a count of the guest's clock to the host's; a CPU without samples keeps its counts.
   [[nodiscard]] std::uint64_t operator()(std::uint32_t cpu, std::uint64_t count) const;
 
  private:

@@ -21,7 +21,7 @@ namespace trapline::trace_dat {
 class TimeScale {
  public:
   TimeScale() = default;
-  // ns = count · mult >> shift + offset. A shift of 0 with mult 1 leaves counts as they are.
+  // ns = (count · mult >> shift) + offset. With mult 1 and shift 0, only the offset is added.
   TimeScale(std::uint64_t mult, std::uint32_t shift, std::int64_t offset)
       : mult_(mult), shift_(shift), offset_(offset), identity_(mult == 1 && shift == 0) {}
   // Returns the scale for a TSC with `khz` ticks per millisecond: 10^6 / khz nanoseconds each, in
@@ -76,15 +76,15 @@ class TraceDatSource : public kernel_events::KernelEventSource {
         file_(std::move(recording.file)),
         layout_(std::move(recording.layout)),
         scale_(recording.scale) {}
-  // Counts a record of a class that nobody selected, without decoding it; false if it is selected.
-  // A boundary page (cpu_events.h) is neither.
+  // Returns whether next() shall skip the record: if nobody selected its class (then counts it
+  // without decoding it), or if it stands for a boundary page (cpu_events.h).
   [[nodiscard]] bool leave_out(const kernel_events::RecordedEvent& recorded) {
     if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
     if (!is_unwanted(recorded)) return false;
     count_unwanted(recorded, scale_(recorded.time));
     return true;
   }
-  // Only our recorder leaves out events on purpose, between boundary pages.
+  // Returns whether trapline's recorder left out the events just before stream.peek() on purpose.
   [[nodiscard]] bool left_out(const CpuEvents& stream) const {
     return stream.left_out_before() && layout_.writer.starts_with("trapline");
   }

@@ -52,7 +52,7 @@ struct Run {
 [[nodiscard]] Result<std::optional<Run>> next_run(int fd, std::uint64_t from, std::uint64_t to,
                                                   std::size_t page_size);
 
-// Returns all such parts in order; kDamaged: there are more than `most`.
+// Returns all parts of [from, to) with data, in order; kDamaged: there are more than `most`.
 [[nodiscard]] Result<std::vector<Run>> runs_in(int fd, std::uint64_t from, std::uint64_t to,
                                                std::size_t page_size, std::size_t most);
 
@@ -84,7 +84,7 @@ struct StreamedPages {
 [[nodiscard]] Result<std::vector<StreamedPages>> look_at_pages(const Folder& session,
                                                                const StartFacts& start, int stream);
 
-// Makes the tail for these pages.
+// Makes the tail of the trace.dat that will have these pages.
 [[nodiscard]] Result<Tail> tail_of(const Folder& session, const StartFacts& start,
                                    const std::vector<StreamedPages>& pages,
                                    const std::vector<std::string>& cpu_stats);
@@ -95,7 +95,7 @@ struct StreamedPages {
 // Returns whether `path` is the trace.dat that an unfinished recording would become.
 [[nodiscard]] bool is_unfinished_trace(const std::string& path);
 
-// Opens the recording as one file named DIR/trace.dat.
+// Opens an unfinished recording as one composed file with the path DIR/trace.dat.
 [[nodiscard]] Result<File> open_unfinished(const std::string& session);
 
 // Opens a trace.dat, finished or not.

@@ -1,6 +1,6 @@
 // Reads the events of a text, each with its complete text: joins lines that a mailer wrapped, and
-// removes quotes, indents and prefixes. The look at a text, the search for losses and the reader
-// share this class.
+// removes quotes, indents and prefixes. The first pass over a text, the search for losses and the
+// reader share this class.
 //
 //   file → TextLines → LogicalLines → TextLine and Event
 //
@@ -21,7 +21,7 @@
 
 namespace trapline::trace_text {
 
-// Returns whether the line is an address of code, which ftrace and perf script print below an
+// Returns whether the line is part of a stack trace, which ftrace and perf script print below an
 // event.
 [[nodiscard]] bool is_of_stack(std::string_view line);
 
@@ -41,21 +41,21 @@ class LogicalLines {
   // otherwise fills only the type. False at the end. The views are valid until the next call.
   [[nodiscard]] bool next(TextLine& line, Event& event, EventClass wanted);
 
-  // The following are about the last line.
+  // The following functions are about the line that next() returned last.
   [[nodiscard]] std::uint64_t begin() const { return begin_; }       // its offset in the file
   [[nodiscard]] std::string_view text() const { return text_; }      // as it is in the file
   [[nodiscard]] bool is_whole() const { return lines_.is_whole(); }  // it has a line end
-  // Return whether it is an event of which nothing was read, and whether not all was read.
+  // Return whether the line is an event that could not be read at all, or not completely.
   [[nodiscard]] bool lacks_all() const { return fit_ == Fit::kNone; }
   [[nodiscard]] bool lacks_text() const { return fit_ != Fit::kWhole; }
-  // The number of pieces that were joined to it.
+  // Returns how many pieces from the lines below were joined to the line.
   [[nodiscard]] std::size_t pieces() const { return pieces_; }
   // Returns, over all lines so far, how many pieces complete an event only without a blank before
   // them, minus the pieces that complete one only with a blank.
   [[nodiscard]] int folded_in_words() const { return folded_in_words_; }
-  // Returns the width of the widest physical line of an event that was not its last.
+  // Returns the width of the widest of the lines that were joined, without the last of them.
   [[nodiscard]] std::size_t widest() const { return widest_; }
-  // Returns the offset after it.
+  // Returns the offset after the line in the file.
   [[nodiscard]] std::uint64_t offset() const { return lines_.offset(); }
   [[nodiscard]] const Result<void>& status() const { return lines_.status(); }
 

@@ -19,7 +19,7 @@ struct NumberedReason {
 [[nodiscard]] std::optional<NumberedReason> x86_reason(std::string_view name);
 // Finds the only reason whose name begins with `name`; nullopt if there are none or several.
 [[nodiscard]] std::optional<NumberedReason> x86_reason_beginning(std::string_view name);
-// Finds "TRAP", "IRQ", "SERROR".
+// Finds a reason of arm64 by its name: "TRAP", "IRQ", "SERROR".
 [[nodiscard]] std::optional<std::uint32_t> arm64_reason(std::string_view name);
 
 [[nodiscard]] kernel_events::ReasonNames kernels_reason_names();

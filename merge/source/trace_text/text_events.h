@@ -40,8 +40,8 @@ class TextEvents {
   };
   // Fills type, thread, CPU, text and payload, but not the time. For a line without a CPU or
   // thread, decodes only events of KVM, system calls and markers, since other events are about a
-  // CPU. Without a thread, the vCPU's number is used in its place, also for what happened on the
-  // vCPU's CPU since.
+  // CPU. A line without a thread gets one that stands for its vCPU; lines without a vCPU get that
+  // of the last vCPU on their CPU.
   [[nodiscard]] Fit decode(const TextLine& line, std::uint16_t type, Event& event);
 
   [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return fields_.reasons(); }

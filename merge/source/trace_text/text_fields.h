@@ -23,7 +23,7 @@ class TextValues {
 
   void set(std::string_view field, std::uint64_t value);
   [[nodiscard]] bool has(std::string_view field) const;
-  // A name in the text: of the next thread, or of a request's kind. It points into the text.
+  // The next thread's comm (sched_switch) or a block request's rwbs. Points into the text.
   std::string_view name;
   // The thread of the event's line, which decides if a text can be read in several ways.
   std::int32_t thread = -1;
@@ -48,7 +48,7 @@ class TextFields {
  public:
   TextFields();
 
-  // False if the text does not fit the event: it is cut off, or its format is not known.
+  // Reads the event's fields; false if the text does not fit: it is cut off, or its format unknown.
   [[nodiscard]] bool read(std::string_view text, TextValues& values);
   // Returns the kernel's names of reasons and those that only the text has.
   [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return reasons_; }

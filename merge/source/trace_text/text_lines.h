@@ -29,7 +29,7 @@ namespace trapline::trace_text {
 // DROPPED]" of trace-cmd, both without a number where it is not known; and "##### CPU 3 buffer
 // started ####" where a CPU's first events were overwritten.
 
-// In bytes; no line of a trace is longer.
+// Limit for a line's length in bytes; no line of a trace is longer.
 inline constexpr std::size_t kLongestTraceLine = 8U << 10;
 
 // The greatest length of the kernel's names of threads, in bytes.
@@ -103,15 +103,15 @@ class TextLines {
   explicit TextLines(const File& file, std::uint64_t from = 0,
                      std::size_t longest = kLongestTraceLine);
 
-  // False at the end. The view is valid until the next call.
+  // Returns the next line in `line`; false at the end. The view is valid until the next call.
   [[nodiscard]] bool next(std::string_view& line);
-  // Returns whether the last line had a line end.
+  // Returns whether the line that next() returned last had a line end.
   [[nodiscard]] bool is_whole() const { return whole_; }
   // Continues with the line that begins at this offset.
   void seek(std::uint64_t offset);
-  // Returns the offset of the last line in the file.
+  // Returns the offset in the file of the line that next() returned last.
   [[nodiscard]] std::uint64_t line_offset() const { return begin_ + last_; }
-  // Returns the offset after the last line.
+  // Returns the offset in the file after the line that next() returned last.
   [[nodiscard]] std::uint64_t offset() const { return begin_ + at_; }
   [[nodiscard]] const Result<void>& status() const { return status_; }
 

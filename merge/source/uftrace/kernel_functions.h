@@ -7,9 +7,9 @@
 //     LONG_SIZE: 8
 //     ENDIAN: LE
 //     TRACEFS: events/ftrace/funcgraph_entry/format: 446       446 bytes of that file follow
-// Of the events funcgraph_entry and funcgraph_exit are read (fields common_pid, func, depth),
-// others are passed over. Times are of the directory's clock, uftrace sets it. Nothing of it is
-// trusted: a page that cannot be true is a loss.
+// Only the events funcgraph_entry and funcgraph_exit are read (fields common_pid, func, depth).
+// Times are on the directory's clock, to which uftrace sets ftrace's. The files are not trusted: a
+// page that cannot be true counts as a loss.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@
 
 namespace trapline {
 
-// Reads perf-cpu<N>.dat of a uftrace data directory: when its tasks were scheduled out and in.
+// A switch of a task, from perf-cpu<N>.dat of a uftrace data directory.
 //
-// Records as perf_event_open(2) has them: u32 type, u16 misc, u16 size, then the fields. SWITCH
-// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read;
-// other types are skipped. Times are on the directory's clock. Bytes that are not a record end the
-// file and count as damaged.
+// Records are as in perf_event_open(2): u32 type, u16 misc, u16 size, then the fields. Only SWITCH
+// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read.
+// Times are on the directory's clock. Reading ends at bytes that are not a record, which count as
+// damaged.
 struct TaskSwitch {
   std::uint64_t time = 0;
   std::uint32_t tid = 0;
@@ -39,12 +39,13 @@ struct TaskSwitch {
   bool out = false, preempted = false;
 };
 
-// Returns the non-empty files of the directory with names like perf-cpu12.dat, in the order of
-// their names, each with its CPU.
+// Returns the non-empty files of the directory whose names are `before`, a CPU's number and ".dat"
+// (perf-cpu12.dat), in the order of their names, each with its CPU.
 [[nodiscard]] Result<std::vector<std::pair<File, std::int32_t>>> open_cpu_files(
     const std::string& directory, std::string_view before);
 
-// Returns the CPU of each task before its first switch, if that switch was leaving a CPU.
+// Returns the CPU that each task ran on before its first switch. Tasks whose first switch puts them
+// on a CPU are left out.
 [[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(
     const std::string& directory);
 
@@ -88,7 +89,7 @@ struct KernelFormat {
   std::uint32_t page_size = 4096, long_size = 8;
   std::uint32_t pid = 4;
   Event entry, exit;
-  // Returns nullopt if `header` does not describe a function graph of a little-endian machine.
+  // Parses the text of kernel_header; nullopt without a function graph of a little-endian machine.
   [[nodiscard]] static std::optional<KernelFormat> parse(std::string_view header);
 };
 

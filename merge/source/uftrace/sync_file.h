@@ -23,13 +23,14 @@ namespace trapline {
 // Returns the value of --clock in a command line; empty without one.
 [[nodiscard]] std::string clock_option(std::string_view cmdline);
 
-// Returns the data that uftrace would replay and this reader does not.
+// Returns the names of the data files that uftrace would replay and trapline does not read, with
+// commas between them. `with_kernel`: kernel-cpu*.dat are read.
 [[nodiscard]] std::string left_out(const std::string& path, bool with_kernel);
 
 // Returns the time of a task's last record, if the last 16 bytes of its file are a record.
 [[nodiscard]] std::optional<std::uint64_t> last_record_time(const std::string& path);
 
-// Returns the vCPU of a task of the plugin's (contexts=vcpu or privilege); kNoVcpu for others.
+// Returns the vCPU of one of the plugin's tasks (contexts=vcpu or privilege); kNoVcpu for others.
 [[nodiscard]] std::int32_t vcpu_of_task(std::uint32_t tid);
 
 inline constexpr std::size_t kMostSyncRecords = 1u << 20;
@@ -43,8 +44,8 @@ struct SyncFile {
   std::vector<GuestSyncLine> guest;
 };
 
-// Reads the file. Skips other lines, and records beyond the greatest number that is stored. Returns
-// an empty SyncFile, not an Error, if there is no such file.
+// Reads a sync.txt. Skips lines that are not sync records, and records beyond the limits above.
+// Returns an empty SyncFile, not an Error, if there is no such file.
 [[nodiscard]] Result<SyncFile> read_sync_file(const std::string& path);
 
 }  // namespace trapline

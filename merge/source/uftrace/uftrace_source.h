@@ -7,9 +7,9 @@
 // Lost events. A task off the CPU is in a call of linux:schedule, as uftrace shows it. Functions of
 // the kernel (kernel-cpu*.dat, names from kallsyms) belong to the task that called them, above its
 // own; those of tasks that the directory does not list are skipped. Arguments and return values are
-// in event_text() and, as recorded, in Event::raw. User events are skipped, and extern.dat is not
-// read; facts() names it. A directory that was cut off is read up to the cut; bytes that are not
-// a record count as damaged.
+// in event_text() and, as recorded, in Event::raw. User events are returned undecoded. extern.dat
+// is not read; facts() names it. A directory that was cut off is read up to the cut; bytes that are
+// not a record count as damaged.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,10 @@
 // Formats the arguments and return values of calls that uftrace recorded.
 //
-// Their bytes follow the record without a length. info has their types: in argspec and retspec or,
-// if a function is in neither, in argauto and retauto: NAME@arg1/s,arg2/x32;… For each item in turn
-// its bytes (a string: u16 length, bytes), padded to 4; all padded to 8. Names are literal, regular
-// expressions or globs, as info's pattern_type says. docs/formats/uftrace.md.
+// The values' bytes follow the call's record, without a length. The file info has their types: in
+// argspec and retspec or, for a function in neither, in argauto and retauto, as
+// NAME@arg1/s,arg2/x32;… The values come in this order (a string as u16 length and bytes), each
+// padded to 4 bytes, all together to 8. NAME is literal, a regular expression or a glob, as info's
+// pattern_type says. docs/formats/uftrace.md.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ class UftraceValues {
   UftraceValues(const UftraceValues&) = delete;  // it contains pointers into itself
   UftraceValues& operator=(const UftraceValues&) = delete;
 
-  // Returns how many of `bytes`, which begin with a payload, are the payload; 0 if it is not known.
+  // Returns the size in bytes of the recorded values that `bytes` begins with; 0 if not known.
   [[nodiscard]] std::size_t size(std::string_view function, bool is_return,
                                  std::span<const std::byte> bytes);
   // Returns "(-1, "text")" for a call, " = 4" for a return; nullopt if the bytes do not fit the
@@ -37,7 +38,7 @@ class UftraceValues {
  private:
   static constexpr std::size_t kMostFunctions = 1u << 16;
 
-  // One of info's patterns, compiled.
+  // A compiled pattern of info: returns whether it matches the function's name.
   using Pattern = std::function<bool(const std::string&)>;
   struct Item {
     std::string place;  // "arg1", "fparg2", "retval"
@@ -49,7 +50,7 @@ class UftraceValues {
     std::string pattern;
     Items items;
   };
-  // The specifications for one kind of record, by name and by pattern.
+  // The specifications for calls, or for returns; `by_name` and `patterns` have indices into `all`.
   struct Specs {
     std::vector<Spec> all;
     std::unordered_multimap<std::string_view, std::size_t> by_name;
@@ -60,7 +61,8 @@ class UftraceValues {
   void index(Specs& specs) const;
   static std::optional<Item> parse_item(std::string_view text);
   [[nodiscard]] static Items collect(const Specs& specs, const std::string& function);
-  // Takes the item's bytes from those at `at`; nullopt if there are too few.
+  // Returns the bytes of the item's value at bytes[at] and moves `at` to the next item; nullopt if
+  // `bytes` is too short or the item's size is not known.
   static std::optional<std::span<const std::byte>> take(const Item& item,
                                                         std::span<const std::byte> bytes,
                                                         std::size_t& at);

@@ -35,7 +35,7 @@ std::string read_at(int file, std::uint64_t offset, std::size_t most) {
 
 // ---- streams
 
-// Decompresses from `in` to `out` until one of them is used up; false if the stream is damaged.
+// Decompresses gzip: step() goes from `in` to `out` until one of them is used up; false on damage.
 class Inflating {
  public:
   Inflating() : usable_(::inflateInit2(&stream_, 15 + 16) == Z_OK) {}
@@ -129,8 +129,8 @@ void add_utf8(std::uint32_t code, std::string& out) {
   add(0x80 | (code & 0x3f));
 }
 
-// Returns whether the text is UTF-16: it has a byte order mark, followed by ASCII letters. A
-// kernel's pages may begin with any bytes.
+// Returns whether the text is UTF-16: a byte order mark, then ASCII letters. The mark alone is not
+// enough, because a kernel's pages may begin with any bytes.
 bool is_utf16(std::string_view head) {
   constexpr std::size_t kLook = 256;
   const bool big = head.starts_with("\xfe\xff");
@@ -239,7 +239,7 @@ Transfer bare_transfer(std::string_view head) {
 std::string from_mail(std::string_view text) {
   std::string out;
   Transfer transfer = bare_transfer(text.substr(0, kHead));
-  // Whether the loop is in the header of a part whose encoding is known. An empty line ends a
+  // True while the loop is in the header of a part whose encoding is known. An empty line ends a
   // header.
   bool in_header = false;
   std::uint32_t bits = 0;
@@ -303,7 +303,7 @@ std::string from_html(std::string_view text) {
   return out;
 }
 
-// Removes the colour codes of a terminal and replaces other blanks by ASCII's.
+// Removes the colour codes of a terminal and replaces no-break spaces by blanks.
 std::string without_colours(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -358,12 +358,12 @@ Result<void> decode_text(const std::string& path, Encoding encoding, int file, i
 }  // namespace
 
 Result<UniqueFd> decoded_copy(const std::string& path, int file) {
-  // Limit for nested encodings: a text in a mail in an archive. Nobody sends one encoded twice.
+  // Limit for encodings inside one another, such as HTML in a mail in a gzip file.
   constexpr int kMostLayers = 4;
   UniqueFd copy;
   for (int layer = 0; layer < kMostLayers; ++layer) {
     const int from = copy ? copy.get() : file;
-    // Reads only as much as shows that the file is not encoded.
+    // The first 4 KiB show the encoding of a file with zero bytes; only a text needs more.
     std::string head = read_at(from, 0, kFirst);
     if (head.find('\0') == head.npos) head = read_at(from, 0, kHead);
     const Encoding encoding = encoding_of(head);

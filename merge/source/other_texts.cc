@@ -24,7 +24,7 @@ constexpr Archive kArchives[] = {
     {"7z\xbc\xaf", "a 7z archive", "7z x -so {} | trapline report -"},
 };
 
-// A text is of this kind if it contains all of these words.
+// A kind of text that is not a recording: a text is of this kind if it contains all of `words`.
 struct OtherText {
   std::string_view words[3];
   std::string_view name, instead;
@@ -32,7 +32,7 @@ struct OtherText {
 constexpr std::string_view kEvents =
                                "record the events: trapline record, or perf record -e 'kvm:*'",
                            kOfPerf = "give the perf.data itself, or what perf script prints of it";
-// The names as a table's columns have them: with blanks, not a colon, after them.
+// The events' names as in the column of a table: followed by blanks, not by a colon.
 const std::string kExitColumn = std::string(events::kvm_exit.name) + "  ",
                   kEntryColumn = std::string(events::kvm_entry.name) + "  ";
 const OtherText kTexts[] = {

@@ -37,8 +37,8 @@ constexpr const char* kPipeInto = "pipe a recording into it: perf script | trapl
 
 std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
 
-// Opens a FIFO anew rather than through its descriptor: opening does not wait for a writer, and
-// reading waits for those that exist.
+// Opens a stream. O_NONBLOCK keeps open() from waiting for a FIFO's writer; it is then cleared, so
+// that reads wait for the writers that exist.
 Result<UniqueFd> open_stream(const std::string& path) {
   if (path == kStandardInput) {
     if (::isatty(STDIN_FILENO) == 1)
@@ -95,7 +95,7 @@ Result<std::string> readable_path(const std::string& path) {
   if (!known && standard)
     return fail(ErrorKind::kUsage, "-: the standard input is closed; {}", kPipeInto);
   const bool is_file = S_ISREG(status.st_mode), has_size = status.st_size != 0;
-  // For a file that cannot be examined or is no recording, its reader gives the Error.
+  // If the file cannot be examined or cannot be a recording, the caller fails to open it.
   if (!known || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return path;
   UniqueFd& copy = copies[{status.st_dev, status.st_ino}];
   if (copy) return path_of(copy);
@@ -112,7 +112,7 @@ Result<std::string> readable_path(const std::string& path) {
   if (auto ends = check_ends(path, *stream); !ends) return tl::unexpected(std::move(ends).error());
   auto made = copy_of(path, *stream);
   if (!made) return tl::unexpected(std::move(made).error());
-  if (!*made && is_file && !standard) return path;  // an empty file: its reader gives the Error
+  if (!*made && is_file && !standard) return path;  // an empty file: the caller gives the Error
   if (!*made) return fail(ErrorKind::kDamaged, "{}: nothing came through it", path);
   copy = std::move(*made);
   auto decoded = decoded_copy(path, copy.get());

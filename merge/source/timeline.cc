@@ -15,7 +15,7 @@ Timeline::Timeline(std::vector<std::unique_ptr<Source>> sources) : handed_out_(k
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) pending_.push_back(lane);
 }
 
-// Puts the lane's next event in view; a lane that ended leaves the heap.
+// Fetches the lane's next event and puts the lane in the heap; a lane that ended stays out of it.
 void Timeline::fetch(std::size_t lane) {
   switch (lanes_[lane].source->next(lanes_[lane].ahead)) {
     case Read::kEvent:

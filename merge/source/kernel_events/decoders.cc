@@ -1,4 +1,4 @@
-// Decodes the rows of merge/model/kernel_events.h, with one function for each Decoder.
+// Decodes the events of merge/model/kernel_events.h, with one function for each Decoder.
 #include <cstring>
 
 #include "merge/source/kernel_events/formats.h"
@@ -139,10 +139,10 @@ InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t fla
                                                            : Context::kInterrupt;
   out = SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), s.kind<bool>(), context, level};
 }
-// Returns whether the fault was a logged write: except for bits that the CPU sets, the entry's only
-// change is that it is now writable. KVM makes this change on its fast path if it had
-// write-protected a present page only for dirty logging; write protection for other reasons clears
-// one more bit (Linux, arch/x86/kvm/mmu/spte.h).
+// Decodes a fault as a logged write if, except for bits that the CPU sets, the entry's only change
+// is that it is now writable. KVM makes this change on its fast path if it had write-protected a
+// present page only for dirty logging; write protection for other reasons clears one more bit
+// (Linux, arch/x86/kvm/mmu/spte.h).
 [[gnu::noinline]] void fast_page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   constexpr std::uint64_t kReadOrExecute = 5, kWrite = 2, kAccessedAndDirty = 0x360;
   const std::uint64_t old = s.get(e, 0), now = s.get(e, 1);

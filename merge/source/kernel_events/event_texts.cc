@@ -11,7 +11,7 @@ namespace trapline::kernel_events {
 namespace {
 
 constexpr std::uint64_t kMostAhead = 64;
-constexpr std::size_t kMostFollowing = 256;  // among which those are sought
+constexpr std::size_t kMostFollowing = 256;  // at most kMostAhead of these are printed ahead
 constexpr unsigned kKnownBits = 12;
 constexpr std::size_t kLongestText = 16 * 1024;     // of one event, as the worker sends it
 constexpr std::uint64_t kWorkerEvents = 1'000'000;  // then a fresh one: its time is limited
@@ -58,7 +58,7 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   auto wanted = with_following(found->second, event, following);
   auto done = print(wanted, cpu);
   if (!done && wanted.size() > 1 && worker_ && !worker_->timed_out()) {
-    // One of them caused the failure; from now on each is sent alone.
+    // One event of the batch caused the failure: from now on, events of these types are sent alone.
     for (const Wanted& one : wanted) one.type->alone = true;
     wanted.resize(1);
     done = print(wanted, cpu);
@@ -70,7 +70,7 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   return known_of(event).text;
 }
 
-// By the place of its bytes, which may hold another event by now.
+// Returns the slot for the text of an event at this address. It may have another event's text.
 EventTexts::PrintedText& EventTexts::known_of(std::span<const std::byte> event) {
   if (known_.empty()) known_.resize(std::size_t{1} << kKnownBits);
   const auto place = reinterpret_cast<std::uintptr_t>(event.data());
@@ -135,7 +135,7 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
   const auto answer = worker_->ask(MessageKind::kPrint, events.bytes(), MessageKind::kTexts);
   if (!answer) return tl::unexpected(answer.error());
   MessageReader texts(answer->payload);
-  // What was asked for keeps its place.
+  // The first text was asked for: no text printed ahead may replace it in its slot.
   for (const Wanted& one : wanted) {
     const auto text = texts.text();
     if (!text || text->size() > kLongestText) return worker_->impossible("its texts");
@@ -150,8 +150,8 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
 }
 
 void EventTexts::failed(const Wanted& wanted, Error error) {
-  // A worker that cannot be started, or that times out, would do so again.
   wanted.type->refused = true;
+  // If the worker cannot be started or times out, it is not tried again.
   failures_ = !worker_ || worker_->timed_out() ? kMostFailures : failures_ + 1;
   if (!status_) return;
   const auto event = format_line(wanted.type->format->text, "name:");

@@ -11,7 +11,7 @@ Field field_of(std::span<const FormatField> fields, std::string_view name) {
   const auto field = std::ranges::find(fields, name, &FormatField::name);
   if (field == fields.end() || field->offset > UINT16_MAX) return {};
   const bool integer = field->size == 1 || field->size == 2 || field->size == 4 || field->size == 8;
-  // Code reads arrays (a comm, a marker's text) by their offset alone.
+  // Decoders read an array (a comm, a marker's text) by its offset alone.
   if (!field->array && !integer) return {};
   return {static_cast<std::uint16_t>(field->offset),
           static_cast<std::uint8_t>(field->array ? 0 : field->size)};
@@ -104,7 +104,7 @@ void Formats::add_known(std::size_t type, const EventFormat& format) {
       fmt::format("{}:{}", printable(format.system), printable(format_line(format.text, "name:")));
   if (names_.size() <= type) names_.resize(type + 1);
   names_[type] = name;
-  // A file may have two formats with the same number.
+  // A file may have two formats with the same number; the second replaces the first.
   if (type < schemas_.size()) schemas_[type] = {};
   const KernelEvent* known = events::find(name);
   if (known == nullptr || known->decoded.decoder == Decoder::kNone) return;

@@ -201,7 +201,7 @@ class LayoutReader {
     has_formats_ = true;
     return {};
   }
-  // A text is a u32 length and that many bytes, with zeros at the end.
+  // Reads a feature's body. A text in it is a u32 length and so many bytes, with zeros at the end.
   void on_feature(std::uint64_t feature, std::span<const std::byte> body) {
     ByteCursor cursor(body);
     const auto text = [&cursor] {
@@ -245,8 +245,8 @@ class LayoutReader {
         break;
     }
   }
-  // Reads an attr's samples of code if the records identify their attr and have a thread, a time
-  // and a CPU.
+  // Decides which attrs' samples of code are read: the records must identify their attr and have an
+  // instruction, a thread, a time and a CPU.
   void choose_code() {
     const bool told_apart =
         layout_.attrs.size() == 1 || std::ranges::all_of(layout_.attrs, [](const Attr& attr) {

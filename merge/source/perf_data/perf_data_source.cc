@@ -108,7 +108,7 @@ class Losses {
     one.pending = saturated_sum(one.pending, count);
     told_ = saturated_sum(told_, count);
   }
-  // perf does not say on which CPU they were lost.
+  // Adds lost samples to the total. perf does not say on which CPU they were lost.
   void on_lost_samples(std::uint64_t count) { in_all_ = saturated_sum(in_all_, count); }
   void on_throttle(std::uint32_t cpu, std::uint64_t time) { of(cpu).throttled = time; }
   [[nodiscard]] Loss on_unthrottle(std::uint32_t cpu, std::uint64_t time) {
@@ -122,9 +122,9 @@ class Losses {
     if (one.pending == 0 && !one.throttled) return std::nullopt;
     return Loss{one.pending == 0 ? *one.throttled : one.last, end, one.pending};
   }
-  // Returns how many were lost after the last event and reported by no LOST record.
+  // Returns how many lost events no LOST record reported, because no event came after them.
   [[nodiscard]] std::uint64_t untold() const { return in_all_ > told_ ? in_all_ - told_ : 0; }
-  // Returns the total, as far as it is known.
+  // Returns how many events were lost in all, as far as it is known.
   [[nodiscard]] std::uint64_t all() const { return in_all_ > told_ ? in_all_ : told_; }
   [[nodiscard]] std::uint32_t cpus() const { return static_cast<std::uint32_t>(cpus_.size()); }
 
@@ -154,7 +154,8 @@ std::uint16_t attr_of(const Layout& layout, const Record& record) {
   const auto id = layout.shapes.front().id(record.bytes, record.type == RecordType::kSample);
   if (!id) return AttrsById::kNone;
   const std::uint16_t attr = layout.by_id.find(*id);
-  // The attr is known without an id; the fields of a tracepoint identify its event.
+  // An unknown id does not matter if there is one attr, or if the first attr is a tracepoint: the
+  // fields of a tracepoint identify its event.
   const bool is_first =
       layout.attrs.size() == 1 ||
       (layout.attrs.front().tracepoint && (layout.attrs.front().sample_type & kIdentifier) == 0);
@@ -193,8 +194,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     (void)open_range(0);
   }
 
-  // Reads until the recording's capabilities are known. The absence of kvm_exit, which changes what
-  // a span is, is known only at the end.
+  // Reads until the recording's capabilities are known: to the end if there is no kvm_exit, without
+  // which exits are modelled differently.
   [[nodiscard]] Result<void> look() {
     if (!layout_.has_tracepoints) return {};  // no tracepoints, so no capabilities
     constexpr std::uint64_t kLook = 1u << 16;
@@ -395,8 +396,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         const auto fork = parse_fork(record.bytes);
         if (!fork) break;
         threads_.on_fork(*fork);
-        // Records of threads that existed before have no time. With samples of code only, they are
-        // not part of what was recorded.
+        // FORK records of threads that existed before have no time. If only code was sampled, new
+        // threads are not among the recorded events.
         if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
         order_.add({trailer->time, record.bytes.data(), record.block,
                     static_cast<std::uint32_t>(record.bytes.size()),

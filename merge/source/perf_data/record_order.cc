@@ -55,7 +55,7 @@ void RecordOrder::drop_ended() {
   if (lanes_.empty()) file_.clear();
 }
 
-// Returns the head of current_, from which the next calls of next() continue.
+// Returns the first item of the lane current_, from which the next calls of next() continue.
 Item RecordOrder::start_run() {
   const Lane& lane = this->lane(current_);
   if (!lane.spilled) {
@@ -113,7 +113,8 @@ Result<void> RecordOrder::merge_from(std::size_t number, unsigned level) {
   return file_.status();
 }
 
-// Writes a lane to the file. Spilled lanes come before those in memory, the longer ones first.
+// Merges the lanes in memory into one lane in the file, then kMergeAt spilled lanes of one level
+// into one. In lanes_, spilled lanes come before those in memory, the longer ones first.
 Result<void> RecordOrder::spill() {
   open_ = nullptr;
   std::size_t number = first_ + lanes_.size();

@@ -90,7 +90,7 @@ bool RecordReader::read_more() {
   return true;
 }
 
-// False if the compressed record is used up or damaged.
+// Decompresses more of the COMPRESSED record; false if it is used up or damaged.
 bool RecordReader::decompress_more() {
   if (compressed_.empty() && !inner_full_) return false;
   if (!stream_) {
@@ -115,7 +115,7 @@ bool RecordReader::decompress_more() {
   return true;
 }
 
-// Skips the payload after an AUXTRACE or TRACING_DATA record, which is not a record.
+// Skips the bytes that follow an AUXTRACE or TRACING_DATA record and are not part of any record.
 bool RecordReader::skip_payload(Record& record, std::uint64_t size) {
   record.payload_at = position();
   record.payload_size = size;

@@ -40,7 +40,7 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   const std::uint64_t config = u64(8);
   const std::uint64_t flags = u64(40);
   const bool is_clock = type == kSoftware && (config == kCpuClock || config == kTaskClock);
-  // The upper 32 bits of a hardware event's config are the kind of cores.
+  // The upper 32 bits of a hardware event's config select the kind of cores of a hybrid CPU.
   const auto number = static_cast<std::uint32_t>(config);
   const bool is_cycles = type == kHardware && (number == kCycles || number == kReferenceCycles);
   attr.samples_code = (is_clock || is_cycles) && (flags & kWithoutKernel) == 0;

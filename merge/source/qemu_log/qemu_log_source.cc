@@ -23,7 +23,7 @@ class QemuLogSource final : public ProgramsEvents {
     info_.role = Role::kHostProgram;
   }
 
-  // Lines are out of order by less than one block.
+  // Reads only the first and the last block: lines are out of order by less than one block.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     const std::uint64_t size = file_.size(), tail = size - std::min<std::uint64_t>(size, kBlock);
     const auto begin = times_in(0), end = times_in(tail);

@@ -4,8 +4,8 @@
 
 namespace trapline::trace_dat {
 
-// Returns the time of the page's first event, or of a boundary page. A page that `record` cut
-// begins with the time of an event that is not in it. 0: no time.
+// Returns the time of the page's first event, or of a boundary page; 0: no time. The page's own
+// time can be that of an event that is not in it any more, if `trapline record` cut the page.
 std::uint64_t CpuEvents::time_of(RingPage page) const {
   kernel_events::RecordedEvent first;
   if (page.time() == 0 || page.empty()) return page.time();
@@ -20,8 +20,8 @@ bool CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
   const std::uint64_t time = time_of(begin);
   if (time == 0 || time < last) return false;
   if (begin.empty()) {
-    // A boundary page contains only the number of lost events; with anything else its length is
-    // damaged.
+    // A boundary page has at most a number of lost events after its header. If there is more, the
+    // page is not empty, and its length is damaged.
     const auto rest = page.subspan(8 + commit_size_ * (begin.lost() > 0 ? 2 : 1));
     if (!has_boundaries_ || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
       return false;

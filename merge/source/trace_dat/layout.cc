@@ -366,7 +366,7 @@ Result<TracingData> LayoutReader::read_tracing_data() {
   read_event_formats(reader_);
   if (!reader_.ok()) return tl::unexpected(reader_.status().error());
   TracingData data{std::move(layout_), {}};
-  // The rest is optional.
+  // The sections from here on are optional.
   reader_.skip(reader_.number<std::uint32_t>());  // kallsyms
   reader_.skip(reader_.number<std::uint32_t>());  // printk
   if (version == "0.6") data.comms = reader_.bytes(reader_.number<std::uint64_t>());
@@ -562,8 +562,8 @@ Result<void> LayoutReader::handle_buffer_v7(const std::string& body) {
     return fail(ErrorKind::kDamaged, "{}: damaged: a buffer's description is cut off",
                 file_.path());
   }
-  // If there is a TRACECLOCK, it is right: a buffer may say local although another clock was set.
-  // trace-cmd split writes only the buffer's clock.
+  // The option TRACECLOCK takes precedence, because a buffer may say local although another clock
+  // was set. trace-cmd split writes only the buffer's clock.
   if (!has_trace_clock_ && layout_.clock == "local" && !clock->empty()) layout_.clock = *clock;
   auto section = section_at(*section_offset);
   if (!section) return tl::unexpected(std::move(section).error());
@@ -618,7 +618,7 @@ Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
     Extent pages{place, file_.size() + 1 - std::min(place, file_.size()),
                  compressed ? layout_.compression : Compression::kNone};
     const auto blocks = compressed ? whole_blocks(file_, pages, layout_.order) : WholeBlocks{};
-    // trace-cmd's size, which does not include the number of blocks
+    // Like trace-cmd's size, this does not include the number of blocks.
     if (blocks.all) pages.size = blocks.end - place - sizeof(std::uint32_t);
     add_pages(buffer, cpu, pages);
     place = blocks.all ? blocks.end : file_.size();
@@ -627,7 +627,7 @@ Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
   return {};
 }
 
-// Notes that the file has nothing of the buffers after the one in which it was cut off.
+// Notes as missing the buffers of which a file that was cut off has no data.
 void LayoutReader::miss_buffers_v7() {
   for (const Recorded& one : recorded_) {
     if (one.cpus.empty() ||

@@ -11,16 +11,17 @@
 namespace trapline::trace_dat {
 namespace {
 
-// A larger compressed block is damaged. All CPUs together hold at most 64 MiB of blocks.
+// A compressed block is damaged if it exceeds 16 pages and either 32 read-ahead buffers or 1 MiB.
+// All CPUs' buffers are 2 MiB together, so one block of each is about 64 MiB at most.
 constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
 constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
-// A thread costs as much as decompressing some tens of KiB.
+// With smaller buffers, a thread does not pay: it costs as much as decompressing some tens of KiB.
 constexpr std::size_t kLeastForThread = 128u << 10;
 
 std::launch launch_for(std::size_t buffer_size) {
   cpu_set_t cpus;
   const bool is_alone = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-  // With both, there is no thread where none can be had.
+  // With both flags, std::async() does without a thread if none can be started.
   return is_alone || buffer_size < kLeastForThread ? std::launch::deferred
                                                    : std::launch::async | std::launch::deferred;
 }
@@ -61,7 +62,7 @@ Result<std::span<const std::byte>> PageReader::next() {
     if (auto filled = refill(); !filled) return tl::unexpected(std::move(filled).error());
     if (buffer_end_ == 0) return std::span<const std::byte>();
   }
-  // The last page of raw data may be cut off; what exists of it is walked.
+  // The last page of raw data may be cut off; the part that exists is returned.
   const std::size_t size = std::min<std::size_t>(page_size_, buffer_end_ - buffer_at_);
   const std::span<const std::byte> page(buffer_.data() + buffer_at_, size);
   if (extent_.compression == Compression::kNone) page_at_ = at_ - (buffer_end_ - buffer_at_);
@@ -116,7 +117,7 @@ Result<void> PageReader::start_blocks() {
   if (extent_.size < sizeof count) return {};
   if (auto read = file_->read(at_, count); !read) return read;
   at_ += sizeof count;
-  // trace-cmd's size of compressed data does not include this number.
+  // trace-cmd's size of compressed data does not include the number of blocks.
   if (file_->holds(extent_.offset, extent_.size + sizeof count)) end_ += sizeof count;
   blocks_left_ = load<std::uint32_t>(count, order_);
   return {};
@@ -127,7 +128,8 @@ void PageReader::pass_over(Block& block, std::uint64_t pages) const {
   block.damaged.pages += std::max<std::uint64_t>(pages, 1);
 }
 
-// Of how many pages the rest is nobody knows: of one in each block, and in each page's bytes.
+// Counts the rest of the data as damaged. The number of its pages is not known: assumes one for
+// each block or, if that is more, one for each page_size_ bytes.
 void PageReader::lose_rest(Block& block) {
   pass_over(block, std::max((end_ - at_) / page_size_,
                             std::min<std::uint64_t>(blocks_left_, (end_ - at_) / kBlockHead)));
@@ -135,7 +137,7 @@ void PageReader::lose_rest(Block& block) {
   blocks_left_ = 0;
 }
 
-// The block after buffer_'s; that without pages is the last.
+// Returns the block after the one that is in buffer_; the last block has no pages.
 PageReader::Block& PageReader::next_block() {
   if (ahead_ < blocks_.size()) return blocks_[ahead_];
   ahead_ = 0;
@@ -154,7 +156,8 @@ PageReader::Block& PageReader::next_block() {
   return blocks_.front();
 }
 
-// As many as a buffer holds, and the last; in place of `blocks`.
+// Reads blocks until they fill a buffer, or to the last, which has no pages. Reuses the memory of
+// `blocks`.
 PageReader::Blocks PageReader::read_blocks(Blocks blocks) {
   std::size_t count = 0;
   for (std::size_t size = 0; size < buffer_size_; size += blocks[count++].pages.size()) {
@@ -169,7 +172,7 @@ PageReader::Blocks PageReader::read_blocks(Blocks blocks) {
   return blocks;
 }
 
-// The next block that can be read; without pages at the end, and where the file cannot be read.
+// Reads the next undamaged block. At the end, or if the file cannot be read, block.left is 0.
 Result<void> PageReader::read_block(Block& block) {
   block.damaged = {};
   block.left = 0;
@@ -181,8 +184,8 @@ Result<void> PageReader::read_block(Block& block) {
     if (auto read = try_block(block); !read) return read;
   }
   if (block.left == 0) {
-    // The size counted the number of blocks already (trace-cmd 3.3): nothing comes after them. More
-    // than that is blocks which their number leaves out.
+    // Four bytes are left if the size already included the number of blocks (trace-cmd 3.3). If
+    // more than a block's head is left, the number of blocks was too small.
     if (end_ - at_ > kBlockHead) lose_rest(block);
     at_ = end_;
   }
@@ -234,7 +237,7 @@ Result<void> PageReader::skip_to(double fraction) {
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
   }
-  // What is decompressed already is read again.
+  // Goes back to the first block that was decompressed ahead: these blocks are read again.
   if (!blocks_.empty() && !next_block().pages.empty()) {
     coming_ = {};
     at_ = next_block().at;

@@ -22,7 +22,7 @@ constexpr std::size_t kLargestBuffer = 256u << 10;
 Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   auto capabilities = sample_capabilities(recording.file, recording.layout, recording.formats);
   if (!capabilities) return tl::unexpected(std::move(capabilities).error());
-  // The file moves into the source's own recording, to which streams point.
+  // The source is made first, because the streams point to its own File and Layout.
   auto source =
       std::unique_ptr<PageSource>(new PageSource(std::move(recording), *capabilities, {}));
   const Layout& layout = source->layout_;
@@ -60,7 +60,7 @@ bool PageSource::advance(std::size_t stream, Timestamp from) {
   return false;
 }
 
-// Handles a CPU whose record ends early: it has a loss until the end of all CPUs' records.
+// Adds a loss if the CPU's data ends early: from its last event to the end of all CPUs' data.
 void PageSource::end_stream(std::size_t stream, Timestamp from) {
   std::int64_t lost = streams_[stream].is_cut() ? RingPage::kUnknownLost : RingPage::kNoneLost;
   const bool is_top = stream < layout_.buffers.front().cpus.size();
@@ -105,7 +105,7 @@ void PageSource::go_on_with(std::size_t stream) {
   limit_ = heap_.top_time();
 }
 
-// Moves past current_'s event, which was returned; false on damage.
+// Moves past current_'s event, which was returned; false if status_ has an error.
 bool PageSource::advance_current() {
   consumed_ = false;
   if (advance(current_, scale_(streams_[current_].peek().time))) {
@@ -121,9 +121,9 @@ bool PageSource::advance_current() {
 // Changes to another stream, whose event comes before current_'s event at `time`.
 void PageSource::change_stream(std::uint64_t time) { go_on_with(heap_.exchange(current_, time)); }
 
-// Counts losses that the kernel counted and no page has: events overwritten after the last page
-// here, as with a full disk; events dropped; and events left on a CPU without pages here. Our own
-// recorder has options of its own for these.
+// Counts losses that the kernel counted and no page of the file reports: events overwritten after
+// the last page, as with a full disk; events dropped; and events left on a CPU without pages. Our
+// own recorder has options of its own for these.
 void PageSource::count_unplaced() {
   counters_.counts_losses = !layout_.cpu_stats.empty();
   counters_.lost_unplaced = 0;
@@ -157,7 +157,7 @@ void PageSource::count_unplaced() {
     if (is_absent) add(stat.left);
     if (by_pages.all_counted && stat.overwritten > by_pages.events)
       add(stat.overwritten - by_pages.events);
-    // The two are not read at the same time, so an event may be in both.
+    // `read` and `left` were not read at the same time, so both may count the same event.
     counted = saturated_sum(counted, is_absent ? stat.read : std::max(stat.read, stat.left));
   }
   fewer_ = counted - std::min(counted, counters_.events);
@@ -229,7 +229,7 @@ Read PageSource::next_carefully(Event& event) {
     consumed_ = true;
     if (leave_out(stream.peek())) continue;
     decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
-    // The first event of all is counted here.
+    // RingPage may skip events only after the first of all was counted, which sets counters_.first.
     passes_ = layout_.order == std::endian::little && !layout_.time_shift && counters_.events != 0;
     return Read::kEvent;
   }

@@ -139,7 +139,7 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   return facts;
 }
 
-// If the section cannot be read, functions have no names.
+// Returns "" for all functions if the kallsyms section cannot be read.
 std::string TraceDatSource::kernel_function(std::uint64_t address) const {
   if (!symbols_) {
     std::string text;

@@ -21,7 +21,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-// Pages whose room was reserved but that were not filled: at most those of one splice.
+// Limit for pages that have room on the disk but were not filled: those of one splice.
 constexpr unsigned kMostUnfilled = 1024;
 
 Result<std::uint64_t> size_of(int fd) {
@@ -90,7 +90,7 @@ Result<std::uint64_t> pages_at(int fd, std::uint64_t from, std::uint64_t to,
   if (!*run || (*run)->offset != from) return 0;
   std::uint64_t pages = (*run)->size / page_size;
   if (pages == 0) return 0;
-  // A page of several blocks may have been cut off within.
+  // A page may span several of the disk's blocks, so the last page may be incomplete.
   const auto hole = seek(fd, from + (pages - 1) * page_size, SEEK_HOLE);
   if (!hole) return tl::unexpected(hole.error());
   if (*hole && **hole < from + pages * page_size) --pages;
@@ -115,8 +115,8 @@ Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
   return std::make_shared<const UniqueFd>(std::move(*fd));
 }
 
-// Returns the guard, which compares the file's size: whoever makes trace.dat from this file changes
-// its size before moving any of its pages.
+// Returns a guard with the file's present size. Finishing the recording changes the size, at the
+// latest when the first page moves.
 File::Guard guard_of(const Descriptor& file) {
   struct stat status {};
   (void)::fstat(file->get(), &status);
@@ -249,8 +249,8 @@ Result<std::vector<StreamedPages>> look_at_pages(const Folder& session, const St
       const auto in_region = pages_of(kStream, stream, from, from + start.regions.bytes);
       if (!in_region) return tl::unexpected(in_region.error());
       all[cpu].in_region = *in_region;
-      // The CPU's own file begins when its region is full; otherwise it was cut off before its
-      // content.
+      // A CPU's own file continues its region once that is full. If the region is not full, its end
+      // was lost, and the file's pages do not follow.
       if (*in_region != start.regions.bytes) continue;
     }
     const std::string name = "raw/" + cpu_name(cpu);

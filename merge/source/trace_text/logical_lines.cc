@@ -28,7 +28,7 @@ bool is_of_stack(std::string_view line) {
           (line.find("+0x") != line.npos || line.find('(') != line.npos));
 }
 
-// Returns whether the piece below `above` may belong to an event of which `fit` is known.
+// Returns whether `piece`, the line below `above`, may continue an event that fits so far as `fit`.
 bool LogicalLines::may_follow(Fit fit, std::string_view above, std::string_view piece) const {
   if (fit == Fit::kNone) return true;
   if (is_prose(piece) || is_of_stack(piece)) return false;
@@ -63,7 +63,8 @@ bool LogicalLines::next(TextLine& line, Event& event, EventClass wanted) {
   return true;
 }
 
-// Counts whether the first piece belongs to the word above it.
+// Counts, for folded_in_words(), whether the piece is the rest of the last word above it. `above`
+// is the length of joined_ before the piece.
 void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
   const auto is_of_word = [](char c) {
     return is_small(c) || is_capital(c) || is_number(c) || c == '_';

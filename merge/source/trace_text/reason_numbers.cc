@@ -244,7 +244,8 @@ constexpr ReasonName kUserspace[] = {
     {29, "KVM_EXIT_X86_RDMSR"},
     {30, "KVM_EXIT_X86_WRMSR"},
 };
-// Names of older kernels and of trace-cmd's plugin that differ from the kernel's names in capitals.
+// Other names for reasons: those of older kernels, and those of trace-cmd's plugin that are not
+// just the kernel's names in capitals.
 constexpr ReasonName kOtherVmx[] = {{7, "PENDING_INTERRUPT"}};
 constexpr ReasonName kOtherSvm[] = {
     {0x40, "EXIT_EXCP_DE"},    {0x41, "EXIT_EXCP_DB"},    {0x43, "EXIT_EXCP_BP"},

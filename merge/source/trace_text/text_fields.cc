@@ -162,12 +162,12 @@ bool is_list(std::string_view text) {
 // Compares a pattern of KernelEvent::printed with the text from left to right:
 //
 //   {field}        a number, decimal unless 0x stands before it
-//   {field:x}      a hexadecimal number; {field:p}: that of a page, for the address where it begins
-//   {field=a|b}    comes next, one of these words, for its index; the longest one that fits
-//   {=a|b}         the same, for no field
+//   {field:x}      a hexadecimal number; {field:p}: the number of a page, read as its address
+//   {field=a|b}    the longest of these words that comes next, read as its index
+//   {=a|b}         the same, without a field
 //   [ ... ]        may be missing
-//   A||B           one pattern or another
-//   anything else  the text up to and with this is passed over
+//   A||B           one pattern or the other
+//   anything else  skips the text up to and including this
 class PrintFormat {
  public:
   explicit PrintFormat(std::string_view pattern) : pattern_(pattern) {}
@@ -468,7 +468,7 @@ bool TextFields::read(std::string_view text, TextValues& values) {
   const KernelEvent& event = values.event();
   const bool list = is_list(text);
   if (values.is_cut && event.decoded.decoder != Decoder::kExit) {
-    // The last word has no meaning, but shows that this is an exit to user space.
+    // The last word may be incomplete: it only serves to guess the reason of a user-space exit.
     const std::string_view word = text.substr(text.rfind(' ') + 1);
     text.remove_suffix(word.size());
     if (event.decoded.decoder == Decoder::kUserspaceExit && !list && text.find('(') == text.npos) {
@@ -507,7 +507,7 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
   if (is_list(text)) {
     const bool read = read_list(text, values);
     if (values.has("exit_reason") && !values.has("isa")) values.set("isa", isa_);
-    // Before 4.x, an exit of arm64 has no ret; one of x86 has its reason.
+    // A list without a reason is not read: arm64 has no ret before Linux 4.x.
     return read && (values.has("exit_reason") || values.has("ret") || values.has("scause"));
   }
   // trace-cmd's plugin for x86 begins with the field that an event of another architecture lacks.
@@ -542,8 +542,8 @@ bool TextFields::read_exit(std::string_view text, TextValues& values) {
   return address.ok() && read_x86_exit(trimmed(rest.substr(0, rip)), values);
 }
 
-// Parses a text without an address: "EPT_VIOLATION info1 0x0", "HLT", "EXTERNA". A name that no
-// kernel has was cut then.
+// Parses a text without an address: "EPT_VIOLATION info1 0x0", "HLT", "EXTERNA". If no kernel has
+// the name, it was cut off.
 bool TextFields::read_part_of_exit(std::string_view text, TextValues& values) {
   values.is_part = true;
   const std::size_t end = std::min(text.find(" info"), text.find(" intr_info"));

@@ -77,7 +77,7 @@ bool is_heading(std::string_view line) {
          (line.starts_with("CPU ") && line.ends_with(" is empty"));
 }
 
-// Keeps the name of the thread, which is the end of `text`: names have a greatest length.
+// Keeps the thread's name from the end of `text`: the last kMostOfComm bytes, its greatest length.
 void keep_comm(std::string_view text, TextLine& line) {
   cut_blanks(text);
   if (text.size() > kMostOfComm) text.remove_prefix(text.size() - kMostOfComm);
@@ -110,7 +110,7 @@ bool parse_task(std::string_view text, TextLine& line) {
   return !line.comm.empty();
 }
 
-// Parses "[003]"; `rest` is then the text after it.
+// Parses "003]", a CPU after its opening bracket; `rest` is then the text after the closing one.
 bool parse_cpu(std::string_view& rest, TextLine& line) {
   if (!take_digits(rest, line.cpu) || line.cpu >= kMostCpus || !rest.starts_with(']')) return false;
   rest.remove_prefix(1);
@@ -168,12 +168,12 @@ void parse_event(std::string_view rest, TextLine& line) {
   cut_blanks(rest);
   line.kind = Kind::kEvent;
   if (parse_lost_record(rest, line)) return;
-  // "(+41)" of trace-cmd report --ts-diff
+  // Skips "(+41)" of trace-cmd report --ts-diff.
   if (rest.starts_with("(+")) {
     rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
     skip_blanks(rest);
   }
-  // perf's period
+  // Skips the sample's period, which perf script may print before the event.
   std::string_view after = rest;
   if (std::uint64_t period = 0; take_digits(after, period) && after.starts_with(' ')) {
     skip_blanks(after);

@@ -26,7 +26,7 @@ namespace {
 
 using Kind = TextLine::Kind;
 
-// Each takes 40 bytes.
+// Limit for losses, each of which takes 48 bytes of memory.
 constexpr std::size_t kMostLosses = 500'000;
 
 // Returns the offset of the first `word` from `from` on; nullopt if there is none.
@@ -48,9 +48,9 @@ Result<std::optional<std::uint64_t>> find_in(const File& file, std::uint64_t fro
   return std::nullopt;
 }
 
-// ---- the look
+// ---- the first pass
 
-// What a first look at the text, before its events are read, shows about it.
+// Facts about a text, found by a first pass before its events are read.
 struct TextLook {
   Capabilities has;
   TextForm form;
@@ -62,7 +62,8 @@ struct TextLook {
   std::optional<std::uint64_t> first, last;
   bool has_cpu = false, has_thread = false, has_vcpu = false, has_comm = false;
   std::set<std::string, std::less<>> labels;
-  // Without threads one VM is assumed, unless a vCPU enters or exits twice in a row: then the time.
+  // The first time at which a vCPU enters or exits twice in a row: then a text without threads is
+  // of several VMs.
   std::optional<std::uint64_t> twice;
   bool has_exit = false, has_entry = false;
   std::map<ThreadId, bool> entered;
@@ -124,7 +125,7 @@ class FormLearner {
     form.cut = form_.cut;
     if (of_width_ < kLeastCut || lacking_ <= lacking_before_ || form.wrapped != 0) form.cut = 0;
     for (std::size_t i = 1; i < prefixes_.size(); ++i) {
-      // Without a prefix, an event's name looks like a label.
+      // In a line without a time, the event's name looks like a label.
       if (form.timeless && static_cast<Prefix>(i) == Prefix::kLabel) continue;
       if (prefixes_[i] * 10 < events_ * 9) continue;
       form.prefix = static_cast<Prefix>(i);
@@ -179,11 +180,11 @@ struct TextPlan {
 
 // Finds where a text repeats itself and where something was left out:
 //
-//   repeated   eight events or more, or all of them, as they stand above
-//   left out   lines between two events that belong to neither, and a time that goes back, or on by
-//              more than a thousand times the usual distance; "[...]" alone tells it
+//   repeated   at least eight events, or all, that stand above in the same order
+//   left out   other lines stand between two events, and the time goes back, or forward by more
+//              than a thousand times the usual distance; or the line is "[...]"
 //
-// A halt that is complete on both sides is no gap.
+// A halt whose exit and entry are both there is no gap.
 class TextPlanner {
  public:
   // Returns whether no further event will be stored.
@@ -261,12 +262,12 @@ class TextPlanner {
 
   void find_repeated(TextPlan& plan) {
     constexpr std::size_t kLeast = 8, kMostKnown = 64U << 10;
-    // Hash of an event: the first with this hash.
+    // By hash: the index of the first event with this hash.
     std::unordered_map<std::uint64_t, std::size_t> known;
     std::size_t originals = 0;  // the events before any repetition
     std::uint64_t latest = 0;
     for (std::size_t i = 0; i < seen_.size();) {
-      // Equal lines with the same time are events of their own.
+      // Only an event before the latest time can be a repetition: equal lines may be two events.
       const auto found = seen_[i].at < latest ? known.find(seen_[i].hash) : known.end();
       std::size_t size = 0;
       if (found != known.end())
@@ -381,7 +382,7 @@ void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEve
   }
 }
 
-// Looks at three places, like the sample of a trace.dat; at all of the text if it has no kvm_exit.
+// Looks at three places, like the sample of a trace.dat; at the whole text if no kvm_exit is there.
 void look_at_places(const File& file, TextLook& look) {
   constexpr std::uint64_t kTail = 64U << 10;
   TextEvents events;
@@ -414,7 +415,7 @@ Result<bool> begins_again(const File& file, const TextForm& form) {
   return false;
 }
 
-// Looks at all of a text that may be pasted, else at some places.
+// Looks at the whole text if it may be pasted (it is short or begins again), else at some places.
 Result<TextPlan> look_at(const File& file, TextLook& look) {
   constexpr std::uint64_t kPasted = 4U << 20;
   look.form = form_of(file);
@@ -489,7 +490,7 @@ class TextLosses {
       if (!first_) first_ = cpu;
     }
   }
-  // Adds a loss on each CPU that was seen.
+  // Adds a loss on each CPU seen so far, for what was left out of the text between two parts.
   void left_out(const TextPart& before, const TextPart& after, std::size_t part) {
     bool is_first = true;
     for (auto& [number, cpu] : cpus_) {
@@ -549,7 +550,8 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm&
   return losses.take();
 }
 
-// Errors: the lines are of several machines, or no line has a machine.
+// Checks that vCPUs can be told apart. Errors: lines are folded within words; they are of several
+// recordings or VMs; they have no thread, vCPU or name.
 Result<void> check_machines(const std::string& path, const TextLook& look) {
   const auto is_file = [](const std::string& label) { return label.find('.') != label.npos; };
   if (look.form.folded)

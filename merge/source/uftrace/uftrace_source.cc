@@ -154,7 +154,7 @@ class UftraceSource final : public Source {
   static constexpr std::uint16_t kSchedOut = 4, kSchedIn = 5;
   // The kernel's addresses begin here.
   static constexpr std::uint64_t kKernel = std::uint64_t{1} << 63;
-  // uftrace's names; time off the CPU is a call of its own.
+  // The names that uftrace has for a task's time off the CPU, which it shows as a call.
   static constexpr std::string_view kSchedule = "linux:schedule",
                                     kPreempted = "linux:schedule (pre-empted)";
   struct Lane {
@@ -182,7 +182,7 @@ class UftraceSource final : public Source {
   [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
     return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
   }
-  // Sessions share a table; a session without a map has no names.
+  // Returns the symbols of the task's session, loaded once; none if the session has no map.
   Result<const SessionSymbols*> symbols_of(std::uint32_t tid) {
     const std::string sid = directory_.session_of(tid);
     const auto [known, is_new] = symbols_.try_emplace(sid);
@@ -231,7 +231,7 @@ class UftraceSource final : public Source {
       lane.counted = false;
     } else if (record.type() != RecordType::kEvent) {
       const bool entry = record.type() == RecordType::kEntry;
-      // A call and its return have the same function, and so do calls in a loop.
+      // Keeps the last symbol, since a call and its return have the same function.
       if (lane.function != record.address()) {
         lane.function = record.address();
         lane.symbol = lane.symbols->find(record.address());
@@ -243,14 +243,14 @@ class UftraceSource final : public Source {
       if (entry) ++lane.depth;
     }
     lane.last = event.at.ns();
-    (void)fetch(i);  // what fails now is told after this event
+    (void)fetch(i);  // next() reports a failure after this event
     if (record.has_payload()) {
       lane.payload = lane.reader.payload();
       event.raw = std::as_bytes(std::span(lane.payload));
     }
   }
-  // False for a switch without effect: of a task that is not in the directory, or an end without
-  // its begin.
+  // Returns false for a switch without effect: its task is not in the directory, or the switch does
+  // not change whether the task is on a CPU.
   bool take_switch(std::size_t i, Event& event) {
     const TaskSwitch change = switch_ahead_[i];
     (void)fetch_switch(i);

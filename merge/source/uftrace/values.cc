@@ -14,8 +14,8 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kMostSpecs = 4096, kMostItems = 32;
-// Limits, since each function is tried with each pattern. Names are looked up instead: uftrace
-// writes a pattern if its user gave one, and a name for each function that it knows itself.
+// Limits for patterns, since each is tried on each function; names are looked up. uftrace writes a
+// pattern if its user gave one, and a name for each function that it knows itself.
 constexpr std::size_t kMostPatterns = 32, kLongestPattern = 256, kLongestMatched = 512;
 
 template <typename Take>

@@ -32,7 +32,7 @@ inline void answer_end(MessageKind kind, MessageWriter& rows) {
   answer(MessageKind::kEnd, {});
 }
 
-// The tasks. Each answers one request and keeps between requests what it has read.
+// The worker's tasks. Each answers one request and keeps what it has read for later requests.
 void print_events(Request&& request);
 void read_symbols(Request&& request);
 

@@ -20,7 +20,7 @@
 namespace trapline::worker {
 namespace {
 
-// System calls for memory, the open descriptors and exiting.
+// The allowed system calls: for memory, the open descriptors and exiting.
 constexpr int kAllowed[] = {
     SCMP_SYS(read),         SCMP_SYS(write),        SCMP_SYS(readv),
     SCMP_SYS(writev),       SCMP_SYS(pread64),      SCMP_SYS(lseek),
@@ -51,8 +51,8 @@ bool install_filter() {
   return installed;
 }
 
-// First of the uids used only by workers: only the kernel's name spaces and systemd allocate uids
-// above this, and their ranges begin and end elsewhere.
+// The first of the workers' uids. Above it, only user namespaces and systemd allocate uids, in
+// ranges that do not overlap with the workers'.
 constexpr uid_t kFirstUid = 0x70000000;
 constexpr uid_t kOverflowUid = 65534;  // used if a user namespace lacks the others
 
@@ -115,8 +115,8 @@ void* make_filter(std::uint32_t architecture) {
 
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds) {
   close_all_from(3);  // all but standard input, output and error
-  // A key that ends the program also ends its worker, through the socket; until then the worker
-  // answers.
+  // Ctrl-C ends the program, whose closed socket then ends the worker; until then the worker must
+  // answer.
   for (const int signal : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE}) (void)::signal(signal, SIG_IGN);
   bool limited = limit(RLIMIT_CORE, 0);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -11,8 +11,8 @@ namespace trapline::worker {
 // kernel, only the limits hold. Returns bits of WorkerStatus.
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds);
 
-// Returns the filter as a scmp_filter_ctx, for one of libseccomp's architectures; null if it cannot
-// be made.
+// Returns the worker's seccomp filter, a scmp_filter_ctx, for one of libseccomp's architectures;
+// null if it cannot be made.
 [[nodiscard]] void* make_filter(std::uint32_t architecture);
 
 }  // namespace trapline::worker

@@ -18,9 +18,9 @@
 namespace trapline::worker {
 namespace {
 
-// Limits names: a hostile name of a few hundred bytes can stand for gigabytes of text
-// (substitutions that double). The demangler is left as soon as its text is longer than a name may
-// be.
+// Limits for names: a hostile name of a few hundred bytes can stand for gigabytes of text
+// (substitutions that double). The demangler is left as soon as its text is longer than
+// kMaxDemangled.
 constexpr std::size_t kMaxMangled = 8 * 1024;
 constexpr std::size_t kMaxDemangled = 64 * 1024;
 
@@ -30,14 +30,15 @@ MessageWriter names;                   // the answer so far
 volatile std::sig_atomic_t busy = 0;   // a demangler is running
 volatile std::sig_atomic_t ticks = 0;  // since it was called
 
-// Takes the next part of a name. The demanglers pass on their text every 256 bytes and hold no
-// memory meanwhile.
+// Takes the next part of a name. The demanglers pass on their text every 256 bytes; they hold no
+// memory then, so longjmp leaks none.
 void collect(const char* part, std::size_t length, void*) {
   if (demangled.size() + length > kMaxDemangled) std::longjmp(too_long, 1);
   demangled.append(part, length);
 }
 
-// Leaves the result in `demangled`. Because of longjmp, no object with a destructor is alive in it.
+// Leaves the result in `demangled`. Has no object with a destructor, because collect() may longjmp
+// out of the demangler.
 bool demangled_by(int (*demangler)(const char*, int, demangle_callbackref, void*),
                   const char* name) {
   demangled.clear();

@@ -18,9 +18,9 @@ void demangle_names(MessageReader& request);
 // Answers with the functions for which the file's DWARF has a source line (MessageKind::kLines).
 void send_source_lines(Elf* elf);
 
-// Names the entries of the procedure linkage table of a dynamically linked file. A program calls
-// the functions of other files through these entries, which have no symbols. Each gets the name of
-// the function that its relocation binds to it.
+// An entry of the procedure linkage table of a dynamically linked file. A program calls the
+// functions of other files through such entries, which have no symbols. Each gets the name of the
+// function that its relocation binds to it.
 struct LinkageEntry {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
@@ -28,7 +28,7 @@ struct LinkageEntry {
   std::string_view name;    // in the file
 };
 
-// Returns the entries of x86-64 and AArch64 files; none for others.
+// Returns the procedure linkage table's entries; none for files not of x86-64 or AArch64.
 [[nodiscard]] std::vector<LinkageEntry> linkage_entries(Elf* elf);
 
 }  // namespace trapline::worker

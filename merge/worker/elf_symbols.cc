@@ -89,7 +89,7 @@ std::optional<char> type_of(const GElf_Sym& symbol) {
   }
 }
 
-// Reads the functions of a table row by row.
+// Reads the functions in symbol tables, row by row.
 class TableReader {
  public:
   TableReader(Elf* elf, const std::vector<Section>& sections) : elf_(elf), sections_(sections) {

@@ -30,7 +30,7 @@ class Fence {
     start_ = static_cast<std::byte*>(memory);
   }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // There are zeros before the bytes.
+  // Copies the bytes to the end of the memory and fills what is before them with zeros.
   std::byte* put(std::string_view bytes) {
     std::memset(start_, 0, size_);
     std::byte* place = start_ + size_ - bytes.size();
@@ -58,7 +58,7 @@ void add_formats(MessageReader& request) {
   while (!request.at_end()) {
     const std::string system(request.text().value_or(""));
     const std::string format(request.text().value_or(""));
-    // An event that libtraceevent cannot parse has no fields.
+    // Errors are ignored: libtraceevent then prints the format's events as well as it can.
     (void)tep_parse_event(formats, format.c_str(), format.size(), system.c_str());
   }
 }

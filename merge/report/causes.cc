@@ -77,8 +77,8 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
 };
 
-// In ns. KVM polls for at most 200 us unless halt_poll_ns is raised; a sleep of five times that is
-// not short.
+// The longest sleep, in ns, for which halt polling is advised: five times the 200 us for which KVM
+// polls at most, unless halt_poll_ns is raised.
 constexpr std::uint64_t kLongestPolled = 1'000'000;
 
 std::string_view id_of(KernelThread kernel) {
@@ -113,7 +113,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
       return "preempted-by-interrupt";
     if (culprit.kind == CulpritKind::kNotAllowed) return "not-allowed-to-run";
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
-    // The vCPU may have been throttled while the other one ran.
+    // A throttled vCPU may have waited for its quota rather than for that thread.
     if (culprit.kind != CulpritKind::kThread || around.throttled || around.recorder) return {};
     if (around.kernel != KernelThread::kNone) return id_of(around.kernel);
     return by_vcpu         ? "preempted-by-vcpu"
@@ -124,7 +124,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
   if (part != Part::kBlocked && !halted) return {};
   switch (culprit.kind) {
     case CulpritKind::kTimer:
-      // Nothing polls for the end of another kind of sleep.
+      // KVM polls only in halts: advice on polling fits no other sleep.
       return halted && short_sleep ? "halted-until-timer" : std::string_view();
     case CulpritKind::kIpi:
       return halted && short_sleep ? "halted-until-ipi" : std::string_view();
@@ -136,7 +136,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
     case CulpritKind::kLock:
       return around.of_vmm && around.iothread_device ? "blocked-on-vmm" : std::string_view();
     case CulpritKind::kThread:
-      // A vCPU also wakes another one from the kernel; its QEMU event shows that it was in QEMU.
+      // A vCPU can also wake another one from the kernel; its QEMU event shows that it was in QEMU.
       return around.of_vmm && around.iothread_device && (!by_vcpu || culprit.handler != kNoName)
                  ? "blocked-on-vmm"
                  : std::string_view();
@@ -189,7 +189,7 @@ Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
   if (!culprit.is_thread()) return around;
   around.by_vcpu = names.is_vcpu(culprit.thread);
   const std::string comm = names.comm(culprit.thread);
-  // If its process is not known: QEMU's threads have the program's name.
+  // QEMU's threads have the program's name: this helps if the thread's process is not known.
   around.of_vmm = !names.vm(culprit.thread).empty() || comm.starts_with("qemu-");
   around.kernel = kernel_thread(comm);
   for (const std::string_view recorder : {"trace-cmd", "trapline", "perf"})

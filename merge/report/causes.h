@@ -31,7 +31,7 @@ enum class KernelThread : std::uint8_t {
 };
 [[nodiscard]] KernelThread kernel_thread(std::string_view comm);
 
-// What is known about the wait besides its culprit.
+// Facts about a wait besides its culprit.
 struct Circumstances {
   bool by_vcpu = false;  // the culprit is a vCPU
   bool of_vmm = false;   // the culprit is a thread of a VM's process
@@ -39,7 +39,7 @@ struct Circumstances {
   bool iothread_device = false;
   bool recorder = false;  // the culprit is the recorder, which is gone when nobody records
   KernelThread kernel = KernelThread::kNone;  // the culprit is a kernel thread that no cpuset moves
-  // Of a halt: length of the sleep, since polling saves only short ones.
+  // Length of the sleep in a halt: polling helps only with short ones.
   std::uint64_t sleep_ns = 0;
   bool throttled = false;  // a CPU quota throttled the vCPU's cgroup during the recording
 };
@@ -50,7 +50,7 @@ struct Naming;
 // Says how often and how long a quota throttled a cgroup, and what is not known about it.
 [[nodiscard]] std::string quota_sentence(const CpuQuota& quota);
 
-// Returns the class of an exit's largest part; nullptr if nothing is known to help.
+// Returns the advice for the wait in an exit's largest part; nullptr if nothing is known to help.
 [[nodiscard]] const Cause* cause_of(Part part, const Culprit& culprit, const Circumstances& around);
 
 }  // namespace trapline

@@ -104,7 +104,7 @@ void add_percentiles(TableOf<Row>& table, const std::string& prefix,
   add("max_ns", titles.max, [](const auto& histogram) { return histogram.max(); });
 }
 
-// Adds the same as an object such as "raise_to_inject", with the count and the total.
+// Adds a histogram's count, total, mean and percentiles as an object such as "raise_to_inject".
 template <typename Row, typename Get>
 void add_distribution(TableOf<Row>& table, std::string_view key, const DistributionTitles& titles,
                       Get get) {

@@ -1,5 +1,5 @@
-// The dimensions of --by, by which exits are grouped, an exit's key in them, and the key's text. A
-// new dimension needs a case in both.
+// The dimensions of --by, by which exits are grouped, the key of an exit in them, and the text of a
+// key. A new dimension needs a case for its key and one for its text.
 #pragma once
 
 #include <algorithm>
@@ -41,13 +41,13 @@ enum class Dimension : std::uint8_t {
 [[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text,
                                                               std::string_view alone = {});
 
-// The Error names a dimension that only exits have.
+// Checks the dimensions of a report of calls. The Error names one that only exits have.
 [[nodiscard]] Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions);
 // Returns the name in --by.
 [[nodiscard]] std::string_view name_of(Dimension dimension);
 // Returns "reason, detail, ...": everything that parse_dimensions() accepts.
 [[nodiscard]] std::string dimension_names();
-// Returns a row's key as people read it: "not known" in place of "-". `by`: its dimensions.
+// Returns a row's key with "not known" or "no wait" in place of "-". `by`: the key's dimensions.
 [[nodiscard]] std::string shown_key(std::string_view key, std::string_view by);
 
 // An exit's values in the dimensions; a detail takes two words.

@@ -58,7 +58,7 @@ struct FaultSum {
   }
 };
 
-// A row of one of the tables.
+// A row of --faults: a cause, a region or a vCPU.
 struct FaultRow : VcpuId {
   std::string name{};
   FaultSum sum{};
@@ -83,7 +83,7 @@ std::string_view lacking_event(FaultLack lack) {
   }
 }
 
-// Adds the columns that all tables have. Text leaves out columns that are 0 in all rows.
+// Adds the columns that all tables have. Text leaves out parts of the time that are always 0.
 void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   using Row = FaultRow;
   enum DropOrder : std::uint8_t { kFirst = 1, kLarge, kMax, kReclaim, kParts };
@@ -127,7 +127,7 @@ void add_figures(TableOf<FaultRow>& table, const ReportData& data) {
   count("large_pages", large ? "2 MiB" : "", kLarge, &FaultSum::large);
 }
 
-// Returns "11,871 page faults took 1.34 s, 98.8% of the busy time."
+// Returns "11,871 page faults took 1.34 s." and a sentence on accesses to devices.
 std::vector<Paragraph> sentences_of(const FaultSum& all, const FaultSum& devices,
                                     const ReportData& data) {
   const auto time = [&data](std::uint64_t ns) { return duration_text(ns, data.cycles); };
@@ -193,7 +193,7 @@ class FaultTable : public TableSink {
     using Row = FaultRow;
     std::vector<Table> tables;
     // Adds a table with the rows of most time first. `title` is the title of text's first column;
-    // null: text does not have the table.
+    // text has no table without rows.
     const auto add = [&](const char* key, std::vector<Row> rows, const char* title, auto add_own,
                          std::size_t top = 0) -> Table& {
       std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });

@@ -20,8 +20,7 @@
 
 namespace trapline {
 
-// Returns a frame's name without ';', which separates frames, and without blanks, since a line's
-// last blank precedes the weight.
+// Returns a frame's name with ',' for ';', which separates frames, and without control characters.
 [[nodiscard]] std::string folded_frame(std::string_view name);
 
 using FoldedTimes = std::map<std::string, std::uint64_t>;  // ns by stack
@@ -60,14 +59,14 @@ class KernelStacks {
             const std::function<void(const std::string&, std::uint64_t)>& take) const;
 
  private:
-  // Source and reason, the stack, and the work if it is in no stack.
+  // Source and reason, the stack, and the kind and name of the work, for work that is in no stack.
   using Key = std::tuple<std::uint16_t, ExitReason, KernelStackId, KernelWork, NameId>;
   std::size_t most_;
   std::map<Key, std::uint64_t> ns_;
   std::uint64_t other_ = 0;
 };
 
-// What a guest's stack took.
+// The time of a guest stack: in the guest, and in each part of the rest.
 struct StackTimes {
   std::uint64_t guest_ns = 0;
   Parts parts{};
@@ -83,7 +82,7 @@ class FoldedStacks : public SpanSink {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
 
-  // Call it after Pipeline::finish().
+  // Returns the time of each stack. Call this after Pipeline::finish().
   [[nodiscard]] FoldedTimes take(const Naming& names) const;
 
  private:
@@ -92,7 +91,7 @@ class FoldedStacks : public SpanSink {
   std::map<StackId, StackTimes> own_;  // GuestStacks limits their number
 };
 
-// A stack with its time in each recording of both sides.
+// A stack with its mean time over the recordings before and over those after.
 struct FoldedDifference {
   std::string stack;
   std::uint64_t before_ns = 0, after_ns = 0;

@@ -11,8 +11,7 @@
 
 namespace trapline {
 
-// Does the same for a map: returns the value of the key, or `other` if the key is new and the map
-// has `most` keys.
+// Returns the map's value of the key, or `other` if the key is new and the map has `most` keys.
 template <typename Map>
 [[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
                                                  std::size_t most,
@@ -21,7 +20,7 @@ template <typename Map>
   if (found != map.end()) return found->second;
   return map.size() < most ? map[key] : other;
 }
-// Does the same; `other` is a key in the map.
+// Returns the key's value; that of the key `other` if `key` is new and the map has `most` keys.
 template <typename Map>
 [[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
                                                  std::size_t most,
@@ -38,7 +37,7 @@ template <typename Row>
   return left_out;
 }
 
-// `Row` has a GroupKey `key`; its other members have their initial values when a key is added.
+// Holds a Row of sums for each GroupKey. A new Row has its `key`, and else its initial values.
 template <typename Row>
 class Grouping {
  public:
@@ -62,9 +61,9 @@ class Grouping {
     return place == most_ ? other_ : rows_[place];
   }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
-  // Returns the sums of the keys without room; its own key means nothing.
+  // Returns the sums of the keys without room; the row's key means nothing.
   [[nodiscard]] const Row& other() const { return other_; }
-  // Returns all rows and starts afresh.
+  // Returns all rows and starts afresh; other() keeps its sums.
   [[nodiscard]] std::vector<Row> take() {
     index_ = FlatIndex(kSlots);
     last_ = 0;

@@ -14,7 +14,7 @@
 namespace trapline {
 
 void ExitSums::merge(const ExitSums& other) {
-  // Of equally long exits, the first one gives the time.
+  // If two exits are equally long, max_at_ns is the time of the earlier one.
   const bool longer = other.total.max() > total.max() || total.count() == 0;
   const bool as_long = other.total.max() == total.max() && other.total.count() != 0;
   if (longer || (as_long && other.max_at_ns < max_at_ns)) max_at_ns = other.max_at_ns;
@@ -50,9 +50,9 @@ void ExitSums::add(const FunctionCall& call) {
 
 namespace {
 
-// What a narrow terminal leaves out, the highest first: p50, parts that little time was spent in,
-// what the exits were about, the other parts, the other figures; the total and its share stay. Of
-// two parts, that with less time goes first.
+// The order in which a narrow terminal drops columns, the highest first: parts that are not known,
+// p90 and p50, parts with little time, the largest subject, the other parts, the other figures. The
+// total and its share stay. Of two parts, the one with less time goes first.
 enum GroupDropOrder : std::uint8_t {
   kCount = 1,
   kMean,
@@ -66,7 +66,7 @@ enum GroupDropOrder : std::uint8_t {
   kNotKnown
 };
 
-// Of the parts, those with the most time stay longest. The halts' rows say what was halted.
+// Sets the parts' drop_order: the part with the most time, halts aside, stays longest.
 void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
                 std::span<const GroupRow> rows) {
   GroupRow sum;
@@ -171,8 +171,8 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
 
 namespace {
 
-// Returns the rows of exits, the rows that --top left out as one, and all as one; then those of
-// halts.
+// Returns text's rows: the exits, a row for those that --top left out, a row for all exits; then
+// the halts, and a row for those left out.
 std::vector<GroupRow> shown_rows(const ReportData& report) {
   std::vector<GroupRow> rows = report.rows;
   if (report.rows_of != RowsOf::kExits) return rows;
@@ -213,7 +213,7 @@ std::string largest_text(const ReportData& report) {
   return text;
 }
 
-// What the titles of the parts mean that the table has.
+// Explains the titles of the columns that the table has.
 std::string legend_text(const ReportData& report) {
   constexpr std::uint32_t kP99PerMille = 990;
   constexpr std::array<std::string_view, kParts> kMeanings = {

@@ -26,7 +26,7 @@ struct ExitSums {
   Parts parts{};                      // of the same exits
   std::uint64_t cut = 0, open = 0;    // exits that did not end
   std::uint64_t unended_cost_ns = 0;  // their cost as far as it was recorded
-  // Of calls: the part of their guest time that devices may have used.
+  // For calls: the part of their guest time that devices may have used.
   std::uint64_t devices_at_most_ns = 0;
   std::uint64_t max_at_ns = 0;                   // when the longest began
   [[nodiscard]] std::uint64_t cost_ns() const {  // of exits
@@ -37,7 +37,7 @@ struct ExitSums {
   void merge(const ExitSums& other);
   void add(const ExitSpan& exit);
   void add(const FunctionCall& call);
-  // Of calls: their time that is in none of the parts.
+  // Returns the time of calls that is in none of the parts.
   [[nodiscard]] std::uint64_t guest_ns() const {
     std::uint64_t rest = total.total();
     for (const std::uint64_t part : parts) rest -= std::min(rest, part);

@@ -48,7 +48,7 @@ class GuestFunctionTable : public TableSink {
     TableOf<Row> table(
         {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_asked_},
         std::move(rows), &Row::name);
-    // With calls grouped by function, the groups are the same.
+    // Text leaves out this table if calls are grouped by function: the groups show the same.
     if (!calls && report.counters.guest_records == 0)
       table.after = {
           {.text = "\nNo guest functions were recorded (docs/plugin.md).", .verbatim = true}};

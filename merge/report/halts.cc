@@ -58,15 +58,15 @@ Table halt_table(const ReportData& report, const Naming& names) {
 }
 
 struct HaltCostRow : VcpuId {
-  // The share of the exits that ended, and of the time, in which the guest was idle.
+  // Exits that ended, those of them that are halts, and the time in halts.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
   std::uint64_t time_ns = 0;  // of the vCPU
 
-  // The cost of polling. For bounded halts it is an upper limit; for unknown ones polling_ns
-  // contains nothing.
+  // The cost of polling: an upper limit if halts_bounded is not 0; polling in the halts of
+  // halts_unknown is not in it.
   std::uint64_t polling_ns = 0, halts_bounded = 0, halts_unknown = 0;
 
-  // The halts with other values of halt_poll_ns.
+  // Replays of the halts with other values of halt_poll_ns.
   std::uint64_t halts = 0;          // halts that were replayed
   std::uint64_t wakes_unknown = 0;  // sleeps that were not replayed
   std::uint64_t late_ns = 0;        // of the replayed halts, as recorded
@@ -141,7 +141,7 @@ Table replay_table(std::vector<ReplayRow> rows) {
   return table;
 }
 
-// Without a halt, all settings have the same effect.
+// Returns a vCPU's table of other values of halt_poll_ns; without halts it has no rows.
 Table replay_of(const HaltCostRow& costs) {
   std::vector<ReplayRow> rows;
   for (const HaltReplays::Row& setting : costs.replay)

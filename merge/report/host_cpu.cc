@@ -33,14 +33,14 @@ struct Counts {
   void add(const Key& what) { ++(of.size() >= kMost && !of.contains(what) ? others : of[what]); }
 };
 
-// "KVM_IRQ_LINE_STATUS"; the number of one that has no name here.
+// Returns "KVM_IRQ_LINE_STATUS"; the number of an ioctl that kIoctls does not name.
 std::string ioctl_text(std::uint64_t command) {
   for (const Ioctl& ioctl : kIoctls)
     if (ioctl.command == command) return std::string(ioctl.name);
   return fmt::format("ioctl {:#x}", command);
 }
 
-// What happened how often, the most frequent first.
+// Things that happened and how often they did, the most frequent first.
 struct Ranked {
   std::vector<std::string> names;
   std::vector<std::uint64_t> counts;
@@ -69,7 +69,7 @@ struct HostVmRow {
   std::vector<HostThreadRow> threads;
 };
 
-// Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name,
+// Returns what ended a sleep: "timer", "vCPU", "main loop", "own thread", a thread's name, "disk",
 // "interrupt", "not known".
 std::string waker_text(CulpritKind kind, ThreadId by, const Naming& names, const Vm& vm) {
   if (by != ThreadId{}) {
@@ -95,7 +95,7 @@ Ranked ranked(const std::map<std::string, std::uint64_t>& counts) {
   return ranked;
 }
 
-// "gsi 0 lowered 1,510", "KVM_SIGNAL_MSI 12", most first.
+// Returns what a thread did: "gsi 0 lowered" 1,510 times, "KVM_SIGNAL_MSI" 12 times.
 Ranked deeds_of(const Counts<std::uint64_t>& ioctls, const HostRuns::Lines& lines,
                 std::uint64_t messages) {
   std::map<std::string, std::uint64_t> counts;
@@ -119,8 +119,8 @@ std::optional<HostThreadRow::Line> line_of(const HostRuns::Lines& lines) {
   return most;
 }
 
-// Adds what a vCPU's thread did while it ran. The time outside its states is in halts, where it
-// polls and falls asleep, and outside the time for which the states are known.
+// Adds rows with the parts of a vCPU thread's time. Time in no known state goes to the row of
+// halts, in which the thread polls and falls asleep.
 void add_parts(std::vector<HostThreadRow>& rows, const VcpuTotals& totals, const ReportData& data) {
   const std::uint64_t ran = rows.back().ns;
   const auto part = [&](Part one) { return totals.parts[static_cast<std::size_t>(one)]; };
@@ -174,7 +174,7 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   return text + '.';
 }
 
-// "took 0.118 CPUs of the host, 343 ms in 2.90 s"
+// Returns "took 0.118 CPUs of the host, 343 ms in 2.90 s"
 std::string took_text(const HostVmRow& row, const ReportData& data) {
   return fmt::format("took {}{} CPUs of the host, {} in {}", row.at_least ? "at least " : "",
                      row.cpus < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
@@ -182,7 +182,7 @@ std::string took_text(const HostVmRow& row, const ReportData& data) {
                      duration_text(data.end_ns - data.start_ns, data.cycles));
 }
 
-// ": main loop 79.0%, its vCPU 21.0%."
+// Returns ": main loop 79.0%, its vCPU 21.0%."
 std::string roles_text(const HostVmRow& row) {
   std::map<HostRole, std::pair<std::uint64_t, std::size_t>> roles;
   for (const HostThreadRow& thread : row.threads) {
@@ -204,7 +204,7 @@ std::string roles_text(const HostVmRow& row) {
   return text + '.';
 }
 
-// "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, its vCPUs 21.0%."
+// Returns "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, its vCPUs …".
 std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   const std::string vm = vm_text(row.vm, row.vm_name), took = took_text(row, data);
   std::string sentence =
@@ -313,8 +313,8 @@ class HostCpuTable : public TableSink {
     if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
     if (irq != nullptr && irq->step == IrqStep::kMsi) ++deeds->messages;
   }
-  // What the VMs took, and what the one that took most did with it. Nothing where it is not known
-  // of one of them.
+  // Sets the sentence on the VMs' CPU time, with the parts of the VM that took most. No sentence if
+  // a VM's threads other than vCPUs are not known.
   void fill(ReportData& data, const Naming& names) const override {
     if (asked_ || !data.model.sched_switch) return;
     const std::vector<HostVmRow> vms = rows(data, names);
@@ -330,7 +330,7 @@ class HostCpuTable : public TableSink {
       all.cpus += vm.cpus;
       all.at_least |= vm.at_least || vm.unknown_ns != 0;
     }
-    // With shares that are nearly even, none is named.
+    // If the shares of the VMs are nearly even, the sentence names none of them.
     const std::string ns = duration_text(most.ns, data.cycles);
     data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
     data.host_cpu += most.ns * vms.size() < all.ns + all.ns / 2

@@ -23,7 +23,7 @@ using enum IrqStep;
 constexpr IrqStep kSteps[] = {kLine, kMsi, kAccept, kPic, kInject, kEoi, kPicEnd, kPending};
 
 // Notes which events of interrupts were recorded. An interrupt can only be followed with one event
-// of each step, so a step without events is missing if the steps around it have some.
+// of each step, so a step without events is missing if other steps have some.
 void fill_events(ReportData& data, const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
   data.irq_events.clear();
@@ -53,8 +53,8 @@ void fill_events(ReportData& data, const IrqTracker& tracker) {
 
 }  // namespace
 
-// Returns the stages between the recorded events. An interrupt that its vCPU accepts without a
-// raise begins there.
+// Returns the stages between the recorded events. An interrupt without a raise begins where its
+// vCPU accepts it.
 std::string irq_stages(const IrqTracker& tracker) {
   const auto seen = [&](IrqStep step) {
     return tracker.seen()[static_cast<std::size_t>(step)] != 0;

@@ -42,7 +42,7 @@ std::vector<std::string> notes_of_calls(const ReportData& report,
   return notes;
 }
 
-// Notes exits that always concern something, if no event shows what.
+// Notes exits that access a port, an address or a register, if no event shows which.
 void note_details(const ReportData& report, std::vector<std::string>& notes) {
   constexpr std::string_view kAccesses[] = {
       "EPT_MISCONFIG", "IO_INSTRUCTION", "MSR_READ", "MSR_WRITE", "io", "msr"};

@@ -17,22 +17,22 @@ namespace trapline {
 // times.
 [[nodiscard]] std::vector<std::string> notes_of(const Pass& pass);
 
-// Adds the facts named "note" of the timeline's sources, and their losses without a place, for what
-// was read so far.
+// Adds what the sources of the timeline note about themselves, their damage, and their losses
+// without a place, as far as they were read.
 void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 
 // Adds a note if the trace-events-all that the user named declares none of the VMM's events in
 // `names`, which are the pipeline's after reading.
 void note_declarations(const Input& input, const Names& names, std::vector<std::string>& notes);
 
-// `report` must have its model and its vCPUs.
+// Returns the notes of a report, which must have its model and its vCPUs.
 [[nodiscard]] std::vector<std::string> notes_of(const ReportData& report,
                                                 const Capabilities& capabilities, bool several_vms);
 
 // Names what is not in the recording and would change a figure; empty: nothing. The notes say how.
 [[nodiscard]] std::string not_recorded_text(const ReportData& report);
 
-// Where no halt was seen, in the recording or the part of it that was looked at.
+// Returns the note that no halt was seen in the recording or, if `is_window`, in the selected part.
 [[nodiscard]] std::string no_halt_note(bool is_window);
 
 // Returns whether the cost of exits, as a share of the busy time, is only a lower limit: a guest

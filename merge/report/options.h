@@ -20,7 +20,7 @@
 
 namespace trapline {
 
-// What rows are sorted by: the columns of text, in their order; the last ones are the parts.
+// The columns by which rows can be sorted, in the order of text; the last ones are the parts.
 enum class SortBy : std::uint8_t {
   kShare,
   kTotal,
@@ -38,7 +38,7 @@ enum class SortBy : std::uint8_t {
 inline constexpr std::array<std::string_view, 16> kSortNames{
     "share", "total",   "exits", "mean",   "p50",  "p90",       "p99",     "max",
     "key",   "largest", "guest", "kernel", "user", "preempted", "blocked", "halted"};
-// "count", "calls" and "requests" are kCount, and a dimension's name is kKey.
+// Parses a name of kSortNames. "count", "calls" and "requests" are kCount, a dimension is kKey.
 [[nodiscard]] inline Result<SortBy> parse_sort(std::string_view text) {
   const auto* const name = std::ranges::find(kSortNames, text);
   if (name != kSortNames.end()) return static_cast<SortBy>(name - kSortNames.begin());
@@ -47,8 +47,8 @@ inline constexpr std::array<std::string_view, 16> kSortNames{
   return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are {}", text,
               fmt::join(kSortNames, ", "));
 }
-// Compares two rows of a report: the largest by `sort` comes first; without durations the number
-// stands for times. Rows of halts come last, because a halt is the guest's own waiting.
+// Compares two rows of a report: the largest by `sort` comes first; without durations, counts stand
+// for times. Rows of halts come last, because a halt is the guest's own waiting.
 [[nodiscard]] inline bool comes_before(const GroupRow& a, const GroupRow& b, SortBy sort,
                                        bool durations) {
   if (a.halts != b.halts) return b.halts;
@@ -96,8 +96,8 @@ struct ReportOptions {
   // The tables of table_kinds() that the user selected, by option, with the option's value.
   std::map<std::string, std::string, std::less<>> tables;
   std::vector<std::string> phases;  // the --phase options, for --phases
-  // The report is for a page, which has other tables too: it contains the program that made it, and
-  // the words that print it in a terminal: "report", FILE, ….
+  // True for a page, which has other tables too. A page names the program that made it (`tool`) and
+  // the `command` that prints its report in a terminal: "report", FILE, ….
   bool page = false;
   std::string tool;
   std::vector<std::string> command;

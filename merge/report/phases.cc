@@ -72,8 +72,8 @@ bool has_wildcard(std::string_view text) {
   return text.find_first_of("*?") != std::string_view::npos;
 }
 
-// Patterns with wildcards must match whole lines; plain text matches anywhere, as soon as it is
-// there.
+// Returns whether a line contains the pattern. Patterns with wildcards are tried on whole lines
+// only, plain text also on the part of a line that is there.
 bool matches_text(const PhaseSpec& spec, std::string_view line, bool whole) {
   if (!has_wildcard(spec.text)) return line.find(spec.text) != std::string_view::npos;
   if (!whole) return false;
@@ -85,7 +85,7 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-// As among the vCPUs: shown where a vCPU was in that state.
+// Adds the times in which vCPUs were paused, offline or not seen. Text shows those that occurred.
 template <typename Whole>
 void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const States& known,
               const std::string& of, Whole whole) {
@@ -328,7 +328,7 @@ Table first_shares(std::span<const PhaseRow> phases, bool durations) {
   return table;
 }
 
-// `phase` is a text such as "init: Run /init".
+// Says that a phase did not begin. `phase` is a text such as "init: Run /init".
 std::string phase_text(std::string_view phase) {
   const std::size_t colon = phase.find(": ");
   if (colon == phase.npos) return fmt::format("Phase {} did not begin.", phase);

@@ -38,7 +38,7 @@ struct PhaseSpec {
   std::uint64_t first = 0, last = 0;  // for kAddresses
 };
 
-// Parses PATTERN: a text of the console, function:NAME, or 0xFIRST..0xLAST.
+// Parses NAME=PATTERN. PATTERN is a text of the console, function:NAME, or 0xFIRST..0xLAST.
 [[nodiscard]] Result<PhaseSpec> parse_phase_spec(std::string_view text);
 
 // Returns the phases of a Linux kernel, recognised by its addresses, and of its init, recognised by
@@ -62,7 +62,7 @@ struct PhaseRow : PhaseSums {
   std::string pattern;  // empty: begins with the recording
   std::uint64_t start_ns = 0, ns = 0;
   std::array<std::uint64_t, kStates> away{};  // ns: paused, offline, not seen
-  // Their times by device and by guest function, the largest first, without halts.
+  // The time of exits by device and by guest function, the largest first, without halts.
   std::vector<PhaseShare> devices, functions;
 };
 
@@ -71,7 +71,7 @@ struct PhaseRow : PhaseSums {
 // Collects what the guest writes byte by byte to one port or address into lines.
 class ConsoleLines {
  public:
-  // Number of addresses that are tracked; most are registers of devices.
+  // Limits of the addresses that are tracked, most of which are registers, and of a line's length.
   static constexpr std::size_t kMostConsoles = 4096, kMostLength = 512;
   // Returns the line that the write continues, without its end; empty for other accesses. `ended`:
   // the write ended the line, so the next one begins another.

@@ -30,7 +30,7 @@ std::uint64_t time_in(const ReportData& report, State state) {
   return sum;
 }
 
-// How far a source's times may be off, and what that assumes.
+// Adds how far a source's times may be off, and what that assumes.
 void add_alignment(const SourceRow& source, std::vector<Paragraph>& text) {
   const SourceAlignment& aligned = source.aligned;
   const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
@@ -46,7 +46,7 @@ void add_alignment(const SourceRow& source, std::vector<Paragraph>& text) {
   text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
 }
 
-// A line of each source, and how its clock became the timeline's: with -v.
+// Adds the error of each source's alignment and, with -v, a line of the source and of its clock.
 void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
   for (const SourceRow& source : report.sources) {
     const std::string resolution =
@@ -259,7 +259,7 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
     if (std::ranges::find(data.missing, note) == data.missing.end())
       report.after.push_back(note_paragraph(note));
   if (report.after.size() == 1) report.after.clear();
-  // What came through the standard input is gone for another command.
+  // Another command cannot read the standard input again.
   if (std::ranges::find(data.sources, kStandardInput, &SourceRow::path) == data.sources.end())
     report.next = next_steps(data, words);
   return report;
@@ -267,7 +267,7 @@ Report make_report(const ReportData& data, const RecordingWords& words) {
 
 namespace {
 
-// "the vCPU's 1.2 s"
+// Returns "the vCPU's 1.2 s".
 std::string whole_text(const ReportData& report) {
   return fmt::format("{}{} {}", report.the_vcpus(), report.vcpus.size() == 1 ? "'s" : "'",
                      duration_text(report.vcpu_time(), report.cycles));
@@ -276,7 +276,7 @@ std::string whole_text(const ReportData& report) {
 // Returns whether a key is a name; those like "-" and "[other]" are not.
 bool is_named(std::string_view key) { return !key.empty() && key.find_first_of("-[") != 0; }
 
-// The finding without exits: what emulation costs a guest has no event of its own.
+// Returns the finding of a report of calls: a recording of emulation has no exits.
 std::string finding_of_calls(const ReportData& report) {
   const std::uint64_t whole = report.vcpu_time();
   if (whole == 0 || report.rows.empty()) return {};
@@ -332,8 +332,8 @@ std::string finding_without_overhead(const ReportData& report) {
                             events::kvm_exit.full_name);
 }
 
-// The costliest row's share of the busy time. Exits that a loss cuts cost time and are in no row:
-// which share of theirs is the row's is not known.
+// Returns the costliest row's share of the busy time; "at least" if exits that a loss cut cost time
+// too: they are in no row, and some may be this row's.
 std::string costliest_text(const ReportData& report) {
   constexpr std::uint64_t kPercent = 100;
   const std::uint64_t exit_ns = report.overhead->exit_ns, busy = report.overhead->busy_ns();
@@ -346,19 +346,19 @@ std::string costliest_text(const ReportData& report) {
     return fmt::format(" (those with {} alone: {}{})", report.exits_asked.text(), least,
                        percent_text(report.cost_ns, busy));
   }
-  // A row that consists of waits, or of the kernel's part alone, is not an exit. Nor is a row by
-  // whose exits they are: the guest's exits are not the guest's time.
+  // Rows by a wait or by a kernel function are not kinds of exits. Nor are rows of --by nested: the
+  // exits of a nested guest would read as its own time.
   for (const std::string_view no_exit : {"-by", "-on", "kernel-function", "nested"})
     if (report.by.find(no_exit) != report.by.npos) return {};
   if (!is_named(report.costliest)) return {};
-  // Another row may have cost more.
+  // The exits in no row cost more than this row: another row may be the costliest.
   if (exit_ns > report.cost_ns && exit_ns - report.cost_ns > report.costliest_ns) return {};
   return fmt::format(" ({} alone: {}{})", shown_key(report.costliest, report.by), least,
                      percent_text(report.costliest_ns, busy));
 }
 
-// Returns who ran while the vCPUs were ready, of `not_run_ns`. Only if waits were followed, and if
-// neither a loss nor an assumption about a wait can make another one's share larger.
+// Returns which thread ran for most of `not_run_ns`, the vCPUs' wait for a CPU. Empty if waits were
+// not followed, or if a loss or an assumption may hide a larger share of another thread.
 std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns) {
   if (!report.waits || report.waits->ran_most.empty()) return {};
   const ReportCounters& counters = report.counters;
@@ -502,7 +502,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   std::vector<NextStep> steps;
   const std::string around =
       words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
-  // Exits cost little on a vCPU that is idle most of the time.
+  // A vCPU that is idle most of the time is asked about its halts: its exits cost little.
   std::uint64_t time = 0;
   for (const VcpuRow& row : report.vcpus) time += row.totals.time_ns();
   const bool idle = report.knows(State::kPreempted) && time_in(report, State::kHalted) > time / 2;

@@ -17,15 +17,15 @@ namespace trapline {
 struct RecordingWords {
   std::string recording, interval;
 };
-// Returns at most three commands: about the largest part of the exits' time, about the longest
-// exit, and about what changes would gain.
+// Returns the suggested commands: about the largest part of the exits' time, about the longest
+// exit, about what changes would gain, and to record more.
 [[nodiscard]] std::vector<NextStep> next_steps(const ReportData& data, const RecordingWords& words);
 
 [[nodiscard]] std::vector<CounterRow> counter_rows(const ReportData& data);
 // Adds what was selected: "filter.vm": "web01", ….
 void add_filter(Facts& head, const VcpuFilter& vcpus, const ExitFilter& exits);
 
-// Borrows the data.
+// Makes the report, which borrows `data`.
 [[nodiscard]] Report make_report(const ReportData& data, const RecordingWords& words);
 
 }  // namespace trapline

@@ -74,7 +74,7 @@ struct ReportCounters : LossCounts {
   std::uint64_t groups_folded = 0;
 };
 
-// What the rows of a report count.
+// The kinds of rows that a report can have.
 enum class RowsOf : std::uint8_t {
   kExits,
   kRequests,  // without parts
@@ -151,12 +151,12 @@ struct ReportData {
   std::vector<GroupRow> rows;      // rows of halts are last
   std::size_t rows_left_out = 0;   // by --top
   std::size_t halts_left_out = 0;  // how many of these are rows of halts
-  // Exits other than halts: those in left-out rows together, and all together.
+  // Exits other than halts, those in left-out rows and all; then the halts in left-out rows.
   ExitSums left_out, total, left_out_halts;
   // The row whose exits cost most, its cost, and the cost of all exits, halts included.
   std::string costliest;
   std::uint64_t costliest_ns = 0, cost_ns = 0;
-  // Of which the shares of rows are, and its name.
+  // Returns the time that the rows' shares are of; whole() returns its name.
   [[nodiscard]] std::uint64_t whole_ns() const {
     return overhead && rows_of == RowsOf::kExits ? overhead->busy_ns() : vcpu_time();
   }
@@ -169,7 +169,7 @@ struct ReportData {
   [[nodiscard]] std::string_view vcpus_time() const {
     return vcpus.size() == 1 ? "the vCPU's time" : "the vCPUs' time";
   }
-  // What all exits cost, in the rows or not.
+  // Returns what all exits cost, in the rows or not.
   [[nodiscard]] std::uint64_t whole_cost_ns() const {
     if (!exits_asked.empty()) return all_cost_ns;
     return overhead ? overhead->exit_ns : cost_ns;

@@ -34,8 +34,8 @@ struct RequestPathRow {
 };
 
 // A kernel thread that serves a device's queues, "vhost-PID": how often it was woken, with or
-// without a guest's notify, until it ran, until it slept again; from the notify's exit to the first
-// interrupt that it raised, and from there to the injection.
+// without a guest's notify; how long until it ran and until it slept again; the time from the exit
+// of a notify to the first interrupt that it raised, and from there to the injection.
 struct VhostRow : VhostTracker::Worker {
   std::int32_t tid = 0;
   std::string vm_name;  // the VM's name, given by its owner

@@ -132,7 +132,7 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
   const Pipeline& pipeline = names.pipeline;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    // In a window, only the host's losses inside it count.
+    // In a window, the host's losses outside it do not count; lost_ has those inside.
     if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
       told.add(counters);
     told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);
@@ -166,7 +166,7 @@ void Aggregator::report_groups(ReportData& report, const Naming& names) const {
   sort_rows(report);
 }
 
-// --top applies to both, exits and halts. The row of groups without room is never left out.
+// Sorts the rows. --top applies to exits and to halts, each; the row "[other]" always stays.
 void Aggregator::sort_rows(ReportData& report) const {
   // Calls have no cost: their share is that of their own time.
   const bool calls = report.rows_of == RowsOf::kCalls && options_.sort == SortBy::kShare;
@@ -202,7 +202,7 @@ void Aggregator::sort_rows(ReportData& report) const {
   report.rows.insert(place, {groups_.other(), std::string(ReportData::kFoldedKey)});
 }
 
-// Notes each quota once, if a vCPU is in such a cgroup.
+// Adds a note for each CPU quota that throttled a cgroup of the vCPUs.
 void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
   std::set<const CpuQuota*> told;
   for (const VcpuRow& row : report.vcpus) {
@@ -214,7 +214,7 @@ void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
 
 namespace {
 
-// Returns whether the report can have content from events in trace_marker only.
+// Returns whether events in trace_marker alone are enough for the report.
 bool counts_markers(const ReportOptions& options) {
   return options.requests ||
          std::find(options.by.begin(), options.by.end(), Dimension::kVmmEvent) != options.by.end();

@@ -143,7 +143,7 @@ class SlowExits : public TableSink {
   // Number of exits that are kept; of more, the slowest.
   static constexpr std::size_t kMost = 20'000;
 
-  // `top`: how many of the slowest; 0: all.
+  // `top`: how many of the slowest to keep; 0: kMost.
   SlowExits(std::uint64_t at_least_ns, std::size_t top)
       : at_least_ns_(at_least_ns), most_(top == 0 ? kMost : std::min(top, kMost)) {}
 

@@ -38,7 +38,7 @@ class OpenExits {
 // `vmm_events`: the recording has events of QEMU.
 [[nodiscard]] TableOf<ExitRow> slow_exit_table(std::vector<ExitRow> rows, const States& known,
                                                bool vmm_events);
-// Text gets a line for each exit, and one with its parts.
+// Adds the sentences of text: a line for each exit, and one with its parts.
 void add_sentences(TableOf<ExitRow>& table, const States& known, bool cycles);
 
 }  // namespace trapline

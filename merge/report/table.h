@@ -99,7 +99,7 @@ struct Column {
   std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
-  // What kShare is of: "busy time". Of others, what stands above the title: "from exit to entry".
+  // For kShare, the whole: "busy time". Else the words above the title: "from exit to entry".
   std::string whole{};
 };
 // Returns what stands above the column in a table of that title: "of busy time"; nothing where the
@@ -149,7 +149,7 @@ struct Table {
   // A table of one row, which JSON has besides the rows; without a row: null.
   std::shared_ptr<const Table> total{};
   std::function<std::vector<Table>(std::size_t row)> children{};
-  // Whether JSON and CSV have the table: the selected tables, and the rows' children.
+  // `json`, `csv`: that output has the table; `csv_children`: CSV has the rows' child tables.
   bool json = true, csv = false, csv_children = false;
   bool packed = false;     // the page's JSON has the rows as lists, below the columns' keys
   std::string raw_rows{};  // JSON of the rows, which replaces columns
@@ -157,8 +157,7 @@ struct Table {
   // then shows the columns of text, with their titles and units.
   std::string page_title{};
 
-  // Returns the first column in text; the rows for which is_dim is true are shown as less
-  // important.
+  // Returns the first column in text. Rows for which dim() is true are shown as less important.
   std::function<std::string(std::size_t row)> name{};
   std::function<bool(std::size_t row)> dim{};
   // If --budget has no room for all rows, those with the greatest weight stay; without this
@@ -179,8 +178,8 @@ struct Table {
 template <typename Row>
 class TableOf : public Table {
  public:
-  // `members`: those of the table that its rows do not make. `row_name`: a member or a function of
-  // the row that gives its first column in text.
+  // `members`: the members of Table that do not come from the rows. `row_name`: a member or a
+  // function of the row that gives its first column in text.
   template <typename Name>
   TableOf(Table members, std::span<const Row> all, Name row_name)
       : Table(std::move(members)), all_(all) {
@@ -211,7 +210,7 @@ class TableOf : public Table {
   std::span<const Row> all_;
 };
 
-// Removes what the recording cannot show for any row: the columns whose keys begin with `prefix`.
+// Makes all cells of the columns whose keys begin with `prefix` unknown ("-", null).
 inline void forget(Table& table, std::string_view prefix) {
   for (Table::Described& column : table.columns)
     if (column.key.starts_with(prefix)) column.value = [](std::size_t) { return CellValue(); };

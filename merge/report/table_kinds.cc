@@ -15,7 +15,7 @@ Result<std::vector<std::unique_ptr<TableSink>>> make_tables(const ReportOptions&
   std::vector<std::unique_ptr<TableSink>> tables;
   for (const TableKind& kind : table_kinds()) {
     const auto asked = options.tables.find(kind.option);
-    // Of a recording without exits a report has the tables of calls, asked for or not.
+    // A recording without exits gets the tables of calls, asked for or not.
     const bool is_there = kind.of_exits ? kind.in_finding && options.switches : options.calls;
     if (asked == options.tables.end() && !is_there) continue;
     auto table = kind.make(options, asked == options.tables.end() ? "" : asked->second);

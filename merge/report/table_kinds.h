@@ -31,7 +31,7 @@ class TableSink : public SpanSink {
                                                   const Naming& names) const = 0;
 };
 
-// Whether the page shows a table: kNever if the page has a view of its own for it.
+// When the page shows a table; kNever: the page has a view of its own for it.
 enum class InPage : std::uint8_t { kNever, kAsked, kAlways };
 
 // Makes a sink from the options.

@@ -33,7 +33,7 @@ std::string duration_text(std::optional<std::uint64_t> value, bool cycles) {
   } else {
     const std::size_t decimals = number < 9.995 ? 2 : 1;
     const auto last = static_cast<std::uint64_t>(units[at].size) / (decimals == 2 ? 100 : 10);
-    // Between two decimals the nearest double decides, as ever.
+    // A value halfway between two decimals is rounded as fmt rounds its nearest double.
     if (*value % last == last / 2) {
       text = fmt::format("{:.{}f}", number, decimals);
     } else {

@@ -217,7 +217,7 @@ void name_sum(Table& table, const ReportData& report) {
   }
 }
 
-// What the titles mean that the table has, and what the busy time of other shares is.
+// Explains the table's titles, and the busy time that shares in other tables are of.
 std::string legend_text(const ReportData& report) {
   const bool is_offline =
       std::ranges::any_of(report.vcpus, [](auto& row) { return row.totals.offline_ns != 0; });

@@ -1,4 +1,4 @@
-// Who kept the vCPUs waiting: --waits inside their exits, --steal whenever they could have run.
+// Shows who kept the vCPUs waiting: --waits inside their exits, --steal whenever they could run.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ struct WaitRows {
 struct WaitReport {
   WaitRows preempted, blocked;
   WaitRows halted;  // the sleeps of halts, by what ended them
-  // The thread that certainly ran for most of the preempted time, however long the pieces were of
-  // which something is not known; empty: there is none. others_at_most_ns: the greatest time that
+  // The thread that ran for most of the preempted time, even if another one ran in all pieces of
+  // which something is not known; empty if there is none. others_at_most_ns: the greatest time that
   // any other thread can have run.
   std::string ran_most{};
   std::uint64_t ran_most_ns = 0, others_at_most_ns = 0;

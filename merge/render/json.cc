@@ -346,7 +346,7 @@ Json important(const Report& report, std::vector<List>& lists) {
     each_member(
         table,
         [&](const std::string& key, const Json& value) {
-          // A table without columns is one of counters.
+          // Counters that are 0 are left out: only a table of counters has no columns.
           if (!table.columns.empty() || value != 0) members[key] = value;
         },
         [&] {

@@ -1,5 +1,4 @@
-// JSON whose keys stay in the order in which they were added, as the documents of formats list
-// them.
+// JSON whose keys stay in the order in which they were added, which is that of docs/formats.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -17,7 +17,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
 
 // Prints {"version", "head", "tables": {KEY: {facts, "rows", "total", "left_out"}}, "notes"}.
 void print_json(const Report& report, std::ostream& out);
-// Returns the same in one line without a line end; with `ascii` in ASCII only.
+// Returns the report's JSON in one line without a line end; with `ascii` in ASCII only.
 [[nodiscard]] std::string json_line(const Report& report, bool ascii = false);
 // Returns a table's object for a script element: ASCII, in one line.
 [[nodiscard]] std::string json_of(const Table& table);

@@ -41,7 +41,7 @@ std::string cell(const CellValue& value, const Column& column, bool cycles) {
   }
   if (column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds) {
     cycles = cycles && column.unit == Unit::kDuration;
-    // A time that was longer in another case, and is saved, may be less than nothing.
+    // A signed time is one that is saved: less than 0 if the other case takes longer.
     if (const auto* saved = std::get_if<std::int64_t>(&value)) {
       const auto ns = static_cast<std::uint64_t>(*saved);
       return *saved < 0 ? "-" + duration_text(-ns, cycles) : duration_text(ns, cycles);

@@ -68,7 +68,7 @@ std::string_view TextTable::Row::look_of(std::size_t column) const {
 
 namespace {
 
-// Where the character after so many begins.
+// Returns the offset in bytes at which the first `characters` characters of the text end.
 std::size_t end_of(std::string_view text, std::size_t characters) {
   std::size_t end = 0;
   for (std::size_t width = 0; end < text.size(); ++end) {
@@ -81,7 +81,7 @@ std::size_t end_of(std::string_view text, std::size_t characters) {
 }  // namespace
 
 std::string cut_in_middle(const std::string& text, std::size_t columns) {
-  // A vCPU's name says more than its thread.
+  // The thread's id is cut first: a vCPU's name says more.
   const std::size_t tid = text.rfind(" (tid ");
   if (tid != text.npos && text_width(text) > columns)
     return cut_in_middle(text.substr(0, tid), columns);
@@ -137,8 +137,8 @@ std::string line_above(const std::vector<TextTable::Column>& all,
     const std::size_t begin = end + kColumnGap, width = text_width(text);
     for (; i < columns.size() && all[columns[i]].above == text; ++i)
       end += kColumnGap + widths[columns[i]];
-    // A head begins where its columns do. One that is too long ends where they do, or goes, so that
-    // there is room for the next one.
+    // A head begins where its columns begin. If it is too long, it ends where they end, or is left
+    // out to make room for the next head.
     if (begin + width + 3 * kColumnGap > end && first.above_may_go) continue;
     const std::size_t used = text_width(line) + (line.empty() ? 0 : 1);
     const std::size_t at =

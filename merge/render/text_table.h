@@ -1,6 +1,6 @@
 // A table on a terminal: the first column is text on the left, the others are numbers on the right.
-// Where the terminal is too narrow, columns that may go are left out and a long first cell is cut
-// in the middle; in a table whose columns all stay it has a line of its own, whole.
+// On a narrow terminal, columns that may go are left out and a long first cell is cut in the
+// middle; if all columns of a table stay, a long first cell gets a line of its own, whole.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct TextStyle {
 inline constexpr std::string_view kBold = "\x1b[1m";
 inline constexpr std::string_view kDim = "\x1b[2m";
 inline constexpr std::string_view kNormal = "\x1b[0m";  // ends the others
-// Of the 256 colours, which no theme changes: each is read on black and on white.
+// Colours from the 256-colour palette, which no theme changes, legible on black and on white.
 inline constexpr std::string_view kAlarm = "\x1b[1;38;5;160m";
 inline constexpr std::string_view kGuestLook = "\x1b[38;5;29m";
 inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
@@ -48,7 +48,7 @@ class TextTable {
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // As many cells as titles. `dim`: less important than the others.
+  // Adds a row with as many cells as titles. `dim`: the row is less important than the others.
   void add(std::vector<std::string> cells, bool dim = false) {
     rows_.push_back({std::move(cells), {}, dim});
   }
@@ -72,7 +72,7 @@ class TextTable {
   std::vector<Row> rows_;
 };
 
-// What is highlighted in a sentence.
+// The parts of a sentence that are highlighted.
 struct Emphasis {
   std::string_view label{};  // the label's look
   bool figures = false;      // durations and percentages
@@ -85,8 +85,8 @@ inline void print_wrapped(const std::string& text, std::ostream& out, const Text
   print_wrapped({}, text, out, style, emphasis);
 }
 
-// Leaves of the text what is before the last blank within `columns`, or so many of them where there
-// is none; returns what is after it.
+// Cuts the text at the last blank within `columns`, or after `columns` characters if there is no
+// blank. Returns the rest.
 [[nodiscard]] std::string cut_at_blank(std::string& text, std::size_t columns);
 // Returns the text, or its two ends with "…" between them, in so many columns.
 [[nodiscard]] std::string cut_in_middle(const std::string& text, std::size_t columns);

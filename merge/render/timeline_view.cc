@@ -28,7 +28,7 @@ std::string_view without_system(std::string_view name) {
   return colon == std::string_view::npos ? name : name.substr(colon + 1);
 }
 
-// A series of sync records is a line: the first one's, shortened; the others are empty.
+// Appends a marker. A series of sync records is one line, for its first; the others append nothing.
 void append_without_readings(std::string& out, std::string_view text) {
   const auto add = [&out](std::string_view what, const auto& sync) {
     if (sync.index == 0) out += fmt::format("trapline: {} records, series {}", what, sync.series);
@@ -40,7 +40,7 @@ void append_without_readings(std::string& out, std::string_view text) {
 
 }  // namespace
 
-// The file is read once: from where a second VM is met, each vCPU's line says whose it is.
+// Notes a vCPU. The file is read once, so lines name the VM only after a vCPU of a second VM came.
 void TimelineView::meet(ThreadId thread, std::int32_t vcpu) {
   const auto found = met_.find(thread);
   if (found != met_.end() ? found->second == vcpu : met_.size() >= kMostNamed) return;
@@ -85,8 +85,8 @@ std::string TimelineView::name_of(const Event& event, const Place& place) const 
   return printable(fmt::format(FMT_COMPILE("{}-{}"), comm, static_cast<std::int32_t>(task)));
 }
 
-// Returns the name with the blanks that follow it. A vCPU's is made once, until one that is met, or
-// what is known of processes, may give it another.
+// Returns the name, padded with blanks. A vCPU's name is kept until a new vCPU, or new facts about
+// processes, may change it.
 const std::string& TimelineView::who(const Event& event, const Place& place) {
   const bool is_kept = place.is_vcpu && place.vcpu != kNoVcpu;
   Who* who = is_kept ? whos_.get(event.thread, kMostNamed) : nullptr;
@@ -131,7 +131,7 @@ void TimelineView::write_out() {
   buffer_.clear();
 }
 
-// "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"; nothing of a sync record but a series' first.
+// Appends "kvm_pio pio_write at 0x71 size 1 …"; for a series of sync records, only the first.
 void TimelineView::append_plain(std::string& out, const Event& event) const {
   const Source& source = timeline_.source_of(event);
   if (const auto* marker = std::get_if<Marker>(&event.payload))
@@ -155,7 +155,7 @@ void append_function(std::string& out, const Pipeline& pipeline, const Event& ev
   append(out, FMT_COMPILE("+{:#x}"), rip - symbol->address);
 }
 
-// "after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc"
+// Appends " after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc".
 void append_summary(std::string& out, const ExitSpan& exit, const Pipeline& pipeline, bool cycles) {
   const auto titles = part_titles(pipeline.exits().model().known_states());
   out += " after ";
@@ -228,7 +228,7 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
           lost->count == 0 ? "events lost (count unknown)" : grouped(lost->count) + " events lost";
     });
   }
-  // What the guest's own kernel recorded: who did what inside it.
+  // The guest's own kernel recorded this event; its line names the guest's task.
   if (is_guest(event.machine)) return print_plain(event, place, 0, kGuestLook);
   if (const auto* exit = std::get_if<KvmExit>(&event.payload))
     return on_exit(event, *exit, place, pipeline);
@@ -259,7 +259,7 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
   print(event, place, 0, kGuestLook, [&](std::string& out) {
     const std::string name =
         call.name.empty() ? fmt::format(FMT_COMPILE("{:#x}"), call.function) : printable(call.name);
-    // What a source knows of arguments and return values follows the name.
+    // If a source knows arguments or a return value, they follow the name in its text.
     const std::string text = timeline_.source_of(event).event_text(event);
     const auto values =
         std::string_view(text).substr(text.starts_with(name) ? name.size() : text.size());
@@ -271,7 +271,7 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
 
 void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   processes_ = &pipeline.processes();
-  // What came before the interval tells of its VMs as well.
+  // Events before the interval also tell which VMs there are.
   if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (const auto state = pipeline.vcpu(event.thread)) meet(event.thread, state->vcpu);
   }

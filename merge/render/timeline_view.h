@@ -60,7 +60,7 @@ class TimelineView : public SpanSink {
   };
   [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline);
   void meet(ThreadId thread, std::int32_t vcpu);
-  // Where nothing is appended, there is no line.
+  // Prints a line with the text that `append_text` appends; no line if it appends nothing.
   template <typename Text>
   void print(const Event& event, const Place& place, unsigned depth, std::string_view look,
              Text&& append_text);
@@ -88,7 +88,7 @@ class TimelineView : public SpanSink {
   TextStyle style_;
   std::ostream& out_;
   std::string buffer_;  // of lines; out_ gets it in pieces
-  // Threads that only guest records name, and those that have had no exit yet.
+  // The vCPUs that the caller or guest records named, for threads without an exit so far.
   std::map<ThreadId, std::int32_t> told_vcpus_;
   const Processes* processes_ = nullptr;                // the pipeline's
   std::map<ThreadId, std::int32_t> met_ = told_vcpus_;  // the vCPUs, so far

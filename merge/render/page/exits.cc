@@ -117,7 +117,7 @@ Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTex
   return combo;
 }
 
-// Prints one cell's numbers. Zeros, and a count of one exit, are left out, and a bit says so.
+// Prints a cell's numbers. Parts of 0 and a count of 1 are left out, as bits of the first one say.
 void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
   unsigned given = cell.count != 1 ? 1 : 0;
   for (std::size_t i = 0; i < cell.parts.size(); ++i) given |= cell.parts[i] != 0 ? 2u << i : 0;
@@ -192,7 +192,7 @@ namespace {
 constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
                                         "qemu-event", "function",      "vcpu"};
 
-// Returns the words of a dimension in a combination's key: kDimensions.
+// Returns the key in the dimensions `by`, from the words of a combination in kDimensions.
 GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
                  const GuestStacks& stacks) {
   enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };

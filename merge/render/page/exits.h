@@ -19,7 +19,7 @@
 
 namespace trapline::page {
 
-// The number of the combinations beyond the first ones.
+// The combination that stands for all those beyond the first kMostGroups.
 inline constexpr std::uint32_t kOtherCombos = kMostGroups;
 
 // The exits of a recording as the page keeps them: counts and times by the exits' values, by when
@@ -53,8 +53,8 @@ struct TimeBins {
   [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
     return ns < first ? 0 : (ns >> shift) - base();
   }
-  // Returns where the bin of `at` ends, or `end`, which is after `at`, if that is earlier. The very
-  // last bin ends after the greatest time.
+  // Returns the end of the bin of `at`, or `end`, which must be after `at`, if that is earlier. The
+  // very last bin ends after the greatest time.
   [[nodiscard]] std::uint64_t until(std::uint64_t at, std::uint64_t end) const {
     const std::uint64_t edge = (base() + bin(at) + 1) << shift;
     return edge > at ? std::min(end, edge) : end;
@@ -63,7 +63,7 @@ struct TimeBins {
   [[nodiscard]] std::uint64_t doubled(std::uint64_t bin) const {
     return ((base() + bin) >> 1) - (base() >> 1);
   }
-  // Does the same for sums by bin; `add` adds one sum to another.
+  // Returns the sums for bins of twice the length; `add` adds one sum to another.
   template <typename Sum, typename Add>
   [[nodiscard]] std::vector<Sum> doubled(const std::vector<Sum>& sums, const Add& add) const {
     std::vector<Sum> longer;
@@ -83,9 +83,9 @@ struct TimeBins {
       at = to;
     }
   }
-  // Sets the time of the first thing in a bin.
+  // Sets the time at which bins begin, when the first thing is put into one.
   void start(Timestamp at) { first = at.ns(), started = true; }
-  // Sets where bins begin if nothing came.
+  // Sets where bins begin if start() was not called.
   void begin_at(std::uint64_t ns) {
     if (!started) first = ns;
   }
@@ -148,7 +148,7 @@ class Exits {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) {
     cells.add(add(exit, pipeline), exit, pipeline);
   }
-  // Such an exit is only in the tables.
+  // Adds an exit whose end is not known to the tables, but not to the cells.
   void unended(const ExitSpan& exit, const Pipeline& pipeline) { add(exit, pipeline); }
 
   // Returns "combos" and "cells": docs/formats/page.md.

@@ -22,7 +22,7 @@ class NumberedTexts {
   std::vector<std::string> texts_;
 };
 
-// Returns at most `most` bytes of the text, in whole characters of UTF-8.
+// Returns the text, or whole UTF-8 characters of at most `most` bytes and "…" if it is longer.
 [[nodiscard]] inline std::string clipped(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;

@@ -46,7 +46,7 @@ void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {
     losses_.push_back(loss);
     return;
   }
-  // The longest are drawn.
+  // The page draws only the longest losses, so a new one replaces the shortest if it is longer.
   ++losses_left_out_;
   const auto shortest = std::min_element(
       losses_.begin(), losses_.end(),

@@ -51,13 +51,14 @@ class PageData : public SpanSink {
   static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10,
                                kStallRows = 20;
 
-  // For the pass and the report that it accompanies; borrows both.
+  // Collects the data in `pass`, for the page of a report with these options; borrows both.
   PageData(const Pass& pass, const ReportOptions& options);
 
-  // Returns all sinks of the pass.
+  // Returns the sinks that the pass needs for the page.
   [[nodiscard]] std::vector<SpanSink*> sinks();
-  // Returns the recording's part of the page's data; call it after the pass. One line of JSON,
-  // ASCII without '<' and '>', at most kMostBytes. An Error if --guest-span found no interval.
+  // Returns the recording's part of the page's data, after the pass: one line of JSON, ASCII
+  // without '<' and '>', at most kMostBytes if possible. An Error if --guest-span found no
+  // interval.
   [[nodiscard]] Result<std::string> recording(const ReportData& report);
 
   [[nodiscard]] SpanClass selects() const override {

@@ -22,7 +22,7 @@ class Shares {
   void states(std::span<const StateRun> runs, const Pipeline& pipeline);
 
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
-  // Null for a thread that ran no vCPU.
+  // Returns the bins of a vCPU's thread; nullptr for other threads.
   [[nodiscard]] const std::vector<Bin>* of(ThreadId thread) const;
   void coarsen();
   void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }

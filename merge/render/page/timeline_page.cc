@@ -13,7 +13,7 @@
 namespace trapline::page {
 namespace {
 
-// By Part, and lanes for others: the numbers of docs/formats/page.md.
+// The kinds of spans in docs/formats/page.md; the kind of a Part is kFirstPart plus its number.
 constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 6;
 
 }  // namespace
@@ -133,7 +133,7 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
   Timestamp from = from_, to = std::min(to_, pipeline.end());
   if (from < pipeline.begin().value_or(from)) from = *pipeline.begin();
-  // Lanes in the vCPUs' order, for those that have spans.
+  // Only vCPUs that have spans or events get lanes, in the order of the vCPUs.
   std::map<ThreadId, std::size_t> first;
   Json lanes = Json::array();
   const auto has = [&](ThreadId thread) {

@@ -2,8 +2,8 @@
 // and requests with their stages have their own lanes; events have their texts.
 // docs/formats/page.md describes the data.
 //
-// It is a sink that keeps the first kMostSpans spans and kMostEvents events of the interval, and
-// counts the rest.
+// TimelinePage is a sink that keeps the first kMostSpans spans and kMostEvents events of the
+// interval, and counts the rest.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class TimelinePage : public SpanSink {
   void span(const Span& span, const Pipeline& pipeline) override;
 
   [[nodiscard]] bool empty() const { return spans_.empty() && events_.empty(); }
-  // Call it after the pass: returns the page's data, as PageData::json() does.
+  // Returns the page's data as one line of JSON. Call this after the pass.
   [[nodiscard]] std::string json(const Pipeline& pipeline) const;
 
  private:

@@ -1,4 +1,4 @@
-// Who kept the vCPUs waiting inside their exits: the sums of report --waits, also by time bin.
+// Sums up who kept the vCPUs waiting inside their exits, as report --waits does, also by time bin.
 #pragma once
 
 #include <cstdint>

@@ -170,7 +170,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   return made;
 }
 
-// Calls `visit` for its parts in order, then for QEMU's events.
+// Calls `visit` for the exit's parts in order, then for QEMU's events in it.
 template <typename Visit>
 void each_span(const ExitSpan& exit, Visit&& visit) {
   using Kind = WorstExits::Kind;
@@ -263,14 +263,14 @@ std::int64_t number_of(NumberedTexts& texts, std::string text) {
   return static_cast<std::int64_t>(texts.number(std::move(text)));
 }
 
-// What is around an exit, as lists of numbers: docs/formats/page.md.
+// The spans and events around an exit, as lists of numbers: docs/formats/page.md.
 struct Neighbourhood {
   std::int64_t from = 0, length = 0;
   std::uint64_t left_out = 0;
   std::vector<std::int64_t> spans, events;
 };
 
-// Adds kind, begin relative to the previous begin, and length; for a handler also its text.
+// Adds a span's kind, its begin relative to the previous one's, and its length; a handler's text.
 void add_span(std::vector<std::int64_t>& spans, const WorstExits::Near& span, std::int64_t& last,
               const WorstExits::Capture& capture, const PageNames& names, NumberedTexts& texts) {
   const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());

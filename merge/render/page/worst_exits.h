@@ -65,14 +65,14 @@ class WorstExits {
     Timestamp from, to;            // the interval that is looked at
     std::size_t after = 0;         // number of events since its end
   };
-  // Returns the longest first, then those that are only their row's longest.
+  // Returns the longest exits and each row's longest exit, in order of length, the longest first.
   [[nodiscard]] std::vector<std::shared_ptr<const Capture>> sorted() const;
   // Returns the dimensions of a row.
   [[nodiscard]] static const std::vector<Dimension>& row();
 
  private:
   using Pointer = std::shared_ptr<Capture>;
-  // The last events or spans, at most `most`.
+  // The last events of a vCPU's thread, or of all other threads.
   struct Ring {
     std::vector<Kept> events;
     std::size_t next = 0;  // index of the next event
@@ -105,7 +105,7 @@ class WorstExits {
 
 // The longest exits and their surroundings as tables of the page.
 
-// The names for numbers, and the beginning of times.
+// The names for ids in the tables, and the time from which their times count.
 struct PageNames {
   const Naming& naming;
   std::uint64_t start = 0;
@@ -114,16 +114,16 @@ struct PageNames {
   }
 };
 
-// Returns "virtio_blk_req_complete ..." and the program: "qemu-system-x86-4242".
+// Return an event's text, "virtio_blk_req_complete ...", and its task, "qemu-system-x86-4242".
 [[nodiscard]] std::string event_text(const Event& event, const Timeline& timeline);
 [[nodiscard]] std::string task_text(const Event& event, const Timeline& timeline);
 
-// The surroundings of the first exits have more room than the others.
+// The first kFirst exits are shown with more of their surroundings than the others.
 inline constexpr std::size_t kFirst = 12;
 inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
 
 // Returns "worst", with the texts that both refer to by number, and "neighbourhoods" for the first
-// exits.
+// `neighbourhoods` exits.
 [[nodiscard]] std::vector<Table> worst_tables(const WorstExits& worst, const PageNames& names,
                                               std::size_t neighbourhoods);
 

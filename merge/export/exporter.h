@@ -33,7 +33,7 @@ struct ExportOptions {
   bool force = false;
 };
 
-// What an exporter may ask about the recording during the pass. At the end, it asks Naming.
+// The facts about a recording that exporters use during the pass; at the end they have Naming.
 struct ExportContext {
   const Timeline& timeline;
   std::vector<std::string> notes;
@@ -47,7 +47,7 @@ struct ExportContext {
 
 class Exporter : public SpanSink {
  public:
-  // Call it after the pass: writes what is left, and gives the output its name.
+  // Writes what is left and gives the output its name. Call this after the pass.
   [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
   // Returns true if there is nothing to write. Formats with states and threads always have
   // something.
@@ -62,12 +62,12 @@ struct ExportFormat {
 };
 // Returns all formats, in the order in which --list prints them.
 [[nodiscard]] const std::vector<ExportFormat>& export_formats();
-// The Error for an unknown name (kUsage) suggests the nearest format.
+// Finds the format of this name. The Error (kUsage) suggests the nearest name.
 [[nodiscard]] Result<const ExportFormat*> find_export_format(std::string_view name);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
                                                               const ExportOptions& options);
 
-// Each of these makes an exporter that writes one file.
+// Each of these makes the exporter of one format, which writes a file, or a folder (uftrace).
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext&,
                                                               const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext&,

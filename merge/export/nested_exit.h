@@ -44,7 +44,7 @@ class NestedExit {
     end(exit_);
   }
 
-  // Does the same without the parts.
+  // Calls begin(span) and end(span) for the exit and QEMU's handlers in it, without the parts.
   template <class Begin, class End>
   void walk_handlers(const Begin& begin, const End& end) const {
     begin(exit_);

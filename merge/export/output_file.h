@@ -23,7 +23,7 @@ class OutputFile {
   [[nodiscard]] static Result<OutputFile> create(const std::string& path, bool force);
   OutputFile(OutputFile&&) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
-  // removes a file that was not committed
+  // Removes a file that was not committed.
   ~OutputFile();
 
   // Keeps the first error (a full disk, a closed pipe) and drops what follows.

@@ -475,8 +475,8 @@ void PerfettoExporter::lost(const Event& event, const Lost& lost, const Pipeline
   writer_.end(track, lost.to.ns());
 }
 
-// These write the spans that are not on a vCPU's track: requests with their stages, interrupts,
-// turns of vhost workers, the guest's intervals, wake-ups.
+// The functions below write the spans that are not on a vCPU's track: requests with their stages,
+// interrupts, turns of vhost workers, the guest's intervals, wake-ups.
 
 // Slices of one track must not overlap, so this returns a lane that is free when the span begins,
 // or a new one. Spans come in the order of their ends, so the spans of a lane have ended before.
@@ -631,7 +631,7 @@ std::uint64_t PerfettoExporter::own_time(const Event& event) {
   GuestClock& clock = clocks_[event.machine];
   const std::uint64_t time = clock.own + (at - clock.at), off = map(time) - at + kMostOff;
   if (clock.last != 0 && off <= 2 * kMostOff) return clock.last = time;
-  // An instant before a time that was written would move that time.
+  // Relating the clocks at a time before the last one written would move that one in the trace.
   const std::uint64_t own = map.source_of(at);
   if (own <= clock.last) return clock.last = time;
   writer_.add_clocks(static_cast<std::uint32_t>(event.machine), own, at);

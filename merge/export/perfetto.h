@@ -37,7 +37,7 @@ namespace trapline::perfetto {
 
 // Numbers for the texts of slices. Each text is looked up once, by the pipeline's id for it.
 
-// Returns the id as people write it.
+// Returns the thread's id as a number.
 [[nodiscard]] inline std::int32_t number(ThreadId thread) {
   return static_cast<std::int32_t>(thread);
 }
@@ -111,7 +111,7 @@ class FusedTracks {
   // A CPU of the guest changes to another task; `track` is its vCPU's. The event's thread is the
   // vCPU's, if that is known.
   void on_guest_run(const Event& event, ThreadId task, std::uint64_t track);
-  // Switches may be missing, so it is not known what was running.
+  // Ends the slices on the event's CPU: switches may be missing, so what ran there is not known.
   void on_lost(const Event& event);
   void finish(Timestamp at);
 
@@ -192,7 +192,7 @@ class PerfettoExporter : public Exporter {
     std::vector<std::uint64_t> flows, ending_flows;
   };
   struct GuestClock {
-    // The last instant that was written, on both clocks, and the last time.
+    // The last instant that add_clocks() got, on both clocks, and the last time that was returned.
     std::uint64_t own = 0, at = 0, last = 0;
   };
   struct Lane {
@@ -232,7 +232,8 @@ class PerfettoExporter : public Exporter {
                    std::uint64_t category);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
-  // Returns the event's time on its machine's clock, to kMostOff, and has the trace relate the two.
+  // Returns the time on the machine's clock, within kMostOff; relates the clocks in the trace if
+  // needed.
   [[nodiscard]] std::uint64_t own_time(const Event& event);
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline);

@@ -28,7 +28,7 @@ class ProtoBuffer {
   ProtoBuffer() = default;
   ProtoBuffer(ProtoBuffer&&) = default;  // no copy: it points into its bytes
 
-  // Inlined: the field's number, a constant nearly everywhere, is then encoded beforehand.
+  // Inlined, so that the compiler encodes the field's number, which is nearly always a constant.
   [[gnu::always_inline]] void add(Field field, std::uint64_t value) {
     make_room(0);
     at_ = put(put(at_, field << 3), value);
@@ -47,15 +47,15 @@ class ProtoBuffer {
     at_ = put(put(at_, field << 3 | 2), text.size());
     at_ += text.copy(at_, text.size());
   }
-  // Fields that were encoded before.
+  // Adds fields that are encoded already.
   [[gnu::always_inline]] void add_encoded(std::string_view fields) {
     make_room(fields.size());
     std::memcpy(at_, fields.data(), fields.size());
     at_ += fields.size();
   }
 
-  // A message inside: its fields are added up to end(begin(field)). One byte is left for its
-  // length; a long message moves when it ends.
+  // Begins a message inside this one; end() with the returned number ends it. One byte is left for
+  // its length; a long message moves when it ends.
   [[nodiscard]] [[gnu::always_inline]] std::size_t begin(Field field) {
     make_room(0);
     at_ = put(at_, field << 3 | 2) + 1;
@@ -82,7 +82,7 @@ class ProtoBuffer {
  private:
   static constexpr std::ptrdiff_t kMostNumber = 32;  // a tag and a number
 
-  // For so many bytes, a tag and a number.
+  // Makes room for `bytes` bytes, a tag and a number.
   void make_room(std::size_t bytes) {
     if (limit_ - at_ <= static_cast<std::ptrdiff_t>(bytes)) [[unlikely]]
       grow(bytes);
@@ -120,7 +120,7 @@ struct Annotation {
   std::optional<std::uint64_t> pointer = {};  // written instead of the text
 };
 
-// What is written at the beginning of a slice.
+// The data that is written where a slice begins.
 struct Slice {
   Text name;
   std::uint64_t category = 0;  // what Writer::category() returned
@@ -188,7 +188,7 @@ class Writer {
   struct Packet {
     std::size_t start, inner;
   };
-  // Of the file, and of a CPU's events.
+  // How many bytes are collected before they are written, for the file and for a CPU's events.
   static constexpr std::size_t kPiece = std::size_t{64} << 10;
   static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // texts of each kind
 

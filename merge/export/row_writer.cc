@@ -24,7 +24,7 @@ RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::str
   grow(2 * kPiece);
 }
 
-// Room for a text of so many bytes.
+// Makes room for a text of `bytes` bytes, and for a number in every column after it.
 void RowWriter::grow(std::size_t bytes) {
   const std::size_t numbers = (keys_.size() + 1) * kMostCell;
   const auto used = static_cast<std::size_t>(at_ - buffer_.data());

@@ -1,9 +1,9 @@
 // Rows of cells, as JSON lines (objects, or arrays) or CSV. Cells are given in the order of the
 // columns.
 //
-// It is the hot path of `export --format jsonl`: cells go straight into one buffer, which the file
-// gets in pieces of 64 KiB. Where a row begins, and after each text, there is room for a key and a
-// number of every column: numbers look for none.
+// RowWriter is the hot path of `export --format jsonl`: cells go straight into one buffer, which is
+// written in pieces of 64 KiB. Where a row begins, and after each text, there is room for a key and
+// a number of every column, so numbers need not check for room.
 #pragma once
 
 #include <array>

@@ -18,10 +18,10 @@
 
 namespace trapline {
 
-// What rows of every kind share: the labels in front, the texts of reasons, the wall clock and the
-// host's boot.
+// Parts that rows of every kind share: the labels in front, the texts of reasons, the wall clock
+// and the host's boot.
 
-// What the rows are about.
+// The kinds of rows that RowExporter writes; the other kinds have exporters of their own.
 enum class Rows : std::uint8_t { kExits, kRequests, kInterrupts, kFunctions };
 
 // Increased when a column changes its meaning.
@@ -77,7 +77,7 @@ std::vector<std::string_view> all_columns(std::initializer_list<std::string_view
 
 }  // namespace
 
-// What these kinds share: the cells before and after their own.
+// Base of the exporters of guest-spans, vhost and faults: writes the cells around their own.
 class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
@@ -441,7 +441,7 @@ class RowExporter : public Exporter {
     writer_.time(block ? std::optional(block->completed) : std::nullopt);
     writer_.end();
   }
-  // Each writes one cell. Texts (names, stacks, who woke a vCPU) are quoted once.
+  // name(), stack() and woken_by() write one cell each. A text is quoted once and kept.
   void name(NameId id, const Pipeline& pipeline) {
     if (id == kNoName) return writer_.nothing();
     if (id >= names_.size()) names_.resize(id + 1);

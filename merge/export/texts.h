@@ -38,7 +38,7 @@ class CulpritTexts {
 // Caches a value made from an exit's reason and detail: a guest uses only a few ports, addresses
 // and registers most of the time.
 
-// Direct-mapped: of exits that share a slot, the last one's value is kept.
+// A direct-mapped cache: of exits that share a slot, only the last one's value is kept.
 template <typename Value>
 class ExitTexts {
  public:

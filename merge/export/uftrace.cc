@@ -183,7 +183,7 @@ class UftraceExporter final : public Exporter {
     }
     return place->second;
   }
-  // uftrace takes a time that goes back for a very long call.
+  // Times of a task never go back here: uftrace would take one for a very long call.
   void write(Task& task, RecordType type, Timestamp at, std::uint64_t address,
              std::string_view arguments) {
     task.last = std::max(task.last, at);
@@ -192,7 +192,7 @@ class UftraceExporter final : public Exporter {
     const auto start = bytes.size();
     bytes.resize(start + sizeof record);
     std::memcpy(&bytes[start], &record, sizeof record);
-    // The bit `more`.
+    // Sets the bit `more` of the record: arguments follow.
     if (!arguments.empty()) bytes[start + 8] = static_cast<char>(bytes[start + 8] | 4);
     bytes += arguments;
     keep(task.file.flush(kBuffer));

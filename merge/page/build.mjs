@@ -14,7 +14,7 @@ if (!modules || !output) throw new Error("usage: build.mjs MODULES OUT.cc");
 const here = dirname(fileURLToPath(import.meta.url));
 const esbuild = createRequire(join(modules, "package.json"))("esbuild");
 
-// The page is a copy of uPlot, so its script carries uPlot's licence.
+// The page contains a copy of uPlot, so its script carries uPlot's licence.
 const licence = readFileSync(join(modules, "node_modules/uplot/LICENSE"), "utf8");
 const build = (entry, banner = {}) =>
   esbuild.buildSync({

@@ -64,7 +64,7 @@ export function toFragment(choice: Choice): string {
   return words.toString();
 }
 
-// Returns the choice in the address, without rows, bins and exits that this page does not have.
+// Returns the choice in the address, less the dimensions, bins and exits that this page does not have.
 export function fromFragment(fragment: string, data: Recording, sorts: string[]): Choice {
   const words = new URLSearchParams(fragment.replace(/^#/, ""));
   const choice: Choice = { ...kStart, rows: [] };

@@ -30,12 +30,12 @@ function value(metric: Fields, side: "before" | "after"): string {
 
 const signed = (part: number): string => `${part < 0 ? "−" : "+"}${sig3(Math.abs(part) * 100)}%`;
 
-// No percentage says an interval that spans more than ten times.
+// Returns whether the interval spans more than a factor of ten, which no percentage can say.
 function isVague({ low: from, high: to }: Fields): boolean {
   return typeof from === "number" && typeof to === "number" && from > -1 && 1 + to > 10 * (1 + from);
 }
 
-// "+12%"; what is on one side only has no number.
+// Returns "+12%"; "new" or "gone" for a row that is on one side only.
 function change(metric: Fields): string {
   const { before, after, change: part } = metric;
   if (isVague(metric) && !metric.proven) return "–";
@@ -54,13 +54,13 @@ function verdict(metric: Fields): string {
   return metric.proven ? "proven" : "not proven";
 }
 
-// Each run's figure, for the tooltip of a side's.
+// Returns each run's figure, for the tooltip of a side's figure.
 function runs(metric: Fields, side: "before" | "after"): string {
   const all = metric[`${side}_runs`];
   return (all as (number | null)[]).map((n) => (n === null ? "–" : metric.unit === "ns" || metric.unit === "cycles" ? exact(Math.round(n)) : String(n))).join(", ");
 }
 
-// The interval on an axis that all rows share; the line in the middle is no change.
+// Draws the interval on an axis that all rows share; the line in the middle is no change.
 function intervalPicture(metric: Fields, most: number): SVGSVGElement {
   const svg = s("svg", { class: "range", width: kInterval, height: 16, role: "img", "aria-label": interval(metric) || verdict(metric) });
   const x = (part: number): number => kInterval / 2 + Math.max(-1, Math.min(1, part / most)) * (kInterval / 2 - 2);
@@ -97,7 +97,7 @@ class Changes {
         (data.left_out ? `${grouped(data.left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
   }
 
-  // How far the figures go.
+  // Says what the figures can prove, and by which test.
   private method(): string {
     const { method, before, after, tests, splits } = this.data;
     const sides = `${grouped(before.length)} run${before.length === 1 ? "" : "s"} before and ${grouped(after.length)} after`;
@@ -155,7 +155,7 @@ class BothLatencies {
     private readonly data: Comparison,
   ) {}
 
-  // Latency bins of one side's row; nothing where its page holds no such row.
+  // Returns the latency bins of one side's row; empty if its page holds no such row.
   private bins(model: Model, key: string): [number, number][] {
     if ((this.data.rows_of ?? "exits") !== "exits") return []; // the cells are of exits
     return model.groups({ ...kStart, by: this.data.by }).find((group) => group.key === key)?.histogram ?? [];

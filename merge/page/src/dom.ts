@@ -51,7 +51,7 @@ export function entitle(section: Element, ...title: Child[]): void {
   replace(section.querySelector("h2")!, ...title);
 }
 
-// Makes a section one line, its heading: why it shows nothing, and the command that fills it.
+// Reduces a section to its heading, which says why it shows nothing and which command fills it.
 export function nothing(section: HTMLElement, why: string, fill = ""): HTMLElement {
   entitle(section, why, fill && ": ", fill && h("code", {}, fill));
   section.classList.add("nothing");
@@ -65,10 +65,10 @@ export const swatch = (state: string): HTMLElement => h("span", { class: `swatch
 const glosses = new Map<string, string>();
 export const useGlosses = (all: string[]): void => { for (const one of all) glosses.set(one.split(": ")[0]!, one); };
 
-// A name from a recording, kept apart from the direction of the text around it; "-" is not known.
+// Makes a name from a recording, apart from the direction of the text around it; "-" reads "not known".
 export function name(text: string): HTMLElement {
   const parts = text.split(" / ");
-  // A long one breaks where its words end.
+  // A long name may break where its words end.
   const words = parts.map((part) => (part === "-" ? "not known" : part)).join(" / ").split(/(?<=\.\.|[/;])/);
   return h("bdi", { class: "name", title: glosses.get(parts[0]!) }, ...words.flatMap((word, i) => (i ? [h("wbr"), word] : [word])));
 }
@@ -91,7 +91,7 @@ export function changeLook(): void {
   widths = new WeakMap();
 }
 
-// The width a picture may have. The browser lays out all that was changed before it tells: it is asked
+// Returns the width that a picture may have. The browser lays out all changes when asked, so it is asked
 // once for each look.
 export function widthOf(element: Element, fallback = 900): number {
   const known = widths.get(element);

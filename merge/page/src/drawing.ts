@@ -18,7 +18,7 @@ export class Drawing {
   private frame = 0;
   private changed = false;
 
-  // Intervals are brushed in the first of the views. `prepare` comes before the first of a change's.
+  // The first view is the one that is brushed. `prepare` is called after each change, before any view is drawn.
   constructor(
     private readonly views: View[],
     private readonly prepare: () => void,
@@ -30,7 +30,7 @@ export class Drawing {
     window.addEventListener("beforeprint", () => this.all());
   }
 
-  // Everything is to be drawn anew.
+  // Marks all views to be drawn anew.
   change(): void {
     for (const view of this.views) this.stale.add(view);
     this.changed = true;
@@ -38,7 +38,7 @@ export class Drawing {
     this.frame ||= requestAnimationFrame(() => this.draw(kShare));
   }
 
-  // At once.
+  // Draws all stale views at once.
   all(): void {
     this.draw(Infinity);
   }

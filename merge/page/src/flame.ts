@@ -49,7 +49,7 @@ function grow(root: Frame, frames: [string, Kind][], ns: number, count = 0): Fra
 
 const noteOf = (one: Frame): string => (one.count ? ` in ${counted(one.count, "exit")}` : one.note);
 
-// The frame with the most time that none of its children has.
+// Finds the frame with the most own time: the time that none of its children has.
 function busiest(root: Frame): { frame: Frame; own: number } {
   let most = { frame: root, own: -1 };
   const look = (one: Frame): void => {
@@ -64,7 +64,7 @@ function busiest(root: Frame): { frame: Frame; own: number } {
   return most;
 }
 
-// Its way from the root, without the root.
+// Returns the names of the frames from the root to this one, without the root.
 function way(of: Frame): string[] {
   const words: string[] = [];
   for (let at: Frame | null = of; at?.parent; at = at.parent) words.unshift(at.name);
@@ -112,7 +112,7 @@ class FlamePicture {
     this.zooms.change(this.id, keys);
   }
 
-  // The frame that is zoomed into, as far as it is there.
+  // Returns the frame to zoom into, or the last frame on the way to it that exists.
   private top(root: Frame): Frame {
     let top = root;
     const kept: string[] = [];
@@ -146,7 +146,7 @@ class FlamePicture {
       if (size < kLeast || depth > kDeepest) return;
       deepest = Math.max(deepest, depth);
       drawn.push(this.group(one, root, left, size, depth, keys));
-      // Beside the button, whose name is whole: this may be cut.
+      // This text may be cut: the label of the frame, which is the button, has the whole name.
       if (size > 26) drawn.push(s("text", { class: "frame-name", x: left + 4, y: depth * kRow + 14 }, clip(one.name, Math.floor((size - 8) / 6.6))));
       let next = left;
       for (const [key, inner] of [...one.children].sort((a, b) => b[1].total - a[1].total)) {

@@ -9,18 +9,18 @@ import { busyOf, sums } from "./strip";
 import { counted, duration, exact, grouped, kUnknown, percent } from "./text";
 import type { Recording } from "./types";
 
-// The sentences that the report's text begins with. Those with a label like "LOST:" are of what is missing.
+// The sentences that the report's text begins with. A label like "LOST:" marks a sentence on what is missing.
 const sentences = ({ above }: Recording): [label: string, text: string][] => above.flatMap((label, i): [string, string][] => (i % 2 ? [] : [[label, above[i + 1] ?? ""]]));
 const kMissing = /^[A-Z ]+:$/;
 
-// `side`: of a comparison.
+// Returns the sentences on what is missing. `side`: "before" or "after", in a comparison.
 export function losses(data: Recording, side = ""): HTMLElement[] {
   const left = data.tables.lost?.left_out ?? 0;
   return sentences(data).filter(([label]) => kMissing.test(label)).map(([label, text]) => h("p", { class: "alert", role: "note" }, side && `${side}: `, h("strong", {}, label), ` ${text} `,
     label === "LOST:" && h("span", { class: "hatch", title: `as they are in the pictures${left > 0 ? `; ${grouped(left)} of the shortest are not drawn` : ""}` })));
 }
 
-// The report's sentence. Of a choice the same figures, and no culprit.
+// The report's finding; for a choice, a sentence with the same figures but without a culprit.
 export class Answer {
   private readonly said = h("div");
   readonly element: HTMLElement;
@@ -48,7 +48,7 @@ export class Answer {
   }
 }
 
-// Folded: duration, sources with their clocks, notes, and what the page does not hold.
+// Makes the folded section of the duration, sources with their clocks, notes, and what the page does not hold.
 export function recorded(data: Recording, side = ""): HTMLElement {
   const { sources = { rows: [] }, recorded: session } = data.tables;
   const exits = data.counters.exits;

@@ -58,7 +58,7 @@ export class Latency {
     this.drawCells(choice, selection.heat);
   }
 
-  // The table's rows know the longest of all exits; of a part of them its bin is known.
+  // Says how long the longest exit took. Of a choice only its bin is known.
   private longest(choice: Choice, bins: [number, number][]): string {
     const set = this.model.data.sets.find((one) => one.by === "reason");
     const all = choice.rows.length === 0 && !choice.time && !choice.latency;

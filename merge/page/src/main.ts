@@ -23,7 +23,7 @@ const kVersion = 3;
 const kTimelineVersion = 2;
 const kAddressAfter = 150; // ms
 
-// Without storage, as on a page opened from disk, the theme lasts as long as the page.
+// Makes the button for the theme. The page stores nothing: the theme lasts as long as the page.
 function themeButton(redraw: () => void): HTMLElement {
   const root = document.documentElement;
   const button = h("button", { type: "button", id: "theme" });
@@ -38,7 +38,7 @@ function themeButton(redraw: () => void): HTMLElement {
   return button;
 }
 
-// After the first, each change of the element's width.
+// Calls `changed` whenever the width of the element changes.
 function onWidth(element: HTMLElement, changed: () => void): void {
   let width = element.clientWidth;
   new ResizeObserver(() => {
@@ -59,7 +59,7 @@ function help(): HTMLDialogElement {
   return dialog;
 }
 
-// The names of the sections in the table of contents; others are called as they are.
+// The names of the sections in the table of contents; other sections have their ids as names.
 const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency: "Latency", flame: "Ways into the host", worst: "Longest exits", waits: "Waits", recorded: "Recording",
   "kernel-flame": "Kernel", "kernel-table": "Kernel's events", "guest-spans": "Guest's intervals" };
 

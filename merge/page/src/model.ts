@@ -30,11 +30,11 @@ export interface Group extends Row {
   combos: boolean; // the cells know it: it can be looked into
 }
 
-// All but the wait for a CPU and the halts themselves, as the report has it.
+// Returns the cost of a row's exits as the report has it: without waits for a CPU and halted time.
 export const cost = (row: Group): number => row.kernel_ns + row.user_ns + row.blocked_ns + row.unended_cost_ns;
 
-// How many exits each cell of the heatmap has; it keeps the other times and latencies in sight, so
-// that it is the same until other rows are chosen.
+// The exits of the chosen rows in each cell of the heatmap, at all times and latencies, so that it is
+// the same until other rows are chosen.
 export interface Heat {
   counts: Float64Array; // at time bin * kLatencyBins + latency bin
   first: number; // latency bins that have exits: first <= bin < last
@@ -52,14 +52,14 @@ export interface Selection {
   totals: Float64Array;
 }
 
-// The bins that have exits, with their numbers.
+// Returns the bins that have exits, each with its count.
 export function filled(bins: Float64Array): [number, number][] {
   const list: [number, number][] = [];
   bins.forEach((n, bin) => { if (n > 0) list.push([bin, n]); });
   return list;
 }
 
-// The bin of the value with a rank.
+// Returns the bin of a percentile, given in thousandths.
 export function ranked(bins: [number, number][], count: number, perMille: number): number {
   let rank = Math.max(1, Math.ceil((perMille * count) / 1000));
   return bins.find(([, n]) => (rank -= n) <= 0)?.[0] ?? 0;
@@ -70,7 +70,7 @@ function percentile(bins: [number, number][], count: number, perMille: number): 
   return perMille > 500 && Math.ceil((perMille * count) / 1000) >= count ? null : middle(ranked(bins, count, perMille));
 }
 
-// A bin's edges are no measured values: what is in it is known to 12 % by its middle.
+// Returns the middle of a bin, which is within 12 % of all values in the bin.
 function middle(bin: number): number {
   return Math.round((low(bin) + low(bin + 1)) / 2);
 }
@@ -119,7 +119,7 @@ export class Model {
     return Array.from({ length: this.data.time.bins + 1 }, (_, bin) => this.edge(bin));
   }
 
-  // The bins that are in sight, and their times.
+  // Returns the bins that are in sight; scaleOf() returns their times.
   inSight({ view }: Choice): [number, number] {
     return view ?? [this.begin, this.data.time.bins];
   }
@@ -140,7 +140,7 @@ export class Model {
     return Math.max(0, Math.min(bins - 1, Math.floor((ns - origin) / bin_ns)));
   }
 
-  // The group that each combination belongs to.
+  // Returns the key of the row to which each combination belongs.
   keysOf(by: string): string[] {
     const known = this.keys.get(by);
     if (known) return known;
@@ -157,7 +157,7 @@ export class Model {
     return keys;
   }
 
-  // Which combinations pass the chosen rows; `except` is the table's own dimension.
+  // Returns 1 for each combination that passes the chosen rows, but for the row by `except`.
   private passing(rows: Filter[], except?: string): Uint8Array {
     const pass = new Uint8Array(this.data.combos.length).fill(1);
     for (const row of rows) {
@@ -196,7 +196,7 @@ export class Model {
     return groups;
   }
 
-  // The table's rows: exact where nothing is chosen but rows of the table itself.
+  // Returns the table's rows: exact if nothing is chosen but rows of the table itself.
   groups(choice: Choice): Group[] {
     const others = choice.rows.filter((row) => row.by !== choice.by);
     const set = this.data.sets.find((one) => one.by === choice.by);
@@ -232,7 +232,7 @@ export class Model {
     });
   }
 
-  // The exits of the chosen rows, at all times.
+  // Returns the heatmap of the chosen rows, at all times.
   private heatOf(choice: Choice, pass: Uint8Array): Heat {
     const rows = JSON.stringify(choice.rows);
     if (this.heat?.rows === rows) return this.heat.heat;
@@ -248,7 +248,7 @@ export class Model {
     return heat;
   }
 
-  // Everything that is chosen. The histogram and the heatmap keep the other latencies in sight.
+  // Sums up what is chosen. The histogram and the heatmap also have the exits of other latencies.
   select(choice: Choice): Selection {
     const pass = this.passing(choice.rows);
     const selection: Selection = {

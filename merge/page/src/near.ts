@@ -131,7 +131,7 @@ export class NearView {
         h("span", { class: "tag" }, near.lanes[lane] ?? ""), name(text))),
       seen.length > kEvents && h("li", {}, `${grouped(seen.length - kEvents)} more in sight: zoom in.`),
       near.left_out > 0 && h("li", { class: "left-out" }, `${grouped(near.left_out)} events and spans of this time are not on the page; the command above prints them.`));
-    // Some of what came before stays in sight, in whole lines.
+    // Scrolls to the events of the exit, with two lines of those before it in sight.
     let top: Element | null = list.querySelector(".within");
     for (let lines = 0; top?.previousElementSibling && lines < 2; ++lines) top = top.previousElementSibling;
     if (top) list.scrollTop = (top as HTMLElement).offsetTop - list.offsetTop;

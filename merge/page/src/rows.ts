@@ -15,7 +15,7 @@ const kKinds = {
   moment: (ns: number) => number(moment(ns), exact(ns)),
   node: (what: Child | Child[]) => cell(...[what].flat()),
 };
-// The kinds of text's units, for tables whose columns are described.
+// The kind of column for each unit, for tables whose data describes the columns.
 const kOfUnit = { text: "name", count: "count", duration: "time", share: "share" } as const;
 type Kind = keyof typeof kKinds;
 
@@ -25,7 +25,7 @@ export type Column<R = Fields> = [title: string | HTMLElement, kind: Kind, of: (
 export const cell = (...children: Child[]): HTMLElement => h("td", {}, ...children);
 export const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
 
-// How a row is chosen: by its button, or by a click anywhere in the row. `key` is the row's, which keeps the focus.
+// How a row is chosen: by its button, or by a click anywhere in the row. The focus is kept by `key`.
 export interface Choosable {
   key: string;
   chosen: boolean;
@@ -67,7 +67,7 @@ export function drawRows<R>(table: HTMLElement, columns: Column<R>[], rows: R[],
   }
 }
 
-// Makes a table of the first rows. `more` says how the others are printed.
+// Makes a table of the first rows. `more`: the command that prints the others.
 export function rowsTable<R>(label: string, columns: Column<R>[], rows: R[], left_out = 0, more = "", most = kShown): HTMLElement {
   const table = emptyTable(label);
   drawRows(table, columns, rows.slice(0, most));
@@ -75,12 +75,12 @@ export function rowsTable<R>(label: string, columns: Column<R>[], rows: R[], lef
   return h("div", {}, table, left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: ${more || "the command above"} prints them.`));
 }
 
-// A table whose columns are described.
+// Makes a table whose data describes the columns by their titles and units.
 export function describedTable(label: string, { columns = [], rows, left_out }: { columns?: { title: string; unit: keyof typeof kOfUnit }[]; rows: Fields[]; left_out: number }, more = ""): HTMLElement {
   return rowsTable(label, columns.map(({ title, unit }, i): Column => [title, kOfUnit[unit], (row) => row[i]]), rows, left_out, more);
 }
 
-// The parts of a row's time as a bar, with their shares as its label. `all`: the time that is `width` px wide.
+// Draws the parts of a row's time as a bar, with their shares as its label. `all`: the time that is `width` px wide.
 export function partsBar(row: Fields, parts: readonly string[], width = 150, all?: number): SVGSVGElement {
   const times = parts.map((part): [string, string, number] => [part, signOf(part, row), row[`${part}_ns`] ?? 0]).filter(([, , ns]) => ns > 0);
   const sum = Math.max(1, all ?? times.reduce((n, [, , ns]) => n + ns, 0));

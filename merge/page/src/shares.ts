@@ -86,7 +86,7 @@ export class Shares {
     this.mark(choice, knowsDurations(data) && (choice.rows.length > 0 || choice.latency !== null) ? selection : null);
   }
 
-  // The time before the VM ran, if it is long: how much it is, and what was lost in it.
+  // Says how long the time before the VM ran is, and what was lost in it, if it is worth folding away.
   private sayBefore({ view }: Choice): void {
     const { begin, data } = this.model;
     const folded = begin > 0 && this.view[0] >= begin;
@@ -94,7 +94,7 @@ export class Shares {
       (begin > 0 || view !== null) && h("button", { type: "button", class: "link noprint", click: () => this.change({ view: folded ? [0, data.time.bins] : null }) }, folded ? "Show them" : "Show as at first"));
   }
 
-  // Exit time of what is chosen, by the bin in which the exits began.
+  // Draws the time of the chosen exits, by the bin in which they began. null: hides the chart.
   private mark(choice: Choice, selection: Selection | null): void {
     this.marked.hidden = selection === null;
     if (!selection) return;

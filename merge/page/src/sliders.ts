@@ -1,4 +1,4 @@
-// Two sliders that choose a range of whole numbers, with what that is beside them. All of it is no choice.
+// Two sliders that choose a range of whole numbers, with its ends in words. The whole range is no choice.
 import { h } from "./dom";
 
 export class Sliders {
@@ -7,7 +7,7 @@ export class Sliders {
   private readonly words: HTMLOutputElement;
   private all: [number, number] = [0, 1];
 
-  // `say` tells an end, at its number.
+  // `say` returns the words for a number at an end of the range.
   constructor(id: string, label: string, private readonly say: (at: number) => string, private readonly choose: (range: [number, number] | null) => void) {
     const ids = [`${id}-from`, `${id}-to`];
     this.ends = ids.map((end, i) => h("input", { type: "range", id: end, step: 1, input: () => this.slid(i) }));
@@ -28,7 +28,7 @@ export class Sliders {
     this.words.textContent = `${texts.join(" to ")}${more}`;
   }
 
-  // An end pushes the other one.
+  // A slider that meets the other one pushes it.
   private slid(moved: number): void {
     let [from, to] = this.ends.map(({ value }) => Number(value)) as [number, number];
     if (from >= to) [from, to] = moved === 0 ? [Math.min(from, this.all[1] - 1), Math.min(from, this.all[1] - 1) + 1] : [Math.max(to, this.all[0] + 1) - 1, Math.max(to, this.all[0] + 1)];

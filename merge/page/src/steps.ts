@@ -1,4 +1,4 @@
-// One exit's steps in their order, to scale, with their durations and who had them.
+// The steps of one exit in their order, to scale, with their durations and who caused them.
 import { h, name, s, swatch, widthOf } from "./dom";
 import { kernelOf } from "./known";
 import { duration, exact, moment, percent } from "./text";
@@ -16,13 +16,13 @@ interface Step {
   of?: Step[]; // short ones that are told together
 }
 
-// The names with the most time, as a text.
+// Returns the names by time as a text: one or two names, or the first and the number of others.
 function longest(sums: Map<string, number>): string {
   const names = [...sums].sort((a, b) => b[1] - a[1]).map(([who]) => who);
   return names.length > 2 ? `${names[0]} and ${names.length - 1} others` : names.join(", ");
 }
 
-// Returns the threads that ran instead, or that it waited for, from `begin` to `end`.
+// Returns the threads that ran instead of the exit's, or for which it waited, from `begin` to `end`.
 function culprits(exit: WorstExit, part: Part, begin: number, end: number): string {
   const sums = new Map<string, number>();
   for (const [of, who, from, to] of exit.waits) {
@@ -32,7 +32,7 @@ function culprits(exit: WorstExit, part: Part, begin: number, end: number): stri
   return longest(sums);
 }
 
-// QEMU's events in that time name what it did, those of its accelerator do not; else the exit's device.
+// Returns QEMU's events from `begin` to `end`, but those of its accelerator; else the exit's device.
 function handlers(exit: WorstExit, near: Neighbourhood, begin: number, end: number): string {
   const counts = new Map<string, number>();
   for (const [, from, to, kind, text] of near.spans) {
@@ -63,7 +63,7 @@ function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
   return steps;
 }
 
-// Joins steps that are not among the longest with their neighbours.
+// Joins steps that are not among the longest with neighbours that are not either.
 function named(steps: Step[]): Step[] {
   const least = steps.map(({ ns }) => ns).sort((a, b) => b - a)[kNamed - 1] ?? 0;
   const together: Step[][] = [];
@@ -75,7 +75,7 @@ function named(steps: Step[]): Step[] {
   return together.map((of) => (of.length === 1 ? of[0]! : { kind: "other", what: `${of.length} more steps`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of }));
 }
 
-// `inside`: the picture is as wide as that.
+// `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
   const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale`);
   if (!near) {

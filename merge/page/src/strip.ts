@@ -13,12 +13,12 @@ const kAtOnce = 24; // strips that are drawn before they are seen
 // Colours of states that have no colour of their own.
 const kFills: Partial<Record<State | "not_seen", string>> = { paused: "line", offline: "line", not_seen: "hatch" };
 
-// In which a vCPU ran, or could have: the report's busy time.
+// The states that make up the report's busy time.
 export const kBusy: readonly State[] = ["guest", "kernel", "user", "preempted", "blocked"];
 
 export const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
 
-// `time`: of them all, what is not seen too.
+// Sums up the time in each state over the bins `time`. The result's `time` is the sum of all, not seen included.
 export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State | "not_seen" | "time", number> {
   const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0, paused: 0, offline: 0, not_seen: 0, time: 0 };
   for (const vcpu of vcpus) {
@@ -91,7 +91,7 @@ class Strip {
     this.chart.select(time && [this.model.edge(time[0]), this.model.edge(time[1])]);
   }
 
-  // "vCPU 0 at +1.2 s: guest 80 %, …"
+  // Returns "vCPU 0 at +1.2 s: guest 80 %, …".
   private reading(bin: number): string {
     const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
       .map((p) => `${signOf(p, this.vcpu)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);

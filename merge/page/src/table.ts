@@ -20,7 +20,7 @@ export const kColumns: [id: string, title: string, of: (row: Group) => number | 
   ["p50", "p50", (row) => row.p50_ns], ["p90", "p90", (row) => row.p90_ns], ["p99", "p99", (row) => row.p99_ns], ["max", "Max", (row) => row.max_ns],
 ];
 
-// The distribution on one logarithmic axis for all rows.
+// Draws a row's distribution, on one logarithmic axis for all rows.
 function sparkline(histogram: Group["histogram"], first: number, last: number): SVGSVGElement {
   const most = Math.max(1, ...histogram.map(([, count]) => count));
   const width = kSpark / Math.max(1, last - first);

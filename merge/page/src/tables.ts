@@ -35,7 +35,7 @@ function guestSpans(data: Recording, spans: Rows): HTMLElement {
   const { counters } = spans;
   const counts = ([["restarted", "began again before they ended"], ["end_only", "ends had no begin"], ["open", "never ended"], ["unplaced", "are left out, for their vCPU is not known, or too many overlap"]])
     .filter(([key]) => counters[key!] > 0).map(([key, text]) => `${grouped(counters[key!])} ${text}`);
-  // The host's part of all intervals has a largest cause: a part, or a culprit of waits.
+  // The largest cause on the host, over all intervals: the kernel, QEMU, or a culprit of waits.
   const causes = [{ text: "the kernel", ns: spans.kernel_ns }, { text: "QEMU", ns: spans.user_ns }, ...culprits.map(({ part, culprit, ns }) => ({ text: `${part}, ${culprit}`, ns }))];
   const largest = most(causes, "ns")!;
   const host = largest.ns > 0 ? `; the largest cause on the host: ${clip(largest.text, 60)}, ${percent(largest.ns / all)}` : "; the host took nothing of them, as far as was recorded";
@@ -64,7 +64,7 @@ function guestSpans(data: Recording, spans: Rows): HTMLElement {
     words && h("p", {}, h("code", {}, words.map(quoted).join(" "))));
 }
 
-// p50 to p90 to p99 to the maximum on a common logarithmic axis.
+// Draws a distribution on a logarithmic axis that all rows share: a line from min to max, a bar from p50 to p99.
 function range(d: Fields, longest: number): SVGSVGElement | string {
   if (!d.count) return "not known of any";
   const x = (ns: number): number => (Math.log10(Math.max(1000, ns)) - 3) / Math.max(1, Math.log10(Math.max(1e4, longest)) - 3) * (kWidth - 8) + 2;

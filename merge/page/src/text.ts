@@ -8,7 +8,7 @@ export function useUnit(unit: "ns" | "cycles"): void {
   cycles = unit === "cycles";
 }
 
-// Whole digits with commas: "12,345". By hand: Intl takes a hundred times as long, and a frame of
+// Puts commas into whole digits: "12,345". Intl would take a hundred times as long, and a frame of
 // brushing formats a thousand numbers.
 function commas(digits: string): string {
   let text = digits;
@@ -16,7 +16,7 @@ function commas(digits: string): string {
   return text;
 }
 
-// Three significant digits, thousands grouped.
+// Formats three significant digits, with the thousands grouped.
 export function sig3(value: number): string {
   if (value === 0) return "0";
   const rounded = Number(value.toPrecision(3));
@@ -30,12 +30,12 @@ export function grouped(value: number): string {
   return Number.isSafeInteger(value) ? commas(String(value)) : value.toLocaleString("en-US");
 }
 
-// "1 exit", "12,345 exits".
+// Returns "1 exit", "12,345 exits".
 export function counted(count: number, one: string): string {
   return `${grouped(count)} ${one}${count === 1 ? "" : "s"}`;
 }
 
-// The exact figure, for hover and copy.
+// Returns the exact figure, for hover and copy.
 export function exact(ns: number | null): string {
   if (ns === null) return kUnknown;
   return `${grouped(ns)} ${cycles ? "cycles" : "ns"}`;
@@ -68,7 +68,7 @@ export function percent(share: number): string {
   return share > 0 && share < 0.0005 ? "<0.1%" : `${fixed(share * 100, 1)}%`;
 }
 
-// A point in time after the start of the interval: "+1.234567 s".
+// Formats a time after the start of the interval: "+1.234567 s".
 export function moment(ns: number, digits = 6): string {
   return cycles ? `+${grouped(ns)} cycles` : `+${(ns / 1e9).toFixed(digits)} s`;
 }
@@ -80,13 +80,13 @@ export function momentOption(start: string, ns: number): string {
   return `${digits.slice(0, -9)}.${digits.slice(-9)}`;
 }
 
-// A command without the options, which have a value each.
+// Returns the words of a command without these options and their values.
 export function without(words: string[], ...options: string[]): string[] {
   return words.filter((word, i) => !options.includes(word) && !options.includes(words[i - 1] ?? ""));
 }
 
-// Names come from recordings. Characters that would be invisible or turn the text around are
-// written out; what looks like markup is a text node like any other.
+// Writes out characters that would be invisible or turn the text around: names come from recordings.
+// Markup needs no escapes, since all text goes into text nodes.
 export function visible(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g,
@@ -94,12 +94,12 @@ export function visible(text: string): string {
   );
 }
 
-// One word of a POSIX shell.
+// Quotes a word for a POSIX shell, if that is needed.
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`;
 }
 
-// A row's key in a sentence: without the dimensions that it has no value in ("msr / -").
+// Returns a row's key for a sentence: without the last dimensions if they have no value ("msr / -").
 export function spoken(key: string): string {
   return key.replace(/( \/ -)+$/, "");
 }

@@ -19,8 +19,8 @@ export interface Report {
   notes: string[];
 }
 
-// A table with its rows as objects, and its facts beside them. Columns that are described are the report's
-// text's: the rows are lists.
+// A table with its rows as objects, and its facts beside them. If its columns are described by title and unit,
+// the rows are lists.
 export interface Rows {
   rows: Fields[];
   left_out: number;
@@ -28,7 +28,7 @@ export interface Rows {
     [fact: string]: any;
 }
 
-// null where the events do not tell it; what adds takes that as 0.
+// A part is null if the events do not show it; sums take null as 0.
 export interface Parts {
   kernel_ns: number;
   user_ns: number;
@@ -56,7 +56,7 @@ export interface RowSet {
   left_out: number;
 }
 
-// The states that are drawn; a vCPU's time has what is not seen as well.
+// The states that are drawn; a vCPU's time also contains time that was not seen.
 export const kStates = ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline"] as const;
 export type State = (typeof kStates)[number];
 export const kParts = ["kernel", "user", "preempted", "blocked", "halted"] as const;

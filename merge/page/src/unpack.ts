@@ -1,4 +1,4 @@
-// From the page's data as it is written, short, to what the views read: docs/formats/page.md.
+// Turns the page's data as it is written, short, into what the views read: docs/formats/page.md.
 import { kLatencyBins } from "./model";
 import type { Comparison, ExitWait, Fields, Neighbourhood, NearEvent, NearSpan, Recording, Report, Rows, Table, WorstExit } from "./types";
 
@@ -9,14 +9,14 @@ const kBlocked = 3; // of Part
 const kOthers = 3; // of the lanes
 const kNamed = ["vcpu", "reason", "detail", "device", "function", "preempted_by"]; // given as numbers of texts
 
-// A row as an object; the tables inside it are lists of such.
+// Returns a row as an object; the tables inside it become lists of such objects.
 function fieldsOf(row: unknown, columns: string[] | undefined): Fields {
   const fields: Fields = columns ? Object.fromEntries((row as unknown[]).map((value, i) => [columns[i], value])) : { ...(row as Fields) };
   for (const [key, value] of Object.entries(fields)) if (Array.isArray(value?.rows)) fields[key] = value.rows.map((one: unknown) => fieldsOf(one, value.columns));
   return fields;
 }
 
-// A table whose columns are described keeps its lists.
+// Returns a table with its rows as objects; a table whose columns are described keeps its lists.
 function rowsOf(table: Table | undefined): Rows {
   const { columns, rows = [], left_out = 0 } = table ?? {};
   const described = typeof columns?.[0] === "object";
@@ -47,7 +47,7 @@ function eventsOf(flat: number[], from: number, texts: string[]): NearEvent[] {
   return events;
 }
 
-// Cells as time bin, combination, latency bin, count, total, user, preempted, blocked, halted.
+// Returns cells as time bin, combination, latency bin, count, total, user, preempted, blocked, halted.
 function unpackCells(packed: number[][], bins: number): number[][] {
   return packed.flatMap((flat, combo) => {
     const cells: number[][] = [];

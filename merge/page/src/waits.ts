@@ -37,7 +37,7 @@ export class Waits {
       table.rows.map((row): [Fields, number] => [row, this.within(row)]).filter(([, ns]) => ns > 0).sort((a, b) => b[1] - a[1]);
     const rows = kParts.map(([part]) => of(waits[part]));
     const sums = kParts.map(([part], i) => (this.choice?.time ? rows[i]!.reduce((n, [, ns]) => n + ns, 0) : (waits[part].total_ns ?? 0)));
-    // A culprit that is known; blocked time has the halts in it, in which a vCPU waits for nobody.
+    // Returns whether the culprit is known: "idle" and "unknown" name nobody.
     const known = ([row]: [Fields, number]): boolean => !/^(idle$|unknown)/.test(row.culprit);
     const found = rows.map((list, i) => ({ i, row: list.find(known) ?? list[0] })).filter((one) => one.row);
     const most = found.find((one) => known(one.row!)) ?? found[0];

@@ -69,7 +69,7 @@ export class Worst {
     this.open(choice.worst);
   }
 
-  // The same exit stays as it is, with its zoom, while the rest of the page changes.
+  // Shows an exit in the panel. If it is shown already, it keeps its zoom while the page changes.
   private open(at: number | null): void {
     const exit = at === null ? undefined : this.model.data.worst[at];
     this.panel.hidden = !exit;

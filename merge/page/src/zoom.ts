@@ -1,7 +1,7 @@
 // Zooming and moving what is in sight, by keys and by the wheel, of everything that is drawn over time.
 export type Range = [from: number, to: number];
 
-// Returns the range in which the part of a place, from 0 to 1, stays where it is. `least`: the smallest size.
+// Returns the range after a zoom about the place `at`, from 0 to 1 of it. `least`: the smallest size.
 export function zoomed([from, to]: Range, factor: number, at: number, all: Range, least: number): Range {
   const size = Math.min(all[1] - all[0], Math.max(least, (to - from) * factor));
   return within(from + (to - from) * at - size * at, size, all);
@@ -23,7 +23,7 @@ export interface Zoom {
   all: () => void;
 }
 
-// Does what the key says, and returns whether it says something.
+// Does what the key stands for. Returns false if it stands for nothing.
 export function zoomByKey({ key }: KeyboardEvent, { zoom, move, all }: Zoom): boolean {
   const acts: Record<string, (() => void) | undefined> = { "+": () => zoom(0.5, 0.5), "=": () => zoom(0.5, 0.5), "-": () => zoom(2, 0.5), "0": all,
     ArrowLeft: move && ((): void => move(-0.2)), ArrowRight: move && ((): void => move(0.2)) };

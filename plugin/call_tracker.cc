@@ -64,8 +64,8 @@ void CallTracker::start_recording_in(std::uint64_t function) {
     return;
   auto& chain = stack_->task->chain;
   if (chain.empty() || chain.back().stack != stack_) return;
-  // The entry was closed in the records when the guest went to another stack; now it belongs to
-  // this chain entry.
+  // The frame's entry was closed in the records when the guest went to another stack. It is written
+  // again below, so the frame is part of the task's chain again.
   chain.back().base = std::min(chain.back().base, stack_->depth() - 1);
   top.flags &= ~std::uint32_t{Frame::kSilent};
   write_entry(*stack_->task, clock_.now(), top);
@@ -241,7 +241,7 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
     const std::uint64_t stack_pointer = guest_.stack_pointer();
     if (site.level != level() || !same_stack(stack_pointer))
       resolve(site.level, stack_pointer, Via::kCall);
-    // While frames are missing, every call comes here, so none of them searches the stack.
+    // While calls without a frame are open, all calls come here, so none may search the stack.
     if (stack_->missing == 0) unwind_below(stack_pointer);
     set_resync(stack_->missing != 0);
   }
@@ -331,8 +331,8 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
 
 void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   arrived_ = 0;
-  // The handler of a system call, unless the handler is not followed (code=) and the program is
-  // running again.
+  // This is the handler of the pending system call, unless the handler is not followed (code=) and
+  // the program is running again.
   if (std::exchange(event_pending_, false) && rank(level) < rank(caller_level_)) {
     event_pending_ = true;
     event(level, address);
@@ -358,10 +358,10 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (stack_->top->function != address) tail_call(address, stack_pointer);
 }
 
-// Handles a function start at a stack pointer where its return address should be. Below the
-// innermost frame's slot, something other than a call began the function, as a kernel begins a
-// program's signal handler: true. At that slot, either the program resumed at the function's first
-// instruction (true if it is the same function), or a jump reached the function (false).
+// Handles the start of a function without a call; the stack pointer is at its return address. Below
+// the innermost slot, something else entered the function, as a kernel enters a signal handler:
+// opens a frame, returns true. At that slot, the program resumed at the first instruction of the
+// same function (returns true), or a jump reached another one (returns false).
 bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer) {
   Frame* dead = stack_->top + 1;
   while ((dead[-1].flags & Frame::kEvent) == 0 && dead[-1].slot < stack_pointer) --dead;
@@ -376,8 +376,8 @@ bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_
   return true;
 }
 
-// Returns whether the processor has pushed what it interrupted at this function start: a handler
-// begins, or a label on the handler's way back.
+// Returns whether a handler begins at this function start: the processor has pushed what it
+// interrupted, and this is not a label on the way back of the open handler.
 bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
   const int from = guest_.interrupted_level_at(stack_pointer);
   if (from < 0) return false;
@@ -404,7 +404,7 @@ void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uin
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
   const bool raised = this->level() != kNoLevel &&
-                      // From another level.
+                      // left_: the guest was on a less privileged level, not seen so far.
                       (level == this->level() ? left_ : !leaves_privilege(level));
   const bool system_call = event_pending_;
   event_pending_ = false;
@@ -414,8 +414,8 @@ void CallTracker::event(unsigned level, std::uint64_t handler) {
     resolve(level, stack_pointer, Via::kEvent);
   left_ = false;
   if (raised) {
-    // The handler may begin on the stack pointer of the interrupted code. Then only handlers are on
-    // that stack, and each ends when the next one begins.
+    // The handler may begin on the interrupted code's stack pointer. Then the stack has only frames
+    // of handlers, and each of them ends when the next handler begins.
     const bool borrowed = std::all_of(stack_->floor(), stack_->top + 1, [](const Frame& frame) {
       return (frame.flags & Frame::kEvent) != 0;
     });

@@ -86,7 +86,7 @@ class CallTracker {
   // mode=frame-pointer: tells that the innermost frame is at `frame` (the address of its saved
   // frame pointer), so that frames below have ended. Returns whether the frame is known.
   [[nodiscard]] bool frame_known(unsigned level, std::uint64_t frame);
-  // Records the entry of a frame inside the one that frame_known() was called for last.
+  // Records the entry of a frame that frame_known() did not know; of several, the outermost first.
   void frame_entered(std::uint64_t frame, std::uint64_t ret, std::uint64_t function);
 
   // Records that the hardware entered a handler; the registers are those of its first instruction.
@@ -112,8 +112,8 @@ class CallTracker {
   // Closes all open entries in the records, at the end or when recording stops.
   void close_all();
   void set_recording(bool on);
-  // Starts or stops at the first instruction of the function that start= or stop= names, after an
-  // earlier request. The call of the function that starts recording is included.
+  // Start or stop recording at the first instruction of the function of start= or stop=, after an
+  // earlier request has taken effect. The call of the function of start= is recorded.
   void start_recording_in(std::uint64_t function);
   void stop_recording();
   // Starts or stops recording from another vCPU's thread. It takes effect at this vCPU's next call
@@ -123,7 +123,7 @@ class CallTracker {
     // After the request, since set_recording() reads them in the opposite order.
     gate_.fetch_or(kSlow);
   }
-  // Returns whether it records, or will once it sees the last request.
+  // Returns whether the tracker records, or will once it sees the last request.
   [[nodiscard]] bool will_record() const {
     const int requested = requested_.load();
     return requested != 0 ? requested == 1 : recording();
@@ -227,7 +227,7 @@ class CallTracker {
                  std::uint32_t flags);
   void pop_slow();                 // ends the top frame only
   void pop_through(Frame* frame);  // ends this frame and all above it
-  // pop_through(), then also ends the callers that it is a tail call of.
+  // Ends this frame and all above it, then the callers of which it is a tail call.
   void return_from(Frame* frame);
   void emit_pending(Task& task);
   void unwind_below(std::uint64_t slot);

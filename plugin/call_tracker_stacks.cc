@@ -61,7 +61,7 @@ void CallTracker::switch_to(Stack* stack, Via via) {
   stack->task->buffer.use_clock(&clock_);
 }
 
-// Closes the chain's innermost entries in the records until `size` are left.
+// Keeps the outermost `size` stacks of the chain; closes the entries of the others in the records.
 void CallTracker::close_chain(Task& task, std::size_t size) {
   while (task.chain.size() > size) {
     silence(*task.chain.back().stack, task.chain.back().base);
@@ -69,7 +69,7 @@ void CallTracker::close_chain(Task& task, std::size_t size) {
   }
 }
 
-// Prepares the end of the top frame: entries above it in the chain end first.
+// Prepares the end of the top frame: stacks that are further in on the chain are closed first.
 void CallTracker::uncover() {
   auto& chain = stack_->task->chain;
   std::size_t keep = chain.size();
@@ -79,7 +79,7 @@ void CallTracker::uncover() {
   if (keep > 0) {
     close_chain(*stack_->task, keep);
   } else if (!chain.empty() && chain.back().stack == stack_) {
-    // Its entry was closed in the records before: later ones belong to the current chain entry.
+    // The entry was closed in the records before; frames that follow at its depth are in the chain.
     chain.back().base = stack_->depth() - 1;
     stack_->top[-1].flags |= Frame::kCovered;
   }
@@ -139,7 +139,7 @@ void CallTracker::close_all() {
   pool_.for_each([this](Stack& stack) {
     if (stack.task == nullptr) return;
     close_chain(*stack.task, 0);
-    // So that a thousand stacks' last records need no thousand buffers.
+    // Frees each buffer at once: a thousand stacks must not need a thousand buffers at the end.
     stack.task->buffer.release();
   });
 }

@@ -33,7 +33,7 @@ class SymbolFilter final : public FunctionFilter {
   [[nodiscard]] std::size_t index_of(std::uint64_t address) const;
 
   std::vector<std::uint64_t> starts_;
-  // Per start: it begins a part that the compiler split off. A jump there stays in its function.
+  // Per start: the compiler split this part off a function, so a jump there stays in the function.
   std::vector<bool> parts_;
   std::vector<bool> selected_;  // per start: the function is recorded
   std::vector<AddressRange> include_;

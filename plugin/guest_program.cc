@@ -28,7 +28,7 @@ struct Layout {
   std::vector<Segment> segments;  // the segments that are loaded
 };
 
-// Returns no segments for anything but a 64-bit little-endian ELF file.
+// Returns the layout of a 64-bit little-endian ELF file; no segments for any other file.
 Layout layout_of(const std::string& path) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 4;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -20,8 +20,8 @@
 
 namespace trapline {
 
-// Kernel stacks, in the upper half of the address space, are aligned blocks of this size: 16 KiB.
-// On other stacks, stack pointers within this distance are on the same stack.
+// Kernel stacks, in the upper half of the address space, are aligned blocks of 2^kStackBlockBits
+// bytes (16 KiB). Elsewhere, stack pointers less than kStackReach apart are on the same stack.
 constexpr std::uint64_t kStackBlockBits = 14;
 constexpr std::uint64_t kStackReach = 1U << 20;
 // A function that calls saves its return address, so no program has more frames in a row without a

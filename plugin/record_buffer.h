@@ -36,7 +36,7 @@ class RecordBuffer {
   RecordBuffer(std::uint32_t tid, RecordSink& sink, std::size_t capacity = kLarge)
       : sink_(sink), tid_(tid), capacity_(capacity) {}
 
-  // `time` must not be before the last record's; add() and put() raise it if it is.
+  // Adds a record. A time before that of the last record is raised to it.
   void add(RecordType type, std::uint64_t time, std::uint64_t depth, std::uint64_t address) {
     if (full()) make_room();
     put(time, Record::word(type, depth, address));
@@ -90,8 +90,8 @@ class RecordBuffer {
   std::uint64_t lost_ = 0;
 };
 
-// Returns the records that must stay when the rest of `records` is given up, as described above.
-// Public for tests.
+// Returns the records that keep the file balanced when all others of `records` are given up. Public
+// for tests.
 [[nodiscard]] std::vector<Record> thinned_out(std::span<const Record> records);
 
 }  // namespace trapline

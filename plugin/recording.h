@@ -36,11 +36,11 @@ class Recording final : public RecordSink, public TaskChooser {
   // Tells the markers of each new task too; nullptr: no markers are written.
   void use_markers(CallMarkers* markers) { markers_ = markers; }
 
-  // RecordSink
+  // Implements RecordSink.
   std::size_t append(std::uint32_t tid, std::span<const Record> records) override;
   void release(std::uint32_t tid) override;
 
-  // TaskChooser: returns the task per vCPU, per vCPU and level, or per guest stack.
+  // Implements TaskChooser: returns the task per vCPU, per vCPU and level, or per guest stack.
   Task* task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) override;
   void entered(unsigned vcpu, Task& task) override;
   // Reports the records in LOST records of a separate task of the vCPU.

@@ -10,8 +10,8 @@ namespace trapline {
 // options (-readconfig), which may contain it.
 [[nodiscard]] bool denies_children(std::span<const std::string> arguments);
 
-// Returns the same for this process. False without a seccomp filter, or with one that is not QEMU's
-// (a container's).
+// Returns whether QEMU's sandbox denies children to this process. False without a seccomp filter,
+// or with one that is not QEMU's (a container's).
 [[nodiscard]] bool children_are_denied();
 
 }  // namespace trapline

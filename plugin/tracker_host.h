@@ -39,8 +39,8 @@ class CallText {
   virtual void leave_out(std::uint64_t /*count*/) {}
 };
 
-// Which functions are recorded and where they start. Empty tables mean that everything is recorded
-// and no starts are known.
+// Tells which functions are recorded and where they start. Empty tables mean that everything is
+// recorded and no starts are known.
 class FunctionFilter {
  public:
   virtual ~FunctionFilter() = default;
@@ -52,7 +52,7 @@ struct TrackerOptions {
   bool sites_know_slots = true;      // x86: calls and returns come with their slot
   bool higher_level_is_user = true;  // x86: ring 3 is user mode; on others level 0 is
   bool know_starts = false;          // there are symbols
-  // QEMU reports events; otherwise x86's are recognised where their handlers start.
+  // True if QEMU reports events; otherwise x86's are recognised where their handlers start.
   bool told_of_events = false;
   std::uint64_t handler_reach = 16;  // Architecture::handler_reach
   bool filtered = false;             // include= or exclude= is set

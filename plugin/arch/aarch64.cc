@@ -1,4 +1,4 @@
-// A64, with the pointer-authentication instructions.
+// The aarch64 guest: A64 instructions, with those of pointer authentication.
 #include "backend_ftrace/base/result.h"
 #include "plugin/arch/architecture.h"
 

@@ -42,7 +42,7 @@ struct Architecture {
   std::string_view stack_pointer = {};
   std::string_view frame_pointer = {};
   std::string_view address_space = {};  // the register with the page table's address
-  // Clears bits of that register that are not part of the address.
+  // Clears the bits of that register (address_space) that are not part of the address.
   std::uint64_t address_space_mask = ~std::uint64_t{0};
   std::string_view link = {};  // the link register; empty: calls push the return address
   std::span<const std::string_view> general = {};  // indexed by Instruction::reg
@@ -51,13 +51,13 @@ struct Architecture {
   bool higher_level_is_user = false;
   unsigned (*level)(ArchState& state) = nullptr;
   std::string (*level_name)(unsigned level, LevelNames names) = nullptr;
-  // Whether a block here is where the hardware enters a handler. Null: the stack tells, as follows.
+  // Returns whether the hardware enters a handler at this address. Null: interrupted_level tells.
   bool (*is_vector)(ArchState& state, std::uint64_t address) = nullptr;
   // Returns the level that was interrupted, from the frame that the hardware pushes for a handler,
   // if that frame is at the stack pointer; -1: there is no such frame. Null: the hardware pushes
   // none.
   int (*interrupted_level)(ArchState& state, std::uint64_t stack_pointer) = nullptr;
-  // Labels within this many bytes of stack below a handler's entry belong to the same handler.
+  // A label with a stack pointer at most this far above that of a handler's entry is the handler's.
   std::uint64_t handler_reach = 0;
 
   // Distance in bytes from the address in the frame pointer to the saved frame pointer, which the
@@ -76,7 +76,7 @@ struct Architecture {
   GuestCounter counter = GuestCounter::kTsc;
 };
 
-// Returns null for an unknown architecture.
+// Returns the architecture of a QEMU target; null if it is not known.
 [[nodiscard]] const Architecture* architecture(std::string_view qemu_target);
 // Returns "x86_64, i386, …".
 [[nodiscard]] std::string known_architectures();

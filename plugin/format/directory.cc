@@ -151,7 +151,7 @@ Result<RecordReader> DataDirectory::records(std::uint32_t tid, std::size_t buffe
   return RecordReader::open(fmt::format("{}/{}.dat", path_, tid), buffer);
 }
 
-// Reads each kind of line only once: each may have as many lines as the file is long.
+// Relates tasks to sessions. Reads each kind of line once: a file may have very many of each.
 void DataDirectory::relate_tasks() {
   // The session lines of one process. `until` has for each line's time, among the lines up to that
   // time, the one that comes last in the file.

@@ -91,7 +91,7 @@ class DirectoryWriter {
   std::string unwritten_;   // lines of task.txt still to be written
   std::size_t listed_ = 0;  // tasks that info already lists
   Clock::time_point listed_at_;
-  // Tasks are threads of a program; processes that it forks write here too.
+  // True if the tasks are threads of a program; processes that it forks write here too.
   bool has_session_ = false;
 };
 

@@ -50,7 +50,7 @@ std::vector<AddressRange> ranges_of(const std::vector<Symbol>& symbols) {
   return ranges;
 }
 
-// in bytes; every call of the function repeats its name
+// The longest name that is kept, in bytes: every call of a function repeats its name.
 constexpr std::size_t kLongestName = 4096;
 
 // Returns NAME for NAME.cold, NAME.part.0 and the like; else the whole name.

@@ -11,7 +11,7 @@
 // inside a sized function belongs to that function; NAME.cold and NAME.part.0, which GCC and LLVM
 // split off NAME, belong to NAME.
 //
-// Nothing in a file is trusted; an Error names the file and, in text, the line.
+// The content of a file is not trusted; an Error names the file and, in text, the line.
 #pragma once
 
 #include <cstdint>
@@ -95,8 +95,8 @@ class SymbolTable {
     const std::uint32_t index = index_of(address);
     return index == kNone ? nullptr : &symbols_[index];
   }
-  // Returns that function's number, below size(), or kNone. Callers can use the number as an index
-  // of a cache or an array.
+  // Returns the number of the function that contains the address, below size(), or kNone. Callers
+  // can use it as an index of a cache or an array.
   [[nodiscard]] std::uint32_t index_of(std::uint64_t address) const;
   [[nodiscard]] const Symbol& operator[](std::uint32_t index) const { return symbols_[index]; }
   [[nodiscard]] std::size_t size() const { return symbols_.size(); }

@@ -52,7 +52,7 @@ std::optional<std::uint64_t> stamp(std::string_view line) {
   return *seconds * kSecond + *fraction;
 }
 
-// False when a field is missing or not a number.
+// Adds the line to `file`. False when a field is missing or not a number.
 bool parse_line(std::string_view line, TaskFile& file) {
   const std::string_view kind = line.substr(0, 5);
   const bool known = kind == "SESS " || kind == "TASK " || kind == "FORK " || kind == "DLOP ";

@@ -55,7 +55,7 @@ struct GuestSyncRecord {
   std::optional<PtpReading> ptp;
   std::optional<GuestReading> before;
   std::optional<GuestReading> after;
-  // how the guest's kernel adjusts its clock
+  // How the guest's kernel adjusts its clock.
   std::optional<ClockAdjustment> adjustment = std::nullopt;
 };
 

@@ -54,7 +54,7 @@ std::size_t format_sync(const SyncRecord& record, char (&text)[kMaxSyncText]);
 class SyncSeries {
  public:
   explicit SyncSeries(unsigned tries = kSyncTries);
-  // returns 0 when the series is complete
+  // Writes the next record into `text` and returns its length; 0 when the series is complete.
   [[nodiscard]] std::size_t next(char (&text)[kMaxSyncText]);
   void written();
 

@@ -289,7 +289,7 @@ Result<UniqueFd> Folder::open_file(const std::string& name, int flags) const {
   if (!fd) return failure(name, cause);
   if (::fstat(fd.get(), &status) != 0) return failure(name, errno);
   if (!S_ISREG(status.st_mode)) return fail("{}: not a file", path_of(name));
-  // Another user made the file, or the file is a second name (hard link) of one elsewhere.
+  // As root, refuses a file that another user made, or a second name (hard link) of one elsewhere.
   if ((flags & O_ACCMODE) != O_RDONLY && acting_uid() == 0 &&
       (status.st_nlink > 1 || status.st_uid != 0)) {
     return fail("{}: is not a file that root made", path_of(name));

@@ -19,8 +19,8 @@
 namespace trapline {
 
 // Opens `path`, without reading it, for a process that is going to call give_up_root(who) and could
-// not open the path afterwards. Of a folder, opens everything below except links. Files of /proc
-// are held in any case: their content depends on who opened them.
+// not open the path afterwards. In a folder, opens everything below it except links. Files of
+// /proc are held in any case: their content depends on who opened them.
 void hold_file(const std::string& path, const std::optional<Identity>& who);
 
 // Opens a file for reading, or returns the held descriptor at the file's start; none, with errno,

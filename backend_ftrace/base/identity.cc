@@ -112,8 +112,8 @@ Result<void> give_up_root(const std::optional<Identity>& who) {
   const auto failed = [](const char* what) {
     return fail("root's rights cannot be given up: {}: {}", what, std::strerror(errno));
   };
-  // Dropped before the uid, since dropping them needs root. If it fails, PR_SET_NO_NEW_PRIVS still
-  // holds.
+  // The capability bounding set is emptied before the uid changes, since that needs root. If it
+  // fails, PR_SET_NO_NEW_PRIVS still holds.
   for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
     (void)::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

@@ -24,7 +24,7 @@ class Landlock {
   void allow_writing(const std::string& path);    // allows reading too
   // Allows reading and, with `to_write`, writing the file or folder behind a descriptor.
   void allow_descriptor(int fd, bool to_write);
-  // Call it after give_up_root().
+  // Puts the limits in force. Call this after give_up_root().
   void enforce();
 
  private:

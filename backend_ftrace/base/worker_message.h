@@ -21,7 +21,6 @@
 //            kLines                                      kLines: u64 address, u32 line, text file;
 //                                                        as above, then kEnd
 //            kDemangle: a text each                      kTexts: as many; empty: it stays
-// XX
 //
 // kRefused is an answer to any: u32 kind of the Error (result.h), text why the file cannot be read.
 #pragma once

@@ -96,7 +96,7 @@ int open_output(const char* path, int flags, const char** reason) {
   }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return *reason = std::strerror(errno), -1;
-  // Another user made the file, or the file is a second name (hard link) of one elsewhere.
+  // As root, refuses a file that another user made, or a second name (hard link) of one elsewhere.
   if (!is_new && ::geteuid() == 0 && !S_ISCHR(status.st_mode) &&
       (status.st_uid != 0 || status.st_nlink > 1)) {
     return *reason = "not a file that root made", -1;

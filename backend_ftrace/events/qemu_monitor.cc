@@ -127,7 +127,7 @@ Result<Json> QemuMonitor::execute(const std::string& command, const Json& argume
     const Json answer = parsed_answer(*line);
     if (!answer.is_object()) return fail("{}: the answer is not a JSON object", name());
     if (answer.contains("return")) return answer["return"];
-    // Otherwise it is an event of the machine, and the answer is still to come.
+    // Any other object is an event of the machine; the answer is still to come.
     if (!answer.contains("error")) continue;
     const Json& error = answer["error"];
     const Json words = error.is_object() ? error.value("desc", Json()) : Json();

@@ -1,4 +1,4 @@
-// What the parts of the event library use of each other. Nothing here needs the C++ library.
+// Functions that the event library's parts call in each other. They need no C++ library.
 #pragma once
 
 #include <cstddef>

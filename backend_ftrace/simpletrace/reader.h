@@ -50,7 +50,7 @@ class Reader {
 
   [[nodiscard]] Layout layout() const { return layout_; }
   [[nodiscard]] std::uint64_t version() const { return version_; }
-  // Events yielded without values.
+  // Returns how many events were yielded without values.
   [[nodiscard]] std::uint64_t undecoded() const { return undecoded_; }
   [[nodiscard]] std::uint64_t cut_bytes() const {
     return cut_bytes_;

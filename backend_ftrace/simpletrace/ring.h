@@ -65,7 +65,7 @@ class Ring {
   void count_dropped() { dropped_.fetch_add(1, std::memory_order_relaxed); }
 
   // --- consumer ---
-  // The oldest record's payload, or nullptr: none is published. Stays valid until pop().
+  // Returns the oldest record's payload, valid until pop(); nullptr if none is published.
   [[nodiscard]] const unsigned char* front(std::size_t& bytes) {
     for (;;) {
       const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -94,7 +94,7 @@ class Ring {
   static constexpr std::size_t kWord = 8;
   static constexpr unsigned kSizeBits = 16;
   static constexpr std::uint64_t kPadding = (1u << kSizeBits) - 1;
-  // Prefetches the cache line that a record some events later will use.
+  // How many bytes ahead reserve() prefetches the cache line that a later record will use.
   static constexpr std::size_t kAhead = 512;
 
  public:

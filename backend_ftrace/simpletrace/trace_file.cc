@@ -39,7 +39,7 @@ bool TraceFile::open(int fd, bool rfc, pid_t process) {
   size_ = 0;
   buffered_ = 0;
   has_entries_.store(false, std::memory_order_relaxed);
-  // Truncates only now, since it may be the file that was written until now. A device cannot be
+  // Truncates only now, since `fd` may be the file that was written until now. A device cannot be
   // truncated and need not be.
   if (::ftruncate(fd, 0) != 0) errno = 0;
   if (rfc) {

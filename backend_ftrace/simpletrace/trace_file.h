@@ -27,7 +27,7 @@ constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_
 // beginning of the file must be written again.
 [[nodiscard]] int open_trace_path(const char* path, const char** reason);
 
-// A process has one: the buffer is static.
+// A process has at most one TraceFile, because the buffer is static.
 class TraceFile {
  public:
   // Takes the descriptor and writes the header and the names of all events. False, with errno, when

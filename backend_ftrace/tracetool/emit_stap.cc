@@ -9,7 +9,7 @@
 namespace trapline::tracetool {
 namespace {
 
-// Scripts use these argument names, so the escaping in both kinds of tapset must not change.
+// Returns an argument's name in both kinds of tapset. Scripts use it, so it must not change.
 std::string stap_name(const Options& options, const Argument& argument) {
   static const std::unordered_set<std::string_view> kKeywords{
       "break",   "catch", "continue", "delete", "else",   "for",  "foreach", "function",

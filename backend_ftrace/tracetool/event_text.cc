@@ -84,7 +84,7 @@ void append_text(const Event& event, std::span<const Value> values, std::string&
     const int precision = star(piece.precision_argument, piece.precision, values);
     const bool left = piece.left || width < -1;
     const int field = width < -1 ? -width : width;
-    // Also for %p of a string, whose address is not recorded.
+    // A string is printed as text for %p too, since its address is not recorded.
     if (value.kind == ValueKind::kString) {
       std::string_view text = value.text;
       if (precision >= 0) text = text.substr(0, static_cast<std::size_t>(precision));

@@ -44,8 +44,8 @@ struct Command {
 
 constexpr std::string_view kBackendNames = "nop, dtrace, ftrace, log, simple, syslog, ust";
 
-// Makes the folder where it is not there. Unchanged files keep their time, so that nothing is
-// compiled again.
+// Writes a file, and makes its folder if that is missing. Unchanged files keep their time, so that
+// nothing is compiled again.
 Result<void> write_file(const std::string& path, const std::string& text) {
   std::error_code error;
   if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
@@ -124,7 +124,7 @@ std::string output_of(const Command& command) {
   return command.files.size() == 1 ? "-" : command.files.back();
 }
 
-// Makes the object of the probes: `dtrace -G`, of SystemTap.
+// Compiles the probes to an object with SystemTap's `dtrace -G`.
 Result<void> compile_probes(const Output& out) {
   const std::string probes = out.path() + ".dtrace";
   if (auto written = write_file(probes, out.text()); !written) return written;
@@ -143,7 +143,7 @@ Result<void> compile_probes(const Output& out) {
   return {};
 }
 
-// Always writes: QEMU's build compares times.
+// Writes even an unchanged file, since QEMU's build compares times.
 Result<void> generate_format(const Command& command, std::span<const Declared> events) {
   Output out(output_of(command));
   find_format(command.format)->emit(command.options, events, out);

@@ -17,7 +17,7 @@ struct SdtProbe {
   std::uint64_t semaphore = 0;  // 0: none
 };
 
-// Errors: the file is not ELF, or not for a machine with 64-bit addresses.
+// Returns a file's SDT probes. Fails if the file is not ELF with 64-bit addresses.
 [[nodiscard]] Result<std::vector<SdtProbe>> read_sdt_probes(const std::string& path);
 
 }  // namespace trapline::tracetool

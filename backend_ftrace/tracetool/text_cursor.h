@@ -22,7 +22,7 @@ class TextCursor {
   struct Place {
     std::uint32_t line, column;  // from 1
   };
-  // Fast for offsets that are not before the last one requested.
+  // Returns an offset's line and column. Fast for offsets not before the last one requested.
   [[nodiscard]] Place place_of(std::size_t offset);
 
  protected:

@@ -21,9 +21,9 @@
 
 namespace trapline::tracetool {
 
-// LTTng-UST's and QEMU's limit; includes the implicit CPU of a vcpu event.
+// The most arguments that LTTng-UST and QEMU allow, with the implicit CPU of a vcpu event.
 inline constexpr std::size_t kMaxArguments = 10;
-// Where distributions install the declarations of all of QEMU's events.
+// The file in which distributions install the declarations of all of QEMU's events.
 inline constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
 
 enum class TypeKind : std::uint8_t { kSigned, kUnsigned, kPointer, kString };

@@ -107,8 +107,8 @@ static inline bool trapline_state_is_on(const uint32_t* state) {
 /* --- outputs ------------------------------------------------------------------------------ */
 
 /* Opens the marker that generated code writes into, again and as `options` say. Without this call
- * it is opened when the first group with the ftrace backend registers. Returns 0, or -1 with the
- * reason in `error`. */
+ * the marker is opened when the first group with the ftrace backend registers. Returns 0, or -1
+ * with the reason in `error`. */
 TRAPLINE_API int trapline_ftrace_set_default(const struct trapline_ftrace_options* options,
                                              char* error, size_t error_size);
 TRAPLINE_API trapline_ftrace* trapline_ftrace_default(void);

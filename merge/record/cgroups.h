@@ -15,19 +15,19 @@
 
 namespace trapline::record {
 
-// From cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1), in ns. Nullopt if
-// there are no such counts: the cgroup is a root, or the controller is off.
+// The counts of a cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns. A
+// root cgroup has none, nor does a cgroup whose cpu controller is off: parsing returns nullopt.
 struct Throttled {
   std::uint64_t times = 0, ns = 0;
 };
 [[nodiscard]] std::optional<Throttled> parse_cpu_stat(std::string_view text);
 
-// Returns the cgroup whose controller throttles, from the text of /proc/TID/cgroup: "/machine/vm1",
-// or "cpu:/machine/vm1" for cgroup v1. Empty: the root, or not below what is mounted here.
+// Returns the cgroup that can throttle a thread, from the text of /proc/TID/cgroup: "/machine/vm1",
+// or "cpu:/machine/vm1" for cgroup v1. Empty: the root, removed, or outside our cgroup namespace.
 [[nodiscard]] std::string cpu_cgroup_of(std::string_view proc_cgroup);
 
-// Guarantees: a cgroup that was read once stays, with the last counts that could be read; at most
-// kMost cgroups.
+// Guarantees: a cgroup that was read once stays in list(), with the last counts that could be read.
+// At most kMost cgroups are kept.
 class Cgroups {
  public:
   static constexpr std::size_t kMost = 1024;
@@ -37,7 +37,7 @@ class Cgroups {
   // Uses the current mounts.
   Cgroups();
 
-  // Looks up the cgroups of those threads, and reads the counts of all cgroups again.
+  // Looks up the cgroups of `threads`, and reads the counts of all cgroups again.
   void update(const std::map<pid_t, Thread>& threads);
   [[nodiscard]] std::vector<SessionCgroup> list() const;
 

@@ -113,7 +113,7 @@ bool become(const User& user) {
   }
   if (!options.instance_name.empty()) {
     ::setenv("TRAPLINE_FTRACE_INSTANCE", options.instance_name.c_str(), 1);
-    // A user who cannot pass through tracefs opens the file of the descriptor.
+    // A user who cannot pass through tracefs opens the marker through the inherited descriptor.
     const std::string marker = options.user ? fmt::format("/proc/self/fd/{}", options.marker_fd)
                                             : options.instance + "/trace_marker";
     ::setenv("TRAPLINE_FTRACE_MARKER", marker.c_str(), 1);
@@ -128,7 +128,7 @@ bool become(const User& user) {
   give_up(verdict, kExecution);
 }
 
-// Returns the kinds that a shell and env distinguish.
+// Returns the kind that a shell distinguishes by its status: not found, or not executable.
 ErrorKind kind_of(int cause) {
   return cause == ENOENT || cause == ENOTDIR ? ErrorKind::kNoSuchProgram
                                              : ErrorKind::kCannotExecute;

@@ -20,16 +20,16 @@ struct User {
 };
 [[nodiscard]] Result<User> find_user(const std::string& name);
 
-// Returns the file that a shell would run for this word. The Error says why there is none, and has
-// a shell's status.
+// Returns the file that a shell would run for this word. The Error says why there is none, and its
+// kind is the exit status that a shell would give, 126 or 127.
 [[nodiscard]] Result<std::string> find_program(const std::string& word);
 
 struct CommandOptions {
   std::vector<std::string> words;
   std::optional<User> user;
   int marker_fd = -1;  // the child inherits it; TRAPLINE_FTRACE_FD names it
-  // For a program that writes into the top-level marker: the file that it finds there, in its own
-  // mount namespace. Empty: the top-level marker.
+  // The file that the command finds in place of the top-level trace_marker, in its own mount
+  // namespace. Empty: the command sees the top-level marker.
   std::string shown_marker;
   // The recording's ftrace instance: its name and folder, and where tracefs is mounted. The command
   // gets the name in TRAPLINE_FTRACE_INSTANCE and the marker's path in TRAPLINE_FTRACE_MARKER.
@@ -48,8 +48,8 @@ class Command {
   Command(Command&&) noexcept = default;
   Command& operator=(Command&&) = delete;
 
-  // Executes the command. The Error says why it cannot be executed, with a shell's status if the
-  // program is the cause.
+  // Executes the command. The Error says why that failed; if the program is the cause, the Error's
+  // kind is the exit status that a shell would give.
   [[nodiscard]] Result<void> start();
   void signal(int number) const { child_.send(number); }
   // Returns the exit status as a shell does (128 + signal), once the command has ended.
@@ -61,7 +61,7 @@ class Command {
  private:
   explicit Command(Child child) : child_(std::move(child)) {}
 
-  Child child_;  // its output is a Verdict if it cannot run
+  Child child_;  // its output says why the command cannot be executed, or is empty
   UniqueFd pidfd_, gate_;
   std::string program_;
 };

@@ -78,8 +78,8 @@ Result<void> DiskSync::sync_data(const SyncJob& job) {
 
 void DiskSync::carry_out(const SyncJob& job) {
   auto synced = sync_data(job);
-  // On a nearly full disk, older small files are better than none, and they are written again
-  // later.
+  // Errors are ignored: on a nearly full disk the older small files stay, which is better than
+  // none, and later jobs write them again.
   for (const auto& [name, text] : job.texts) {
     (void)session_.replace(name, text, 0600, Durable::kYes);
   }

@@ -30,7 +30,7 @@ struct SyncJob {
 
 class DiskSync {
  public:
-  // `folders`: those that contain the session or are in it; they are synced with the first job.
+  // `folders`: those that contain the session or are in it; they are synced if a job has new files.
   DiskSync(Folder session, std::vector<Folder> folders);
   DiskSync(const DiskSync&) = delete;
   DiskSync& operator=(const DiskSync&) = delete;
@@ -40,7 +40,7 @@ class DiskSync {
   // Finishes the jobs that were asked for, and ends the thread.
   void stop();
 
-  // Returns why data could not be synced; also set if the session was removed meanwhile.
+  // Returns the first failure to sync data; also an Error if the session was removed meanwhile.
   [[nodiscard]] std::optional<Error> error() const;
   // Returns the sizes of the last job whose data is on the disk; empty before the first.
   [[nodiscard]] std::vector<std::uint64_t> durable() const;

@@ -38,7 +38,7 @@ struct NeededFile {
   const char* cost;
   Level level;
 };
-// The files of an instance have the same permissions as the top level's, so these are tried. They
+// The top level's files, which have the same permissions as an instance's, so these are tried. They
 // are only opened and closed, which changes nothing.
 constexpr NeededFile kNeededFiles[] = {
     {"instances", O_RDONLY | O_DIRECTORY, "no instance can be made: nothing is recorded",

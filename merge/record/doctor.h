@@ -1,8 +1,8 @@
 // The checks of `trapline doctor`: what a host can record, and how well.
 //
-// Guarantees: a check only reads. It reads below Host::root, so that a test can pass a made-up
-// tree. What cannot be read from files (programs that must be run, the speed of a disk) is passed
-// to it as facts.
+// Guarantees: a check of a Host only reads, and only below Host::root, so that a test can pass a
+// made-up tree. What cannot be read from files (programs that must be run, the speed of a disk) is
+// passed to a check as facts.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,9 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_tracefs(const Host& host);
 [[nodiscard]] std::vector<Finding> check_kvm(const Host& host);
 [[nodiscard]] std::vector<Finding> check_events(const Host& host);
-// Checks the events of `record --stalls` and `record --faults` other than KVM's.
+// Checks the events of `record --stalls` and `record --faults`; without KVM's module, not KVM's.
 [[nodiscard]] std::vector<Finding> check_option_events(const Host& host);
-// Checks the events of `record --kernel-functions`.
+// Checks the tracer of `record --kernel-functions`.
 [[nodiscard]] std::vector<Finding> check_kernel_functions(const Host& host);
 [[nodiscard]] std::vector<Finding> check_clocks(const Host& host);
 [[nodiscard]] std::vector<Finding> check_buffer(const Host& host);
@@ -79,14 +79,14 @@ struct DiskFacts {
 };
 [[nodiscard]] std::vector<Finding> check_disk(const DiskFacts& disk, std::uint64_t exit_bytes);
 
-// Writes at most 32 MiB for at most a second, and removes them.
+// Measures free space and write speed of a folder: writes up to 32 MiB to a temporary file.
 [[nodiscard]] DiskFacts measure_disk(const std::string& folder);
 
 [[nodiscard]] Level worst_of(const std::vector<Finding>& findings);
 // Returns one line: which exits this host can record, and how many findings are missing or limited.
 [[nodiscard]] std::string verdict_of(const std::vector<Finding>& findings);
-// Returns a clause that says why no kvm_exit comes. `vm_seen`: a VM runs under KVM, or its events
-// came.
+// Returns a clause that says why no kvm_exit was recorded. `vm_seen`: a VM runs under KVM, or other
+// events of KVM were recorded.
 [[nodiscard]] std::string why_no_exit(const Host& host, bool vm_seen);
 
 }  // namespace trapline::record

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMebibyte = 1 << 20;
 // The recorder is woken when a quarter of a buffer is full; the rest must last until it runs.
 constexpr double kBufferLeft = 0.75;
-constexpr double kShortestStall = 0.1;  // seconds that a disk or the scheduler may delay it
+constexpr double kShortestStall = 0.1;  // seconds that the recorder may be delayed
 // Free bytes that a session needs at least; the recorder's error for a full disk says so too.
 constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;
 constexpr double kShortestRecording = 60;  // seconds of recording that should fit on the disk

@@ -187,7 +187,8 @@ std::vector<Finding> check_option_events(const Host& host) {
   return findings;
 }
 
-// Only an instance would show whether it has the tracer; since Linux 6.11 all have it.
+// Goes by the kernel's version: only a new instance would show whether it has the tracer, as all
+// have since Linux 6.11.
 std::vector<Finding> check_kernel_functions(const Host& host) {
   if (host.tracefs.empty()) return {};
   const auto tracers = read_text(host.tracefs + "/available_tracers");

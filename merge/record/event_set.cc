@@ -15,9 +15,9 @@
 namespace trapline::record {
 namespace {
 
-// _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that
-// wake who waits for a page, and those that change a VM's memory; page faults those, too, that read
-// a log of dirty pages; the VM's CPU time all that have a name in a report.
+// Returns the filter of sys_enter_ioctl: KVM_RUN, _IO(KVMIO, 0x80), which only a VMM calls. Stalls
+// and page faults also need the ioctls that answer userfaultfd or change a VM's memory; page faults
+// those that read the log of dirty pages; --host-cpu all that have a name in a report.
 std::string ioctl_filter(const EventChoice& choice) {
   std::string filter = "cmd == 0xae80";
   if (choice.host_cpu)
@@ -53,7 +53,7 @@ class Chooser {
     }
     return found;
   }
-  // Adds the events of an option; those of KVM's systems only together with --kvm.
+  // Adds the events of an option, but with --no-kvm none of KVM's.
   std::size_t add(RecordedBy::Option option, const EventChoice& choice) {
     std::size_t found = 0;
     for (const KernelEvent& event : events::all()) {

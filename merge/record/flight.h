@@ -30,14 +30,15 @@
 
 namespace trapline::record {
 
-// A part of the recording, by its clock; both ends are included.
+// The time range of a snapshot on the recording's clock; both ends are included.
 struct FlightCut {
   std::uint64_t from = 0, to = 0;
 };
 
 class Flight final : public PageSink {
  public:
-  // Opens its folder, removes the remains of a dead recorder, and opens its socket.
+  // Opens the folder for snapshots, removes what a killed recorder left unfinished in it, and opens
+  // the socket for requests.
   [[nodiscard]] static Result<Flight> open(const RecordOptions& options);
   // Call it before the first page.
   void start(const PageReader& reader, std::optional<TriggerMatcher> trigger);
@@ -50,8 +51,8 @@ class Flight final : public PageSink {
 
   // Returns the hits that --snapshot-on has found; nullptr without that option.
   [[nodiscard]] const SnapshotFacts* found() const { return finder_ ? &finder_->facts() : nullptr; }
-  // Checks for a new hit, which makes a snapshot due. due() returns when, on CLOCK_MONOTONIC; 0:
-  // none is due.
+  // Checks for a new hit, which makes a snapshot due. due() returns the time on CLOCK_MONOTONIC at
+  // which to take it; 0: no snapshot is due.
   void look_for_hit();
   [[nodiscard]] std::uint64_t due() const { return due_; }
   // Returns why a snapshot is due; afterwards it is no longer due.
@@ -63,10 +64,10 @@ class Flight final : public PageSink {
   [[nodiscard]] Result<std::uint64_t> read_all(PageReader& reader);
   // Returns an Error if the last snapshot was taken less than --spacing ago.
   [[nodiscard]] Result<void> check_spacing();
-  // Returns the part that the ring holds, up to `complete`.
+  // Returns the time range that the ring holds, up to `complete`, the result of read_all().
   [[nodiscard]] FlightCut cut(std::uint64_t complete) const;
-  // Writes that part as a session, with the facts in `session` and `cmdlines`, and adds what the
-  // kernel lost. Returns the path of its folder.
+  // Writes the events inside `cut` as a session described by `session`, with the thread names in
+  // `cmdlines`; adds the kernel's losses to `session`. Returns the path of the session's folder.
   [[nodiscard]] Result<std::string> write(const Instance& instance,
                                           const std::vector<EventName>& events,
                                           const FlightCut& cut, SessionJson& session,
@@ -85,7 +86,7 @@ class Flight final : public PageSink {
   FlightControl control_;
   std::optional<FlightRing> ring_;
   std::optional<Snapshot> finder_;  // only finds hits for --snapshot-on, and keeps nothing
-  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // hits seen; those ended or certain
+  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;  // found()'s counts at the last look; due()
   std::string due_why_;
   std::uint64_t last_ = 0;     // time of the last snapshot
   std::uint64_t refused_ = 0;  // requests refused since then

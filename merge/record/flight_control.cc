@@ -16,8 +16,8 @@
 namespace trapline::record {
 namespace {
 
-// ms for a client's request: a second. If this process was stopped meanwhile, that counts as one
-// slice.
+// A client has 20 slices of 50 ms to send its request. The time in which this process is stopped
+// counts as one slice.
 constexpr int kSlice = 50, kSlices = 20;
 
 UniqueFd make_socket() {

@@ -32,7 +32,7 @@ class FlightRing {
   // events.
   [[nodiscard]] std::uint64_t begin() const;
   [[nodiscard]] std::uint64_t newest() const { return ring_.newest(); }
-  // Returns whether a page younger than the span had to be dropped.
+  // Returns whether a page inside the span had to be dropped because the ring was full.
   [[nodiscard]] bool is_short() const { return dropped_to_ != 0 && dropped_to_ >= span_begin(); }
   [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }
 
@@ -46,7 +46,7 @@ class FlightRing {
 
   RingLimits options_;
   PageRing ring_;
-  std::uint64_t dropped_to_ = 0;  // the last stamp that was dropped
+  std::uint64_t dropped_to_ = 0;  // the latest stamp among all dropped pages
 };
 
 }  // namespace trapline::record

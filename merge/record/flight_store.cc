@@ -25,7 +25,7 @@ bool is_snapshot_name(const std::string& name) {
   return name.size() == kShape.size() || name[kShape.size()] == '-';
 }
 
-// Returns the bytes of a snapshot: its files, and those of its folders.
+// Returns the bytes on disk of a snapshot's files, including those in its folders.
 std::uint64_t bytes_below(const Folder& folder, unsigned depth = 0) {
   std::uint64_t bytes = 0;
   for (const std::string& name : folder.names().value_or(std::vector<std::string>())) {
@@ -70,7 +70,7 @@ std::vector<std::string> FlightStore::snapshots() const {
   std::erase_if(names, [this](const std::string& name) {
     return !is_snapshot_name(name) || !folder_.has_folder(name);
   });
-  // By time, and within a second by number, which has no leading zeros.
+  // Sorts by time, and within a second by number, which has no leading zeros.
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     const int order = a.compare(0, 16, b, 0, 16);
     return order != 0 ? order < 0 : std::pair(a.size(), a) < std::pair(b.size(), b);
@@ -78,7 +78,7 @@ std::vector<std::string> FlightStore::snapshots() const {
   return names;
 }
 
-// A snapshot that somebody is just finishing is locked.
+// Leaves a locked snapshot alone: somebody is just finishing it.
 std::vector<std::string> FlightStore::remove_halves() const {
   std::vector<std::string> removed;
   for (const std::string& name : snapshots()) {

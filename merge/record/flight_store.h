@@ -29,9 +29,10 @@ class FlightStore {
 
   // Returns the snapshots, the oldest first.
   [[nodiscard]] std::vector<std::string> snapshots() const;
-  // Removes the oldest until `bytes` more fit. Returns their names. The Error: they can never fit.
+  // Removes the oldest snapshots until `bytes` more fit, and returns the names of those that it
+  // removed. The Error: `bytes` are more than the whole budget.
   [[nodiscard]] Result<std::vector<std::string>> make_room(std::uint64_t bytes) const;
-  // Returns the name of a new snapshot.
+  // Returns an unused name for a snapshot that was requested at this wall-clock time.
   [[nodiscard]] std::string name_for(std::uint64_t real_ns) const;
   [[nodiscard]] const Folder& folder() const { return folder_; }
   void follow_rename() { folder_.follow_rename(); }

@@ -106,7 +106,7 @@ Result<void> FtraceControl::follow_forks() const {
   return done(trapline_tracefs_follow_forks(instance_.get()), "options/event-fork", "1");
 }
 
-// Not with tracefs_event_enable(), which takes names as case-insensitive patterns and lists all
+// Does without tracefs_event_enable(), which takes names as case-insensitive patterns and lists all
 // systems for each.
 Result<void> FtraceControl::enable(const std::string& system, const std::string& event) const {
   const int cause =
@@ -119,7 +119,7 @@ Result<void> FtraceControl::filter(const std::string& system, const std::string&
   const int cause = trapline_tracefs_set_event(instance_.get(), system.c_str(), event.c_str(),
                                                "filter", text.c_str());
   auto set = done(cause, fmt::format("events/{}/{}/filter", system, event), text);
-  if (cause != EINVAL) return set;  // an entry in the log would be an earlier one's
+  if (cause != EINVAL) return set;  // the error log would be about an earlier filter
   const std::string why = last_error(get("error_log").value_or(""));
   return why.empty() ? set : fail("{}: {}", set.error().message, why);
 }

@@ -18,9 +18,9 @@ namespace trapline::record {
 class FtraceControl {
  public:
   static constexpr const char* kCopyMarker = "options/copy_trace_marker";
-  static constexpr std::size_t kLeastBufferKb = 8;  // gives an instance's memory back
+  static constexpr std::size_t kLeastBufferKb = 8;  // set to give an instance's memory back
 
-  // Opens an existing instance; the top level without a name. The error is an errno.
+  // Opens an existing instance, or the top level if `name` is empty. The error is an errno.
   [[nodiscard]] static tl::expected<FtraceControl, int> open(const std::string& root,
                                                              const std::string& name = {});
   // Makes a new instance, which outlives this object.
@@ -35,8 +35,8 @@ class FtraceControl {
   [[nodiscard]] bool has(const std::string& file) const;
 
   [[nodiscard]] Result<void> switch_tracing(bool on) const;
-  [[nodiscard]] Result<void> switch_off() const;  // tracing, and copies of top-level markers
-  [[nodiscard]] std::string clock() const;        // returns the selected one; empty: not known
+  [[nodiscard]] Result<void> switch_off() const;  // stops tracing and copying top-level markers
+  [[nodiscard]] std::string clock() const;        // returns the trace clock; empty: not known
   [[nodiscard]] Result<void> set_buffer_kb(std::size_t kb) const;
   [[nodiscard]] std::optional<std::uint64_t> buffer_kb(unsigned cpu) const;
   [[nodiscard]] Result<void> follow_forks() const;  // sets the option event-fork
@@ -59,7 +59,7 @@ class FtraceControl {
   std::unique_ptr<tracefs_instance, Close> instance_;
 };
 
-// Returns the systems below the root of a tracefs, or of a tree like one, in the kernel's order.
+// Returns the event systems of a tracefs (or of a folder with its layout), in the kernel's order.
 [[nodiscard]] std::vector<std::string> event_systems(const std::string& root);
 [[nodiscard]] std::vector<std::string> events_of(const std::string& root,
                                                  const std::string& system);

@@ -24,7 +24,7 @@ std::string describe(const Instance& instance, SessionJson& session) {
   for (const EventName& event : enabled_events(control.get("set_event").value_or("")))
     session.events.push_back(event.full_name());
   const std::string size = control.get("buffer_size_kb").value_or("");
-  // CPUs may have different sizes: "X".
+  // The file says "X" if the CPUs' buffers have different sizes.
   session.buffer_kb = parse_number(trimmed(size)).value_or(0);
   session.start_real_ns = session.end_real_ns = read_clock(ClockId::kReal);
   session.ended_by = "held";

@@ -1,17 +1,17 @@
-// Makes a session of the events that somebody else's ftrace instance holds already.
+// Makes a session of the events that somebody else's ftrace instance already holds.
 //
 // Guarantees: no setting of the instance is changed, nothing is written into it, and it stays. As
-// with every reader of pages, the events that are taken are removed from its buffers. Of each CPU
-// no more is taken than its buffer can hold, so that an instance that goes on recording does not
-// prevent the end.
+// with every reader of pages, the events that are taken are removed from its buffers. From each CPU
+// at most one buffer's worth is taken, so that the command ends even if the instance keeps
+// recording.
 #pragma once
 
 #include "merge/record/recorder.h"
 
 namespace trapline::record {
 
-// Uses of RecordOptions: folder, from_instance, symbols, trapline_version, say. Returns the exit
-// status 0. The Error means that nothing was taken, or says what could not be written.
+// Takes the events, and returns the exit status 0. Uses only folder, from_instance, symbols,
+// trapline_version and say. The Error: nothing was taken, or not everything could be written.
 [[nodiscard]] Result<int> record_held(const RecordOptions& options);
 
 }  // namespace trapline::record

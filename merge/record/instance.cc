@@ -27,7 +27,7 @@ namespace {
 constexpr unsigned kQuickTries = 200, kAllTries = kQuickTries + 3600;
 constexpr unsigned kShrinkAt = 10;
 
-// Returns the inode of its folder: a later instance of the same name has another one.
+// Returns the inode of the instance's folder: a later instance of the same name has another one.
 ino_t number_of(const FtraceControl& instance) {
   struct stat status {};
   return ::stat(instance.path("").c_str(), &status) == 0 ? status.st_ino : 0;
@@ -52,7 +52,7 @@ int watch(const std::string& tracefs, const std::string& name, int pipe) {
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   (void)::prctl(PR_SET_NAME, "trapline-guard");
   (void)!::chdir("/");
-  (void)keep_capabilities({});  // the instance belongs to its user
+  (void)keep_capabilities({});  // none is needed: the instance belongs to this process's user
   if (::dup2(pipe, 0) < 0) return 1;
   close_all_from(1);
   pollfd maker{0, 0, 0};  // "no reader" is an error, which poll() always reports

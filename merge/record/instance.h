@@ -27,12 +27,12 @@ namespace trapline::record {
 // directory is /, and it costs nothing while the maker lives. If both are killed (SIGKILL to a
 // whole cgroup), remove_leftovers() removes the instance later.
 
-// Starts it for an instance that does not exist yet and that this process, which has one thread, is
-// about to make. The watchdog ends with the returned object.
+// Starts the watchdog for an instance that this process is about to make. Call it while the process
+// has one thread. The watchdog ends with the returned object.
 [[nodiscard]] Result<Child> start_watchdog(const std::string& tracefs, const std::string& name);
 
-// Guarantees: the instance is new, nobody else's, and gone when this object is, also when a signal
-// kills this process (start_watchdog()); nothing outside its folder is written. Its name is
+// Guarantees: the instance is new and nobody else's, it is removed with this object or if a signal
+// kills this process (start_watchdog()), and nothing outside its folder is written. Its name is
 //     trapline-<pid>-<start time of the process>-<pid namespace>
 // so that a later start can prove that the recorder that made it is dead: no process with that
 // number lives in this pid namespace, or it started at another time. Instances do not outlive a
@@ -54,7 +54,7 @@ class Instance {
   Instance(const Instance&) = delete;
   ~Instance();
 
-  // Removes the instance; waits up to `wait_ms` for those who still have one of its files open.
+  // Removes the instance; waits up to `wait_ms` for processes that still have a file of it open.
   [[nodiscard]] Result<void> remove(unsigned wait_ms = 1000);
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -77,9 +77,9 @@ class Instance {
   bool own_ = true;
 };
 
-// Removes the instances of dead recorders of ours. Those that somebody still holds open (a QEMU
-// that outlived its recorder) stop recording and stay until a later start. Returns a line for the
-// user for each.
+// Removes the instances that dead recorders of ours left. An instance that somebody still holds
+// open (a QEMU that outlived its recorder) stops recording and stays until a later start. Returns a
+// line for the user for each instance.
 [[nodiscard]] std::vector<std::string> remove_leftovers(const std::string& tracefs);
 
 // The state of an instance's maker, from the instance's name; kUnknown for a name that is not ours.

@@ -13,7 +13,7 @@
 namespace trapline::record {
 namespace {
 
-constexpr std::size_t kMostEvents = 512;    // whose own files are watched
+constexpr std::size_t kMostEvents = 512;    // with more events, their own files are not watched
 constexpr std::size_t kMostChanges = 1000;  // further changes extend the last one
 
 std::string file_of(const EventName& event, const char* file) {
@@ -78,7 +78,7 @@ std::string InstanceWatch::setting(const std::string& file) const {
       events_, [&on](const EventName& event) { return std::ranges::binary_search(on, event); }));
 }
 
-// Returns the names of CPUs' counts that have decreased, because the buffer was emptied.
+// Returns the files per_cpu/cpuN/trace of CPUs whose counts have decreased: the buffer was emptied.
 std::vector<std::string> InstanceWatch::fallen() {
   std::vector<std::string> files;
   for (unsigned cpu = 0;; ++cpu) {

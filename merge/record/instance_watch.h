@@ -30,13 +30,13 @@ class InstanceWatch {
   // switched on, which is the first write that must be reported.
   InstanceWatch(const Instance& instance, const std::vector<EventName>& events,
                 const std::string& clock);
-  // The settings are now as intended, and all writes so far are our own.
+  // Takes the present settings as the intended ones, and all writes so far as our own.
   void accept();
   // Returns what is new since the last look: a sentence for each file that was written or has
   // another setting.
   [[nodiscard]] std::vector<std::string> look();
-  // Returns the times of changes by the recording's clock; the last may still be going on. 0 if the
-  // clock cannot be read.
+  // Returns the changes with their times on the recording's clock, which are 0 if that clock cannot
+  // be read. The last change may still be going on.
   [[nodiscard]] const std::vector<SessionChange>& changes() const { return changes_; }
   // Returns whether no change can have gone unseen.
   [[nodiscard]] bool sees_all() const { return told_; }

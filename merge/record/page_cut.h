@@ -13,7 +13,7 @@
 
 namespace trapline::record {
 
-// The size of the kernel's long, which is this machine's.
+// The size of a page's commit field: the kernel's long, which is as long as this program's.
 inline constexpr std::uint32_t kCommitSize = sizeof(long);
 inline constexpr std::size_t kPageHead = 8 + kCommitSize;
 
@@ -23,8 +23,8 @@ struct PageFacts {
   std::size_t used = 0;   // bytes of head and events
   std::int64_t lost = 0;  // events lost before the page, as RingPage::lost()
 };
-// A page in memory, without the room after its events: a page that was read while it filled is
-// short.
+// A page in memory, cut off after its last event, so that a page that was read before it was full
+// takes little memory.
 struct KeptPage {
   KeptPage(std::span<const std::byte> page, const PageFacts& of)
       : bytes(std::make_unique_for_overwrite<std::byte[]>(of.used)), facts(of) {
@@ -36,24 +36,24 @@ struct KeptPage {
   PageFacts facts;
   [[nodiscard]] std::span<const std::byte> span() const { return {bytes.get(), facts.used}; }
 };
-// Returns nullopt if it is not a ring-buffer page.
+// Returns nullopt if `page` is not a ring-buffer page.
 [[nodiscard]] std::optional<PageFacts> look_at_page(std::span<const std::byte> page);
 
-// A piece of a page: from the first event at or after `from` until before the first event after
-// `to`.
+// A piece that cut_page() made of a page: from the page's first event at or after `from` until
+// before its first event after `to`.
 struct CutPage {
   std::uint32_t skipped = 0;  // number of the page's events before the piece
   std::uint32_t events = 0;
   std::uint64_t last = 0;  // stamp of the last event
   std::size_t used = 0;    // bytes of `out`; the rest is zero
 };
-// Cuts a page into `out`, which has the size of the recording's pages and at least that of `page`.
-// Without events, nothing is written.
+// Writes the piece of a page into `out`, which has the size of the recording's pages and at least
+// that of `page`. If the piece has no events, nothing is written.
 [[nodiscard]] CutPage cut_page(std::span<const std::byte> page, std::uint64_t from,
                                std::uint64_t to, std::span<std::byte> out);
 
 // Marks a page as the kernel does if events were lost before it. `lost` is RingPage::kUnknownLost
-// or their number, which a page without room for it cannot contain.
+// or the number of lost events, which is left out if the page has no room for it.
 void mark_missed(std::span<std::byte> page, std::size_t used, std::int64_t lost);
 
 }  // namespace trapline::record

@@ -34,8 +34,8 @@ bool can_close_holes(int fd, std::size_t page_size) {
   return ::ftruncate(fd, 0) == 0 && can;
 }
 
-// Returns how long the file may become: the file system refuses a longer one, and a process that
-// exceeds its own limit is killed.
+// Returns how long the file may become, by the file system's limit and by this process's own
+// (RLIMIT_FSIZE).
 std::uint64_t largest_file(int fd) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return 0;
@@ -55,7 +55,7 @@ trace_dat::Regions choose_regions(int fd, std::size_t head_bytes, unsigned cpus,
   if (size <= first) return {};
   const std::uint64_t bytes = std::min((size - first) / cpus / kUnit * kUnit, largest);
   if (bytes == 0 || bytes < std::min(kSmallestRegion, largest)) return {};
-  // Its full length from the start: if a file grows through writes far apart, some file systems
+  // Sets the full length at the start: if a file grows through writes far apart, some file systems
   // allocate the blocks that they had reserved after its previous end.
   if (::ftruncate(fd, static_cast<off_t>(first + cpus * bytes)) != 0) return {};
   return {first, bytes};
@@ -163,7 +163,7 @@ std::uint64_t PageFiles::written() const {
   return bytes;
 }
 
-// Best effort: if the disk refuses even this, readers find what cannot be read.
+// Ignores errors: if the disk refuses even this, readers detect the pages that are damaged.
 std::uint64_t PageFiles::cut(unsigned cpu, std::uint64_t size) {
   Cpu& at = cpus_[cpu];
   size = std::min(size, at.written) / page_size_ * page_size_;

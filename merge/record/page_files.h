@@ -31,7 +31,7 @@ class PageFiles final : public PageSink {
   [[nodiscard]] std::size_t cpus() const { return cpus_.size(); }
   [[nodiscard]] std::size_t page_size() const { return page_size_; }
 
-  // Where a CPU's next bytes are written, and how many.
+  // The place for a CPU's next bytes: a file, an offset, and how many bytes fit there.
   struct Place {
     int fd = -1;
     std::uint64_t offset = 0, room = 0;
@@ -39,7 +39,7 @@ class PageFiles final : public PageSink {
   [[nodiscard]] Result<Place> place(unsigned cpu);
   void wrote(unsigned cpu, std::uint64_t bytes) { cpus_[cpu].written += bytes; }
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
-  // Notes that so many bytes could not be written.
+  // Counts bytes that could not be written, and removes what was written of an unfinished page.
   void not_written(unsigned cpu, std::uint64_t bytes);
   // Reads bytes of a CPU that were written; false if there are fewer.
   [[nodiscard]] bool read(unsigned cpu, std::uint64_t from, std::span<std::byte> into) const;

@@ -35,8 +35,8 @@ namespace trapline::record {
 // counted either, so the count is a lower bound.
 class OtherReaders {
  public:
-  // `stats`: the text of per_cpu/cpuN/stats of a buffer that nobody has read yet. Best effort: if
-  // it cannot be parsed, nothing is counted.
+  // `stats`: the path of per_cpu/cpuN/stats of a buffer that nobody has read yet. Best effort: if
+  // the file cannot be read, nothing is counted.
   explicit OtherReaders(const std::string& stats);
 
   void before();
@@ -60,17 +60,18 @@ inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer, in byte
 inline constexpr const char* kMoreFiles =
     "raise the limit of open files: ulimit -n 4096, for systemd LimitNOFILE=4096";
 
-// Raises the limit so that this process can open the streams of so many CPUs, with a file and the
-// kernel's counts for each.
+// Raises the limit on open files, since the recorder opens three for each CPU: the stream of pages,
+// the kernel's counts, and a file to write to.
 void allow_streams(unsigned cpus);
 
 class PageReader {
  public:
-  // Opens the streams and raises the limit on open files. Errors: no permission; too many files.
+  // Opens the streams and raises the limit on open files. Errors: no permission; too many files;
+  // pages larger than kLargestPage.
   [[nodiscard]] static Result<PageReader> open(const Instance& instance);
-  // Starts counting; call it before the first page of an instance that nobody has read yet.
+  // Starts counting events that other processes read; call it before anybody has read the instance.
   void count_other_readers(const Instance& instance);
-  // Limits what is read: so many bytes of each CPU, and the page that is still being filled.
+  // Limits what is read of each CPU to `bytes`, indexed by CPU, and one page that is being filled.
   void take_at_most(std::vector<std::uint64_t> bytes);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
@@ -98,8 +99,8 @@ class PageReader {
   [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance,
                                             std::vector<std::string>& stats) const;
   // Call it before the instance is removed: the kernel does not remove an instance whose buffers
-  // are open, and reads pages that a failed write left in the pipe when they are released
-  // (ring_buffer_free_read_page).
+  // are open, and pages that a failed write left in the pipe are given back to the ring buffer when
+  // the pipe is closed (ring_buffer_free_read_page).
   void close();
 
  private:

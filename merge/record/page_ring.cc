@@ -20,7 +20,7 @@ Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes
                 index);
   }
   Cpu& cpu = cpus_[index];
-  // An empty page is the edge of a piece; the next page repeats its mark.
+  // A page with nothing in it is an edge of a snapshot's window; the next page repeats its mark.
   if (facts->events == 0 && facts->used <= kPageHead) return *facts;
   const bool unknown = facts->lost < 0 || cpu.lost < 0;
   facts->lost = unknown ? RingPage::kUnknownLost : facts->lost + cpu.lost;
@@ -42,7 +42,7 @@ KeptPage PageRing::take_front(unsigned index) {
   return page;
 }
 
-// A page that is being walked does not count as walked.
+// With kWalked, a page that is still being walked does not count.
 std::optional<unsigned> PageRing::oldest(Which which) const {
   std::optional<unsigned> oldest;
   for (unsigned i = 0; i < cpus(); ++i) {

@@ -22,14 +22,14 @@
 
 namespace trapline::record {
 
-// The events and losses of one CPU in what PageRing::write() wrote.
+// The counts of one CPU's events and losses in the pages that PageRing::write() wrote.
 struct RingPart {
   std::uint64_t events = 0;
   std::uint64_t lost = 0;     // by the kernel, as far as it counted them
   bool lost_unknown = false;  // there were further losses without a count
 };
 
-// How much of the pages is kept.
+// Limits on the pages that a ring keeps: time and memory. Also the pages' size, and their CPUs.
 struct RingLimits {
   std::uint64_t keep_ns = 0;
   std::size_t ring_bytes = 0;  // for all CPUs together
@@ -52,8 +52,8 @@ class PageRing {
     return cpus_[cpu].pages.size() - cpus_[cpu].next_page;
   }
   [[nodiscard]] KeptPage take_front(unsigned cpu);
-  // Returns the CPU whose first page ends earliest; with kWalked, only pages that the walk has left
-  // count.
+  // For oldest(), which returns the CPU whose first page ends earliest. With kWalked, only pages
+  // count from which next() has already returned all items.
   enum class Which : std::uint8_t { kAny, kWalked };
   [[nodiscard]] std::optional<unsigned> oldest(Which which) const;
 
@@ -62,13 +62,13 @@ class PageRing {
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint64_t newest() const { return newest_; }
 
-  // Writes a CPU's events from `from` to `to`, both included, as pages of `page_size`. The events
-  // stay.
+  // write() passes a CPU's events from `from` to `to`, both included, to a Sink as pages of
+  // `page_size`. The events stay in the ring.
   using Sink = std::function<Result<void>(std::span<const std::byte> page)>;
   [[nodiscard]] Result<RingPart> write(unsigned cpu, std::uint64_t from, std::uint64_t to,
                                        std::size_t page_size, const Sink& sink) const;
 
-  // An event or, without data, a loss of so many events from its time until lost_to.
+  // An event or, if `event` has no data, a loss: `lost` events from event.time until `lost_to`.
   struct Item {
     unsigned cpu = 0;
     kernel_events::RecordedEvent event;
@@ -76,7 +76,7 @@ class PageRing {
     std::int64_t lost = 0;
   };
   // Moves to the next item up to `to`: an event for which `wants(event)` is true, or any loss.
-  // False: there is none yet.
+  // Returns false if there is none yet.
   template <typename Wants>
   [[nodiscard]] bool next(std::uint64_t to, const Wants& wants) {
     look_at_new(wants);
@@ -110,7 +110,7 @@ class PageRing {
   struct Cpu {
     std::deque<KeptPage> pages;
     std::size_t next_page = 0;  // the first page that the walk has not reached
-    trace_dat::RingPage walk;   // over the page before it
+    trace_dat::RingPage walk;   // over the page before next_page
     Item next;
     std::uint64_t seen = 0;  // the last stamp of the pages walked
     std::int64_t lost = 0;   // loss reported by a page without events

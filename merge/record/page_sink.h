@@ -24,7 +24,7 @@ class PageSink {
   [[nodiscard]] virtual Result<void> end_round() { return {}; }
 };
 
-// Fills the page with a CPU's next one; false if there is none now.
+// Copies a CPU's next page into `page`; returns false if there is none now.
 using NextPage = std::function<Result<bool>(unsigned cpu, std::span<std::byte> page)>;
 
 // Does one round: takes pages of each CPU with `next` and gives them to the sink. Returns whether

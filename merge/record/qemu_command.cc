@@ -56,7 +56,7 @@ std::string find_trace_events(const std::string& program) {
   std::error_code error;
   const fs::path real = fs::canonical(program, error);
   const fs::path prefix = real.parent_path().parent_path();
-  // Installed; in a build folder; in an unpacked package that a script starts.
+  // The places: installed; in a build folder; in an unpacked package that a script starts.
   for (const fs::path& path :
        {prefix / "share/qemu/trace-events-all", real.parent_path() / "trace/trace-events-all",
         prefix / "root/usr/share/qemu/trace-events-all",
@@ -139,7 +139,7 @@ void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuO
     result.out_in_session = true;
   }
   if (more.empty()) return;
-  result.words[named.word] += more;  // earlier additions come after it
+  result.words[named.word] += more;  // the index is still right: words are added at the end
   result.added.push_back("-plugin " + result.words[named.word]);
 }
 

@@ -20,7 +20,7 @@ enum class QemuTracing {
 
 struct QemuFacts {
   QemuTracing tracing = QemuTracing::kNone;
-  bool top_level_marker = false;  // it opens that marker, whatever other backends it has
+  bool top_level_marker = false;  // QEMU opens the top-level marker, with any other backends
   std::string version;
   std::string trace_events;  // path of its trace-events-all; empty: not found
 };
@@ -31,7 +31,7 @@ struct QemuFacts {
 [[nodiscard]] bool has_log_backend(const std::string& program);
 // Returns the trace-events-all that belongs to the program; empty if not found.
 [[nodiscard]] std::string find_trace_events(const std::string& program);
-// Runs it with -d help and --version, as the user who will run it.
+// Runs the program with -d help and --version, as `user`, and returns what its answers show.
 [[nodiscard]] QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user);
 
 struct QemuOptions {
@@ -47,7 +47,7 @@ struct QemuAdditions {
   std::vector<std::string> words;     // the whole command line
   std::vector<std::string> added;     // what was added or changed, as the user would type it
   std::vector<std::string> warnings;  // as sentences
-  // What the plugin does, whoever added it, and whether it writes into the session.
+  // The outputs of our plugin, whoever added it, and whether its directory is in the session.
   Functions functions = Functions::kNone;
   bool out_in_session = false;
 };

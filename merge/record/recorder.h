@@ -1,9 +1,10 @@
 // The options of a recording, and record(), which makes the recording; recording_run.h has the
 // steps.
 //
-// Guarantees: memory does not grow with the recording. The instance is removed on every path except
-// SIGKILL (the next start removes it). Nothing outside the instance and the session folder changes.
-// If the recorder is killed, everything but the last second was flushed and stays readable.
+// Guarantees: memory does not grow with the recording. The instance is removed on every path; after
+// SIGKILL, by the watchdog (instance.h). Nothing outside the instance and the session folder
+// changes, but for a QEMU that already runs (running_qemu.h). If the recorder is killed, everything
+// but the last second was flushed and stays readable.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@ inline constexpr std::uint64_t kDefaultBufferKb = 8192;
 inline constexpr std::uint64_t kDefaultAroundNs = 1'000'000'000;
 inline constexpr std::uint64_t kDefaultRingMb = 16;
 
-// Keeps only the time around the exits that the trigger waits for.
+// --snapshot-on: keeps only the time around the exits or stalls that the trigger waits for.
 struct SnapshotOptions {
   Trigger trigger;
   std::uint64_t around_ns = kDefaultAroundNs;  // before and after each hit
   std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, for all CPUs together
 };
 
-// Keeps the last `span_ns` in memory and writes them only on request.
+// --flight: keeps the last `span_ns` of events in memory and writes them only on request.
 struct FlightOptions {
   std::uint64_t span_ns = 0;
   std::uint64_t spacing_ns = 300'000'000'000;  // limit: one snapshot per this time
@@ -41,7 +42,7 @@ struct FlightOptions {
   std::uint64_t ring_mb = 64;                  // pages in memory, for all CPUs together
 };
 
-// Where the plugin writes the guest's functions.
+// The destination of the guest's functions, which the plugin writes.
 enum class Functions : std::uint8_t {
   kNone,
   kUftrace,  // into the session's uftrace.data

@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kGrace = 10 * kSecond;
 constexpr unsigned kRoundsAtOnce = 64;  // before signals are checked again
 constexpr unsigned kFlightLook = 5;     // ticks between checks of names
-// After this, names of dead threads are dropped.
+// A flight keeps the names of dead threads for at least this time.
 constexpr std::uint64_t kNamesKept = 3600 * kSecond;
 
 }  // namespace
@@ -142,7 +142,7 @@ void RecordingRun::describe(SessionJson& session) const {
 }
 
 std::string RecordingRun::cmdlines(const ThreadTable& threads) {
-  // The writer of sync records.
+  // This process, since it writes the sync records.
   return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();
 }
 
@@ -176,7 +176,7 @@ void RecordingRun::on_tick() {
     return;
   }
   const bool meddled = look_at_instance();
-  note_pages();  // for the last series, what came after its flush
+  note_pages();  // finds markers of the last series in pages that were written since
   (void)write_sync();
   const auto hits = [this] { return hits_ ? hits_->facts().first_hits.size() : 0; };
   const std::size_t before = hits();
@@ -272,7 +272,7 @@ void RecordingRun::loop() {
 
 Result<std::string> RecordingRun::snapshot(const std::string& asked_by, const std::string& why) {
   if (auto soon = flight_->check_spacing(); !soon) {
-    // An expression may hit at each exit.
+    // An expression may hit at each exit, so refusals are not told.
     if (asked_by != "expression") say(soon.error().message);
     return tl::unexpected(std::move(soon).error());
   }

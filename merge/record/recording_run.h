@@ -77,9 +77,9 @@ class RecordingRun {
   void say(const std::string& line) const { options_.say(line); }
 
   static constexpr unsigned kSyncsASecond = 2;            // how often pages are written to disk
-  static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads, in ns
+  static constexpr std::uint64_t kFirstLook = 5'000'000;  // ns until the threads are listed again
 
-  // The names of threads and virtual machines that were seen since some time.
+  // The names of threads and virtual machines seen from time `since` on.
   struct Names {
     ThreadTable threads;
     VmNames vms;
@@ -95,7 +95,7 @@ class RecordingRun {
   UniqueFd marker_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // from --snapshot-on, until a sink takes it
   std::optional<SessionWriter> writer_;
-  std::optional<Snapshot> hits_;  // declared before the files; keeps only the time around hits
+  std::optional<Snapshot> hits_;  // for --snapshot-on: keeps only the time around hits
   std::optional<Flight> flight_;
   PageSink* sink_ = nullptr;  // hits_ or flight_; null: the kernel moves pages into the files
   std::optional<PageReader> reader_;
@@ -105,13 +105,13 @@ class RecordingRun {
   std::optional<QemuEvents> qemu_events_;  // of a QEMU that was already running
   QemuAdditions additions_;
   Names names_;
-  std::optional<ThreadTable> older_;  // for a flight, which may last for months
+  std::optional<ThreadTable> older_;  // for a flight: names from the hour before names_.since
   Cgroups cgroups_;
   mode_t umask_ = 022;  // the command's umask
   SyncLog sync_;
   SyncStamps stamps_;
   std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, asked_at_ = 0;
-  std::uint64_t next_look_ = 0;  // at the threads; 0: at the next tick
+  std::uint64_t next_look_ = 0;  // when to list the threads again; 0: at the next tick
   unsigned asked_ = 0, ticks_ = 0, ticks_a_second_ = 1;
   bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;     // what cut the recording short

@@ -27,7 +27,7 @@ Result<void> RecordingRun::prepare() {
     return fail(ErrorKind::kUsage, "--flight: --clock {} does not count nanoseconds",
                 options_.clock);
   }
-  // First, so that Ctrl-C leaves nothing behind.
+  // Takes over the signals first, so that Ctrl-C leaves nothing behind.
   auto signals = open_signals(options_.flight ? SIGUSR1 : 0);
   if (!signals) return tl::unexpected(std::move(signals).error());
   signals_ = std::move(*signals);
@@ -144,7 +144,8 @@ Result<void> RecordingRun::give_up_rights() {
   if (command_) kept.push_back(CAP_KILL);  // the command may change its user
   const Folder& folder = flight_ ? flight_->folder() : writer_->folder();
   if (folder.identity()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
-  // The folder in which it is renamed may belong to somebody else, and so may an earlier session.
+  // The folder above, where the session is renamed, may belong to somebody else, and so may an
+  // earlier session.
   const auto above = Folder::open_parent(options_.folder, folder.identity());
   struct stat status {};
   const bool is_own = above && ::fstat(above->first.fd(), &status) == 0 && status.st_uid == 0;
@@ -176,7 +177,7 @@ Result<void> RecordingRun::start_syncing() {
 Result<void> RecordingRun::start_command() {
   CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
                      instance_->name(), instance_->path(""), instance_->tracefs(), umask_};
-  // With both backends, the events come through the log.
+  // A QEMU with both backends sends its events through the log; its top-level marker is hidden.
   const bool user_writes_calls = target_.user && in_markers(additions_.functions);
   if (target_.facts.tracing == QemuTracing::kFtrace || user_writes_calls) {
     how.shown_marker = instance_->path("trace_marker");
@@ -218,7 +219,7 @@ Result<void> RecordingRun::start() {
     if (auto synced = start_syncing(); !synced) return synced;
   }
   others_.emplace(*instance_, events_, options_.clock);
-  // Our own QEMU gets the instance as an option.
+  // A QEMU that we start gets the instance as an option, so it needs no copy of the top level.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   others_->accept();
   tracing_ = true;
@@ -241,7 +242,7 @@ Result<void> RecordingRun::start() {
   return command_ ? command_->start() : Result<void>{};
 }
 
-// Nothing was recorded: leaves no folder that looks like a session.
+// Cleans up if nothing was recorded: leaves no folder that looks like a session.
 void RecordingRun::abandon() {
   if (writer_) writer_->discard();
   disk_.reset();

@@ -277,7 +277,7 @@ Result<void> QemuEvents::attach(int marker) {
 }
 
 Result<void> QemuEvents::switch_on() {
-  if (!attached_) return {};  // they would go into QEMU's own log
+  if (!attached_) return {};  // the events would go into QEMU's own log
   for (const std::string& event : off_) {
     auto printed = qemu_.monitor->human(fmt::format("trace-event {} on", event));
     if (!printed) return tl::unexpected(std::move(printed).error());

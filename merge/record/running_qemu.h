@@ -22,14 +22,14 @@ struct RunningQemu {
   std::shared_ptr<QemuMonitor> monitor;
 };
 
-// Finds the QEMU of a libvirt domain, whose monitor libvirt holds: through virsh. `uri`: as for
-// virsh --connect; empty: virsh's default. A session's libvirt is asked as the user who called
-// sudo.
+// Finds the QEMU of a libvirt domain. Goes through virsh, because libvirt holds QEMU's monitor.
+// `uri`: as for virsh --connect; empty: virsh's default. For qemu:///session, virsh runs as the
+// user who called sudo.
 [[nodiscard]] Result<RunningQemu> find_domain(const std::string& name, const std::string& uri);
-// Finds the QEMU that listens at this QMP socket; process `pid` if that is not 0.
+// Connects to the QEMU that listens at this QMP socket. `pid`: its process; 0: the socket's peer.
 [[nodiscard]] Result<RunningQemu> find_qmp(const std::string& socket, pid_t pid);
 
-// Returns the user and group of a process's file operations; nullopt for root.
+// Returns a process's effective user and group; nullopt for root, or if they are not known.
 [[nodiscard]] std::optional<User> user_of(pid_t pid);
 
 // Guarantees: an event that was on stays on, an event that was off is off afterwards, and QEMU

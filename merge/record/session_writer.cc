@@ -45,7 +45,8 @@ SessionJson new_session(const std::string& version, const std::string& clock) {
   return session;
 }
 
-// One of the two exists until the end. If the disk does not answer, nothing is proven.
+// Looks for raw/ or trace.dat, one of which exists until the end. A look-up that fails proves
+// nothing, so it is not an Error.
 Result<void> check_presence(const Folder& folder) {
   for (const char* name : {"raw", "trace.dat"}) {
     const auto there = folder.finds(name);
@@ -100,7 +101,7 @@ Result<void> SessionWriter::seal(SessionJson& session, const std::string& cmdlin
   // Frees the reserve first: what follows needs room on a full disk.
   (void)folder().remove("raw/reserve");
   if (auto present = check_presence(folder()); !present) return present;
-  // On a nearly full disk, either is better than nothing.
+  // Errors are ignored: on a nearly full disk, either of these files is better than nothing.
   (void)folder().replace("raw/cmdlines", cmdlines, 0600, Durable::kYes);
   (void)folder().replace("session.json", to_text(session), 0600, Durable::kYes);
   std::vector<std::uint64_t> torn;

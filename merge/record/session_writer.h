@@ -34,7 +34,7 @@ namespace trapline::record {
 
 class SessionWriter {
  public:
-  // Makes the folder, by its path or below another folder, and its session.json.
+  // Takes over a folder that make_session() made, and writes its session.json.
   [[nodiscard]] static Result<SessionWriter> make(Result<NewSession> made,
                                                   const SessionJson& session);
   // Opens the page files with the head of trace.dat, which `facts` describe.
@@ -59,7 +59,7 @@ class SessionWriter {
                                                 const std::string& cmdlines);
   // Puts the session in the place of an earlier one of its name.
   [[nodiscard]] Result<void> make_way() { return made_->earlier.make_way(made_->folder); }
-  // Removes all of it.
+  // Removes the session's folder with everything in it.
   void discard();
 
  private:

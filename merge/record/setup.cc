@@ -246,7 +246,7 @@ Result<void> open_page_files(SessionWriter& session, const Instance& instance,
   facts.clocks =
       std::string(trimmed(instance.control().get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
-  // The events are from before this process began.
+  // The events that an instance holds are from before this process began: it recorded none of them.
   const bool held = options.from_instance.has_value();
   facts.version = trace_dat::RecorderText{"trapline " + options.trapline_version,
                                           held ? 0 : ::getpid(), options.pid}

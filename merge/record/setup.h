@@ -1,4 +1,4 @@
-// Steps of a recording's start, each for one thing of the kernel.
+// Steps of a recording's start, each for one interface of the kernel.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,12 @@ struct ReadyInstance {
 [[nodiscard]] Result<kernel_events::FormatTexts> formats_of(const Instance& instance,
                                                             std::vector<EventName> events);
 
-// Opens the instance's marker at a descriptor that the command can inherit; the user's group may
-// open the file.
+// Opens the instance's marker at a descriptor that the command can inherit, and lets the user's
+// group open the file.
 [[nodiscard]] Result<UniqueFd> open_marker(const Instance& instance,
                                            const std::optional<User>& user);
 
-// Limits the events to this process, its threads and their future children.
+// Limits the events to a process's threads, their children, and kernel threads that work for it.
 [[nodiscard]] Result<void> follow_process(const Instance& instance, pid_t pid);
 
 // Returns a warning for each process, or for `pid` only, that writes into the top-level marker, if
@@ -53,7 +53,7 @@ struct ReadyInstance {
                                            const RecordOptions& options,
                                            const std::vector<EventName>& events);
 
-// Reserves room that is freed when the disk is full, so that the session can be closed.
+// Reserves disk space, which closing the session frees and uses if the disk is full.
 [[nodiscard]] Result<void> reserve(const Folder& session);
 
 // Returns "Linux HOST 6.18.0 … x86_64" for this kernel, in trace.dat's form.
@@ -71,8 +71,8 @@ struct ReadyInstance {
 // SIGPIPE and SIGXFSZ (a file reaches its size limit) are ignored for good.
 [[nodiscard]] Result<UniqueFd> open_signals(int more = 0);
 [[nodiscard]] UniqueFd open_ticks(std::uint64_t period_ns);  // readable once per period
-// Returns a time for poll(), in ms: until the earliest of these times of CLOCK_MONOTONIC; 0 means
-// none.
+// Returns poll()'s timeout in ms until the earliest of these times of CLOCK_MONOTONIC; -1 if all
+// are 0, which means that nothing is due.
 [[nodiscard]] int wait_ms(std::initializer_list<std::uint64_t> times);
 
 }  // namespace trapline::record

@@ -129,7 +129,7 @@ Result<void> Snapshot::end_round() {
   take_hits();
   keep_certain(complete);
   if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(false);
-  // The earliest time that a future hit can reach.
+  // The beginning of the earliest exit that may still become a hit.
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.keep_ns));
   make_room(options_.ring_bytes -
@@ -145,8 +145,8 @@ Result<void> Snapshot::finish() {
   return result();
 }
 
-// Removes the oldest pages, whatever may still be found. A hit that the watch found although it had
-// to look at one CPU too early is at worst no real hit: its window is kept too.
+// Removes the oldest pages, even if a later hit would need them. The watch may then be ahead of
+// events that are still unread: at worst it finds a hit that is none, and keeps a window too many.
 void Snapshot::make_room(std::size_t bytes) {
   while (ring_.held_bytes() > bytes) {
     const auto oldest = ring_.oldest(PageRing::Which::kAny);
@@ -166,7 +166,7 @@ void Snapshot::decide(std::uint64_t before) {
     while (!pages.empty() && (pages.front().facts.last < decided_ || decided_ == kForEver))
       write(cpu, ring_.take_front(cpu));
   }
-  // On each CPU, up to where no page is held and none may come; windows before that are finished.
+  // The time up to which no CPU holds a page or may get one: windows that end before are finished.
   std::uint64_t past = kForEver;
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
     std::uint64_t settled = ring_.newest();
@@ -232,7 +232,7 @@ void Snapshot::write(unsigned index, const KeptPage& page) {
   Cpu& cpu = cpus_[index];
   write_edges(index, minus(page.facts.first, 1));
   std::int64_t lost = page.facts.lost;  // before the page's first event
-  std::uint32_t done = 0;               // events of the page
+  std::uint32_t done = 0;               // the page's events that were written or left out
   const auto leave_out = [&](std::uint32_t up_to) {
     if (up_to > done && lost != RingPage::kNoneLost) {
       cpu.missing_unknown |= lost < 0;

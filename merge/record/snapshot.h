@@ -34,7 +34,7 @@
 
 namespace trapline::record {
 
-// The times that are kept: closed intervals, disjoint and in order.
+// A time range that is kept, including both ends. Windows keeps several, disjoint and in order.
 using Window = SessionWindow;
 
 class Windows {
@@ -63,7 +63,7 @@ class Windows {
   std::vector<Window> windows_;
 };
 
-// The facts that a session stores, and those that only the recorder uses.
+// Adds facts that only the recorder uses to those that a session stores about hits.
 struct SnapshotFacts : SessionSnapshot {
   static constexpr std::size_t kMost = 1000;  // of each list
 
@@ -77,13 +77,13 @@ class Snapshot final : public PageSink {
  public:
   using Sink = std::function<Result<void>(unsigned cpu, std::span<const std::byte> page)>;
 
-  // `limits.keep_ns`: before and after each hit.
+  // `limits.keep_ns`: the time that is kept before and after each hit.
   Snapshot(const RingLimits& limits, TriggerMatcher watch, Alive alive, Sink sink);
 
-  // A round with no more pages than room() allows for each CPU leaves all of the ring's time to the
-  // hits.
+  // Returns how many pages a round may bring from each CPU. They fit into a quarter of the ring, so
+  // that a round does not push out older pages around a hit.
   [[nodiscard]] std::size_t room(unsigned) const override { return round_pages_; }
-  // Events of a CPU that was drained are older than this round, or come in a later one.
+  // Notes the newest stamp: a CPU that is drained in this round has no unread event up to it.
   void begin_round() override { newest_before_ = ring_.newest(); }
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;
@@ -107,7 +107,7 @@ class Snapshot final : public PageSink {
     bool missing_unknown = false;
     std::uint64_t begun = kNoWindow;  // beginning of the last window whose first page was written
     std::uint64_t ended = kNoWindow;  // beginning of the last window whose last page was written
-    std::int64_t fresh = 0;       // mark of the first page, while no page with events has followed
+    std::int64_t fresh = 0;       // the loss before the window, until a page with events repeats it
     std::uint64_t unwritten = 0;  // pages
   };
   [[nodiscard]] std::uint64_t complete_to() const;

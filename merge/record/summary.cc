@@ -25,7 +25,8 @@ std::string duration(std::uint64_t ns) {
 
 enum class Holds : std::uint8_t { kNothing, kEvents, kCalls };
 
-// Looks for guest functions and exits in the first `most` events, since the first calls come early.
+// Returns whether there are guest calls, or else any events, among the first `most` events: the
+// first calls come early.
 Holds holds(Source& source, std::uint64_t most) {
   Holds found = Holds::kNothing;
   Event event;

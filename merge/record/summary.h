@@ -22,8 +22,8 @@ struct Outcome {
 // Returns what is recorded, where, and how to end it. `vms`: the number that run now; nullopt: not
 // known.
 [[nodiscard]] std::string beginning(const RecordOptions& options, std::optional<std::size_t> vms);
-// Counts the VMs of a host whose KVM events are recorded; nullopt if other users' processes
-// cannot be read.
+// Counts the VMs that run on this host. Nullopt if KVM's events of the whole host are not recorded,
+// or if other users' processes cannot be read.
 [[nodiscard]] std::optional<std::size_t> count_vms(const RecordOptions& options);
 
 struct Ending {

@@ -84,7 +84,7 @@ void SyncStamps::expect(const PageFiles& files, std::uint64_t series, int first_
   last_series_ = series;
   for (const int cpu : {first_cpu, last_cpu}) {
     const auto index = static_cast<unsigned>(cpu);
-    // What an earlier series waits for comes before.
+    // Keeps a place that an earlier series still waits for, since that place comes before.
     if (cpu >= 0 && index < files.cpus()) places_.try_emplace(index, files.written(index));
   }
 }

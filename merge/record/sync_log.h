@@ -1,5 +1,5 @@
-// The recorder's sync records: markers in the recording, the best brackets in session.json, and the
-// kernel's stamps of the markers.
+// The recorder's sync records. All are markers in the recording; session.json gets the narrowest of
+// each series: the clock readings just before and after a marker, and the kernel's stamp of it.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct SyncStamp {
   std::uint64_t stamp = 0;
 };
 
-// Guarantees: at most kMostSyncs brackets, including the first and the last, thinned out evenly in
-// a long recording (the recording itself contains all).
+// Guarantees: keeps at most kMostSyncs sync records, including the first and the last, thinned out
+// evenly in a long recording (the recording itself contains all).
 class SyncLog {
  public:
   // Writes one series through the marker's descriptor; false if the kernel refused it.
   bool write_series(int marker_fd);
-  // Takes the kernel's stamp of a marker that was read back; ignores markers of brackets that are
-  // not kept.
+  // Takes the kernel's stamp of a marker that was read back; ignores markers of sync records that
+  // are not kept.
   void stamp(const SyncStamp& sync);
   [[nodiscard]] const std::vector<SessionSync>& brackets() const { return brackets_; }
 
@@ -47,10 +47,10 @@ class SyncStamps {
  public:
   static constexpr std::uint64_t kMostAtOnce = 16u << 20;
 
-  // A thread has just written a series, first on one CPU and at the end on another: its pages come
-  // after what the CPUs' files contain now.
+  // Call it after a series was written, which began on `first_cpu` and ended on `last_cpu`: find()
+  // then looks for its markers after what the files of both CPUs contain now.
   void expect(const PageFiles& files, std::uint64_t series, int first_cpu, int last_cpu);
-  // Returns the stamps found so far.
+  // Searches the pages written since expect() or the last call, and returns the stamps in them.
   [[nodiscard]] std::vector<SyncStamp> find(const PageFiles& files);
 
  private:

@@ -1,4 +1,4 @@
-// What is recorded: a command, found, queried and completed; a process; or the whole machine.
+// The target of a recording: a command, found, queried and completed; a process; or the machine.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace trapline::record {
 
-// What is recorded, before anything is made.
+// The facts about the target, found before any folder or instance is made.
 struct Target {
   std::optional<User> user;
   bool qemu = false;

@@ -32,22 +32,22 @@ class ThreadTable {
   // virtual machine monitor (its name, or a thread's name, is one that merge/analyze/vmm knows).
   explicit ThreadTable(pid_t root = 0) : root_(root) {}
 
-  // Looks again. Returns whether anything is new.
+  // Looks into /proc again. Returns whether a thread is new or has changed its name or process.
   bool update();
 
   [[nodiscard]] const std::map<pid_t, Thread>& threads() const { return threads_; }
-  // Returns them in the form of a session.
+  // Returns the threads of virtual machines in the form of session.json.
   [[nodiscard]] std::vector<SessionThread> in_session() const;
   // Adds threads of which only the names are known: lines "TID NAME" from the kernel's
   // saved_cmdlines. The kernel keeps few (usually 128), so look often.
   void add_names(std::string_view saved_cmdlines);
-  // Adds what an older table has in addition.
+  // Adds the threads and names that only the older table has.
   void add_missing(const ThreadTable& older);
   // Return how many threads had no room for their names, and what to tell the user about them;
   // empty if there are none.
   [[nodiscard]] std::size_t left_out() const;
   [[nodiscard]] std::string warning() const;
-  // Returns "TID NAME\n" for each, as trace.dat needs.
+  // Returns "TID NAME\n" for each thread, as trace.dat needs.
   [[nodiscard]] std::string cmdlines() const;
 
  private:
@@ -60,7 +60,7 @@ class ThreadTable {
   pid_t root_;
   std::map<pid_t, Thread> threads_;
   std::map<pid_t, std::string> names_;  // of other threads
-  std::vector<bool> left_out_;          // by thread id, once there is one
+  std::vector<bool> left_out_;          // by thread id; empty while no thread was left out
 };
 
 // Returns whether a thread is alive; nullopt if that cannot be known: in a pid namespace of its
@@ -69,7 +69,7 @@ class ThreadTable {
 
 // Returns the present thread ids of a process.
 [[nodiscard]] std::vector<pid_t> tasks_of(pid_t pid);
-// The ids of the kernel's threads that work for the process now: process_in_name().
+// Returns the ids of kernel threads that now work for the process, such as "kvm-pit/PID".
 [[nodiscard]] std::vector<pid_t> kernel_threads_of(pid_t pid);
 
 }  // namespace trapline::record

@@ -30,8 +30,8 @@ struct EventName {
   [[nodiscard]] std::string full_name() const { return system + ":" + name; }
 };
 
-// Which text symbols to store. Reading all of /proc/kallsyms takes most of a short recording's CPU
-// time.
+// Chooses which kernel symbols trace.dat gets. Reading all of /proc/kallsyms takes most of a short
+// recording's CPU time.
 enum class TextSymbols : std::uint8_t {
   kAll,  // all, if functions or stacks are recorded
   // All if the format of one of the events prints a symbol (%ps); otherwise up to the function that

@@ -28,7 +28,7 @@ struct Trigger {
 // Parses an expression. Errors (kUsage) give the column, counted from 1, and what would be right.
 [[nodiscard]] Result<Trigger> parse_trigger(std::string_view text);
 
-// Returns such an error for something that only the recording's kernel decides.
+// Returns an Error in parse_trigger()'s form, for example for a reason that the kernel lacks.
 [[nodiscard]] tl::unexpected<Error> trigger_error(std::string_view text, std::size_t column,
                                                   std::string_view what);
 

@@ -15,7 +15,7 @@ constexpr const KernelEvent* kWanted[] = {&events::kvm_exit,           &events::
                                           &events::kvm_userspace_exit, &events::sys_enter_ioctl,
                                           &events::kvm_get_timer_map,  &events::kvm_fpu,
                                           &events::sched_switch,       &events::print};
-// For stalls: the end of a halt, and which faults are the same.
+// For stalls: events that end a halt, or that show that a page fault is the same one again.
 constexpr const KernelEvent* kWantedOfStalls[] = {&events::sched_waking, &events::sched_wakeup,
                                                   &events::kvm_vcpu_wakeup,
                                                   &events::kvm_page_fault};
@@ -25,7 +25,7 @@ using Table = const kernel_events::SymbolNames*;
 // kLongOpen: an exit that is open for longer is no longer waited for. kAWhile: whether its thread
 // is alive is checked only for exits that are open for longer.
 constexpr std::uint64_t kLongOpen = 1'000'000'000, kAWhile = 50'000'000;
-// To user space: with more, a kvm_exit would have come.
+// After so many exits to user space without a kvm_exit, no kvm_exit is expected to come.
 constexpr std::uint64_t kEnoughReturns = 1000;
 
 // Returns whether the reason is printed as a number, because it has no name.
@@ -60,7 +60,7 @@ std::string nearest_reason(const kernel_events::ReasonNames& names, const std::s
 
 }  // namespace
 
-// What starts afresh at the first kvm_exit: the pipeline of the reports, and its results.
+// The pipeline of the reports, and its results. Both start afresh at the first kvm_exit.
 struct TriggerMatcher::Tracking : SpanSink {
   Tracking(const ExitModel& model, const Trigger& trigger)
       : selected(trigger.stall ? SpanClass::kStalls : SpanClass::kExits),

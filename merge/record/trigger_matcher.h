@@ -1,5 +1,5 @@
-// Finds the exits that a trigger waits for, from the events of a recording in progress. It uses the
-// report's own pairing (Pipeline), so that a hit here is also in the report.
+// Finds the exits or stalls that a trigger waits for, from the events of a recording in progress.
+// Uses the report's own pairing (Pipeline), so that a hit here is also in the report.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ using OpenExits = std::map<ThreadId, std::uint64_t>;
 // Returns whether a thread is alive; nullopt if that cannot be known.
 using Alive = std::function<std::optional<bool>(ThreadId)>;
 
-// Guarantees: memory for each vCPU thread, which does not grow with the recording. Every exit of
-// the report that is long enough is a hit or is inside one.
+// Guarantees: the memory depends on the number of vCPU threads, not on the recording's length.
+// Every exit of the report that is long enough is a hit or is inside one.
 //
 // A loss by the kernel is known only when the next page of its CPU comes, later than in the report.
 // So an exit that was open at the loss, or that begins before the loss's end, counts until its

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostWordsBefore = 8;
 
-// "--id=VALUE" or "--id VALUE".
+// Returns the value of "--id=VALUE" or "--id VALUE".
 std::string value_of(const std::vector<std::string>& words, const std::string& option) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i].starts_with(option + '=')) return words[i].substr(option.size() + 1);
@@ -29,14 +29,14 @@ std::string kata_name(const std::string& sandbox) {
   return sandbox.empty() ? "" : "sandbox-" + sandbox;
 }
 
-// "/run/vc/vm/ID/clh-api.sock"
+// Returns Kata's name for the sandbox ID in "/run/vc/vm/ID/clh-api.sock"; empty for other paths.
 std::string kata_name_of_socket(const std::string& path) {
   const std::filesystem::path socket(path);
   return socket.filename() == "clh-api.sock" ? kata_name(socket.parent_path().filename().string())
                                              : "";
 }
 
-// "qemu-3-web01": driver, number and name.
+// Returns "web01" for "qemu-3-web01", which is driver, number and name; else empty.
 std::string libvirt_name(std::string_view machine) {
   const std::size_t first = machine.find('-'), second = machine.find('-', first + 1);
   const bool number = second != std::string_view::npos &&
@@ -44,7 +44,8 @@ std::string libvirt_name(std::string_view machine) {
   return number ? std::string(machine.substr(second + 1)) : "";
 }
 
-// A part of a cgroup's path. systemd writes - in a name as \x2d, and the pod's UID with _ for -.
+// Returns the VM's name in a part of a cgroup's path. systemd writes - in a name as \x2d, and - in
+// a pod's UID as _.
 std::string name_of_part(std::string_view part) {
   constexpr std::string_view kMachine = "machine-", kPods = "kubepods", kPod = "pod";
   constexpr std::string_view kDash = "\\x2d", kScope = ".scope", kSlice = ".slice";

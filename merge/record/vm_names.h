@@ -10,19 +10,19 @@
 
 namespace trapline::record {
 
-// QEMU's `-name guest=NAME` or `-name NAME` (libvirt gives the domain's name there, KubeVirt
-// NAMESPACE_NAME, Kata sandbox-ID), else `-uuid`; Firecracker's --id; sandbox-ID of Kata's Cloud
-// Hypervisor and of its shim. Empty where the command line is of no virtual machine, or gives no
-// name.
+// Returns the VM's name in a command line: QEMU's `-name guest=NAME` or `-name NAME` (libvirt's
+// domain, KubeVirt's NAMESPACE_NAME, Kata's sandbox-ID), else `-uuid`; Firecracker's --id;
+// "sandbox-ID" for Kata's Cloud Hypervisor and its shim. Empty if the command line is not a
+// virtual machine's, or gives no name.
 [[nodiscard]] std::string vm_name_of(const std::vector<std::string>& words);
 
-// The name of /proc/PID/cgroup: of libvirt's machine, "pod-UID" of a pod of Kubernetes; else empty.
+// Returns the VM's name in /proc/PID/cgroup: libvirt's, or "pod-UID" for Kubernetes; else empty.
 [[nodiscard]] std::string vm_name_of_cgroup(std::string_view proc_cgroup);
 
-// The name of a process that runs a VM: of its command line, else of its cgroup.
+// Returns the name of the VM that a process runs, from its command line, else from its cgroup.
 [[nodiscard]] std::string vm_name_of_process(pid_t pid);
 
-// The words of a process's command line now; none when it has ended.
+// Returns the words of a process's present command line; none if the process has ended.
 [[nodiscard]] std::vector<std::string> command_line_of(pid_t pid);
 
 // Returns KVM's virtual machines on this host, for each process that has one and is visible.
@@ -33,8 +33,8 @@ class VmNames {
  public:
   // Examines new processes. Returns whether a name is new.
   bool update(const std::map<pid_t, Thread>& threads);
-  // Returns those of processes that run vCPUs: a script that starts a QEMU has the same words in
-  // its command line.
+  // Returns the VMs of processes that have vCPU threads: a script that starts a QEMU has the same
+  // words in its command line, but no vCPUs.
   [[nodiscard]] std::vector<SessionVm> vms(const std::map<pid_t, Thread>& threads) const;
 
  private:

@@ -1,6 +1,6 @@
-// What one pass over a recording shows about its clock, about a guest that made it, and about
-// guests that it saw run. Each recording is read at most once for this, and once more for the
-// result.
+// Collects, in one pass over a recording, what it shows about its clock, about a guest that made
+// it, and about guests that it saw run. Each recording is read at most once for this, and once more
+// for the result.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@
 
 namespace trapline {
 
-// The guest's times by its CPU, for GuestRunIntervals. Times of an unknown CPU (kNoVcpu) only show
-// when the recording was made.
+// The times of a guest's records by the guest's CPU, for GuestRunIntervals. Times of an unknown CPU
+// (kNoVcpu) only show when the recording was made.
 using TimesByCpu = std::map<std::int32_t, std::vector<std::uint64_t>>;
 
 // Keeps at most twice kMost times of each CPU, evenly distributed, including the first and the
@@ -39,8 +39,8 @@ class TimeSample {
   std::map<std::int32_t, Cpu> cpus_;
 };
 
-// Finds which thread runs which vCPU, and when they ran. If exits do not show which (arm64), timers
-// do; if nothing does and there is one thread, it is vCPU 0.
+// Finds which thread runs which vCPU, and the first and the last exit's time. The number comes from
+// exits or, if they have none (arm64), from kvm_get_timer_map; else a single thread is vCPU 0.
 class VcpuThreads {
  public:
   void on(const Event& event);
@@ -48,10 +48,10 @@ class VcpuThreads {
   [[nodiscard]] std::uint64_t first() const { return first_; }  // the first exit
   [[nodiscard]] std::uint64_t last() const { return last_; }
 
-  // Returns the threads in order.
+  // Returns the threads that run vCPUs, in order of their ids.
   [[nodiscard]] std::vector<VcpuThread> all() const;
-  // Returns the threads of the virtual machine that these belong to; if `some` is empty, of the
-  // only one. Nullopt if there are several, or if these belong to several.
+  // Returns the threads, by vCPU, of the virtual machine that has the threads `some` or, if `some`
+  // is empty, of the only one. Nullopt if that is not exactly one machine.
   [[nodiscard]] std::optional<std::map<std::int32_t, ThreadId>> of_vm(
       const std::set<ThreadId>& some, const Processes& processes) const;
 
@@ -61,19 +61,19 @@ class VcpuThreads {
 };
 
 struct CollectedEvidence {
-  std::vector<clocks::SyncEntry> syncs;      // its sync records, with stamps on its clock
+  std::vector<clocks::SyncEntry> syncs;      // sync records, with stamps on the recording's clock
   GuestSyncMarkers guest_markers;            // of `trapline sync`, if a guest made the recording
   std::optional<clocks::Interval> interval;  // the first and last time
   TimesByCpu times;                          // set if requested
 
-  VcpuThreads vcpus;  // of guests that it saw run
+  VcpuThreads vcpus;  // of guests whose exits are in the recording
   RunLog runs;
   Processes processes;  // from task_newtask events
 };
 
 struct Collect {
   bool times = false;                       // collect times by the guest's CPU
-  bool of_tasks = false;                    // calls show which CPU made them, events do not
+  bool of_tasks = false;                    // only guest calls show the CPU that made them
   bool runs = false;                        // collect when vCPUs ran
   std::vector<GuestBounds*> guests;         // they get every event
   std::function<void(const Event&)> visit;  // gets every event too; may be empty

@@ -28,7 +28,7 @@ using Part = FinishPlan::Part;
 
 // Bytes copied and synced at a time; less on a nearly full disk, down to a third of raw/reserve.
 constexpr std::uint64_t kPiece = 64u << 20, kSmallestPiece = 1u << 20;
-constexpr const char* kWhole = "whole";  // in raw/: the copy of pages that are not in regions
+constexpr const char* kWhole = "whole";  // in raw/: the copied trace.dat, if pages are in regions
 
 tl::unexpected<Error> failed(const std::string& path, int cause) {
   return fail("{}: {}", path, why_not_written(cause));
@@ -59,8 +59,8 @@ Result<void> ask_the_disk(int fd, const std::string& path) {
   return {};
 }
 
-// Copies [from, from + size) of one file to another; by reference if the file system can, else
-// inside the kernel. Returns 0 or an errno.
+// Copies [from, from + size) of one file to another with copy_file_range(), which may copy by
+// reference, or through a buffer if the file system cannot do that. Returns 0 or an errno.
 int copy_piece(int source, std::uint64_t from, int target, std::uint64_t to, std::uint64_t size) {
   auto in = static_cast<off_t>(from);
   auto out = static_cast<off_t>(to);

@@ -34,8 +34,8 @@ enum class Finish {
 [[nodiscard]] Result<Finish> finish_session(const std::string& session,
                                             std::uint64_t* torn = nullptr);
 
-// For the recorder, which holds the lock already. Reads pages back only with `torn`, which gets
-// each CPU's count, because the disk may have failed.
+// Completes trace.dat for a caller that holds the session's lock. Reads pages back only if `torn`
+// is given, which gets each CPU's count: for a disk that may have failed.
 [[nodiscard]] Result<void> finish_locked(const Folder& session,
                                          const std::vector<std::string>& cpu_stats,
                                          std::vector<std::uint64_t>* torn = nullptr);

@@ -201,9 +201,9 @@ Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const Ru
   return {};
 }
 
-// If it is not known how the kernels adjusted their clocks, returns the line that holds if they did
-// not, as far as the sync records allow it: then it is the best guess. The Error: the guest's own
-// records show that it is wrong, so the clocks' error between the sync records is not known.
+// For kernels of which it is not known how they adjusted their clocks: returns the line that holds
+// if they did not, the best guess, or nullopt if the sync records contradict it. The Error: the
+// guest's own records contradict it, so the clocks' error between sync records is not known.
 Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
                                             const GuestRecording& guest, GuestBounds& bounds,
                                             HostRecording host, const CollectedEvidence& of_host) {
@@ -228,8 +228,8 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
       kept.error().message);
 }
 
-// Fits the relation for the time of the guest's records or of the vCPUs' runs; without both, of the
-// bounds.
+// Fits the relation for the time of the records that were made inside the guest, else of the vCPUs'
+// exits, else of the bounds.
 Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& evidence,
                               const VcpuThreads& vcpus) {
   const auto& bounds = evidence.bounds;
@@ -243,7 +243,8 @@ Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& 
              Interval{line->map().source_of(vcpus.first()), line->map().source_of(vcpus.last())});
 }
 
-// Both kernels may adjust their clocks; clocks that no kernel adjusts follow one counter.
+// Returns how much the clocks' rates are assumed to change: each kernel may adjust its clocks, but
+// nothing adjusts a clock that follows the hardware's counter.
 Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecording& host,
                                  const std::vector<clocks::SyncEntry>& of_host) {
   const clocks::Drive of_guest =
@@ -277,7 +278,7 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
   for (const auto& [cpu, times] : guest.times)
     if (thread_of_cpu(alignment.threads, cpu)) of_cpus += times.size();
   const GuestRunCounters& seen = alignment.gaps;
-  // If the error is large, only few records are decided for one of those times.
+  // If the alignment's error is large, few records are decided, and need not be in many intervals.
   const bool spread = seen.intervals >= kEnoughIntervals || seen.decided < kEnough;
   if (of_cpus < kEnough || (seen.records >= kEnough && spread)) return {};
   return fail(
@@ -290,7 +291,7 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
 
 std::optional<ClockId> HostRecording::readable() const {
   const auto id = clock_from_name(clock);
-  // Nanoseconds that a file converted from the TSC.
+  // Without `cycles`, its times are nanoseconds that a file converted, which no guest can read.
   if (id == ClockId::kTsc && !cycles) return std::nullopt;
   return id;
 }
@@ -299,7 +300,7 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
                                       std::int32_t cpu) {
   if (vcpus.empty() || cpu < 0) return std::nullopt;
   const auto count = static_cast<std::int32_t>(vcpus.size());
-  // No number is left out, or a vCPU was not seen.
+  // If no vCPU number is skipped, or if a vCPU was not seen, numbers are taken as they are.
   if (vcpus.rbegin()->first < count || cpu >= count) {
     const auto found = vcpus.find(cpu);
     return found == vcpus.end() ? std::nullopt : std::optional(found->second);

@@ -58,7 +58,7 @@ struct GuestRecording {
   Kinship kinship = Kinship::kUnknown;
   bool own_syncs = false;  // the sync records are markers of this recording
   std::vector<GuestSyncLine> syncs;
-  // Between its clock and the clocks that a guest can read.
+  // Readings that relate the recording's clock to the clocks that a guest can read.
   std::vector<clocks::SyncEntry> brackets;
   TimesByCpu times;
 };
@@ -72,7 +72,7 @@ struct HostRecording {
   [[nodiscard]] StampClock stamps() const { return {clock, cycles, rate_change_ppm}; }
 };
 
-// Returns what the plugin or QEMU recorded.
+// Returns the clock, the guest's sync records and the times in a directory that the plugin wrote.
 [[nodiscard]] Result<GuestRecording> guest_recording(const DataDirectory& directory);
 
 // Returns the guest's sync records, which become bounds when collect() shows them the host's
@@ -80,10 +80,10 @@ struct HostRecording {
 [[nodiscard]] Result<GuestBounds> guest_bounds(const GuestRecording& guest,
                                                const HostRecording& host);
 
-// Returns nullopt if there are no guest sync records, or if the host's recording shows nothing of
-// them: then the two are not guest and host of each other. A recording made inside a guest is an
-// Error if the recording of a KVM host shows nothing of it: their clocks may have the same name,
-// but are different.
+// Places the guest's recording on the host's clock. Nullopt if there are no guest sync records, or
+// if the host's recording shows nothing of them: then the two are not guest and host. A recording
+// made inside a guest is an Error if the recording of a KVM host shows nothing of it: their clocks
+// may have the same name, but are different.
 [[nodiscard]] Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest,
                                                                 GuestBounds& bounds,
                                                                 const HostRecording& host,

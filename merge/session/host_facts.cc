@@ -67,7 +67,7 @@ HostFacts host_facts_of(const Source& leading) {
   const auto session = session_of_recording(info.path);
   if (!session) return {};
   HostFacts facts{std::nullopt, session->host.boot_id, facts_of(*session)};
-  // A timeline in cycles, or on another recording's clock, has a different line.
+  // The session's wall clock does not fit a timeline in cycles or on another recording's clock.
   if (!info.cycles && info.aligned.offset_ns == 0)
     facts.wall_clock = wall_clock_of(session->brackets());
   return facts;

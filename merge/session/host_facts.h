@@ -1,5 +1,5 @@
-// What a session says about the host that it was recorded on (wall clock, boot) and about how it
-// was recorded.
+// The facts that a session has about the host that it was recorded on (wall clock, boot) and about
+// how it was recorded.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@
 
 namespace trapline {
 
-// Computes the line through the narrowest bracket of the first and of the last series. Nullopt
-// without a bracket that has CLOCK_REALTIME on both sides.
+// Computes the wall clock as a line through the narrowest sync record of the first series and that
+// of the last. Nullopt if no sync record has CLOCK_REALTIME before and after its marker.
 [[nodiscard]] std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entries);
 
 struct HostFacts {

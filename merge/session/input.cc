@@ -21,7 +21,7 @@ bool is_left_out(const InputOptions& options, const std::string& name) {
   return std::ranges::find(options.without, name) != options.without.end();
 }
 
-// Checks a part against the session's list.
+// Checks that a part is there, as large as the session's list says, and a recording.
 Result<void> check_part(const std::string& session, const SessionPart& part) {
   const std::string path = session + "/" + part.name;
   const auto folder = Folder::open_to_read(session);
@@ -86,8 +86,8 @@ Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   return parts;
 }
 
-// Checks by device and inode, which needs no reading. A copy of a kernel's recording is detected
-// after reading.
+// Checks that no recording is named twice, by device and inode, which needs no reading. A copy of a
+// kernel's recording is detected after reading.
 Result<void> check_given_once(const std::vector<RecordingPart>& parts) {
   for (auto a = parts.begin(); a != parts.end(); ++a) {
     for (auto b = parts.begin(); a->kind != SourceKind::kGuestSync && b != a; ++b) {
@@ -130,7 +130,7 @@ Capabilities read_session(const SessionJson& session, Input& input) {
                       cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
   }
   CpuQuotas told(std::move(quotas));
-  // The counts are read again when the recording is closed.
+  // Only the counts of a closed recording are complete: they are read again when it is closed.
   for (const SessionThread& thread : session.threads)
     if (session.closed) told.set_known(ThreadId{thread.tid});
   input.processes.set_quotas(std::move(told));
@@ -250,8 +250,8 @@ void tell(const InputOptions& options, const Input& input) {
   for (const std::string& note : input.notes) options.verbose(note);
 }
 
-// Adds the recorder's notes, which may explain why a recording cannot be read: tracing was switched
-// off.
+// Adds the recorder's notes, which may explain why a recording cannot be read, for example because
+// tracing was switched off.
 Error with_notes(Error error, std::span<const std::string> notes) {
   constexpr std::size_t kMostTold = 5;
   const auto first = notes.first(std::min(notes.size(), kMostTold));
@@ -288,7 +288,7 @@ Result<Input> open_input(const InputOptions& options) {
   Recordings recordings(options, input);
   if (auto opened = recordings.open(*parts); !opened)
     return tl::unexpected(with_notes(std::move(opened).error(), told));
-  // No exit went to user space, so it is known that no time is QEMU's.
+  // If kvm_userspace_exit was enabled but never came, it is known that no time is QEMU's.
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)
     input.capabilities.merge(enabled);

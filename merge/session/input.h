@@ -60,9 +60,9 @@ struct Input {
   std::vector<std::string> notes;    // notes about the sources that a reader of the report needs
   std::vector<std::string> missing;  // SessionJson::missing() of the sessions
   tracetool::Declarations declared;  // from trace-events-all; none without such a file
-  std::string trace_events;          // that file, if the user named it
-  // Whether the observer saw everything that sources[0] will return, on the timeline's clock, and
-  // no other source returns events of the host's kernel: then its results hold for the timeline.
+  std::string trace_events;          // the trace-events-all that the user named; else empty
+  // True if the observer saw everything that sources[0] will return, on the timeline's clock, and
+  // no other source returns events of the host's kernel. What it found then holds for the timeline.
   bool observed = false;
 };
 

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bytes to look at, since a mail may begin with much prose.
+// Bytes that are searched for a line of a trace, since a mail with one may begin with much prose.
 constexpr std::size_t kLook = 1U << 20;
 constexpr const char* kGuestSyncs = kSessionParts.back();
 constexpr auto kParts = std::span(kSessionParts).first<kSessionParts.size() - 1>();
@@ -62,7 +62,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), kLook)), '\0');
   if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read)
     return tl::unexpected(std::move(read).error());
-  // The reader reports a file that was cut off in its first bytes, or is empty.
+  // Includes a file that is empty or cut off inside the magic: the reader of trace.dat reports it.
   if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size())))
     return SourceKind::kTraceDat;
   // perf's magic in both byte orders, and that of its first version.
@@ -114,7 +114,7 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   for (const char* part : kParts) {
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
-  // of perf record --threads
+  // The folder of perf record --threads has a file of this name.
   const std::string data = (fs::path(path) / "data").string();
   if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
   if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
@@ -198,7 +198,8 @@ std::string machine_name(const Description& is) {
   return name == "(none)" || name == "localhost" ? "" : name;
 }
 
-// A guest's own directory may be in its host's session; the plugin's directory names its clock.
+// Returns no boot for a uftrace directory whose sync.txt names no clock: that is a guest's own, not
+// the plugin's, and may be in its host's session.
 clocks::Boot boot_of(const std::string& path) {
   std::error_code error;
   fs::path file = fs::weakly_canonical(path, error);
@@ -251,7 +252,7 @@ Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock
     clock.syncs = brackets_of(*sync);
     return false;  // its interval is not known
   }
-  // The session's stamps are unconverted.
+  // Stamps in session.json are on the recording's own clock, not converted to nanoseconds.
   if (clock.cycles || clock.nanoseconds_of_tsc) return false;
   const auto session = session_of_recording(clock.path);
   if (!session) return false;

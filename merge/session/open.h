@@ -27,13 +27,13 @@ enum class SourceKind : std::uint8_t {
   kSession
 };
 
-// One thing to read, with its kind. A session's own part that nothing aligns is left out, with a
-// note; for a part that the user named that is an Error.
+// One recording to read, with its kind. If nothing aligns it, a part of a session that the user
+// named is left out, with a note; for a recording that the user named, that is an Error.
 struct RecordingPart {
   std::string path;
   SourceKind kind = SourceKind::kTraceDat;
   bool named = true;
-  bool marker_calls = true;  // false: a directory has the calls in trace_marker, and more
+  bool marker_calls = true;  // false: skip calls in trace_marker, since a directory has them too
 };
 
 struct SourceOptions {
@@ -42,11 +42,12 @@ struct SourceOptions {
   std::string unit;  // "ns", "cycles": for a text whose times are whole numbers
 };
 
-// The Error says what the path is not.
+// Returns the kind of recording at the path. The Error says why none can be read there.
 [[nodiscard]] Result<SourceKind> kind_of_source(const std::string& path);
 
-// Returns the recordings of a session folder that exist: trace.dat, uftrace.data, qemu.log,
-// trace.bin, and sync.txt with the output of `trapline sync`. Any other path is its own part.
+// Returns the recordings of a session folder that exist: trace.dat, perf.data, uftrace.data,
+// qemu.log, trace.bin, and sync.txt with the output of `trapline sync`. Any other path is its own
+// part.
 [[nodiscard]] Result<std::vector<RecordingPart>> parts_of_source(const std::string& path);
 
 // Opens one recording; a session folder is an Error: open its parts. The path's kind is determined
@@ -59,14 +60,14 @@ struct SourceOptions {
 // Returns the machine's name; empty if it has no name of its own.
 [[nodiscard]] std::string machine_name(const Description& is);
 
-// Returns the boot in which it was recorded; the parts of a session share one.
+// Returns the boot in which a recording was made; the parts of a session share one.
 [[nodiscard]] clocks::Boot boot_of(const std::string& path);
 
 // Returns what clocks::align() needs from a source: its own facts, without sync records and
 // interval, which are evidence. A uftrace directory has its sync records in sync.txt, a closed
 // session has those of its trace.dat in session.json.
 [[nodiscard]] clocks::SourceClock clock_of(const Description& is);
-// Returns the brackets in a sync.txt, on the clock of its records.
+// Returns the sync records of a sync.txt, with stamps on the clock of its directory's records.
 [[nodiscard]] std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file);
 // Adds the evidence that is known without reading the recording. Returns whether that suffices.
 [[nodiscard]] Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock);

@@ -14,7 +14,7 @@
 namespace trapline {
 namespace {
 
-// Returns whether --offset names it: then the user relates it.
+// Returns whether --offset names the recording, so that the user gives its relation.
 bool has_offset(const InputOptions& options, const std::string& path) {
   return std::ranges::any_of(options.offsets, [&path](const std::string& text) {
     const auto offset = clocks::parse_offset(text);
@@ -95,7 +95,7 @@ Result<void> Recordings::collect_evidence(Recording& recording, const Collect& w
     recording.evidence = collect(**again, what);
     return {};
   }
-  // Alone it needs no other evidence.
+  // A recording that is alone needs no alignment, so the observer's exits are enough.
   if (recordings_.size() == 1) (*again)->select(EventClass::kExits);
   Collect how = what;
   how.visit = [observer](const Event& event) { observer->on(event); };
@@ -105,8 +105,8 @@ Result<void> Recordings::collect_evidence(Recording& recording, const Collect& w
   return {};
 }
 
-// Returns the printed records, for recordings of another machine than the host. They must be of one
-// guest: with several machines it is not known which.
+// Returns the records that `trapline sync` printed, if the recording is of another machine than the
+// host. They are of one guest, so recordings of several such machines are an Error.
 Result<std::vector<GuestSyncLine>> Recordings::printed_in(const Recording& recording) const {
   if (printed_.empty() || kinship(recording.is) == Kinship::kSameMachine)
     return std::vector<GuestSyncLine>();
@@ -275,7 +275,7 @@ bool Recordings::leave_out_last(const std::string& why) {
 
 namespace {
 
-// Returns the machine; recordings of one guest have the same threads for its vCPUs.
+// Returns the machine of a guest, which its vCPUs' threads identify; adds it to `guests` if new.
 MachineId machine_of(const std::map<std::int32_t, ThreadId>& threads,
                      std::vector<ThreadId>& guests) {
   const ThreadId first = threads.empty() ? ThreadId{} : threads.begin()->second;
@@ -286,7 +286,7 @@ MachineId machine_of(const std::map<std::int32_t, ThreadId>& threads,
 
 }  // namespace
 
-// Returns nullopt if the host's recording is not among these.
+// Returns nullopt if the guest's host is not among these recordings.
 std::optional<Recordings::ShiftedGuest> Recordings::shifted_guest(
     const Recording& recording) const {
   if (!recording.is.shifted) return std::nullopt;
@@ -305,7 +305,7 @@ std::optional<Recordings::ShiftedGuest> Recordings::shifted_guest(
   return std::nullopt;
 }
 
-// Returns the index among the sources of an alignment.
+// Returns the recording's index in clocks::Alignment::sources, which has no guests aligned before.
 std::size_t Recordings::aligned_place(const Recording& recording) const {
   return static_cast<std::size_t>(std::count_if(recordings_.data(), &recording,
                                                 [](const Recording& one) { return !one.aligned; }));

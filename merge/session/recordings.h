@@ -35,7 +35,7 @@ struct Recording {
 // it is opened once more and read to its end. The host's recording is the first one.
 class Recordings {
  public:
-  // Borrows both.
+  // Borrows both arguments, which must outlive this object.
   Recordings(const InputOptions& options, Input& input);
 
   [[nodiscard]] Result<void> open(const std::vector<RecordingPart>& parts);

@@ -290,7 +290,7 @@ Result<void> EarlierSession::make_way(Folder& session) {
   }
   if (auto moved = parent_->rename(made, name_); !moved) return moved;
   (void)parent_->sync();  // best effort: it may be unreadable
-  // Under its new path.
+  // Opens the session again, under its new path.
   auto moved = open_own(*parent_, name_, owner_);
   if (moved && *moved && (*moved)->status().st_ino == there->st_ino) session = std::move(**moved);
   held_.reset();

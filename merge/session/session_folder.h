@@ -38,13 +38,13 @@ class EarlierSession {
   EarlierSession(Folder parent, std::string name, std::optional<Identity> owner)
       : parent_(std::move(parent)), name_(std::move(name)), owner_(std::move(owner)) {}
 
-  // Returns what happens to it, for the user; empty: there is none.
+  // Returns a sentence about what happens to the earlier session; empty if there is none.
   [[nodiscard]] std::string text() const;
   // Removes NAME.old at once if the disk has less free room than NAME.old takes, since the new
   // session may become as large. Returns what was done, for the user.
   [[nodiscard]] std::string make_room();
-  // Keeps other recorders from the new session until it is in place, because its writer's lock is
-  // removed with raw/ before that. The Error: another recorder puts it into place.
+  // Locks the new session until it is in place, because its writer's lock is removed with raw/
+  // before that. The Error: another recorder is just putting that session into place.
   [[nodiscard]] Result<void> hold(const Folder& session);
   // Puts the complete new session into place; does nothing if it was made there. After an Error
   // each session is still under one of the three names.
@@ -68,7 +68,7 @@ struct NewSession {
 // Makes a session's folder at the path if nothing or an empty folder is there, or at PATH.new if an
 // earlier session is there. A folder that contains anything else is an Error.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
-// Does the same below a folder of its owner's.
+// Does the same below `parent`, a folder of the session's owner.
 [[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);
 
 // Opens the folder of an existing session for writing. Root acts as the owner of the folder.

@@ -240,8 +240,8 @@ class Writer {
   json object_ = json::object();
 };
 
-// Keys are looked up; ordered_json would search them linearly. A value stays as it was if its field
-// is missing or has another type.
+// Reads from nlohmann::json, since ordered_json searches for keys linearly. A value stays as it was
+// if its field is missing or has another type.
 class Reader {
  public:
   explicit Reader(const parsed& from) : from_(from) {}

@@ -75,7 +75,7 @@ struct SessionWindow {
   std::uint64_t from_ns = 0, to_ns = 0;
   bool operator==(const SessionWindow&) const = default;
 };
-// What --snapshot-on kept of the recording, and what it left out on purpose.
+// The facts about --snapshot-on: the hits, and how much was kept or left out on purpose.
 struct SessionSnapshot {
   std::string on;  // the expression
   std::uint64_t around_ns = 0;
@@ -144,16 +144,16 @@ struct SessionJson {
   std::vector<SessionThread> threads;
   std::vector<SessionCgroup> cgroups;
   std::vector<SessionSync> sync;
-  std::vector<SessionPart> parts;  // set when it is closed
-  std::string unreadable;          // why nothing about it is known; not a field of the text
+  std::vector<SessionPart> parts;  // set when the session is closed
+  std::string unreadable;          // why session.json cannot be read; not a field of the text
 
-  // Returns the brackets whose marker's stamp is known and whose readings are in order, sorted by
-  // stamp.
+  // Returns the sync records whose marker's stamp is known and whose clock readings are in order,
+  // sorted by stamp.
   [[nodiscard]] std::vector<clocks::SyncEntry> brackets() const;
   // Returns sentences about missing events that the pages, where losses are marked, do not show; or
   // that nothing is known about them.
   [[nodiscard]] std::vector<std::string> missing() const;
-  // Returns whether brackets() contains all that the recording has.
+  // Returns whether brackets() replaces a search for sync records in the recording.
   [[nodiscard]] bool has_all_syncs() const;
 };
 

@@ -47,18 +47,15 @@ class WrappedSource : public ForwardingSource {
   ClockMap map_;  // from the inner source's times to the timeline's
 };
 
-// Returns a source whose times a ClockMap converts to the timeline's.
-
-// Returns `source` itself if its clock certainly is the timeline's.
+// Returns a source that converts the times of `source` to the timeline's, or `source` itself if its
+// clock certainly is the timeline's.
 [[nodiscard]] std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
                                                  const clocks::AlignedSource& aligned,
                                                  const std::string& timeline_clock);
 
-// Opens a uftrace directory that was recorded outside the guest (the plugin's) as a source;
-// `relation` places it on the recording's clock. The events belong to the threads of the guest's
-// vCPUs.
-
-// `path` is the directory. Tasks without a thread in the relation keep their own number.
+// Opens a uftrace directory that was recorded outside the guest (by the plugin) as a source on the
+// host's clock. Its events get the threads of the guest's vCPUs; tasks for which `relation` has no
+// thread keep their own number.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
                                                                const GuestAlignment& relation);
 
@@ -68,7 +65,7 @@ class WrappedSource : public ForwardingSource {
                                                    std::vector<SessionChange> changes,
                                                    std::uint32_t cpus);
 
-// Makes calls of these vCPUs events of their threads; each task has its own stack.
+// Gives the calls of these vCPUs the threads of the vCPUs; each task keeps a stack of its own.
 [[nodiscard]] std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                                         std::map<std::int32_t, ThreadId> threads);
 
@@ -78,7 +75,6 @@ class WrappedSource : public ForwardingSource {
 // scheduler is not one of the host's. `thread` is the host's thread of the vCPU that ran the
 // event's task; 0 if not known, because no schedule event shows the task's CPU. `task` is the
 // guest's own. Threads inside a payload are the guest's.
-
 [[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                                            const GuestAlignment& alignment,
                                                            MachineId machine);

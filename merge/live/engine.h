@@ -33,15 +33,15 @@ class Engine {
   // Takes at most `most` events, none after `until` (kReached: the next event is after it). Returns
   // after each frame, and when signals and keys must be checked.
   [[nodiscard]] State advance(Timestamp until, std::uint64_t most);
-  // No event before `complete` comes any more: closes the next frame that ends by then. False: all
-  // are closed.
+  // Call it when no event before `complete` will come: closes the next frame that ends by then.
+  // Returns false if there is none.
   bool pass_time(Timestamp complete);
-  // After kEnded: hands out what was complete but for a look ahead, and the last frame.
+  // Call it after kEnded: ends what waited for later events, and hands out the last frame.
   void finish();
 
-  // Called before a frame is closed and named: a VM that has just come can be learnt.
+  // Called before a frame is closed, so that known() gets VMs that have just started.
   std::function<void()> before_close;
-  // What is known beside the events: threads' processes, and their names, as they are found.
+  // Returns the processes of threads and their names from outside the events. The caller adds some.
   [[nodiscard]] Processes& known() { return known_; }
 
   [[nodiscard]] const EngineOptions& options() const { return options_; }
@@ -55,7 +55,7 @@ class Engine {
   // Returns the names as of the last closed frame.
   [[nodiscard]] const Naming& naming() const { return *naming_; }
   [[nodiscard]] std::uint64_t model_changes() const { return model_changes_; }
-  // Returns an Error (kUsage), which lists what there is, if nothing up to the last frame was of
+  // Returns an Error (kUsage), which lists what there is, if nothing up to the last frame matched
   // the selection.
   [[nodiscard]] Result<void> check_names() const;
 

@@ -64,14 +64,14 @@ struct Frame : LossCounts {
   std::uint64_t events = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
-  // Returns approximately how many bytes it needs.
+  // Returns approximately how many bytes of memory the frame takes.
   [[nodiscard]] std::size_t size() const;
 };
 
-// What the command line chooses of the figures.
+// The command line's choice of figures.
 struct EngineOptions {
   Selection which;
-  std::string chosen;  // the same as words: "--vm web01 --reason io"; empty: all
+  std::string chosen;  // `which` as words: "--vm web01 --reason io"; empty: all
   std::vector<Dimension> by;
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;  // rows of a line of JSON; 0: all

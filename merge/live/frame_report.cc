@@ -115,7 +115,7 @@ ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine)
         {thread, naming.vcpus}, false, naming.timeline.source(totals.source).comm(thread), totals});
     row.totals.begin = std::max(totals.begin, frame.begin);
     if (totals.end == Timestamp() || totals.end > frame.end) row.totals.end = frame.end;
-    // Before its first event it was not seen either.
+    // The time before the vCPU's first event also counts as not seen.
     const std::uint64_t seen = totals.time_ns() - totals.not_seen_ns;
     row.totals.not_seen_ns = frame.length() > seen ? frame.length() - seen : 0;
     if (data.overhead) data.overhead->add(totals);

@@ -1,6 +1,5 @@
-// A frame as a report of its interval: the rows, sums of its cells by some dimensions, only of
-// cells inside a scope, and the tables that a report has of them. docs/top.md lists what a line of
-// `top --batch` has.
+// Turns a frame into a report of its interval: rows, which add up the cells inside a scope by some
+// dimensions, and the tables that reports have. docs/top.md lists what a line of `top --batch` has.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,7 @@
 
 namespace trapline::live {
 
-// The part that is looked at; empty: everything.
+// The part of a frame that is shown; an empty scope is everything.
 struct Scope {
   VcpuFilter vcpus{};
   std::optional<ThreadId> thread{};
@@ -30,7 +29,7 @@ struct Scope {
 
 struct LiveRow : GroupRow {
   std::uint64_t carried = 0, carried_ns = 0;  // of the exits that began before the interval
-  GroupKey cell;                              // of one of its cells
+  GroupKey cell;                              // the key of one of the row's cells
 };
 
 // Returns the rows, the largest by `sort` first. `by` contains dimensions of the engine's cells.
@@ -43,11 +42,12 @@ struct LiveRow : GroupRow {
 [[nodiscard]] std::string dimension_text(const GroupKey& cell, Dimension dimension,
                                          const Engine& engine);
 
-// Returns the interval's data without rows. A vCPU's time is the interval.
+// Returns a report's data for the frame's interval, without rows of exits. The times of each vCPU
+// add up to the interval.
 [[nodiscard]] ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine);
 
-// Returns the slowest exits of the scope, the slowest first; halts too if the scope has nothing
-// else.
+// Returns the slowest exits of the scope, the slowest first; halts only if the scope is of one
+// reason.
 [[nodiscard]] Table slow_table(const Frame& frame, const Scope& scope, std::size_t most,
                                const ReportData& data, const Engine& engine);
 [[nodiscard]] Table request_table(const Frame& frame);

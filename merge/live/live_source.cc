@@ -47,7 +47,7 @@ LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabili
   pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
 }
 
-// A kvm_exit may never come though it is recorded: some KVMs have only exits to user space.
+// Leaves out kvm_exit if none came beside exits to user space: some KVMs never write it.
 Capabilities LiveSource::capabilities() const {
   Capabilities has = capabilities_;
   const auto came = [this](const KernelEvent& event) {

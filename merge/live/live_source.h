@@ -28,13 +28,13 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   // Fetches the pages that are ready. Returns whether there may be more. Afterwards call next()
   // until it returns kPending.
   [[nodiscard]] Result<bool> fetch();
-  // No event older than the returned time will come.
+  // Returns a time before which no further event will come.
   [[nodiscard]] Timestamp complete() const;
   [[nodiscard]] PageFeed& feed() { return *feed_; }
 
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override { return 0; }
-  // According to the events so far.
+  // Returns what the events so far show.
   [[nodiscard]] Capabilities capabilities() const override;
   [[nodiscard]] std::string comm(ThreadId thread) const override;
 
@@ -46,12 +46,12 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
  private:
   LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
-  // Further pages wait in the kernel, or on disk.
+  // Returns how many more of a CPU's pages are fetched; the others wait in the kernel, or on disk.
   [[nodiscard]] std::size_t room(unsigned cpu) const override;
   [[nodiscard]] Result<void> page(unsigned cpu, std::span<const std::byte> page) override;
   void drained(unsigned cpu) override;
   void make_room();
-  // Returns whether the walk stops at an event; others it counts.
+  // Returns a predicate: true for an event at which the walk stops; other events are counted.
   [[nodiscard]] auto wants() {
     return [this](const kernel_events::RecordedEvent& event) {
       if (event.size < sizeof(std::uint16_t) || !is_unwanted(event)) return true;
@@ -63,7 +63,7 @@ class LiveSource final : public kernel_events::KernelEventSource, private record
   static constexpr std::size_t kLeastAhead = 4, kMostAhead = 64;
 
   std::unique_ptr<PageFeed> feed_;
-  std::size_t ring_bytes_, pages_ahead_ = kLeastAhead;  // per CPU, before they are read
+  std::size_t ring_bytes_, pages_ahead_ = kLeastAhead;  // pages_ahead_: unread pages per CPU
   record::PageRing ring_;
   struct Cpu {
     std::uint64_t complete = 0;  // no older event comes

@@ -163,8 +163,8 @@ class SessionFeed final : public PageFeed {
     if (ended_) return false;
     for (const Cpu& cpu : cpus_)
       if (cpu.taken + layout_.page_size <= cpu.area.size) return true;
-    // A recorder that was killed no longer completes its session. Its lock ends after trace.dat
-    // came.
+    // Looks at the lock first: a recorder releases it only after trace.dat is there, unless it was
+    // killed, and then nothing completes the session.
     const bool runs = is_locked(*session_), is_whole = session_->has_file("trace.dat");
     const auto looked = look_at_pages(here());
     ended_ = is_whole || !runs;

@@ -17,7 +17,7 @@
 
 namespace trapline::live {
 
-// What is known of the threads beside the events.
+// Facts about threads from outside the events: their processes and names, and the names of VMs.
 struct KnownThreads {
   std::map<ThreadId, ThreadId> processes;    // of each thread
   std::map<ThreadId, std::string> vm_names;  // by process
@@ -32,7 +32,7 @@ class PageFeed {
   [[nodiscard]] const trace_dat::Layout& layout() const { return layout_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  // Call it before the pages of a round. False: no page comes after those of this round.
+  // Call it before the pages of a round. Returns false if no page comes after this round's.
   [[nodiscard]] virtual Result<bool> begin_round() { return true; }
   // Reads the next page of a CPU, in the kernel's order, padded with zeros; false if there is none
   // now.
@@ -66,16 +66,17 @@ class PageFeed {
 // (clock, buffer_kb, events), after removing those of dead recorders. Errors (kUsage): no instance
 // has that name.
 //
-// Guarantees: our own instance is removed with the feed, or after a SIGKILL with the next start.
-// Somebody else's instance is not changed, but the pages that are read here are removed from it.
+// Guarantees: our own instance is removed with the feed; after a SIGKILL, by its watchdog
+// (merge/record/instance.h). Somebody else's instance is not changed, but the pages that are read
+// here are removed from it.
 [[nodiscard]] Result<std::unique_ptr<PageFeed>> open_instance(const std::string& name,
                                                               const record::RecordOptions& options);
 
 // Returns whether somebody is recording into this folder.
 [[nodiscard]] bool is_open_session(const std::string& folder);
-// Opens the pages of such a session. They are read as the trace.dat that they would become
-// (merge/source/trace_dat/unfinished.h), which they are once the recorder has finished the session.
-// Writes nothing.
+// Opens the pages of a session that is being recorded. They are read as the trace.dat that they
+// would become (merge/source/trace_dat/unfinished.h) or, once the recorder has finished, as the
+// trace.dat that they are. Writes nothing.
 [[nodiscard]] Result<std::unique_ptr<PageFeed>> open_session(const std::string& folder);
 
 }  // namespace trapline::live

@@ -20,7 +20,8 @@
 
 namespace trapline::live {
 
-// Keys come one by one; the screen is one of its own, without cursor, where long lines are cut.
+// Reads keys one by one, and draws on the terminal's alternate screen, without a cursor. Long lines
+// are cut.
 class Screen {
  public:
   explicit Screen(bool colours) : colours_(colours) { enter(); }
@@ -37,7 +38,7 @@ class Screen {
       text += (y == 0 ? "\x1b[K" : "\n\x1b[K") + lines[y];
     write_out(text + "\x1b[J");
   }
-  // Returns the next key (Key, or a character); -1: none now, 0: none, but the size is new.
+  // Returns the next key (Key, or a character); -1: none now; 0: none, but draw the screen again.
   [[nodiscard]] int key() {
     const winsize before = size_;
     look_at_size();
@@ -87,8 +88,8 @@ class Screen {
     if (const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes); got > 0)
       typed_.append(bytes, static_cast<std::size_t>(got));
   }
-  // Takes an arrow key's sequence, "ESC [ A" with or without figures; of others nothing is
-  // returned.
+  // Takes an arrow key's sequence, "ESC [ A" with or without digits. Returns kEscape for ESC alone,
+  // and 0 for other sequences.
   [[nodiscard]] int take_sequence() {
     using namespace std::chrono_literals;
     if (typed_.size() == 1) {  // the rest may follow

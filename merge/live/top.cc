@@ -72,8 +72,8 @@ Result<void> check_vm(const VcpuFilter& vcpus) {
   return VcpuFilter{{}, vcpus.vm}.check(threads, vms, "no VM runs on this host");
 }
 
-// What `trapline top` looks at (an instance, an open session, or a recording), and who gets its
-// frames: the screen, or lines of JSON; and the metrics.
+// One run of `trapline top`: reads an instance, an open session or a recording, and gives the
+// frames to the screen or to lines of JSON, and to the metrics.
 class Run {
  public:
   explicit Run(const TopOptions& options)
@@ -309,7 +309,7 @@ class Run {
         say("this is the end of the recording: Left and Right step through it, q leaves");
       const std::uint64_t now = read_clock(ClockId::kMono);
       if (live_ != nullptr && quiet_.is_due(now)) say(no_exit_sentence(options_));
-      // If frames come one after the other, not each is drawn.
+      // If frames come in quick succession, some are not drawn.
       if (screen_ && changed_ && (!*more || now - drawn_ > kDrawEvery)) {
         screen_->draw(view_->draw(screen_->style(), screen_->height()));
         changed_ = false;

@@ -19,7 +19,7 @@ namespace trapline::live {
 // Detects that no VM exit comes: reports once when two intervals have passed without one.
 class NoExitNotice {
  public:
-  // In ns. A frame is seen later than it ends: for a growing session up to 2.5 s later.
+  // The shortest wait: a frame of a growing session is seen up to 2.5 s after it ends.
   static constexpr std::uint64_t kShortest = 2'600'000'000;  // ns
 
   NoExitNotice(std::uint64_t interval_ns, std::uint64_t now)
@@ -34,7 +34,7 @@ class NoExitNotice {
     since_ = now;
     return std::exchange(waits_, false);
   }
-  // Returns true once.
+  // Returns true once, when no exit has come for long enough.
   [[nodiscard]] bool is_due(std::uint64_t now) {
     if (told_ || now - since_ < wait_ns_) return false;
     return told_ = waits_ = true;
@@ -63,7 +63,7 @@ struct TopOptions {
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
-// Runs until the user or a signal ends it, or nothing more comes. Leaves nothing in tracefs.
+// Runs top until the user or a signal ends it, or nothing more comes. Leaves nothing in tracefs.
 [[nodiscard]] Result<void> run_top(const TopOptions& options);
 
 }  // namespace trapline::live

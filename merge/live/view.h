@@ -1,5 +1,5 @@
-// What the screen of `trapline top` shows: the state that keys change, and its lines, which are a
-// report's tables as text. Knows no terminal.
+// The view of `trapline top`: the state that keys change, and the lines of the screen, which are a
+// report's tables as text. Does not use the terminal itself.
 //
 //   level   VM ──> vCPU ──> reason ──> device ──> slow exits      Enter goes on, Backspace returns
 //   panel   rows | culprits | requests | slow exits               Tab
@@ -17,7 +17,7 @@
 
 namespace trapline::live {
 
-// Printable keys are their character.
+// The keys that are not characters. A printable key has its character's code.
 enum Key : int { kUp = 256, kDown, kLeft, kRight, kEnter, kBack, kTab, kEscape };
 
 class View {
@@ -27,15 +27,15 @@ class View {
   explicit View(const Engine& engine);
 
   void add(Frame&& frame);
-  // A key; false: the user wants to leave.
+  // Handles a key. Returns false if the user wants to leave.
   [[nodiscard]] bool key(int key);
   void say(std::string message) { message_ = std::move(message); }
   // Called for the key w; what it returns is shown.
   std::function<std::string()> save;
 
-  // `height` lines; the first, the path and the last may be wider than the style says.
+  // Returns `height` lines; the first, the path and the last may be wider than the style says.
   [[nodiscard]] std::vector<std::string> draw(TextStyle style, std::size_t height);
-  // Forgets what was kept: its numbers have no names any more.
+  // Forgets all frames: a new pipeline has no names for the numbers in their keys.
   void clear() { frames_.clear(), bytes_ = back_ = 0; }
 
  private:
@@ -63,14 +63,14 @@ class View {
   [[nodiscard]] std::string header(const TextStyle& style) const;
   [[nodiscard]] std::string path_line(const TextStyle& style) const;
   [[nodiscard]] Table row_panel(const Frame& frame, const ReportData& data) const;
-  // Returns the panel's lines: those above its rows, then the rows, which have the filter's text.
+  // The lines of a panel: those above its rows, then the rows that contain the filter's text.
   using Lines = std::pair<std::vector<std::string>, std::vector<std::string>>;
   [[nodiscard]] Lines lines(const Frame& frame, const ReportData& data,
                             const TextStyle& style) const;
 
   const Engine& engine_;
   std::deque<Frame> frames_;
-  std::size_t bytes_ = 0, back_ = 0;  // how many frames before the newest is shown
+  std::size_t bytes_ = 0, back_ = 0;  // back_: 0 shows the newest frame, 1 the one before, …
   bool paused_ = false, help_ = false, typing_ = false;
   Panel panel_ = Panel::kRows;
   SortBy sort_;

@@ -91,8 +91,8 @@ Result<void> write_plan(const BenchArguments& options, const Folder& folder,
   return write_json(folder, plan);
 }
 
-// Writes what a session of bench is, beside its session.json, so that the session still says so
-// after it is moved.
+// Writes a session's side and place among the runs beside its session.json, so that the session
+// still says them after it is moved.
 Result<void> write_place(const BenchArguments& options, const Folder& folder,
                          const std::vector<Run>& runs, std::size_t index) {
   const Run& run = runs[index];
@@ -171,7 +171,7 @@ Result<void> try_pair(const BenchArguments& options, const std::vector<Run>& run
       Error{compared.error().message + "; no more runs were made", compared.error().kind});
 }
 
-// The exit status: that of --fail-if.
+// Returns the exit status, which --fail-if decides.
 Result<int> run_bench(BenchArguments& options) {
   if (auto completed = complete(options); !completed) return tl::unexpected(completed.error());
   const auto folder = check(options);
@@ -211,7 +211,7 @@ void add_bench(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("bench", "Record a command under two settings, and compare them");
   const OptionGroup rest(*command, kRest);
-  // Not by add(): one of them may be empty.
+  // Does without OptionGroup::add(), which refuses an empty value: one setting may be empty.
   command->add_option("--a", options->a, "The first setting: words for {} in COMMAND, or after it")
       ->type_name("WORDS")
       ->group(std::string(kRest));

@@ -11,9 +11,9 @@ namespace trapline::cli {
 // with `suffix`. The file stays, for the browser to read.
 [[nodiscard]] Result<std::string> write_temporary(const std::string& text,
                                                   const std::string& suffix);
-// Starts the desktop's own program for a page's file or address, without a shell, never as root;
-// after sudo with no more of the environment than names the display. Returns why it does not;
-// empty: it does.
+// Starts the desktop's own program for a page's file or address, without a shell and never as root;
+// after sudo, only with the environment variables that name the display and the desktop. Returns
+// why nothing was started; empty: the program was started.
 [[nodiscard]] std::string open_in_browser(const std::string& page);
 
 }  // namespace trapline::cli

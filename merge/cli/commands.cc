@@ -64,7 +64,7 @@ bool is_in_session(const CLI::App& command, const char* part) {
          return one->get_positional() || one->check_lname("before") || one->check_lname("after");
        }))
     paths.insert(paths.end(), option->results().begin(), option->results().end());
-  // Like name_recording().
+  // Without a recording, the default one is read, as name_recording() chooses it.
   if (paths.empty() && command.get_option_no_throw("recording") != nullptr)
     paths.emplace_back(record::kDefaultFolder);
   return std::ranges::any_of(
@@ -93,8 +93,8 @@ void apply_environment(CLI::App& app) {
   const std::string color = environment("TRAPLINE_COLOR");
   const bool no_color = color.empty() && !environment("NO_COLOR").empty();
   set_in_all(app, "--color", "TRAPLINE_COLOR", no_color ? "never" : color);
-  // Set when the recordings are known, because a session's files take precedence over the user's
-  // defaults.
+  // Symbols and trace events are set when the recordings are known, because a session's files take
+  // precedence over the user's defaults.
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     if (command->get_name() == "record" || !command->get_option_no_throw("--symbols")) continue;
     command->parse_complete_callback([command] {
@@ -156,7 +156,7 @@ int run_words(int argc, char** argv) {
     std::cout << app.help();
     return static_cast<int>(ErrorKind::kUsage);
   }
-  // As other tools have it; what follows -- is another program's.
+  // --json means --format=json, as in other tools, but not in another program's words after --.
   for (const CLI::App* command : app.get_subcommands({}))
     if (command->get_name() == words[0] && command->get_option_no_throw("--format") != nullptr)
       std::replace(words.begin(), std::find(words.begin(), words.end(), "--"),

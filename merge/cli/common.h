@@ -1,4 +1,4 @@
-// What several subcommands share: naming recordings, writing results, showing progress.
+// The parts that several subcommands share: naming recordings, writing results, showing progress.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,26 +22,26 @@ namespace trapline::cli {
 // Adds --tsc-khz and --unit.
 void add_time_units(const OptionGroup& group, InputOptions& options);
 
-// The recordings and what helps to read them; `path` is filled by the user's words.
+// Adds the recordings, which are the command's words, and the options for reading them.
 void add_input_options(CLI::App& command, InputOptions& options);
-// --qemu-events and --no-qemu-events of what records a COMMAND.
+// Adds --qemu-events and --no-qemu-events, for commands that record a COMMAND.
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none);
 
-// Where a command writes: a file, or where that has no name the standard output.
+// A command's output: a file or, if `file` is empty, the standard output.
 struct Output {
   std::string file;
   bool force = false, verbose = false;
   std::string color = "auto";
 };
-// -o and --force. `rare`: --help leaves the latter to --help-all.
+// Adds -o and --force. `rare`: --help does not show --force, but --help-all does.
 void add_output(const OptionGroup& group, Output& output,
                 const std::string& text = "Write to this file", bool rare = false);
 // Adds --color, which applies to what is printed for people.
 void add_color(const OptionGroup& group, std::string& color);
 // Returns true if colours are asked for, or if stdout is a terminal that suits them.
 [[nodiscard]] bool takes_colours(const std::string& color);
-// Returns stdout's width, and whether it takes colours.
+// Returns how to print text there: the width, and whether colours and a legend are wanted.
 [[nodiscard]] TextStyle style_of(const Output& output);
 
 // Shows on stderr how much of the recording is read, once a second if stderr is a terminal; erases
@@ -76,7 +76,7 @@ void on_run(CLI::App& command, int& status, const std::shared_ptr<Options>& opti
 
 // Returns the words of a command line that name the recording and how to read it.
 [[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
-// Returns what a page says about these recordings.
+// Returns the options for a page about these recordings: its tables, and the command that it names.
 [[nodiscard]] ReportOptions page_options(const InputOptions& input, const SelectionOptions& which);
 
 // If the user named no recording, takes record's default folder and says so. Returns an Error
@@ -91,10 +91,10 @@ void add_needs(const InputOptions& input, Needs& needs);
 // Does all that comes before a recording is read: name_recording(), check() and give_up_root().
 [[nodiscard]] Result<void> begin_reading(InputOptions& input, const Output& output,
                                          bool browser = false);
-// Returns an Error if the output cannot be written whole.
+// Prints into the output. Returns an Error if the output cannot be written whole.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
-// As "json", "csv" or text.
+// Prints a report as "json", "csv" or text.
 [[nodiscard]] Result<void> print_as(const std::string& format, const Report& report,
                                     const Output& output);
 

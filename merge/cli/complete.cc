@@ -48,7 +48,7 @@ std::string format_names() {
   return names;
 }
 
-// Values that depend only on the program; for any command if none is named.
+// An option's values that depend only on the program; `command` is empty if all commands have them.
 struct Fixed {
   std::string_view command, option;
   std::string values;
@@ -113,7 +113,7 @@ Values vms(const Values& words) {
   });
 }
 
-// Other programs write into trace_marker too.
+// Returns whether the text may be the name of QEMU's event: other programs write markers too.
 bool is_event_name(std::string_view text) {
   return text.find('_') != std::string_view::npos &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
@@ -186,7 +186,7 @@ Values events_of_program(const Values& words) {
   return values;
 }
 
-// OPTION, or COMMAND's words without an option ("").
+// A function that finds the values of an option or, if `option` is "", of a command's words.
 struct Asked {
   std::string_view command, option;
   Values (*values)(const Values& words);

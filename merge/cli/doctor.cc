@@ -48,7 +48,7 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   return all;
 }
 
-// Prints the verdict, then the gaps; with `all` every finding.
+// Prints the verdict, then what is missing; with `all` every finding.
 void print_text(const std::vector<Finding>& findings, bool all, std::ostream& out,
                 const TextStyle& style) {
   out << record::verdict_of(findings) << (all ? ".\n" : " (-v shows all).\n");

@@ -40,7 +40,7 @@ Result<std::string> trace_file_action(const EventsArguments& options) {
                 "--trace-file set: give the path of the new file; for one that is called set: "
                 "--trace-file ./set");
   }
-  // a path that has the name of an action
+  // a path without / could have the name of an action
   return options.pattern.find('/') == std::string::npos ? "./" + options.pattern : options.pattern;
 }
 

@@ -21,7 +21,7 @@ struct ExportArguments {
   SelectionOptions which;
   ExportOptions how;
   bool list = false, allow_empty = false;
-  UniqueFd perfetto;  // where its UI reads, in place of a file
+  UniqueFd perfetto;  // listens for Perfetto's UI; unset: a file is written
 };
 
 void print_formats() {
@@ -53,7 +53,7 @@ Result<void> check_folder(const std::string& output) {
               output);
 }
 
-// What needs more than a number, checked before anything is read.
+// Parses the options that are more than a number, before anything is read.
 Result<void> complete_export(ExportArguments& options) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());
@@ -174,7 +174,7 @@ Result<void> open_in_perfetto(const PassOptions& pass, const SelectionOptions& w
   options.how.force = true;
   options.perfetto = std::move(*listening);
   auto done = run_export(options);
-  std::error_code is_gone;  // show_in_perfetto() removes it, where it came to that
+  std::error_code is_gone;  // show_in_perfetto() may already have removed the file
   std::filesystem::remove(options.how.output, is_gone);
   return done;
 }

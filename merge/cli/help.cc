@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kCommandColumn = 12;
 
-// In the order in which help prints them; before these an option's own group.
+// Groups of options in the order in which help prints them, after groups that are not in this list.
 constexpr std::string_view kOrder[] = {kWhat,     kTables, kWhich,  kEvents, kQemu,
                                        kSnapshot, kHow,    kBuffer, kOutput, kRest};
 
@@ -67,7 +67,7 @@ std::string group(const CLI::App& app, const std::string& name, bool with_rare) 
   return out.empty() ? out : fmt::format("\n{}:\n{}", name, out);
 }
 
-// What a user does with the commands; those of no group are the others.
+// Groups of commands by what a user does with them; "Other" gets commands that are in no group.
 constexpr std::pair<std::string_view, std::string_view> kCommandGroups[] = {
     {"Record", "doctor record snapshot"},
     {"Ask", "report explain stalls advise timeline top"},

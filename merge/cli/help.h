@@ -22,11 +22,11 @@ inline constexpr std::size_t kHelpWidth = 80;
 // The examples below a command's options (examples.cc); empty: there are none.
 [[nodiscard]] std::span<const std::string_view> examples_of(std::string_view command);
 
-// "  HEAD" and `text` beside it, in lines of at most kHelpWidth.
+// Returns "  HEAD" with `text` beside it, in lines of at most kHelpWidth.
 [[nodiscard]] std::string help_entry(const std::string& head, std::string_view text,
                                      std::size_t text_column = 28);
 
-// As help names what is no option: "COMMAND".
+// Returns the text in capitals, as help names words that are not options: "COMMAND".
 [[nodiscard]] std::string upper(std::string text);
 
 // Has `app` and its commands print their help in our form.
@@ -59,8 +59,7 @@ class OptionGroup {
     if constexpr (std::is_arithmetic_v<Number>) take_numbers<Number>(*option);
     return argument.empty() ? option : option->type_name(argument);
   }
-  // Adds an option for a size. The value holds it in units of `unit` bytes; `least` and `most` are
-  // bytes.
+  // Adds an option for a size. The value, `least` and `most` are in units of `unit` bytes.
   template <typename Value>
   CLI::Option* size(const std::string& names, Value& value, std::uint64_t unit, std::uint64_t least,
                     std::uint64_t most, const std::string& text) const {

@@ -16,7 +16,7 @@ std::string topics_text() {
          "\ntrapline help COMMAND prints the help of a command; trapline --help lists them.\n";
 }
 
-// The kinds of exits stand where the text has a comment.
+// Returns a topic's text with the kinds of exits in the place of a comment.
 std::string with_kinds(std::string_view topic) {
   constexpr std::string_view kPlace = "<!-- kinds -->\n";
   std::string text(topic), kinds;

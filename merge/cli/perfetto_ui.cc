@@ -39,7 +39,7 @@ struct Served {
 MHD_Result handle(void* self, MHD_Connection* connection, const char* url, const char* method,
                   const char*, const char*, std::size_t*, void** request) {
   auto& served = *static_cast<Served*>(self);
-  // A page elsewhere, whose name leads here, names itself.
+  // A page of another site whose name resolves to this machine sends that name as its Host.
   const char* const host = ::MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
   const bool is_ours = host != nullptr && host == fmt::format("127.0.0.1:{}", kPort);
   if (!is_ours || url != served.path)
@@ -83,7 +83,7 @@ Result<UniqueFd> listen_for_perfetto() {
   address.sin_port = htons(kPort);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   UniqueFd listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int again = 1;  // after the last recording, whose connections linger
+  const int again = 1;  // listens although connections of the last recording linger
   if (!listening ||
       ::setsockopt(listening.get(), SOL_SOCKET, SO_REUSEADDR, &again, sizeof again) != 0 ||
       ::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -116,7 +116,7 @@ Result<void> show_in_perfetto(const std::string& path, UniqueFd listening) {
       MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds,
       MHD_OPTION_END);
   if (http == nullptr) return fail("the server for {} does not start", kUi);
-  (void)listening.release();  // its daemon's
+  (void)listening.release();  // the daemon closes it
   const std::string page = fmt::format("{}/#!/?url=http://127.0.0.1:{}{}", kUi, kPort, served.path);
   fmt::print("{}\n", page);
   (void)std::fflush(stdout);

@@ -1,4 +1,4 @@
-// A recording in Perfetto's UI, of `trapline report --open=perfetto`.
+// Shows a recording in Perfetto's UI, for `trapline report --open=perfetto`.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace trapline::cli {
 
-// Listens where that UI may read from this machine. Before root's rights are given up: without them
-// root listens nowhere. Errors: the port is taken.
+// Listens at the port of this machine from which the UI may read. Call it before root's rights are
+// given up: afterwards root can listen at no port. Errors: the port is taken.
 [[nodiscard]] Result<UniqueFd> listen_for_perfetto();
-// Serves a file once there, to pages of https://ui.perfetto.dev that know its address; prints the
-// address of the UI and has the desktop open it. Removes the file at once, and returns when it was
-// read.
+// Serves a file once at that port, to pages of https://ui.perfetto.dev that know its address.
+// Prints the UI's address and has the desktop open that. Removes the file at once, and returns when
+// it was read.
 [[nodiscard]] Result<void> show_in_perfetto(const std::string& path, UniqueFd listening);
-// Exports what was selected of a recording, and shows it; returns the recording's own status.
+// Exports the selected part of a recording, and shows it in the UI. Returns the recording's status.
 [[nodiscard]] Result<void> open_in_perfetto(const PassOptions& pass, const SelectionOptions& which);
 
 }  // namespace trapline::cli

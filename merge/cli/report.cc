@@ -100,7 +100,7 @@ Result<void> complete(ReportArguments& options) {
                 "--phases with {}: an exit may begin a phase; give one without the other",
                 options.which.exits.text());
   }
-  // Programs get the order that they always had.
+  // JSON and CSV, which programs read, keep the order that they had before.
   const std::string order = options.format == "text" ? "share" : "total";
   auto sort = parse_sort(options.sort.empty() ? order : options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());

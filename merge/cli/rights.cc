@@ -67,7 +67,7 @@ Result<void> check_writable(const std::string& output, const std::optional<Ident
               with_redirection(output, who.has_value()));
 }
 
-// Follows a link only if root alone can have made it.
+// Allows a path that the user named. Follows a link only if root alone can have made it.
 void allow_named(const std::string& path, Landlock& landlock, bool to_write) {
   const auto status = status_of(path);
   const bool is_opened = status && (S_ISREG(status->st_mode) || S_ISDIR(status->st_mode));
@@ -97,7 +97,7 @@ Landlock restriction_to(const Needs& needs, bool to_named) {
     allow_named(folder_of(output), landlock, true);
     allow_named(folder_of(real_path(output)), landlock, true);
   }
-  // The worker with its libraries, the names of users, the time zone.
+  // Allows what every command may need: the worker with its libraries, users' names, the time zone.
   landlock.allow_executing(Worker::program());
   for (const char* libraries : {"/lib", "/lib64", "/usr/lib", "/usr/lib64"})
     landlock.allow_executing(libraries);

@@ -25,11 +25,11 @@ struct SelectionOptions {
   [[nodiscard]] std::vector<std::string> time_words() const;
 };
 
-// Both return --from and --to, for options that exclude them. `except`: what of the command's
-// output --vm and --vcpu do not narrow, " (not requests)".
+// Adds these options. Returns --from and --to, for options that exclude them. `except`: the part of
+// the command's output that --vm and --vcpu do not narrow, as help says it, " (not requests)".
 std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
                                                     const std::string& except = {});
-// The same without --reason and the other names of exits.
+// Does the same, without --reason and the other options that choose exits.
 std::pair<CLI::Option*, CLI::Option*> add_vcpus_and_time(CLI::App& command,
                                                          SelectionOptions& options,
                                                          const std::string& except);

@@ -18,7 +18,7 @@ struct TopArguments {
   std::uint64_t memory_mb = 8;
 };
 
-// The texts that need more than a number.
+// Parses the options that are more than a number.
 Result<void> complete(TopArguments& options) {
   live::TopOptions& top = options.top;
   std::vector<Dimension>& by = top.engine.by;

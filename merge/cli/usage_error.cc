@@ -89,7 +89,7 @@ void refuse_empty(CLI::Option& option) {
 }
 
 void refuse_text(const std::string& option, const std::string& value) {
-  // Happens with `--pid $(pgrep qemu) --duration 1s` if pgrep finds nothing.
+  // An option takes the next one as its value in `--pid $(pgrep qemu) --duration 1s` without QEMU.
   throw ValueError(value.starts_with("--")
                        ? fmt::format("{} has no value: {} follows it", option, value)
                        : fmt::format("{}: '{}' is not a number", option, value));

@@ -12,7 +12,7 @@
 
 namespace trapline::cli {
 
-// `words` are the command line without the program's name.
+// Returns the error in that form. `words` are the command line without the program's name.
 [[nodiscard]] std::string usage_error(CLI::App& app, const std::vector<std::string>& words,
                                       const CLI::ParseError& error);
 
@@ -43,8 +43,8 @@ template <typename Number>
 void refuse_empty(CLI::Option& option);
 // Throws a CLI::ParseError for an invalid value of the option.
 void refuse_text(const std::string& option, const std::string& value);
-// Makes the option refuse values that are not such a number; for counts also negative numbers,
-// which a conversion would turn into the greatest ones.
+// Makes the option refuse values that are not a `Number`; if that is unsigned, also negative ones,
+// which a conversion would turn into the greatest numbers.
 template <typename Number>
 void take_numbers(CLI::Option& option) {
   option.check(

@@ -104,8 +104,7 @@ class VhostTracker {
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
 
   // Visits by thread, in the order in which they were first seen.
-  template <typename Visit>
-  void for_each(Visit visit) const {
+  void for_each(auto visit) const {
     for (const auto& entry : threads_.entries()) visit(entry.thread, entry.state.worker);
   }
 

@@ -76,8 +76,7 @@ class OptionGroup {
   // name.
   CLI::Option* table(const TableKind& kind,
                      std::map<std::string, std::string, std::less<>>& values) const;
-  template <typename Value>
-  CLI::Option* flag(const std::string& names, Value& value, const std::string& text) const {
+  CLI::Option* flag(const std::string& names, auto& value, const std::string& text) const {
     return command_.add_flag(names, value, text)->group(group_);
   }
 

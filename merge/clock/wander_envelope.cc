@@ -19,8 +19,7 @@ long double difference(std::uint64_t a, std::uint64_t b) {
 }
 
 // Applies to each place what the places before it allow, then what the places after it allow.
-template <typename Places>
-void sweep(Places& places, long double slow, long double fast) {
+void sweep(auto& places, long double slow, long double fast) {
   for (std::size_t i = 1; i < places.size(); ++i) {
     const auto& before = places[i - 1];
     auto& place = places[i];

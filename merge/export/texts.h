@@ -44,8 +44,7 @@ class ExitTexts {
  public:
   // Returns the value for exits like this one, from make() if it is not cached. Valid until the
   // next call.
-  template <typename Make>
-  [[nodiscard]] const Value& of(const ExitSpan& exit, Make&& make) {
+  [[nodiscard]] const Value& of(const ExitSpan& exit, auto&& make) {
     const KvmDetail& detail = exit.detail;
     const std::uint64_t mixed =
         (detail.value ^ detail.value >> 12) * 8 + static_cast<std::uint64_t>(detail.kind) * 3 +

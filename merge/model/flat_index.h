@@ -19,8 +19,7 @@ class FlatIndex {
 
   // Returns the index of the entry with this hash for which `is(index)` is true; kNone if there is
   // none. Calls `is` only for entries with the same hash.
-  template <typename Is>
-  [[nodiscard]] std::uint32_t find(std::uint32_t hash, Is&& is) const {
+  [[nodiscard]] std::uint32_t find(std::uint32_t hash, auto&& is) const {
     std::size_t at = place_of(hash);
     while (slots_[at].index != kNone && (slots_[at].hash != hash || !is(slots_[at].index)))
       at = (at + 1) & (slots_.size() - 1);

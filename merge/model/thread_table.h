@@ -102,8 +102,7 @@ class LossTable : public ThreadTable<Held<State>> {
   }
   // Handles a loss, which may hide what threads did: calls end_one for each state that was looked
   // up since the last loss.
-  template <typename End>
-  void lose(End&& end_one) {
+  void lose(auto&& end_one) {
     for (Held<State>* state : held_) {
       state->held = false;
       end_one(*state);

@@ -77,8 +77,7 @@ class PageRing {
   };
   // Moves to the next item up to `to`: an event for which `wants(event)` is true, or any loss.
   // Returns false if there is none yet.
-  template <typename Wants>
-  [[nodiscard]] bool next(std::uint64_t to, const Wants& wants) {
+  [[nodiscard]] bool next(std::uint64_t to, const auto& wants) {
     look_at_new(wants);
     if (current_ != kNone) {
       const unsigned before = std::exchange(current_, kNone);
@@ -99,8 +98,7 @@ class PageRing {
   // Returns the item that next() moved to.
   [[nodiscard]] const Item& item() const { return cpus_[current_].next; }
   // Returns whether next() would find an item up to `to` on another CPU than item()'s.
-  template <typename Wants>
-  [[nodiscard]] bool has_next(std::uint64_t to, const Wants& wants) {
+  [[nodiscard]] bool has_next(std::uint64_t to, const auto& wants) {
     look_at_new(wants);
     return !heap_.empty() && heap_.top_time() <= to;
   }
@@ -120,8 +118,7 @@ class PageRing {
     cpus_[cpu].in_heap = true;
     heap_.push(cpu, cpus_[cpu].next.event.time);
   }
-  template <typename Wants>
-  void look_at_new(const Wants& wants) {
+  void look_at_new(const auto& wants) {
     if (!std::exchange(has_new_, false)) return;
     for (unsigned cpu = 0; cpu < cpus(); ++cpu) {
       if (cpus_[cpu].in_heap || cpu == current_) continue;
@@ -129,8 +126,7 @@ class PageRing {
       if (to_next(cpus_[cpu], wants)) push(cpu);
     }
   }
-  template <typename Wants>
-  [[nodiscard]] static bool to_next(Cpu& cpu, const Wants& wants) {
+  [[nodiscard]] static bool to_next(Cpu& cpu, const auto& wants) {
     for (;;) {
       while (cpu.walk.next(cpu.next.event))
         if (wants(cpu.next.event)) return true;

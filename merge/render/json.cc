@@ -58,8 +58,7 @@ bool is_in_json(const Column& column) { return !column.key.empty() && column.jso
 
 // Visits the table's members in order. `take` gets the key and the value of each; `take_rows` is
 // called where the rows come, and writes them one by one.
-template <typename Take, typename TakeRows>
-void each_member(const Table& table, const Take& take, const TakeRows& take_rows) {
+void each_member(const Table& table, const auto& take, const auto& take_rows) {
   const Json facts = facts_json(table.facts);
   for (const auto& [key, value] : facts.items()) take(key, value);
   if (!table.columns.empty() || table.children) {

@@ -17,8 +17,7 @@ constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
                        kCount = kRareState + 1, kRate = kCount + 1, kNotKnown = kRate + 1;
 
 // Calls `add` for each figure of an overhead, with its key and the function that makes it.
-template <typename Add>
-void each_figure(bool known, const Add& add) {
+void each_figure(bool known, const auto& add) {
   const auto share = [](std::uint64_t ns, const Overhead& overhead) -> CellValue {
     if (overhead.busy_ns() == 0) return {};
     return static_cast<double>(ns) / static_cast<double>(overhead.busy_ns());

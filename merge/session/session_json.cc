@@ -25,14 +25,12 @@ using parsed = nlohmann::json;
 // empty). Both return whether the field exists. of() returns whether an element of a list has what
 // it needs.
 struct Fields {
-  template <typename Visit>
-  static bool of(Visit& visit, ClockReadings& clocks) {
+  static bool of(auto& visit, ClockReadings& clocks) {
     for (std::size_t i = 0; i < kReadableClocks; ++i)
       (void)visit.told(std::string(kClockNames[i]), clocks.values[i]);
     return true;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionHit& hit) {
+  static bool of(auto& visit, SessionHit& hit) {
     visit("at_ns", hit.at_ns);
     visit("ns", hit.ns);
     visit("reason", hit.reason);
@@ -42,13 +40,11 @@ struct Fields {
     visit.told("near_loss", hit.near_loss);
     return true;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionWindow& window) {
+  static bool of(auto& visit, SessionWindow& window) {
     const bool begins = visit("from_ns", window.from_ns);
     return visit("to_ns", window.to_ns) && begins;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionFlight& flight) {
+  static bool of(auto& visit, SessionFlight& flight) {
     visit("asked_by", flight.asked_by);
     visit("why", flight.why);
     visit("span_ns", flight.span_ns);
@@ -58,8 +54,7 @@ struct Fields {
     visit("refused", flight.refused);
     return true;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionSnapshot& snapshot) {
+  static bool of(auto& visit, SessionSnapshot& snapshot) {
     visit("on", snapshot.on);
     visit("around_ns", snapshot.around_ns);
     visit("hits", snapshot.hits);
@@ -76,8 +71,7 @@ struct Fields {
     visit("first_windows", snapshot.first_windows);
     return true;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, CpuLoss& loss) {
+  static bool of(auto& visit, CpuLoss& loss) {
     const bool named = visit("cpu", loss.cpu);
     visit("overwritten", loss.overwritten);
     visit("dropped", loss.dropped);
@@ -86,33 +80,28 @@ struct Fields {
     visit.told("read_by_others", loss.read_by_others);
     return named;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionChange& change) {
+  static bool of(auto& visit, SessionChange& change) {
     visit("files", change.files);
     const bool begins = visit("from_ns", change.from_ns), ends = visit("to_ns", change.to_ns);
     visit.told("goes_on", change.goes_on);
     return begins && ends && change.from_ns <= change.to_ns;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionPart& part) {
+  static bool of(auto& visit, SessionPart& part) {
     const bool is_named = visit("name", part.name);
     return visit("size", part.size) && is_named;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionVm& vm) {
+  static bool of(auto& visit, SessionVm& vm) {
     const bool is_process = visit("pid", vm.pid);
     visit("name", vm.name);
     return is_process;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionThread& thread) {
+  static bool of(auto& visit, SessionThread& thread) {
     const bool is_thread = visit("tid", thread.tid), has_process = visit("pid", thread.pid);
     visit("name", thread.name);
     return is_thread && has_process;
   }
   // A cgroup's counts that decreased, or are missing, are 0: they prove nothing.
-  template <typename Visit>
-  static bool of(Visit& visit, SessionCgroup& cgroup) {
+  static bool of(auto& visit, SessionCgroup& cgroup) {
     const auto counts = [&](const char* key, std::uint64_t& before, std::uint64_t& after) {
       std::array<std::uint64_t, 2> both = {before, after};
       visit(key, both);
@@ -126,8 +115,7 @@ struct Fields {
     std::erase_if(cgroup.threads, [](std::int32_t tid) { return tid < 0; });
     return true;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionSync& sync) {
+  static bool of(auto& visit, SessionSync& sync) {
     visit("series", sync.series);
     visit("index", sync.index);
     visit.told("stamp_ns", sync.stamp);
@@ -137,8 +125,7 @@ struct Fields {
     sync.adjustment = parse_adjustment(adjustment);
     return before && after;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionHost& host) {
+  static bool of(auto& visit, SessionHost& host) {
     visit("kernel", host.kernel);
     visit("cpus", host.cpus);
     visit("machine", host.machine);
@@ -146,8 +133,7 @@ struct Fields {
     visit.told("boot_id", host.boot_id);
     return true;
   }
-  template <typename Visit>
-  static bool of(Visit& visit, SessionJson& session) {
+  static bool of(auto& visit, SessionJson& session) {
     int version = 1;
     visit("version", version);
     visit("closed", session.closed);
@@ -191,8 +177,7 @@ using Texts = std::vector<std::pair<std::string, std::string>>;  // an object of
 
 class Writer {
  public:
-  template <typename T>
-  bool operator()(const std::string& key, T& value) {
+  bool operator()(const std::string& key, auto& value) {
     object_[key] = of(value);
     return true;
   }
@@ -208,14 +193,12 @@ class Writer {
   bool told(const std::string& key, std::optional<T>& value) {
     return value && (*this)(key, *value);
   }
-  template <typename Write>
-  void object(const std::string& key, const Write& write) {
+  void object(const std::string& key, const auto& write) {
     Writer inner;
     write(inner);
     object_[key] = std::move(inner.object_);
   }
-  template <typename T>
-  [[nodiscard]] static json of(T& value) {
+  [[nodiscard]] static json of(auto& value) {
     if constexpr (requires(Writer & inner) { Fields::of(inner, value); }) {
       Writer inner;
       (void)Fields::of(inner, value);
@@ -245,17 +228,12 @@ class Writer {
 class Reader {
  public:
   explicit Reader(const parsed& from) : from_(from) {}
-  template <typename T>
-  bool operator()(const std::string& key, T& value) {
+  bool operator()(const std::string& key, auto& value) {
     const auto found = from_.find(key);
     return found != from_.end() && read(*found, value);
   }
-  template <typename T>
-  bool told(const std::string& key, T& value) {
-    return (*this)(key, value);
-  }
-  template <typename Read>
-  void object(const std::string& key, const Read& read) {
+  bool told(const std::string& key, auto& value) { return (*this)(key, value); }
+  void object(const std::string& key, const auto& read) {
     const auto found = from_.find(key);
     if (found == from_.end() || !found->is_object()) return;
     Reader inner(*found);

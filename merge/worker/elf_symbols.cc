@@ -99,8 +99,7 @@ class TableReader {
 
   // Calls visit(symbol, limit, type, typed, name) for each function in the tables of this type
   // (SHT_SYMTAB or SHT_DYNSYM), until it returns false.
-  template <typename Visit>
-  void read(GElf_Word table_type, Visit visit) const {
+  void read(GElf_Word table_type, auto visit) const {
     for (std::size_t index = 0; index < sections_.size(); ++index) {
       if (sections_[index].scn == nullptr || sections_[index].header.sh_type != table_type)
         continue;
@@ -109,8 +108,7 @@ class TableReader {
   }
 
  private:
-  template <typename Visit>
-  bool read_table(std::size_t table, Visit& visit) const {
+  bool read_table(std::size_t table, auto& visit) const {
     Elf_Data* data = elf_getdata(sections_[table].scn, nullptr);
     const std::size_t entry = gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
     if (data == nullptr || entry == 0) return true;
@@ -135,9 +133,8 @@ class TableReader {
     return nullptr;
   }
 
-  template <typename Visit>
   bool function(const GElf_Sym& symbol, std::size_t section, std::size_t strings,
-                Visit& visit) const {
+                auto& visit) const {
     const auto type = type_of(symbol);
     if (!type || section == SHN_UNDEF || section >= sections_.size()) return true;
     const GElf_Shdr& home = sections_[section].header;

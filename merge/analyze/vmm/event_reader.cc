@@ -43,8 +43,7 @@ const char* find_label(std::string_view text, std::string_view label) {
   return nullptr;
 }
 
-template <typename Number>
-bool number_after(std::string_view text, std::string_view label, int base, Number& number) {
+bool number_after(std::string_view text, std::string_view label, int base, auto& number) {
   const char* at = find_label(text, label);
   if (at == nullptr) return false;
   const char* first = at + label.size();

@@ -75,8 +75,7 @@ struct TimeBins {
     return longer;
   }
   // Calls `take` for each bin that the interval overlaps, with the length of the overlap.
-  template <typename Take>
-  void each(Timestamp begin, Timestamp end, const Take& take) const {
+  void each(Timestamp begin, Timestamp end, const auto& take) const {
     for (std::uint64_t at = begin.ns(); at < end.ns();) {
       const std::uint64_t to = until(at, end.ns());
       take(static_cast<std::size_t>(bin(at)), to - at);

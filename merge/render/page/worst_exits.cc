@@ -171,8 +171,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
 }
 
 // Calls `visit` for the exit's parts in order, then for QEMU's events in it.
-template <typename Visit>
-void each_span(const ExitSpan& exit, Visit&& visit) {
+void each_span(const ExitSpan& exit, auto&& visit) {
   using Kind = WorstExits::Kind;
   for (const PartInterval& interval : exit.intervals) {
     visit(WorstExits::Near{static_cast<Kind>(static_cast<std::uint8_t>(interval.part) + 1),

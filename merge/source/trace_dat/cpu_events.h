@@ -72,8 +72,7 @@ class CpuEvents {
   }
   // Moves to the next event of the same page that `pass` does not take, as RingPage::next() does.
   // Must not be used with a TimeShift, since times are not shifted here.
-  template <typename Pass>
-  [[nodiscard]] RingPage::Found advance_in_page(Pass&& pass, std::uint64_t& passed) {
+  [[nodiscard]] RingPage::Found advance_in_page(auto&& pass, std::uint64_t& passed) {
     lost_ = RingPage::kNoneLost;
     return page_.next(next_, pass, passed);
   }

@@ -67,8 +67,7 @@ class RingPage {
   // kWanted for an event that `pass` does not take, kUnknown for one that `pass` was not asked for.
   // `passed` gets the time of the last skipped event; if no event follows, `event` has that time
   // too. Most events are skipped, so the position stays in registers between two wanted ones.
-  template <typename Pass>
-  [[nodiscard]] Found next(kernel_events::RecordedEvent& event, Pass&& pass,
+  [[nodiscard]] Found next(kernel_events::RecordedEvent& event, auto&& pass,
                            std::uint64_t& passed) {
     const std::byte* at = at_;
     std::uint64_t time = time_;

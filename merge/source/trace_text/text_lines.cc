@@ -21,19 +21,16 @@ bool is_name_char(char c) {
 }
 
 // Return how many characters at the beginning, or at the end, satisfy `is`.
-template <typename Is>
-std::size_t leading(std::string_view text, Is is) {
+std::size_t leading(std::string_view text, auto is) {
   return static_cast<std::size_t>(std::ranges::find_if_not(text, is) - text.begin());
 }
-template <typename Is>
-std::size_t trailing(std::string_view text, Is is) {
+std::size_t trailing(std::string_view text, auto is) {
   std::size_t size = 0;
   while (size < text.size() && is(text[text.size() - 1 - size])) ++size;
   return size;
 }
 
-template <typename T>
-bool take_digits(std::string_view& text, T& value) {
+bool take_digits(std::string_view& text, auto& value) {
   return !text.empty() && is_digit(text.front()) && take_number(text, value);
 }
 

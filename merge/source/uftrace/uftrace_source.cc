@@ -322,8 +322,7 @@ class UftraceSource final : public Source {
     put(i, std::max(lane.ahead.time(), lane.last));
     return true;
   }
-  template <typename Reader, typename Ahead>
-  bool fetch_from(Reader& reader, Ahead& ahead, std::size_t lane) {
+  bool fetch_from(auto& reader, auto& ahead, std::size_t lane) {
     auto next = reader.next();
     if (!next) {
       status_ = tl::unexpected(std::move(next).error());

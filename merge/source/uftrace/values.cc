@@ -18,8 +18,7 @@ constexpr std::size_t kMostSpecs = 4096, kMostItems = 32;
 // pattern if its user gave one, and a name for each function that it knows itself.
 constexpr std::size_t kMostPatterns = 32, kLongestPattern = 256, kLongestMatched = 512;
 
-template <typename Take>
-void each_part(std::string_view text, char separator, Take take) {
+void each_part(std::string_view text, char separator, auto take) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
     if (end != 0) take(text.substr(0, end));

@@ -1,8 +1,9 @@
 // Converts a source's times to the timeline's, once per event: by an integer multiplication and a
-// shift, or not at all if the clocks are the same. It is small; copies share their pieces.
+// shift, or not at all if the clocks are the same. A ClockMap is small; copies share their pieces.
 //
-// Within a piece a later source time never becomes an earlier one. From piece to piece it can, if a
-// clock was set back: then the source's times do not show the true order.
+// Within a piece, the conversion keeps the order of times. Across pieces, a later source time can
+// become an earlier one if a clock was set back: the source's times then do not show the true
+// order.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@ class ClockMap {
     if (pieces.size() > 1) pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
   }
   [[nodiscard]] static ClockMap offset(std::int64_t ns) {
-    // Keeps differences of either sign in range.
+    // Far from both 0 and 2^63, so that neither a negative `ns` nor a difference overflows.
     constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
     return ClockMap({{0, kBase, kBase + static_cast<std::uint64_t>(ns), 1, 0}});
   }

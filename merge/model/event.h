@@ -18,15 +18,13 @@
 
 namespace trapline {
 
-// The machine that an event happened on, and what a source records of the machine.
-
 // The host whose KVM runs the guests, or one of its guests, numbered from 1.
 enum class MachineId : std::uint16_t { kHost = 0 };
 [[nodiscard]] constexpr MachineId guest_machine(std::uint16_t number) { return MachineId{number}; }
 [[nodiscard]] constexpr bool is_guest(MachineId machine) { return machine != MachineId::kHost; }
 
-// What a source records. A loss can hide a part of an exit only if it is of the host kernel's
-// events.
+// The kind of a source, by the machine and the program whose events it records. Only a loss in a
+// kHostKernel source can hide a part of an exit.
 enum class Role : std::uint8_t {
   kHostKernel,   // trace.dat of the host: kvm events, scheduling, markers
   kHostProgram,  // a log or a simpletrace file of QEMU
@@ -54,8 +52,6 @@ struct KvmIrq {
 };
 inline constexpr std::uint32_t kNoVector = 0xffffffff;
 
-// A guest that runs a guest of its own: kvm_nested_*.
-
 // A step of a guest that runs a nested guest (kvm_nested_*).
 enum class NestedStep : std::uint8_t {
   kEnter,   // KVM enters the nested guest
@@ -75,7 +71,7 @@ enum class NestedLevel : std::uint8_t {
 };
 
 // RISC-V: the interrupt bit of KvmExit::reason, the exception_class of a WFI, and the causes
-// (scause) of exits of which more than the name is decoded.
+// (scause) of the exits that are decoded further than to their name.
 
 inline constexpr std::uint32_t kRiscvInterrupt = 1u << 31, kRiscvWfi = 1;
 inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,
@@ -134,7 +130,7 @@ enum class Access : std::uint8_t { kNone, kRead, kWrite };
 struct KvmDetail {
   // Marks an access whose value is not known.
   static constexpr std::uint64_t kNoData = ~std::uint64_t{0};
-  // Port, guest-physical address, MSR, leaf, number, packed system register, CR's number.
+  // Port, guest-physical address, MSR, packed system register, CR, CPUID leaf or hypercall number.
   std::uint64_t value;
   // The value read or written, or the hardware's error code of a page fault; else 0.
   std::uint64_t data;
@@ -143,7 +139,7 @@ struct KvmDetail {
   bool unsatisfied;  // an MMIO read that user space has not answered yet
 };
 
-// From now on the guest's TSC is the host's plus `next` (kvm_write_tsc_offset).
+// kvm_write_tsc_offset: from this event on, the vCPU's TSC is the host's plus `next`.
 struct KvmTscOffset {
   std::int32_t vcpu;
   std::uint64_t previous, next;
@@ -184,7 +180,7 @@ struct SchedWakeup {
 struct IoctlEnter {
   std::uint32_t command;
 };
-// task_newtask; the event's own thread made the new one.
+// task_newtask: the event's thread made the thread `child`.
 struct NewThread {
   ThreadId child;
   bool same_process;
@@ -261,14 +257,14 @@ struct Event {
   std::uint16_t source = 0;  // index in the timeline
   std::uint16_t type = 0;    // the event's type id in its source
   MachineId machine = MachineId::kHost;
-  // Of a guest's event: the guest's own task. `thread` is then the host's thread of the vCPU that
+  // In a guest's event, the guest's own task. `thread` is then the host's thread of the vCPU that
   // ran the task (0: not known).
   ThreadId task{};
   Payload payload;
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };
 
-// Returns the view into the event's record that the payload has; nullptr if it has none.
+// Returns the payload's view into the event's record; nullptr if the payload has none.
 [[nodiscard]] inline std::string_view* text_of(Payload& payload) {
   if (auto* marker = std::get_if<Marker>(&payload)) return &marker->text;
   auto* sched = std::get_if<SchedSwitch>(&payload);
@@ -285,9 +281,7 @@ struct OnCpu {
   return sched == nullptr ? OnCpu{event.thread, {}} : OnCpu{sched->next, sched->prev};
 }
 
-// Exit reasons, and what a reason alone tells.
-
-// What KVM requests from the VMM: KVM_EXIT_* of linux/kvm.h.
+// KVM_EXIT_IO and KVM_EXIT_MMIO of linux/kvm.h: KVM asks the VMM to carry out a guest's access.
 inline constexpr std::uint32_t kUserspaceIo = 2, kUserspaceMmio = 6;
 
 // Why the guest was left: the numbers of KvmExit or, in the fallback without kvm_exit, of
@@ -299,8 +293,8 @@ struct ExitReason {
   std::uint32_t exception_class = 0;
   friend auto operator<=>(const ExitReason&, const ExitReason&) = default;
 };
-// Packs a reason into one word; its numbers are small. The last byte is the source that names the
-// reason.
+// Packs a reason into one word, as its numbers are small. The low byte is the source, because each
+// source has its own names of reasons.
 [[nodiscard]] constexpr std::uint64_t packed(const ExitReason& reason, std::uint16_t source) {
   return std::uint64_t{reason.reason} << 32 | (std::uint64_t{reason.isa} & 0xffff) << 16 |
          (reason.exception_class & 0xff) << 8 | (source & 0xff);
@@ -325,7 +319,7 @@ struct ExitReason {
   }
 }
 
-// Returns whether VMX's log of pages that the guest wrote to is full.
+// Returns whether the guest exited because VMX's log of written pages (PML) was full.
 [[nodiscard]] constexpr bool is_dirty_log(const ExitReason& exit) {
   constexpr std::uint32_t kVmxPmlFull = 62;
   return exit.isa == kIsaVmx && (exit.reason & 0xffff) == kVmxPmlFull;

@@ -26,7 +26,7 @@ using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Par
   return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
 }
 
-// The states of a vCPU, one at a time. The first are the parts of its exits, with the same numbers.
+// The states of a vCPU, one at a time. The first kParts are the parts of exits, numbered as Part.
 enum class State : std::uint8_t {
   kKernel,
   kUser,
@@ -45,17 +45,17 @@ inline constexpr std::array<std::string_view, kStates> kStateNames = {
 inline constexpr std::array<std::string_view, kStates> kStateKeys = {
     "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not_seen"};
 
-// The states, by State, whose times the recording's events tell.
+// The states whose times the recording's events can show, one bit for each State.
 using States = std::bitset<kStates>;
-// Returns `ns`; nullopt if it is 0 and the events could not tell of the state.
+// Returns `ns`; nullopt if `ns` is 0 only because the recording's events cannot show the state.
 [[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, State state,
                                                        std::uint64_t ns) {
   if (ns == 0 && !known[static_cast<std::size_t>(state)]) return std::nullopt;
   return ns;
 }
-// Returns whether halts count as a whole, because neither sched_switch nor kvm_vcpu_wakeup was
-// recorded. Their halted time then includes the way in and out, which is what they cost. `halts`:
-// all of the exits are halts.
+// Returns whether all of each exit's time counts as halted, because neither sched_switch nor
+// kvm_vcpu_wakeup was recorded. The halted time then includes what the halts cost. `halts`: all of
+// the exits are halts.
 [[nodiscard]] inline bool are_whole_halts(const States& known, bool halts, const Parts& parts) {
   return halts && known[static_cast<std::size_t>(State::kHalted)] &&
          !known[static_cast<std::size_t>(State::kPreempted)] && cost_ns(parts) == 0;
@@ -87,7 +87,7 @@ inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, fal
 // space). The parts sum to end - start exactly.
 struct ExitSpan {
   static constexpr std::uint32_t kNoUserspaceReason = 0xffffffff;
-  // Whether the end is known; if not, `end` is the time up to which the parts are known.
+  // Says if the exit's end is known; if not, `end` is the time up to which the parts are known.
   enum class End : std::uint8_t {
     kKnown,
     kCut,   // ended by a loss, a window, the end of its thread or an event that does not fit

@@ -25,7 +25,7 @@ class FlatIndex {
       at = (at + 1) & (slots_.size() - 1);
     return slots_[at].index;
   }
-  // Adds the next entry of the list. The caller has made sure that find() does not find it.
+  // Adds the next entry of the list, which find() must not find yet.
   void add(std::uint32_t hash) {
     if ((used_ + 1) * 2 > slots_.size()) {
       std::vector<Slot> before(slots_.size() * 2);
@@ -43,7 +43,7 @@ class FlatIndex {
     std::uint32_t index = kNone;
   };
   [[nodiscard]] std::size_t place_of(std::uint32_t hash) const {
-    // The low bits of a product depend only on the low bits of its factors.
+    // Skips the low bits: a hash is a product, whose low bits depend only on its factors' low bits.
     return (hash >> 7) & (slots_.size() - 1);
   }
   void put(const Slot& slot) {

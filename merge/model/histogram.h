@@ -27,7 +27,7 @@ class Histogram {
 
   static constexpr std::size_t kExact = 32;
 
-  // The buckets, for callers that count by bucket themselves: numbered by value, from 0.
+  // Buckets are numbered by value, from 0; callers may count by bucket themselves.
   static constexpr unsigned kSubBits = 7;
   static constexpr std::size_t kSubBuckets = std::size_t{1} << kSubBits;
   // Octave 0 holds the values below 128 exactly, octave n those from 128 << (n - 1) up.
@@ -63,7 +63,7 @@ class Histogram {
 
   void add(std::uint64_t value) {
     note(1, value, value, value);
-    // Most values go into an octave that has its buckets.
+    // Most values go into an octave that already has its buckets.
     const std::size_t number = bucket_of(value);
     Octave* const octave = octaves_.empty() ? nullptr : octaves_[number / kSubBuckets].get();
     if (octave != nullptr) [[likely]]
@@ -82,7 +82,7 @@ class Histogram {
   [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
   // Returns how many values are at most `value`; exact if that is the largest value of a bucket.
   [[nodiscard]] std::uint64_t count_up_to(std::uint64_t value) const;
-  // Returns approximately how many bytes it needs besides this object.
+  // Returns approximately how many bytes the histogram has allocated, besides the object itself.
   [[nodiscard]] std::size_t size() const;
 
  private:

@@ -28,8 +28,8 @@ enum class HostStep : std::uint8_t {
   kCompactionEnd,
   kLoggedWrite,    // a vCPU wrote to a page that KVM had write-protected to log writes
   kDirtyRingFull,  // a vCPU waits until user space has read its log of writes
-  kUnmap,          // begins to take memory from the page tables of processes, and of KVM
-  kCollapse,       // is about to copy the unmapped pages into a huge page
+  kUnmap,          // memory starts to be unmapped from processes, and so from KVM's page tables
+  kCollapse,       // a thread is about to copy small pages into a huge page
   kCollapseEnd,
   kPageAlloc,    // a page is allocated: address (the gfp flags), number (its order)
   kFilePage,     // a page is added to a file's page cache
@@ -38,12 +38,12 @@ enum class HostStep : std::uint8_t {
   kAsyncFault,   // a worker starts to bring in the page of a vCPU's page fault: address
   kAsyncDone,    // the worker has finished
   kMadvise,      // madvise() is called: number (the advice)
-  kMadviseEnd,   // and returns
+  kMadviseEnd,   // madvise() returns
   kDirtyPushed,  // a vCPU's write goes to its ring of dirty pages
 };
 // The gfp flags of a kPageAlloc that show what a page is for: linux/gfp_types.h.
 enum GfpFlag : std::uint64_t { kGfpMovable = 0x8, kGfpZero = 0x100, kGfpThisNode = 0x200000 };
-// What an entry of KVM's page tables maps before and after its change, as bits.
+// Bits: whether an entry of KVM's page tables is present and writable, before and after a change.
 enum Mapping : std::uint8_t { kWasThere = 1, kWasWritable = 2, kIsThere = 4, kIsWritable = 8 };
 struct HostEvent {
   static constexpr std::int32_t kAllOthers = -2, kNotKnown = -1;  // destinations of kIpi

@@ -1,5 +1,5 @@
-// The ioctls of a virtual machine's files and of userfaultfd that are told by name (linux/kvm.h,
-// linux/userfaultfd.h).
+// The ioctls of a virtual machine's files and of userfaultfd that reports show by name
+// (linux/kvm.h, linux/userfaultfd.h).
 #pragma once
 
 #include <cstdint>

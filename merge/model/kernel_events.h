@@ -19,8 +19,8 @@
 
 namespace trapline {
 
-// The functions that make a payload from an event's fields. In brackets: the type of
-// DecodedBy::kind.
+// The functions that make a payload from an event's fields. A comment on a function gives the type
+// of its DecodedBy::kind.
 enum class Decoder : std::uint8_t {
   kNone,
   kExit,
@@ -155,8 +155,8 @@ constexpr RecordedBy kScheduler{kSched | kStalls | kPages | kHostCpu, kEveryArch
     kForMemory{kStalls | kPages, kEveryArch, kNoCause}, kForFaults{kPages, kEveryArch, kNoFault},
     kForFaultsX86{kPages, kX86, kNoFault};
 
-// Decoded events come first. --kvm does not record kvm_emulate_insn, kvm_fpu, and the events of the
-// MMU notifier and of Hyper-V's timers: two events in each emulated exit would say nothing new.
+// Decoded events come first. --kvm does not enable kvm_emulate_insn, kvm_fpu, or the events of the
+// MMU notifier and of Hyper-V's timers: they are frequent and would say nothing new about exits.
 constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_exit", {kKvm, kEveryArch, kNoExits}, kExit,
         {"exit_reason", "guest_rip", "isa", "vcpu_id", "ret", "esr_ec", "vcpu_pc", "sepc", "scause",
@@ -240,7 +240,7 @@ constexpr KernelEvent kRows[] = {
     Row("sched:sched_wakeup", kScheduler, {kWakeup, false}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_waking", kScheduler, {kWakeup, true}, {"pid", "target_cpu", "common_flags"}),
     Row("sched:sched_migrate_task", kScheduler, {kMigration, 0, kHalts}, {"pid", "dest_cpu"}),
-    // These tell who woke a vCPU: timers, devices, the disk.
+    // The following events show who woke a vCPU: timers, devices, the disk.
     Row("timer:hrtimer_expire_entry", kForWakers, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
     Row("timer:hrtimer_expire_exit", kForWakers, {kTimer, kTimerEnd, kHalts}, {"common_flags"}),
     Row("timer:timer_expire_entry", {}, {kTimer, kTimerBegin, kHalts}, {"common_flags"}),
@@ -255,8 +255,8 @@ constexpr KernelEvent kRows[] = {
         {"dest_id", "icr_low", "dest_mode", "shorthand"},
         "dst {dest_id:x}|{dest_mode=physical|logical}|{=assert|de-assert}|{=edge|level}|"
         "{shorthand=dst|self|all|all-but-self}"),
-    // These show how a page fault was served: memory was reclaimed, unmapped or collapsed for it,
-    // or writes to the page were logged.
+    // The following events show how a page fault was served: memory was reclaimed, unmapped or
+    // collapsed for it, or writes to the page were logged.
     Row("vmscan:mm_vmscan_direct_reclaim_begin", kForMemory, {kHost, kReclaimBegin, kHalts}),
     Row("vmscan:mm_vmscan_direct_reclaim_end", kForMemory, {kHost, kReclaimEnd, kHalts}),
     Row("vmscan:mm_vmscan_memcg_reclaim_begin", kForMemory, {kHost, kReclaimBegin, kHalts}),
@@ -273,7 +273,7 @@ constexpr KernelEvent kRows[] = {
     Row("kvm:kvm_unmap_hva_range", kForMemory, {kHost, kUnmap, kHalts}),
     Row("huge_memory:mm_collapse_huge_page_isolate", kForMemory, {kHost, kCollapse, kHalts}),
     Row("huge_memory:mm_collapse_huge_page", kForMemory, {kHost, kCollapseEnd, kHalts}),
-    // These show why a page was not mapped, and what unmapped it.
+    // The following events show why a page was not mapped, and what unmapped it.
     Row("kmem:mm_page_alloc", kForFaults, {kHostAt, kPageAlloc, EventClass::kFaults},
         {"gfp_flags", "order"}),
     Row("filemap:mm_filemap_add_to_page_cache", kForFaults,
@@ -289,7 +289,7 @@ constexpr KernelEvent kRows[] = {
     Row("syscalls:sys_enter_madvise", kForFaults, {kHost, kMadvise, EventClass::kFaults},
         {"behavior"}),
     Row("syscalls:sys_exit_madvise", kForFaults, {kHost, kMadviseEnd, EventClass::kFaults}),
-    // These show a read or write on its way from its bio to the disk and back.
+    // The following events show a read or write on its way from its bio to the disk and back.
     Row("block:block_bio_queue", {kDisk | kPages, kEveryArch, kNoFault},
         {kBlock, kQueued, kRequests | EventClass::kFaults}, {"dev", "sector", "nr_sector", "rwbs"}),
     Row("block:block_rq_issue", {kDisk}, {kBlock, kIssued, kRequests},
@@ -302,7 +302,7 @@ constexpr KernelEvent kRows[] = {
     Row("ftrace:funcgraph_entry", {}, {kFunction, kFunctionBegin, kOthers}, {"func", "depth"}),
     Row("ftrace:funcgraph_exit", {}, {kFunction, kFunctionEnd, kOthers}, {"func", "depth"}),
     Row("ftrace:print", {}, kMarker, {"buf"}),
-    // The following are recorded but not decoded.
+    // The following events are recorded but not decoded.
     Row("kvm:kvm_inj_exception", {kKvm, kX86, kNoWhy}),
     Row("kvm:kvm_pv_eoi", {kKvm, kX86, kNoIrq}),
     Row("kvm:kvm_async_pf_*", {kKvm, kX86, kNoWhy}),
@@ -350,7 +350,7 @@ static_assert([] {
   return true;
 }());
 
-// The events that code or sentences name. A name without a row does not compile.
+// The events that code or messages name. A name without a row does not compile.
 consteval const KernelEvent& row(std::string_view full_name) { return *find(full_name); }
 inline constexpr const KernelEvent
     &funcgraph_entry = row("ftrace:funcgraph_entry"),

@@ -33,7 +33,7 @@ class Names {
   }
   // Returns the number of a name; FlatIndex::kNone if it has none yet.
   [[nodiscard]] NameId find(std::string_view text) const {
-    // A name may also be spelled "" or "[other]".
+    // Skips the two reserved entries, since a recorded name may itself be "" or "[other]".
     return index_.find(hash(text),
                        [this, text](NameId i) { return i > kOther && texts_[i] == text; });
   }
@@ -44,7 +44,7 @@ class Names {
   // Random in each process, so that whoever makes a file cannot choose names with the same hash.
   static inline const std::uint64_t kSeed =
       std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
-  // Reads eight bytes at a time, since each marker has two names.
+  // Reads eight bytes at a time for speed: every marker has two names to look up.
   [[nodiscard]] static std::uint32_t hash(std::string_view text) {
     std::uint64_t hash = kSeed ^ text.size(), bytes = 0;
     const auto add = [&hash, &bytes] {

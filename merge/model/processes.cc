@@ -23,7 +23,7 @@ CpuQuotas::CpuQuotas(std::vector<CpuQuota> quotas) : quotas_(std::move(quotas)) 
     if (chain.empty()) continue;
     for (const std::int32_t tid : quota.threads) {
       auto& of = of_[ThreadId{tid}];
-      if (of.empty()) of = chain;  // of a thread that was moved, keep the first cgroup
+      if (of.empty()) of = chain;  // if a thread was moved, keep its first cgroup
     }
   }
 }

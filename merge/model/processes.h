@@ -1,8 +1,8 @@
 // Finds the process of a thread and so its VM, since a VMM runs each vCPU as a thread.
 //
 // The process is known from task_newtask events and from a session's list of threads. If threads of
-// two processes had the same id one after the other, its VM is not known. Threads that are in
-// neither are assigned to inferred VMs: in ascending order of id, a new VM begins when a vCPU
+// two processes had the same id one after the other, that id's VM is not known. Threads in neither
+// source are assigned to inferred VMs: in ascending order of id, a new VM begins when a vCPU
 // number repeats; such a VM is marked as inferred. VMMs make the vCPUs of a VM in the order of
 // their numbers. If the numbers are not 0, 1, ... for one VM after the other (ids began again, VMs
 // started at once, a vCPU without an event), no thread's VM is known.
@@ -21,9 +21,9 @@
 
 namespace trapline {
 
-// How long the CPU quotas of cgroups throttled their threads during the recording, from cpu.stat
-// before and after in session.json. A time in which a thread was not allowed to run is counted for
-// a quota only as far as these totals cover it.
+// How long one cgroup's CPU quota throttled threads during the recording: the difference of
+// cpu.stat before and after, from session.json. Time in which a thread was not allowed to run
+// counts for quotas only as far as these totals cover it.
 struct CpuQuota {
   std::string cgroup;                 // "/machine/vm1"; for cgroup v1 "cpu:/machine/vm1"
   std::uint64_t throttled = 0;        // number of times
@@ -80,13 +80,13 @@ class Processes {
     return found == names_.end() ? std::string() : found->second;
   }
   [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
-  // The CPU quotas that throttled the threads' cgroups.
+  // Sets the CPU quotas that throttled the threads' cgroups.
   void set_quotas(CpuQuotas quotas) { quotas_ = std::move(quotas); }
   [[nodiscard]] const CpuQuotas& quotas() const { return quotas_; }
-  // The process to whose threads the recording of thread switches was limited, if it was.
+  // Sets the process to whose threads the recording of thread switches was limited.
   void set_selected(ThreadId process) { selected_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& selected() const { return selected_; }
-  // The recorder's process; switches among its threads are left out.
+  // Sets the recorder's process. The recorder leaves out the switches among its own threads.
   void set_recorder(ThreadId process) { recorder_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
   // Adds everything that `other` knows; if both know a thread, `other` is right.
@@ -102,7 +102,7 @@ class Processes {
     const auto found = process_.find(thread);
     return found != process_.end() ? found->second : otherwise;
   }
-  // Changes whenever of() may return something else than before.
+  // Returns a number that changes whenever of() may return something else than before.
   [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
   // Notes that a thread of another process had the same id before.

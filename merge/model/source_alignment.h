@@ -16,7 +16,7 @@ struct SourceAlignment {
   // Guaranteed bound. Nullopt if a user or trace-cmd stated the offset, or if only an assumption
   // says that the evidence is of this source's boot.
   std::optional<std::uint64_t> error_ns = 0;
-  // Set if nothing shows that the source is of the timeline's boot: the error bound if it is.
+  // Set if nothing shows that source and timeline are of one boot: the error bound if they are.
   std::optional<std::uint64_t> one_boot_error_ns;
   // The error bound assumes that the clocks' rates change by at most this much; nullopt: no
   // assumption.

@@ -57,8 +57,8 @@ enum class TrackKind : std::uint8_t {
   kGuestSpans,
 };
 
-// Where a span is drawn. A vCPU's track belongs to its thread; the tracks of a VM's requests and
-// interrupts belong to the VM's process.
+// The track that a span is drawn on. A vCPU's track belongs to its thread; the tracks of a VM's
+// requests and interrupts belong to the VM's process.
 struct Track {
   TrackKind kind = TrackKind::kVcpu;
   MachineId machine = MachineId::kHost;

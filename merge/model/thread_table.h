@@ -18,7 +18,7 @@ class ThreadTable {
   ThreadTable() = default;
   ThreadTable(ThreadTable&&) = default;  // the states stay where they are
   ThreadTable& operator=(ThreadTable&&) = default;
-  ThreadTable(const ThreadTable&) = delete;  // recent_ points into it
+  ThreadTable(const ThreadTable&) = delete;  // recent_ would point into the other table
   ThreadTable& operator=(const ThreadTable&) = delete;
 
   [[nodiscard]] State* find(ThreadId thread) {
@@ -84,12 +84,13 @@ class ThreadTable {
   std::array<Recent, kRecent> recent_;
 };
 
-// A table whose states change at a loss of events. It lists the states that were looked up since
-// the last loss, so that a loss costs only those, however many losses there are.
+// A LossTable's state, with a mark that the state was looked up since the last loss.
 template <typename State>
 struct Held : State {
   bool held = false;
 };
+// A table whose states change at a loss of events. The table lists the states that were looked up
+// since the last loss, so that a loss visits only those and not every thread.
 template <typename State>
 class LossTable : public ThreadTable<Held<State>> {
   using Table = ThreadTable<Held<State>>;

@@ -49,7 +49,7 @@ void BlockRequests::on(const Event& event, const BlockIo& block, ThreadId proces
       }
       break;
     case BlockStep::kIssued:
-      // Without its bio, a request of the disk belongs to the thread that passes it to the driver.
+      // Without recorded bios, a disk's request counts for the thread that passes it to the driver.
       if (!bios_are_recorded_) (void)add(block, process);
       issue(event.at, block);
       break;
@@ -102,7 +102,7 @@ std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, cons
       }
       return true;
     };
-    // At other distances the two share no sector. Distances wrap around.
+    // The bio and the request share sectors only at distances from `from` to `until`, which wrap.
     const std::uint64_t between = block.sector - transfer.sector;
     const std::uint64_t from = between - transfer.sectors, until = between + block.sectors;
     const bool is_all = transfer.sectors > kLargest / 2;
@@ -169,8 +169,9 @@ void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open)
   place.seen = 0;
 }
 
-// Returns the device of the disk. A bio for a partition has the partition's number and the disk's
-// sector; the disk's request has the disk's number, which is below those of its partitions.
+// Returns the device number that the bios in a disk's request have. A bio for a partition has the
+// partition's number and the disk's sector; the request has the disk's number, which is below those
+// of its partitions.
 std::uint32_t BlockRequests::device_of(const BlockIo& block) const {
   std::uint32_t nearest = 0;
   for (const Bio& bio : bios_) {

@@ -30,10 +30,10 @@ struct BlockTransfer {
 
 class BlockRequests {
  public:
-  // A request of the process begins. Process and `value`, which the request's events carry, are its
-  // key.
+  // Notes that a request of the process begins. The process and `value`, which the request's events
+  // carry, are the request's key.
   void begin(ThreadId process, std::uint64_t value, const BlockTransfer& transfer);
-  // The request ends. Returns its times in the block layer, if they are known.
+  // Ends the request. Returns its times in the block layer, if they are known.
   [[nodiscard]] std::optional<BlockTimes> end(ThreadId process, std::uint64_t value);
   void on(const Event& event, const BlockIo& block, ThreadId process);
   void on_hole();
@@ -41,9 +41,9 @@ class BlockRequests {
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
-  // Limits for requests and bios open at a time; for images, and for pieces of each; for requests
-  // that a bio may belong to. Each bio is compared with all requests. Disks do not have more in
-  // flight.
+  // Limits: requests, and bios, open at a time; images; pieces of an image; requests that share a
+  // bio. They bound the work for a bio, which is compared with all requests. Disks have fewer
+  // requests in flight.
   static constexpr std::size_t kMostOpen = 1u << 10, kMostPlaces = 1u << 10, kMostKnown = 128,
                                kMostOwners = 64;
   static constexpr unsigned kEnough = 2;  // number of bios that a distance must explain
@@ -56,7 +56,7 @@ class BlockRequests {
     std::size_t on_disk = 0;  // bios that were issued and have not completed
     bool uncertain = false;   // a bio may have belonged to this request
   };
-  // Kept until its last sector has been read or written.
+  // A bio, kept until its last sector has been read or written.
   struct Bio {
     std::uint32_t device = 0;
     std::uint64_t sector = 0, sectors = 0, left = 0;
@@ -65,7 +65,7 @@ class BlockRequests {
   };
   // The place of an image on a device: the device's sector minus the sector of the guest's disk.
   struct Place {
-    // Both are sorted.
+    // `known` and `possible` are sorted.
     std::vector<std::uint64_t> known;     // several if the file is in pieces
     std::vector<std::uint64_t> possible;  // each explains the bios that no known place explains
     unsigned seen = 0;

@@ -9,7 +9,7 @@ Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) const {
   if (run.missing != Missing::kNone) return unknown_for(run.missing);
   const bool endless = (run.kind == CulpritKind::kInterrupt && !irq_ends_) ||
                        (run.kind == CulpritKind::kSoftirq && !softirq_ends_);
-  if (endless) return unknown_for(Missing::kContext);  // it may have ended long before
+  if (endless) return unknown_for(Missing::kContext);  // the interrupt may have ended long before
   Culprit culprit{.kind = run.kind, .thread = run.thread, .number = run.number};
   if (culprit.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
   if (!unseen_.empty()) [[unlikely]]
@@ -50,8 +50,8 @@ void CpuRunners::add(Cpu& cpu, const Run& run) {
   pieces_ += kPieces;
 }
 
-// Marks the runs that the CPU's last switch began as uncertain, because others came between it and
-// the next one.
+// Marks the runs since the CPU's last recorded switch as uncertain, because switches that were not
+// recorded came after it.
 void CpuRunners::doubt_last(Cpu& cpu) {
   const std::uint64_t oldest = cpu.added - cpu.runs.size();
   for (std::uint64_t i = cpu.added; i > oldest; --i) {
@@ -70,8 +70,8 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
                                                                : Missing::kSelected;
   };
   if (switches.skipped()) doubt_last(*record);
-  // After a loss the thread that leaves ran from the first event on, so nothing is missing up to
-  // here.
+  // After a loss, the thread that leaves now has run since the first event after the loss, so the
+  // runs of unknown threads since then are its own.
   const std::uint64_t oldest = record->added - record->runs.size();
   for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
        --i) {
@@ -99,7 +99,7 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
   if (begins) {
     open = number;
   } else if (!open) {
-    return;  // it began before the recording
+    return;  // the interrupt began before the recording
   } else {
     open.reset();
   }
@@ -125,8 +125,8 @@ void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
 
 namespace {
 
-// Merges pieces between two times in which the thread was not allowed to run: nothing else kept it
-// waiting there, whoever ran.
+// Counts the pieces between two not-allowed ones as not allowed, too: the thread could not have run
+// there either, whoever did.
 void join_not_allowed(std::span<WaitShare> pieces) {
   const auto not_allowed = [](const WaitShare& piece) {
     return piece.culprit.kind == CulpritKind::kNotAllowed;

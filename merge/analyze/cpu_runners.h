@@ -30,12 +30,12 @@ class CpuRunners {
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);
   void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
-  // Takes that a thread was put into the CPU's queue. Until an event of the CPU comes, the CPU may
-  // not be recorded: threads may run there unseen, so an idle CPU proves nothing.
+  // Notes that a thread was put into the CPU's queue. A CPU without an event may not be recorded:
+  // the thread may run there unseen, so it proves nothing if another CPU is idle.
   void on_queued(std::uint32_t cpu);
   [[nodiscard]] bool is_unseen(std::uint32_t cpu) const;
 
-  // A thread's wait on that CPU. If the CPU switches to its idle thread while the thread is in the
+  // A thread's wait for a CPU. If the CPU switches to its idle thread while the thread is in the
   // queue, the thread was not allowed to run. If the CPU was idle already, it has not picked the
   // thread up yet.
   struct Wait {

@@ -1,4 +1,4 @@
-// Who a vCPU waited for, and the piece of a wait that is charged to that culprit.
+// The culprit that a vCPU waited for, and the piece of a wait that is charged to a culprit.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ enum class CulpritKind : std::uint8_t {
 enum class Missing : std::uint8_t {
   kNone,
   kSwitches,    // what ran on the CPU: before the CPU's first sched_switch, or none is recorded
-  kWakeups,     // what woke it: sched_waking
-  kMigrations,  // on which CPU it waited: sched_migrate_task
-  kContext,     // which interrupt woke it: irq and timer events
+  kWakeups,     // what woke the vCPU: sched_waking
+  kMigrations,  // on which CPU the vCPU waited: sched_migrate_task
+  kContext,     // which interrupt woke the vCPU: irq and timer events
   kLost,        // events were lost
   kRoom,        // the CPU's record, or the exit's, exceeds what is kept
   kSelected,    // how long the running thread ran: only some threads' switches are recorded
-  kFlags,       // whether an interrupt woke it: the text has no flags
-  kCpu,         // its CPU: it was put on a CPU that has no recorded event
+  kFlags,       // whether an interrupt woke the vCPU: the text has no flags
+  kCpu,         // the vCPU's CPU: it was put on a CPU that has no recorded event
 };
 
 struct Culprit {
@@ -48,9 +48,9 @@ struct Culprit {
   Missing missing = Missing::kNone;
   ThreadId thread{};         // if is_thread(): tid_of() returns its id
   std::uint32_t number = 0;  // kInterrupt: interrupt line; kSoftirq: vector
-  NameId handler = kNoName;  // last QEMU event, in the wait, of the thread that woke
-  // What the waking thread itself slept for during most of the wait, at the end of the chain of
-  // wakers; kUnknown: nothing, or not known.
+  NameId handler = kNoName;  // the waking thread's last QEMU event in the wait
+  // The cause for which the waking thread itself slept during most of the wait, at the end of the
+  // chain of wakers; kUnknown: none, or not known.
   CulpritKind root = CulpritKind::kUnknown;
   [[nodiscard]] bool is_thread() const {
     return kind == CulpritKind::kThread || kind == CulpritKind::kIpi ||
@@ -72,7 +72,7 @@ struct WaitShare {
 };
 
 // The names of threads that kept others waiting, as they were at that time: ids are reused, and a
-// program can execute another one.
+// thread can execute another program.
 class CulpritNames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
@@ -82,7 +82,7 @@ class CulpritNames {
   [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool has_one_name);
   // Returns whether the id has several names.
   [[nodiscard]] bool is_of_several(ThreadId thread) const;
-  // Empty if of() did not return this thread, and for a name beyond kMost.
+  // Returns the name; empty if of() did not return this thread, and for a name beyond kMost.
   [[nodiscard]] std::string_view operator[](ThreadId thread) const;
 
  private:

@@ -29,7 +29,7 @@ struct ExitModel {
   // The first sched_switch may come long after the first recorded event.
   bool late_switches = false;
   bool wakeups = true;  // if false, sleeping threads count as blocked until they run
-  bool cycles = false;  // a time in nanoseconds cannot be placed among the events
+  bool cycles = false;  // times are cycles, so a duration in ns cannot be placed
   UserEnd user_end = UserEnd::kEntry;
 
   [[nodiscard]] bool operator==(const ExitModel&) const = default;
@@ -42,7 +42,7 @@ struct ExitModel {
     States known;
     if (!durations()) return known;
     known.set();
-    // Events that not every recording contains show these: see ExitTracker::known_states().
+    // ExitTracker::known_states() sets these two if events that show them were recorded.
     known.reset(static_cast<std::size_t>(State::kPaused));
     known.reset(static_cast<std::size_t>(State::kOffline));
     for (const State state : {State::kGuest, State::kKernel, State::kHalted})

@@ -33,11 +33,12 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
   thread.off_cpu = thread.asleep = thread.stopped = false;
 }
 
-// Accounts the thread's time up to where its events may be lost.
+// Ends the thread's exit, if it is in one, without a known end: its events after the time that was
+// accounted may be lost, so its phase is not known.
 void ExitTracker::close_for_loss(Thread& thread) {
   if (leave_unended(thread)) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
-  // Its kvm_exit may still come.
+  // A thread that was switched out in the guest may still write its kvm_exit (`back`).
   thread.back &= thread.phase == Thread::Phase::kUnknown;
   thread.back |= thread.phase == Thread::Phase::kLeft;
   // Keep a completed exit, but do not use events after the loss for its detail.
@@ -75,7 +76,7 @@ ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
   return thread;
 }
 
-// Does the same for an event that only a vCPU's thread has.
+// Does what known_thread() does, for an event that only a vCPU's thread has.
 ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   Thread* thread = known_thread(event);
   if (thread == nullptr) return nullptr;
@@ -87,7 +88,7 @@ ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   return thread;
 }
 
-// Begins an exit; name() finds the reason.
+// Begins an exit; name() sets its reason.
 void ExitTracker::begin(Thread& thread, const Event& event) {
   thread.in_user = thread.off_cpu = thread.asleep = thread.stopped = thread.sealed = false;
   thread.goes_offline = thread.was_stopped = thread.is_cut = false;
@@ -179,8 +180,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   }
 }
 
-// The first event of an exit decides its level: one that enters the nested guest may have to leave
-// it at once.
+// Sets an exit's level by its first kvm_nested_* event: an exit that enters the nested guest may
+// have to leave it again at once, which adds further events.
 void ExitTracker::on_nested(const Event& event, NestedStep step) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;
@@ -250,7 +251,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   thread->user_begin = event.at;
   thread->span.userspace_reason = exit.reason;
   thread->span.detail = std::exchange(thread->waiting, kNoDetail);
-  // The span is a point in time, and later events may still give its detail.
+  // Without durations, the span is a point in time, and later events may still give its detail.
   if (!model_.durations()) {
     thread->phase = Thread::Phase::kEnded;
   }
@@ -260,7 +261,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
 void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr) {
-    // It may be a vCPU that waits to be started.
+    // The thread may run a vCPU that waits to be started.
     if (!model_.from_userspace_exit) (void)known_thread(event);
     return;
   }
@@ -545,8 +546,8 @@ std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
   return now;
 }
 
-// Offline: arm64 shows it by PSCI's call only, RISC-V not at all, x86 by the result of KVM_RUN.
-// Paused: by a signal, which the scheduler shows, or by the VMM, if that event is traced.
+// Offline time shows on arm64 only by PSCI's call, on RISC-V not at all, on x86 by the result of
+// KVM_RUN. Paused time is certain to show only if the VMM's event for it is traced.
 States ExitTracker::known_states() const {
   States known = lacks_entries() ? States() : model_.known_states();
   if (!known.any() || !model_.sched_switch) return known;
@@ -616,7 +617,7 @@ State ExitTracker::state_of(const Thread& thread) const {
 
 void ExitTracker::add(Thread& thread, Timestamp at) {
   if (thread.phase == Thread::Phase::kGone) [[unlikely]]
-    return;  // its time has ended
+    return;  // the thread's time has ended
   const State state = state_of(thread);
   if (state <= State::kHalted) {
     const auto which = static_cast<Part>(state);
@@ -699,7 +700,7 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     intervals.insert(last, recut_.begin() + places, recut_.end());
 }
 
-// The vCPU runs again after KVM polled for it or its thread slept.
+// Ends a halt: the vCPU runs again after KVM polled, or after its thread slept.
 void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr) return;
@@ -731,8 +732,8 @@ void ExitTracker::on_wfx(const Event& event, const KvmWfx& wfx) {
   if (wfx.is_wfe && thread->phase == Thread::Phase::kExit) thread->span.halt = false;
 }
 
-// The exit is not a span, but its time up to the mark is known: adds its parts, or all of it to one
-// state. Time halted before the vCPU went offline stays halted.
+// Adds the known time of an exit that is not a span to the thread's totals: each part by itself, or
+// all as the state `as`. Time halted before the vCPU went offline stays halted.
 void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   const auto state_of = [&](std::size_t part) {
     const auto state = static_cast<State>(part);
@@ -750,14 +751,15 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
-// An exit that began before the time of the figures has ended.
+// Ends an exit that began before the time of the figures: its time counts, but it is not a span.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
   fold(thread);
   thread.phase = Thread::Phase::kUnknown;
 }
 
-// An event does not fit, so it is not known when the guest was left or entered.
+// Counts the time up to `at` as not seen, because an event does not fit: the thread left or entered
+// the guest at an unknown time.
 void ExitTracker::forget(Thread& thread, Timestamp at) {
   if (in_exit(thread)) fold(thread, State::kNotSeen);
   tally(thread, State::kNotSeen, thread.mark, at);
@@ -768,8 +770,8 @@ State ExitTracker::open_state(const Thread& thread) const {
   return thread.phase == Thread::Phase::kEnded ? State::kNotSeen : state_of(thread);
 }
 
-// The thread ends. Its last way out of the guest was not an exit of the guest: its VM was switched
-// off, or the vCPU was removed.
+// Ends the thread. Its last exit is not one of the guest's: the VM was switched off, or the vCPU
+// was removed.
 void ExitTracker::end_thread(Thread& thread, Timestamp at) {
   if (in_exit(thread)) {
     account(thread, at);
@@ -784,7 +786,7 @@ void ExitTracker::end_thread(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kGone;
 }
 
-// The recording ends, so the thread's state continues until then.
+// Extends the thread's state to `end`, where the recording or the thread ends.
 void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
@@ -799,7 +801,7 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
       forget(thread, end);
     }
     account(thread, end);
-    // KVM reports a halt when it ends. For an open halt, the other exits of the same reason decide.
+    // KVM reports a halt only when it ends. An open exit is a halt if others of its reason were.
     if (kind_of(thread.span.reason).halts && thread.asleep && !thread.in_user && thread.off_since) {
       thread.span.halt = true;
       thread.totals.open = State::kHalted;
@@ -817,7 +819,7 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
     const Timestamp since = std::max(thread.mark, thread.totals.end);
     thread.totals.open_ns = elapsed(since, end);
     tally(thread, open_state(thread), since, end);
-    // The mark of a span that waits to be returned is the span's end.
+    // In phase kEnded, the mark is the end of a span that waits to be returned.
     if (thread.phase != Thread::Phase::kEnded) thread.mark = std::max(thread.mark, end);
   }
   thread.totals.end = std::max(thread.mark, end);
@@ -866,7 +868,7 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
     if (change.wakes()) return on_wakeup(*thread, event.at);
     if (change.runs()) on_run(*thread, event);
   }
-  // The thread may turn out to be a vCPU's.
+  // After a loss, remembers the thread that now runs: it may turn out to run a vCPU.
   if (!change.runs() || hole_end_.empty() || event.cpu >= kMostCpus) [[likely]]
     return;
   if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
@@ -875,8 +877,8 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
 
 void ExitTracker::on_run(Thread& thread, const Event& event) {
   seen(thread, event);
-  // It is switched in without having been switched out, so it is not known since when it was off
-  // the CPU.
+  // The thread is switched in without having been switched out, so it is not known since when it
+  // was off the CPU.
   if (!thread.off_cpu && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) [[unlikely]] {
     forget(thread, event.at);
     if (leave_unended(thread)) ++counters_.exit_without_entry;
@@ -896,7 +898,7 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
       account(thread, event.at);
       close_for_loss(thread);
     }
-    // Its kvm_exit may still come.
+    // The kvm_exit that ends this run of the guest may still come.
     if (in_guest && thread.phase == Thread::Phase::kUnknown) thread.back = true;
   }
   if (thread.phase == Thread::Phase::kGuest && is_asleep(change.now)) {
@@ -924,7 +926,7 @@ void ExitTracker::on_leave(Thread& thread, const Event& event, const ThreadChang
   }
   if (thread.slept == Timestamp() && !thread.in_user) thread.slept = event.at;
   if (state_of(thread) != State::kHalted) return;
-  // It slept before and will be woken again.
+  // The thread slept in this halt before and will be woken again, so the halt lasted until now.
   if (thread.halted_from != Timestamp())
     recut(thread, thread.halted_from, event.at, State::kHalted);
   else
@@ -938,8 +940,9 @@ void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
   thread.woken = at;
 }
 
-// QEMU stops its vCPUs before it reports that, so every vCPU that then sleeps in user space is
-// paused. It reports that they run before it wakes them.
+// Handles QEMU's report that it stopped or starts its vCPUs. The report of a stop comes after the
+// stop, so every vCPU that then sleeps in user space is paused; that of a start comes before QEMU
+// wakes them.
 void ExitTracker::on_vm_state(const Event& event) {
   saw_vm_state_ = true;
   if (processes_ == nullptr || vmm_event_.running < 0) return;
@@ -975,10 +978,10 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   for (std::size_t i = 0; i < unseen_.size(); ++i) {
     if (unseen_[i]) continue;
     Thread& thread = entries[i].state;
-    thread.vmm_stopped = false;  // the lost events may include the report that it runs again
+    thread.vmm_stopped = false;  // the lost events may include the VMM's report of a start
     // Without sched_switch, the recording does not show where a thread went.
     if (thread.cpu != event.cpu && !thread.off_cpu && model_.sched_switch) continue;
-    unseen_[i] = !hole_end_.empty();  // seen() looks it up then
+    unseen_[i] = !hole_end_.empty();  // if set, seen() clears the mark
     if (is_closed_for_loss(thread)) continue;
     account(thread, event.at);
     close_for_loss(thread);

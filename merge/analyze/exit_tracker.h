@@ -45,7 +45,7 @@
 
 namespace trapline {
 
-// Counts for threads that run vCPUs, besides their exits.
+// Counts over all threads that run vCPUs.
 struct ExitCounters {
   std::uint64_t exits = 0;               // exits that began: each kvm_exit
   std::uint64_t exit_without_entry = 0;  // another kvm_exit, or the recording's end, came first
@@ -56,7 +56,7 @@ struct ExitCounters {
   std::uint64_t vmm_events = 0;
   std::uint64_t vmm_events_in_exits = 0;
   std::uint64_t intervals_left_out = 0;  // intervals beyond ExitTracker::kMostIntervals in an exit
-  // KVM events of threads beyond the greatest number of threads.
+  // KVM events of threads beyond ExitTracker::kMostThreads.
   std::uint64_t threads_left_out = 0;
   // Exits that are not spans: the vCPU was paused, went offline or ended in them.
   std::uint64_t exits_stopped = 0;
@@ -76,8 +76,8 @@ struct VcpuTotals {
   std::uint64_t rip_hidden = 0;
   bool rip_shown = false;
   Timestamp begin, end;  // `end` is set once the thread or the recording has ended
-  // The state that was extended to the recording's end, and when that state, or the exit that it is
-  // in, began.
+  // The state that was extended to the recording's end, and how long that state, or the exit that
+  // it is in, had lasted by then.
   std::optional<State> open;
   std::uint64_t open_ns = 0;
 
@@ -104,8 +104,8 @@ struct VcpuTotals {
   }
 };
 
-// The cost of exits as a share of the busy time, as far as they are in the time of the figures,
-// whether they ended or not.
+// The busy time and the cost of exits in it, within the time that the figures cover. Exits that did
+// not end are included.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
@@ -122,7 +122,7 @@ struct VmmEventCount {
   std::uint64_t in_exits = 0;
 };
 
-// What is kept of an exit besides its sums.
+// Says if the intervals of an exit's parts are kept, besides the sums of the parts.
 enum class Detail : std::uint8_t { kSums, kIntervals };
 
 // An exit that began and has no known end.
@@ -146,14 +146,14 @@ struct OpenExit {
   std::optional<Timestamp> end;
 };
 
-// Where a thread that runs a vCPU is, according to its last event.
+// The position of a vCPU's thread after its last event: in the guest, the kernel or user space.
 struct VcpuState {
   enum class Where : std::uint8_t { kUnknown, kGuest, kKernel, kUser };
   Where where = Where::kUnknown;
   std::int32_t vcpu = kNoVcpu;
   ExitReason reason;                 // for kKernel and kUser
-  Timestamp begin;                   // of the guest's run or of the exit
-  Timestamp user_begin;              // of the last time in user space; 0: none yet
+  Timestamp begin;                   // when the guest's run or the exit began
+  Timestamp user_begin;              // when the last time in user space began; 0: none yet
   bool in_fault = false;             // for kKernel: in a page fault
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
 };
@@ -216,17 +216,17 @@ class ExitTracker {
     for (const ThreadChange& change : changes) on(event, change);
     return nullptr;
   }
-  // Call it once: the figures begin at this time. Each vCPU starts in the state that earlier events
-  // left, and an exit that began before is not a span.
+  // Makes the figures begin at this time; call it once. Each vCPU starts in the state that earlier
+  // events left, and an exit that began before is not a span.
   void begin_at(Timestamp begin);
-  // Call it once, after the last event: the figures end, with every state, and so does the
-  // recording unless it is `cut`.
+  // Ends the figures and every state; call it once, after the last event. The recording ends there
+  // too, unless it is `cut`.
   void close(Timestamp end, bool cut = false);
   // Returns, after close(), the remaining spans one by one, then nullptr: spans that only waited
   // for a further event. Exits that are still open are counted.
   [[nodiscard]] const ExitSpan* finish();
 
-  // Call it for an event that concerns no exit: the results of the last event are cleared.
+  // Clears the results of the last event; call it for an event that concerns no exit.
   void pass() {
     is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
@@ -242,15 +242,16 @@ class ExitTracker {
   // Returns the states whose times the events have shown so far.
   [[nodiscard]] States known_states() const;
   // Returns the threads that run vCPUs, in the order in which they were seen. Open states are
-  // included up to `now`, which is not before the last event, or up to close().
+  // included after close(); before, only vcpus_at() includes them, up to `now`, which must not be
+  // before the last event.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
   // Returns the threads with an exit whose rip is not 0, in the order in which they were seen.
   [[nodiscard]] const std::vector<ThreadId>& rip_shown() const { return rip_shown_; }
-  // Returns whether a vCPU has halted so far, also before the time of the figures: then no guest
-  // idles unseen.
+  // Returns whether a vCPU has halted so far, also before the time of the figures. If so, guests
+  // exit when they idle, and idle time does not count as guest time.
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
-  // Returns whether some halt counts as a whole, including the way in and out.
+  // Returns whether a halt's whole exit counted as halted, because nothing showed when it slept.
   [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
   // Returns whether kvm_entry is not recorded: exits of a thread came in a row and nothing ended
   // them.
@@ -271,7 +272,7 @@ class ExitTracker {
   [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
   // Returns the guest's run that the last event ended, or nullptr.
   [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
-  // Returns other times that the last event completed (Detail::kIntervals).
+  // Returns the times in other states that the last event completed (only Detail::kIntervals).
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
   // Returns the exits that the last event left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
@@ -279,7 +280,7 @@ class ExitTracker {
   // Returns when the time in user space began that the last event ended, if user time ends with an
   // event of its own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
-  // Indexed by NameId.
+  // Returns the counts of QEMU's events, indexed by NameId.
   [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
   // Returns the QEMU event of the last Marker given to on(), or nullptr if the marker was none.
   [[nodiscard]] const VmmEvent* last_vmm_event() const {
@@ -293,24 +294,25 @@ class ExitTracker {
     NameId before = kNoName, after = kNoName;
   };
   struct Thread {
-    // kOffline: before its first entry. kLeft: an exit that has no kvm_exit yet. kEnded: only in
-    // the fallback.
+    // kOffline: before its first entry. kGone: the thread ended. kLeft: switched out in the guest,
+    // without a kvm_exit yet. kEnded (only without recorded kvm_exits): an exit that ended and may
+    // still get its detail.
     enum class Phase : std::uint8_t { kUnknown, kOffline, kGone, kGuest, kLeft, kExit, kEnded };
     ThreadId id{};
     std::size_t index = 0;  // index in threads_
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
     bool is_known = false;
-    bool is_vcpu = false;  // it has entered or left the guest
+    bool is_vcpu = false;  // the thread has entered or left the guest
     bool in_user = false, off_cpu = false, asleep = false;
     bool stopped = false;       // asleep because of a signal or its VMM
-    bool vmm_stopped = false;   // its VMM has stopped it, so it will sleep in user space
+    bool vmm_stopped = false;   // the VMM stopped the vCPU, so the thread will sleep in user space
     bool goes_offline = false;  // during this exit
-    bool was_stopped = false;   // it was paused or offline in this exit, which will not be a span
+    bool was_stopped = false;   // the vCPU was paused or offline in this exit, which is no span
     bool is_cut = false;        // this exit began before the figures do and will not be a span
     bool keeps = false;         // keeps the intervals of this exit
-    bool entered = false;       // it has entered the guest, so its kvm_entry is recorded
-    bool back = false;          // kUnknown: it was switched in, so it had left the guest before
+    bool entered = false;       // the thread entered the guest, so kvm_entry is recorded
+    bool back = false;          // kUnknown: switched in, so the thread had left the guest before
     bool sealed = false;  // fallback: events were lost, so no later event gives the span's detail
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
@@ -332,7 +334,7 @@ class ExitTracker {
   [[nodiscard]] static bool in_exit(const Thread& thread) {
     return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
   }
-  // Returns whether nothing of the thread was seen since close_for_loss().
+  // Returns whether the thread has had no event since close_for_loss().
   [[nodiscard]] static bool is_closed_for_loss(const Thread& thread) {
     return thread.phase == Thread::Phase::kUnknown && thread.sealed &&
            thread.waiting.kind == DetailKind::kNone && !thread.off_cpu && !thread.in_user;
@@ -409,7 +411,7 @@ class ExitTracker {
   Detail detail_;
   ThreadTable<Thread> threads_;
   ThreadTable<Timestamp> created_;  // time of creation
-  // By index, while no more is known: a marker of a VMM's state then visits only its own threads.
+  // Cache of the threads' processes, by Thread::index, for markers that tell a VMM's state.
   std::vector<ThreadId> process_of_;
   std::uint64_t processes_seen_ = 0;
   ExitCounters counters_;
@@ -423,8 +425,8 @@ class ExitTracker {
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false, is_cut_ = false;
   bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
-  // sched_switch is recorded and has not come yet; late_: it came long after the first vCPU's
-  // event.
+  // In ns: if sched_switch is recorded and none comes for this long after the first vCPU's event,
+  // late_ is set until one comes.
   static constexpr std::uint64_t kLateSwitches = 10'000'000;
   bool waits_for_switch_ = false, late_ = false, saw_waits_in_halts_ = false;
   Timestamp first_;
@@ -433,7 +435,7 @@ class ExitTracker {
   bool saw_hypercall_ = false, saw_exits_in_a_row_ = false, saw_entry_ = false;
   Timestamp begin_;  // the time given to begin_at()
   GuestRun run_;
-  bool told_ = false;  // one of these is not empty
+  bool told_ = false;  // runs_ or unended_ is not empty
   std::vector<StateRun> runs_;
   std::vector<UnendedExit> unended_;
   // Facts about the ended exits of each reason. Reasons that share a place count as one.

@@ -75,7 +75,7 @@ std::vector<VcpuPiece> VcpuHistory::between(ThreadId thread, Timestamp begin, Ti
     VcpuPiece cut = *piece;
     cut.begin = std::max(cut.begin, begin);
     cut.end = std::min(cut.end, end);
-    // In an exit with more intervals than are kept, the rest overlaps the ones before.
+    // If an exit had more intervals than are kept, a later piece may overlap an earlier one.
     if (!pieces.empty()) cut.begin = std::max(cut.begin, pieces.back().end);
     if (cut.end > cut.begin) pieces.push_back(cut);
   }
@@ -226,7 +226,7 @@ void GuestIntervals::on_guest(const Event& event) {
   const bool starts = names_event(name, spec_.start), ends = names_event(name, spec_.end);
   if (!starts && !ends) return;
   const std::string text = event_text_(event);
-  // Thread 0 is the idle thread of each CPU.
+  // Without a field, the CPU is the key; also with thread 0, which is the idle thread of each CPU.
   const auto key_of = [&](const std::string& field) {
     const std::string value = field.empty() ? "" : value_of(text, field);
     const bool of_cpu = field.empty() || (value == "0" && field.ends_with("pid"));

@@ -25,14 +25,14 @@
 
 namespace trapline {
 
-// What each vCPU's thread did recently, in consecutive pieces: the guest ran, or a part of an exit,
-// with the culprit of a wait.
+// A piece of a vCPU's time: the guest ran, or a part of an exit, with the culprit of a wait.
+// VcpuHistory keeps the recent pieces of each thread, which follow one another.
 //
 //   ── guest ─┬─ kernel ─┬─ user ─┬─ preempted by A ─┬─ preempted by B ─┬─ kernel ─┬─ guest ──
 //          kvm_exit                                                        kvm_entry
 //
-// Only the latest kMost pieces of a thread are kept. Time without a piece is not known: losses, the
-// time before its first exit, and older times.
+// Time without a piece is not known: losses, the time before the thread's first exit, and times
+// before its latest VcpuHistory::kMost pieces.
 struct VcpuPiece {
   std::optional<Part> part;  // nullopt: the guest ran
   Culprit culprit;           // for kPreempted, kBlocked, and sleeps in kHalted
@@ -80,7 +80,7 @@ struct GuestSpanSpec {
 [[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);
 // Returns a specification as an example for messages.
 [[nodiscard]] std::string example_guest_span();
-// Returns the length after that text in a marker, in ns; nullopt if no number is there.
+// Returns the length that a marker gives after `text`, in ns; nullopt if no number is there.
 [[nodiscard]] std::optional<std::uint64_t> told_length(std::string_view marker,
                                                        std::string_view text);
 
@@ -95,11 +95,11 @@ struct GuestInterval {
 class GuestIntervals {
  public:
   static constexpr std::size_t kMostOpen = 1u << 16, kMostPending = 1u << 14;
-  // Limits for the pieces of all intervals together, also relative to the number of pieces and
-  // intervals: overlapping intervals contain the same pieces.
+  // Limits for the pieces of all intervals together: kFreePieces, and kTimesEach more for each
+  // interval and each piece of history. Overlapping intervals contain the same pieces.
   static constexpr std::size_t kFreePieces = 1u << 18, kTimesEach = 16;
 
-  // Returns an event's name ("irq:irq_handler_entry") and text ("irq=24 name=ata_piix").
+  // Returns an event's name ("irq:irq_handler_entry") or text ("irq=24 name=ata_piix").
   using TextOf = std::function<std::string(const Event&)>;
   GuestIntervals(GuestSpanSpec spec, TextOf event_name, TextOf event_text);
 
@@ -108,7 +108,7 @@ class GuestIntervals {
   void on(const Event& event);
   void on(const GuestRun& run);
   void on(const ExitSpan& exit, std::span<const WaitShare> waits, std::span<const WaitShare> halts);
-  // Call it at the end: intervals that still wait for their vCPU's next events are returned.
+  // Releases the intervals that still wait for their vCPU's next events; call it at the end.
   void finish();
 
   // Returns the next interval that ended with the last call; nullopt when there are no more. One at
@@ -136,7 +136,7 @@ class GuestIntervals {
   TextOf event_name_, event_text_;
   VcpuHistory history_;
   std::map<Key, Timestamp> open_;
-  // Waiting until their vCPU is known up to their end.
+  // Intervals that wait until their vCPU's time is known up to their end.
   std::map<ThreadId, std::deque<GuestInterval>> pending_;
   std::deque<GuestInterval> ended_;  // without their pieces
   std::size_t room_ = kFreePieces;   // number of pieces that may still be stored

@@ -79,7 +79,7 @@ void GuestStacks::account(Thread& thread, Timestamp at) {
   times(innermost(frames.back().stack)).guest_ns += ns;
 }
 
-// Does the same if the thread itself shows what it did.
+// Does what account() does, if the thread's own events show how its time was spent.
 void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   const OwnTime own = thread.time.take(at);
   Frames& frames = frames_of(thread);
@@ -96,7 +96,7 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   }
 }
 
-// Ends the calls at `depth` and above. Only the one at `depth` itself can have returned.
+// Ends the calls at `depth` and deeper. Only the call at `depth` itself can have returned.
 void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, std::uint64_t task,
                       bool is_return) {
   for (; !frames.empty() && frames.back().depth >= depth; frames.pop_back()) {
@@ -104,7 +104,7 @@ void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, s
     if (!keep_calls_ || !frame.seen) continue;
     const bool complete = is_return && frame.depth == depth;
     if (runs_ == GuestRuns::kOnThread && frame.losses != losses_) frame.own.cut = true;
-    // finish() may get an end of the host's record that is before the guest's.
+    // The end given to finish() is the host's, and may be before the guest's last records.
     ended_.push_back({event.thread, event.machine, task, frame.stack, frame.depth, frame.begin,
                       std::max(frame.begin, event.at), complete, frame.own});
     counters_.without_return += complete ? 0 : 1;
@@ -132,7 +132,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   std::uint64_t task = 0;
   if (call.task != 0) {
     task = std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
-    if (call.off_cpu && call.entry) {  // it may have moved already
+    if (call.off_cpu && call.entry) {  // the task may have moved already
       if (thread->task == task) thread->task = 0;
       return;
     }
@@ -239,7 +239,7 @@ void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEv
 std::vector<VcpuTotalsOf> GuestStacks::vcpus() const {
   std::vector<VcpuTotalsOf> vcpus;
   for (const auto& [thread, state] : threads_.entries()) {
-    // QEMU's main thread writes the returns of calls that are open at the end.
+    // Skips threads without calls: QEMU's main thread writes the returns of the last open calls.
     if (state.totals.exits != 0) vcpus.push_back({thread, state.totals});
   }
   return vcpus;

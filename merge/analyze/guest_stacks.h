@@ -35,14 +35,14 @@ namespace trapline {
 using StackId = std::uint32_t;
 inline constexpr StackId kNoStack = 0;
 
-// What a guest function's own time, without its callees, was spent on.
+// A guest function's own time, without its callees, by what the time was spent on.
 struct GuestFunctionTimes {
   std::uint64_t calls = 0;
   std::uint64_t exits = 0;
   std::uint64_t guest_ns = 0;
   Parts parts{};
-  // Without exits: QEMU's events in the function, and how much of guest_ns its devices may have
-  // used.
+  // If no exits are recorded: the number of QEMU's events in the function, and how much of guest_ns
+  // QEMU's devices may have used at most.
   std::uint64_t vmm_events = 0;
   std::uint64_t devices_at_most_ns = 0;
   [[nodiscard]] std::uint64_t own_ns() const {
@@ -60,15 +60,15 @@ struct FunctionCall {
   StackId stack = kNoStack;
   std::uint32_t depth = 0;
   Timestamp begin, end;
-  bool complete = true;  // its own return was recorded
+  bool complete = true;  // the call's own return was recorded
   OwnTime own;           // set if the recording has no exits
 };
 
-// Counts of a vCPU's calls that do not fit.
+// Counts of guest calls, and of the calls whose own return was not recorded.
 struct CallCounters {
   std::uint64_t calls = 0;
-  std::uint64_t without_return = 0;  // their time is that up to where they must have ended
-  std::uint64_t cut_by_loss = 0;  // events were lost meanwhile, so they took longer than is counted
+  std::uint64_t without_return = 0;  // their time counts up to where they must have ended
+  std::uint64_t cut_by_loss = 0;  // events were lost meanwhile: calls took longer than is counted
 };
 
 // The different stacks of guest functions, as a tree. A node is (caller's node, function), so that
@@ -118,10 +118,10 @@ class StackTree {
   std::array<Recent, 256> recent_;
 };
 
-// How the times in which a thread runs the guest are known.
+// How a recording shows when a thread runs the guest.
 enum class GuestRuns : std::uint8_t {
   kBetweenExits,  // from kvm_entry to kvm_exit
-  kOnThread,      // no exits are recorded (TCG): it runs whenever its thread is on a CPU, VcpuTime
+  kOnThread,      // no exits are recorded (TCG): whenever the thread is on a CPU, see VcpuTime
 };
 [[nodiscard]] constexpr bool has_exits(const Capabilities& has) {
   return has.kvm_exit || has.kvm_userspace_exit;
@@ -149,7 +149,7 @@ class GuestStacks {
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
   // Returns the call that the last event began, without a known `end`; nullopt for other events.
   [[nodiscard]] std::optional<FunctionCall> begun() const;
-  // Call it after the last event: open calls end there, incomplete.
+  // Ends the open calls at `at`, incomplete; call it after the last event.
   void finish(Timestamp at);
   // Takes the exit that a KvmEntry ended: its parts belong to the function that it interrupted.
   void on_span(const ExitSpan& span, StackId stack);
@@ -162,7 +162,7 @@ class GuestStacks {
   }
   [[nodiscard]] NameId innermost(StackId stack) const { return stacks_.innermost(stack); }
   [[nodiscard]] std::string text(StackId stack) const { return stacks_.text(stack); }
-  // Indexed by NameId.
+  // Returns the times of functions, indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
   // GuestRuns::kOnThread: returns the threads that made the records; their `exits` are calls.
@@ -173,10 +173,11 @@ class GuestStacks {
   struct Frame {
     StackId stack = kNoStack;
     std::uint32_t depth = 0;
-    // Its call was recorded; otherwise it stands for all frames up to the next one's depth.
+    // True if the frame's call was recorded; otherwise the frame stands for all frames up to the
+    // depth of the next one.
     bool seen = false;
     Timestamp begin;
-    std::uint64_t losses = 0;  // number of losses before it began
+    std::uint64_t losses = 0;  // number of losses before the call began
     OwnTime own = {};          // GuestRuns::kOnThread
   };
   using Frames = std::vector<Frame>;  // by depth

@@ -35,7 +35,8 @@ void HaltReplays::add(const Halt& halt) {
   for (HaltReplay& replay : replays_) replay.add(halt);
 }
 
-// Halving an interval below grow_start also gives 0, so such a change shows nothing.
+// Counts how an interval shrank. KVM also sets a halved interval to 0 if it is below grow_start, so
+// such a change shows nothing.
 void HaltReplays::on_change(std::uint64_t before, std::uint64_t now) {
   if (now >= before) return;
   if (now != 0) ++halved_;
@@ -57,7 +58,7 @@ void HaltTracker::forget(Thread& thread) {
   thread.first_slept.reset();
 }
 
-// Adds the poll of a halt of `ns` that cannot have polled longer than `most`, if that is known: KVM
+// Adds the poll of a halt that lasted `ns` and polled for at most `most`, if that is known: KVM
 // polls for the vCPU's interval, or until another thread wants the CPU.
 void HaltTracker::add_poll(Thread& thread, std::optional<std::uint64_t> most, std::uint64_t ns) {
   if (const auto interval = thread.interval_before ? thread.interval_before : thread.interval) {
@@ -79,7 +80,8 @@ void HaltTracker::on_interval(Thread& thread, const KvmHaltPoll& poll) {
   thread.replays.on_change(poll.before, poll.now);
 }
 
-// Takes the end of a halt. kvm_halt_poll_ns, with the interval for the next halt, comes before it.
+// Takes the end of a halt. kvm_halt_poll_ns comes before kvm_vcpu_wakeup and has the interval for
+// the next halt.
 void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWakeup& wakeup) {
   if (!wakeup.valid) ++thread.invalid;
   (wakeup.waited ? thread.slept : thread.polls_won).add(wakeup.ns);

@@ -15,20 +15,9 @@
 
 namespace trapline {
 
-// Computes the effect that another value of kvm.halt_poll_ns would have had on the recorded halts.
-//
-//   halt begins          polled for the interval            sleeps            woken      runs
-//   ──────┼──────────────────────────┼────────────────────────────────────────┼──────────┼──
-//         └──────────────── wake ─────────────────────────────────────────────┘└─ late ──┘
-//
-// If KVM had polled at least as long as `wake`, the vCPU would have run on at that time: `late` is
-// saved and `wake` is spent. Otherwise the interval is spent for nothing. The interval grows and
-// shrinks as in kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c), as if no other thread wanted the CPU
-// meanwhile.
-
 // One halt.
 struct Halt {
-  std::uint64_t wake_ns = 0;  // from its beginning to the event that ended it
+  std::uint64_t wake_ns = 0;  // from the halt's beginning to the event that ended the halt
   std::uint64_t late_ns = 0;  // from that event until the vCPU ran again; 0 if polling succeeded
   bool slept = false;
   bool at_once = false;  // KVM did not poll, and the halt ended before the thread slept
@@ -39,6 +28,16 @@ struct PollParameters {
   std::uint64_t grow = 2, grow_start = 10'000, shrink = 0;
 };
 
+// Computes the effect that another value of kvm.halt_poll_ns would have had on the recorded halts.
+//
+//   halt begins          polled for the interval            sleeps            woken      runs
+//   ──────┼──────────────────────────┼────────────────────────────────────────┼──────────┼──
+//         └──────────────── wake ─────────────────────────────────────────────┘└─ late ──┘
+//
+// If KVM had polled at least as long as `wake`, the vCPU would have run on at that time: `late` is
+// saved and `wake` is spent. Otherwise the interval is spent for nothing. The interval grows and
+// shrinks as in kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c), as if no other thread wanted the CPU
+// meanwhile.
 class HaltReplay {
  public:
   HaltReplay(std::uint64_t max_ns, std::uint64_t shrink) : max_(max_ns) { how_.shrink = shrink; }
@@ -48,7 +47,8 @@ class HaltReplay {
   [[nodiscard]] std::uint64_t won() const { return won_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
   [[nodiscard]] std::uint64_t polling_ns() const { return polling_; }
-  // Covers halts that also slept in the recording; each other one adds a typical wake-up.
+  // Returns the sum over halts that also slept in the recording; HaltReplays::rows() adds a typical
+  // wake-up for each of would_sleep().
   [[nodiscard]] std::uint64_t late_ns() const { return late_; }
   [[nodiscard]] std::uint64_t would_sleep() const { return would_sleep_; }
 
@@ -58,11 +58,12 @@ class HaltReplay {
   PollParameters how_;
   std::uint64_t max_, interval_ = 0;
   std::uint64_t won_ = 0, lost_ = 0, polling_ = 0, late_ = 0;
-  // Polling succeeded in the recording and would fail with this value.
+  // Halts whose polling succeeded in the recording and would fail with this value.
   std::uint64_t would_sleep_ = 0;
 };
 
-// Several values at once, each with both ways of shrinking that have been the default of kernels.
+// Replays several values of halt_poll_ns at once, each with both ways of shrinking that have been
+// the default of kernels.
 class HaltReplays {
  public:
   static constexpr std::array<std::uint64_t, 10> kSettings = {
@@ -79,17 +80,17 @@ class HaltReplays {
   };
   using Rows = std::array<Row, kSettings.size()>;
   [[nodiscard]] Rows rows(bool halves) const;
-  // Returns whether an interval was seen to be halved when it shrank (true), or set to 0; false if
-  // none was seen to shrink.
+  // Returns true if an interval was halved when it shrank; false if intervals were set to 0, or if
+  // none shrank.
   [[nodiscard]] bool halves() const { return halved_ != 0; }
   [[nodiscard]] bool saw_shrinking() const { return halved_ + zeroed_ != 0; }
   [[nodiscard]] std::uint64_t halts() const { return halts_; }
-  // As recorded.
+  // Returns late_ns as it was in the recording, summed over the halts that slept.
   [[nodiscard]] std::uint64_t late_ns() const { return late_.total(); }
 
  private:
   static constexpr std::uint64_t kHalved = 2;
-  // First those that set the interval to 0, then those that halve it.
+  // First the replays that shrink the interval to 0, then those that halve it.
   std::vector<HaltReplay> replays_;
   Histogram late_;
   std::uint64_t halts_ = 0, halved_ = 0, zeroed_ = 0;
@@ -98,7 +99,7 @@ class HaltReplays {
 class HaltTracker {
  public:
   struct Thread {
-    bool is_vcpu = false;  // it left its guest, or ended a halt
+    bool is_vcpu = false;  // the thread left its guest, or ended a halt
     Histogram polls_won, slept, wake_to_run;
     std::uint64_t invalid = 0;     // halts whose time KVM itself marks as invalid
     std::uint64_t halt_exits = 0;  // ended exits that are halts
@@ -109,7 +110,7 @@ class HaltTracker {
     std::uint64_t halts_unknown = 0;  // halts for which nothing shows how long KVM polled
     // Sleeps that no replay includes: what ended them was not recorded.
     std::uint64_t wakes_unknown = 0;
-    // The halts under other values of halt_poll_ns.
+    // The thread's halts, replayed with other values of halt_poll_ns.
     HaltReplays replays;
     // State of the open halt:
     std::optional<Timestamp> last_woken, first_slept;

@@ -37,7 +37,7 @@ void HostRuns::on_interrupt(Cpu& cpu, const Event& event, const HostEvent& host)
 }
 
 void HostRuns::on_line(Cpu& cpu, const Event& event, const KvmIrq& irq) {
-  // What an interrupt on top of the thread does is none of its deeds.
+  // A line that an interrupt sets is not set by the thread that the interrupt stopped.
   if (irq.step != IrqStep::kLine || is_in_interrupt(event.cpu)) return;
   cpu.sets_line = cpu.thread == event.thread;
   Lines* lines = lines_.get(event.thread, kMostThreads);

@@ -1,10 +1,10 @@
 // Measures how long each thread of the host ran: from the sched_switch to the thread until the
 // sched_switch away from it.
 //
-// Nothing is known before the recording's first sched_switch, nor more than kMostAfter after its
-// last one. Then, before a CPU's first sched_switch and after a loss, the thread of a kvm_exit or
-// kvm_entry runs on the event's CPU since the first of them. Where one comes on a CPU that another
-// thread had, the time since the last event that told of the other is nobody's.
+// Runs are known from the recording's first sched_switch until kMostAfter after its last one.
+// Before a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its
+// thread runs on the event's CPU, from the first such event on. If one comes on a CPU that another
+// thread had, the time since that thread's last event is unknown.
 #pragma once
 
 #include <array>
@@ -29,15 +29,15 @@ class HostRuns {
     std::uint64_t ran_ns = 0, turns = 0;  // `turns`: how often it was switched in
     // Part of ran_ns: interrupts and softirqs of the CPU, as far as their ends were recorded.
     std::uint64_t interrupts_ns = 0;
-    std::uint64_t line_ns = 0;  // of the runs in which it set an interrupt line
-    bool several = false;       // threads, one after the other: an id that is used again
+    std::uint64_t line_ns = 0;  // of the runs in which the thread set an interrupt line
+    bool several = false;       // threads had this id, one after the other
   };
-  // Interrupt lines (GSIs) that a thread set, how often each: 2 * line, + 1 where it raised it.
+  // How often a thread set each interrupt line (GSI). The key is 2 * line, plus 1 for a raise.
   using Lines = std::map<std::uint64_t, std::uint64_t>;
   static constexpr std::size_t kMostLines = 64;
   using Entry = ThreadTable<Thread>::Entry;
 
-  // Every event of the host's kernel, in order, with what Threads made of it.
+  // Takes every event of the host's kernel, in order, with the changes that Threads found in it.
   void on(const Event& event, ThreadChanges changes) {
     const bool switches = !changes.empty() && changes[0].leaves();
     if (!switches &&
@@ -49,10 +49,10 @@ class HostRuns {
     else if (last_switch_ || !is_exit)
       take(event, changes);
   }
-  // The figures begin there.
+  // Starts the figures anew at this time.
   void begin_at(Timestamp begin);
 
-  // Returns all threads; those that still run count up to the recording's end.
+  // Returns all threads. Open runs count up to `end`, but at most kMostAfter after the last switch.
   [[nodiscard]] std::vector<Entry> threads(Timestamp end) const;
   // Returns the time of CPUs in which the running thread is not known: losses, gaps, or more
   // threads than are kept.
@@ -70,10 +70,10 @@ class HostRuns {
  private:
   enum Kind : std::size_t { kHard, kSoft, kKinds };
   struct Cpu {
-    std::optional<ThreadId> thread;                        // nothing: not known
-    Timestamp since, last;                                 // its run; its last event
+    std::optional<ThreadId> thread;                        // nullopt: not known
+    Timestamp since, last;                                 // when its run began; its last event
     bool sets_line = false;                                // in its run
-    std::array<std::optional<Timestamp>, kKinds> began{};  // of the interrupts that it is in
+    std::array<std::optional<Timestamp>, kKinds> began{};  // of the interrupts that the CPU is in
   };
   void take(const Event& event, ThreadChanges changes);
   void run(Cpu& cpu, Timestamp end, bool known);

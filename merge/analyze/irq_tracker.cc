@@ -22,7 +22,7 @@ PicLines::Line* PicLines::find(Pics& pics, std::uint32_t vector) {
       chip = i;
       break;
     }
-    if (pics.base[1 - i] == base) continue;  // the vectors of the other chip
+    if (pics.base[1 - i] == base) continue;  // `base` is the other chip's
     if (chip) {
       ++ambiguous_;
       return nullptr;
@@ -99,7 +99,7 @@ std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
 
 void IrqDeliveries::raise(Thread& thread, const Route& route) {
   if (thread.state != Thread::State::kNotified) {
-    thread.state = Thread::State::kIdle;  // a second one: not caused by this notify alone
+    thread.state = Thread::State::kIdle;  // a second raise: not caused by this notify alone
     thread.requests.clear();
     return;
   }
@@ -161,7 +161,7 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
       if (thread->route.step == IrqStep::kMsi && thread->route.number != irq.vector)
         return on_other(event.thread);
       return pend(*thread, {process, irq.vcpu, irq.vector});
-    case IrqStep::kRoute:  // the IOAPIC is done and no vCPU accepted: it was pending already
+    case IrqStep::kRoute:  // the IOAPIC is done and no vCPU accepted: already pending
       return on_other(event.thread);
     case IrqStep::kPending:
       if (!raised || !irq.level || thread->route.step != IrqStep::kLine)
@@ -385,7 +385,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
     Entering* thread = entering_.find(event.thread);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   }
-  if (std::holds_alternative<Lost>(event.payload)) {  // the lost events may have ended any of them
+  if (std::holds_alternative<Lost>(event.payload)) {  // lost events may have ended any interrupt
     pending_.clear();
     active_.clear();
     entering_.lose([](Entering& thread) { thread.early.clear(); });

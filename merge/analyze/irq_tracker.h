@@ -87,6 +87,13 @@ class PicLines {
   IrqSpan done_;
 };
 
+// A finished request, with the injection of the interrupt that tells the guest of it.
+struct Delivered {
+  RequestSpan request;
+  Timestamp injected;
+  bool posted = false;  // injected by the hardware, possibly while the guest ran
+};
+
 // Follows an interrupt from QEMU's notify of a finished request to its injection into the guest:
 //
 //   QEMU's thread:  virtio_notify ──> kvm_msi_set_irq | kvm_set_irq 1 ──> kvm_apic_accept_irq
@@ -99,26 +106,21 @@ class PicLines {
 // requests but counted, since another device's interrupt may have come instead of a masked one.
 // With APICv the accept is the injection (kvm_apicv_accept_irq). arm64 has kvm_irq_line,
 // vgic_update_irq_pending and the next entry of the vCPU; MSIs through the ITS leave no event.
-struct Delivered {
-  RequestSpan request;
-  Timestamp injected;
-  bool posted = false;  // injected by the hardware, possibly while the guest ran
-};
-
 class IrqDeliveries {
  public:
-  // The event's thread tells the guest that `requests` have ended, by the interrupt of queue `vq`.
+  // Notes that the event's thread tells the guest, by the interrupt of queue `vq`, that `requests`
+  // have ended.
   void on_notify(const Event& event, ThreadId process, std::uint64_t vq,
                  std::vector<RequestSpan> requests);
-  // The thread does something else.
+  // Ends the thread's wait for a raise and an accept, because the thread does something else.
   void on_other(ThreadId thread) { (void)take(thread); }
-  // Returns the requests that on_other() would drop.
+  // Does what on_other() does, but returns the requests that on_other() would drop.
   [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmExit, KvmStateLoad, KvmEntry>(payload);
   }
-  // Takes a kernel event that it looks at, or that changed a thread. Returns the requests whose
-  // interrupts the event injects; valid until the next call.
+  // Takes a kernel event for which looks_at() is true, or that changed a thread. Returns the
+  // requests whose interrupts the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   void on_hole();
@@ -143,7 +145,7 @@ class IrqDeliveries {
     Route route;
     std::vector<RequestSpan> requests;
     std::int32_t vcpu = kNoVcpu;
-    // Injections before an event gave the vCPU: the kvm_entry that follows will.
+    // Injections before any event gave the thread's vCPU; the next kvm_entry gives it.
     std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
 
@@ -167,9 +169,9 @@ class IrqTracker {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad, Lost>(payload);
   }
-  // Takes an event that it looks at; `process` is that of the event's thread, so that interrupts of
-  // one VM do not end those of another. Returns the interrupt that the event completes, or nullptr;
-  // valid until the next call.
+  // Takes an event for which looks_at() is true; `process` is that of the event's thread, so that
+  // interrupts of one VM do not end those of another. Returns the interrupt that the event
+  // completes, or nullptr; valid until the next call.
   [[nodiscard]] const IrqSpan* on(const Event& event, ThreadId process);
   // Returns the interrupts that were injected and never ended, one by one, then nullptr.
   [[nodiscard]] const IrqSpan* finish();
@@ -188,13 +190,13 @@ class IrqTracker {
     std::uint32_t pin = 0;
     Timestamp at;
     bool open = false;
-    // The IOAPIC is done with it: a later acceptance belongs to another interrupt.
+    // The IOAPIC has handled the raise: a later acceptance belongs to another interrupt.
     bool routed = false;
   };
   struct Entering {
     std::vector<Key> injected;  // since the thread's last entry
     bool of_pic = false;        // also one of the PIC
-    // Injections before an event gave the vCPU: the kvm_entry that follows will.
+    // Injections before any event gave the thread's vCPU; the next kvm_entry gives it.
     std::vector<std::pair<KvmIrq, Timestamp>> early;
     std::int32_t vcpu = kNoVcpu;
   };

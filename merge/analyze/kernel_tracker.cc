@@ -8,8 +8,8 @@
 namespace trapline {
 namespace {
 
-// Events at the beginning and end of something that a thread's CPU does, by the ends of their
-// names. `title` is put before the rest of the name, or replaces it.
+// A pair of events that begin and end a piece of work, which the ends of their names distinguish.
+// `title` is put before the rest of the name, or replaces it.
 struct Pair {
   std::string_view events, begin, end, title;
   bool rest;
@@ -42,7 +42,7 @@ std::string kernel_work_text(KernelWork work, std::string_view name) {
   return "untraced";
 }
 
-// Finds the type by the event's name. Without a name, as in some texts, it is kNothing.
+// Finds the type by the event's name. Without a name, as in some texts, the type is kNothing.
 KernelTracker::Type KernelTracker::look_up(const Event& event) {
   const std::string name = event_name_(event);
   for (const Pair& pair : kPairs) {
@@ -93,7 +93,7 @@ void KernelTracker::begin(Thread& thread, Timestamp at) {
   add(thread, at);
 }
 
-// Adds what the thread does from now on.
+// Adds a piece: what the thread does from now on.
 void KernelTracker::add(Thread& thread, Timestamp at) {
   if (!thread.in_exit || thread.pieces.size() > kMostPieces) return;
   if (thread.pieces.size() == kMostPieces) {
@@ -246,7 +246,7 @@ void KernelTracker::on_exit(const ExitSpan& exit) {
       const Piece& piece = pieces[i];
       take(piece.begin, kUntraced);
       const Timestamp until = i + 1 < pieces.size() ? pieces[i + 1].begin : interval.end;
-      // Work before user space shows nothing about the time after it.
+      // An event before the time in user space shows nothing about the kernel's time after it.
       const bool stale = piece.work == KernelWork::kAfter && piece.since < from_user;
       take(until, stale ? kUntraced : piece);
     }

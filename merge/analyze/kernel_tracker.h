@@ -32,10 +32,10 @@
 
 namespace trapline {
 
-// The kinds of kernel work. Handlers and functions are inside, or called by, a parent; stacks of
-// them have numbers.
+// The kinds of kernel work. A handler or a function may be inside, or called by, another one;
+// KernelFrames numbers the stacks of these.
 enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler, kFunction };
-// The innermost frame of a stack; 0: none.
+// A stack of handlers and functions, as the number of its innermost frame; 0: none.
 using KernelStackId = std::uint32_t;
 struct KernelFrame {
   KernelStackId parent = 0;
@@ -62,9 +62,8 @@ class KernelFrames {
   std::map<KernelFrame, KernelStackId> numbers_;
 };
 
-// The kernel's softirqs by number, include/linux/interrupt.h.
-
-// Returns "softirq NET_RX"; with the number if the kernel has no such softirq.
+// Returns "softirq NET_RX" for the softirq's number in include/linux/interrupt.h; "softirq 12" if
+// the kernel has no such softirq.
 [[nodiscard]] inline std::string softirq_text(std::uint32_t number) {
   constexpr std::array<std::string_view, 10> kNames = {
       "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"};
@@ -90,8 +89,8 @@ class KernelTracker {
   static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are named "[other]"
   using NameOf = std::function<std::string(const Event&)>;
 
-  // Borrows `names`. `event_name` returns a name such as "kvm:kvm_page_fault", `function` that of a
-  // kFunctionBegin.
+  // Borrows `names`. `event_name` returns a name such as "kvm:kvm_page_fault"; `function` returns
+  // the name of the function in a kFunctionBegin.
   KernelTracker(Names& names, NameOf event_name, NameOf function)
       : names_(names), event_name_(std::move(event_name)), function_(std::move(function)) {}
 
@@ -100,11 +99,12 @@ class KernelTracker {
   // Computes the shares of an exit that ended with the last event. The exit must have its
   // intervals.
   void on_exit(const ExitSpan& exit);
-  // Return the shares of that exit in the order in which they began, one per stack.
+  // Returns the shares of the exit that on_exit() got, in the order in which they began, one per
+  // stack.
   [[nodiscard]] std::span<const KernelShare> shares() const { return shares_; }
   [[nodiscard]] const KernelFrame& frame(KernelStackId stack) const { return frames_[stack]; }
-  // Returns the function that took most of that exit's kernel time, without its callees; kNoName:
-  // none.
+  // Returns the function that took most kernel time of the exit that on_exit() got, without its
+  // callees; kNoName: none.
   [[nodiscard]] NameId function() const;
 
  private:
@@ -116,7 +116,7 @@ class KernelTracker {
   };
   struct Piece {
     Timestamp begin;
-    Timestamp since;  // when the event before this piece happened
+    Timestamp since;  // kAfter: when the event that the piece follows happened
     KernelWork work;
     NameId name;
     KernelStackId stack;
@@ -151,7 +151,7 @@ class KernelTracker {
   LossTable<Thread> threads_;
   std::vector<KernelShare> shares_;
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
-  KernelFrames frames_;  // when it is full, new frames have no parents
+  KernelFrames frames_;  // when it is full, new handlers and functions have no stack
   std::map<std::pair<std::uint16_t, std::uint64_t>, NameId> functions_;  // by source and address
 };
 

@@ -23,7 +23,7 @@ void MemoryWorks::on(HostStep step, Timestamp at) {
     if (!open_) open_ = Run{work, at, at};
     return;
   }
-  // An end without a beginning.
+  // Ignores an end without a beginning while the thread waits for its dirty ring.
   if (open_ && open_->work == MemoryWork::kDirtyLog && inner_ == 0) return;
   if (open_ && inner_ != 0) {
     --inner_;
@@ -58,7 +58,7 @@ void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     end(event.thread, event.at);
-    // Page faults are also vain while their memory slot is being changed.
+    // Page faults also repeat while their memory slot is being changed, whatever was unmapped.
     if (std::ranges::find(kSetMemory, ioctl->command) != kSetMemory.end()) forget();
   } else if (is_any_of<KvmEntry, KvmExit>(event.payload)) {
     end(event.thread, event.at);
@@ -110,7 +110,7 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread == nullptr) continue;
-    thread->serves.reset();  // it would wake the thread that it serves first
+    thread->serves.reset();  // a thread that serves a fault wakes the other one before it sleeps
     thread->unmaps = thread->collapses = std::nullopt;
   }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {

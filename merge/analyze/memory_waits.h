@@ -27,12 +27,12 @@ enum class MemoryWork : std::uint8_t {
   kReclaim,
   kCompaction,
   kCollapse,  // another thread collapses small pages into a huge one
-  kUnmap,     // another thread unmaps, which makes a page fault vain: KVM's MMU notifier
+  kUnmap,     // another thread unmaps memory, so KVM retries the page fault (MMU notifier)
   kDirtyLog,
 };
 
 // The memory work of one thread. Work without a recorded end does not count, since its length is
-// not known. Of nested work only the outer one counts.
+// not known. Work nested in other work does not count by itself.
 class MemoryWorks {
  public:
   static constexpr std::size_t kMost = 1u << 15;  // further ones are not reported
@@ -45,9 +45,10 @@ class MemoryWorks {
     return (step >= HostStep::kReclaimBegin && step <= HostStep::kCompactionEnd) ||
            step == HostStep::kDirtyRingFull;
   }
-  // Takes an event of the thread that it looks at.
+  // Takes an event of the thread for whose step looks_at() is true.
   void on(HostStep step, Timestamp at);
-  // The thread enters the guest, where it cannot do such work.
+  // Takes the thread's entry into the guest: it ends a wait for the dirty ring, and drops other
+  // open work, which the thread cannot be doing any more.
   void on_entry(Timestamp at);
   // Forgets open work after a loss of events.
   void forget_open() { open_.reset(); }
@@ -119,15 +120,16 @@ class PageServers {
   // A part of a sleep in which the sleeper, or the worker that woke it, waited for `by`.
   struct Served {
     ThreadId by{};
-    bool collapses = false;  // true: it collapsed pages; false: it answered
+    bool collapses = false;  // `by` collapsed pages; false: `by` answered
     Timestamp begin, end;
-    // Not before the fault that is answered: the beginning of the call, or of the worker's sleep.
+    // The latest time at which the answered fault can have happened: when the call began, or the
+    // worker's sleep.
     Timestamp since;
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
   }
-  // Takes every event of the host that it looks at, or that changed a thread.
+  // Takes every event of the host for which looks_at() is true, or that changed a thread.
   void on(const Event& event, ThreadChanges changes);
   // Returns the server of the sleeper, if the last event was a wake-up that ended a sleep. The
   // caller must know whether the sleeper waited for a page.
@@ -136,8 +138,8 @@ class PageServers {
  private:
   static constexpr std::size_t kMostThreads = 1u << 14;
   struct Thread {
-    std::optional<Timestamp> serves;  // since when it is in an ioctl that answers a page fault
-    Served server;                    // the server that ended its last sleep; 0: none
+    std::optional<Timestamp> serves;  // since when the thread is in an ioctl that answers a fault
+    Served server;                    // the server that ended the last sleep; `by` 0: none
     std::optional<Timestamp> unmaps, collapses;  // when each began
   };
   void on_host(const Event& event, HostStep step);

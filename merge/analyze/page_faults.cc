@@ -88,7 +88,7 @@ const PageFaults::Removed* PageFaults::removed(ThreadId vm, std::uint64_t addres
   for (const ThreadId of : {vm, ThreadId{}}) {
     if (of == ThreadId{} && vms_.size() > 1) break;
     for (const std::uint64_t size : {kPage, kLargePage}) {
-      // The lowest bit of the address distinguishes the two.
+      // The lowest bit of the address distinguishes the two sizes.
       const auto found = removed_.find({of, (address & ~(size - 1)) | (size == kPage ? 0 : 1)});
       if (found != removed_.end()) return &found->second;
     }
@@ -109,7 +109,7 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
   }
   Deeds* deeds = thread != nullptr && thread->vcpu ? &thread->deeds : nullptr;
   const std::uint64_t size = kPage << 9 * std::clamp(host.number - 1, 0, 3);
-  // A page that a worker has brought in is mapped in a later exit.
+  // Only the exit's own page counts: a page that a worker brought in is mapped in a later exit.
   const bool is_its = deeds != nullptr && deeds->page - host.address < size;
   for (const ThreadId vm : {page.vm, ThreadId{}}) {
     const auto removed = is && !was ? removed_.find({vm, page.address}) : removed_.end();
@@ -125,7 +125,8 @@ void PageFaults::on_mapping(const Event& event, const HostEvent& host, const Pip
   deeds->page_bytes = size;
 }
 
-// Adds the worker's deeds to the fault, if it did no other work in between.
+// Adds the worker's deeds to the faults that wait for the page, unless some of the deeds are older
+// than the fault's request to the worker.
 void PageFaults::on_brought(Thread& worker, std::uint64_t page) {
   const Deeds done = std::exchange(worker.deeds, {});
   for (const Handed& handed : handed_) {
@@ -176,7 +177,7 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
       knows_unmaps_ = true;
       const auto vcpu = thread.vcpu ? pipeline.vcpu(event.thread) : std::nullopt;
       deeds.unmaps |= vcpu && vcpu->in_fault && !thread.in_reclaim && !thread.in_compaction;
-      thread.sets_slots = false;  // such a change unmaps nothing of the process
+      thread.sets_slots = false;  // a change of slots unmaps nothing of the process
       break;
     }
     case kLoggedWrite:
@@ -348,7 +349,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   using enum FaultCause;
   const Deeds& deeds = thread.deeds;
   const bool writes = last_.access == FaultAccess::kWrite, x86 = is_x86(exit.reason);
-  // The next fault is the one that maps the copy.
+  // After a fault that made a copy, the next fault on the page maps the copy.
   const bool maps_copy = std::exchange(thread.copied, kNoPage) == page && page != kNoPage &&
                          page == thread.page && !deeds.allocates;
   if (last_.access == FaultAccess::kExecute && present == true) return {.cause = kNoExecute};

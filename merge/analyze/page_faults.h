@@ -69,7 +69,7 @@ enum class FaultLack : std::uint8_t { kNone, kAddress, kAllocations, kFilePages,
 enum class FaultAccess : std::uint8_t { kNotKnown, kRead, kWrite, kExecute };
 
 struct PageFault {
-  // The faults with the same cause, thread and way form one row.
+  // Faults with the same Why form one row of a report.
   struct Why {
     FaultCause cause = FaultCause::kNotKnown;
     FaultHow how = FaultHow::kNotKnown;
@@ -83,7 +83,7 @@ struct PageFault {
   std::optional<std::uint64_t> address;
   std::optional<bool> first;     // the first fault on its page of 4 KiB
   std::uint64_t page_bytes = 0;  // of the mapping that the fault made; 0: not known
-  bool logged = false;           // it wrote to a page whose writes are logged
+  bool logged = false;           // the guest wrote to a page whose writes are logged
   // Waits in the fault: for `by` and for a disk. reclaim_ns: reclaim and compaction in it, whatever
   // the cause.
   std::uint64_t server_ns = 0, disk_ns = 0, reclaim_ns = 0;
@@ -111,7 +111,8 @@ class PageFaults {
   // next exit.
   void on_exit(const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] const PageFault& last() const { return last_; }
-  // Returns when the vCPU's thread was in reclaim or the like since the exit before its last one.
+  // Returns when the vCPU's thread was in reclaim or other memory work, since the end of the exit
+  // before its last one.
   [[nodiscard]] std::span<const MemoryWorks::Run> memory_of(ThreadId thread) const {
     const Thread* known = threads_.find(thread);
     return known == nullptr ? std::span<const MemoryWorks::Run>() : known->memory.ended();
@@ -124,7 +125,7 @@ class PageFaults {
     FaultHow how = FaultHow::kNotKnown;
     std::int32_t number = 0;
   };
-  // What a thread did since its exit began, or a worker since it last brought in a page.
+  // The things that a thread did since its exit began, or a worker since it last brought in a page.
   struct Deeds {
     Timestamp begin;
     bool allocates = false, zeroes = false, file = false, reads = false, swap = false;
@@ -132,18 +133,18 @@ class PageFaults {
     bool logged = false, ring = false, mapped_so = false;
     std::uint64_t page_bytes = 0, allocated_bytes = 0;
     std::uint64_t page = kNoPage;    // the page of the fault; mappings and changes are of this page
-    std::optional<Removed> removed;  // the removed page that it maps again
+    std::optional<Removed> removed;  // who removed the page that the thread maps again
   };
   struct Thread {
     bool vcpu = false;
     Deeds deeds;
     MemoryWorks memory;
     Timestamp memory_until;              // the end of the previous exit
-    std::optional<std::int32_t> advice;  // the advice of the madvise() that it is in
+    std::optional<std::int32_t> advice;  // the advice of the madvise() that the thread is in
     bool collapses = false, in_reclaim = false, in_compaction = false;
-    bool sets_slots = false;                // it is in an ioctl that changes the VM's memory slots
+    bool sets_slots = false;                // in an ioctl that changes the VM's memory slots
     std::uint64_t copied = kNoPage;         // the page whose copy is not mapped yet
-    std::uint64_t page = kNoPage, rip = 0;  // of its last fault, if nothing came in between
+    std::uint64_t page = kNoPage, rip = 0;  // of the last fault, if nothing came in between
   };
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
   // A page that a worker shall bring in for a vCPU's thread.

@@ -25,7 +25,7 @@ Detail detail_of(SpanClass selected) {
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
-// What needs to know what threads did before: all but exits, losses and runs.
+// The classes that need to know what threads did before.
 constexpr SpanClass kOfThreads = static_cast<SpanClass>(~static_cast<std::uint32_t>(
     SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals | SpanClass::kHostRuns));
 
@@ -102,7 +102,7 @@ void Pipeline::begin_window() {
   if (runs_) runs_->begin_at(from_);
 }
 
-// The recording goes on after the window.
+// Ends the window at its limit; the recording goes on.
 void Pipeline::end_window() {
   begin_window();
   if (!begun_ && vcpus().empty()) return;
@@ -111,8 +111,8 @@ void Pipeline::end_window() {
   cut_ = true;
 }
 
-// Returns whether only a guest's machine or program shows the event; losses there hide nothing of
-// the host.
+// Returns whether the event is a guest's, or a loss in a source that is not the host's kernel: such
+// a loss hides nothing of the host.
 bool Pipeline::is_of_guest(const Event& event) const {
   if (is_guest(event.machine) || std::holds_alternative<GuestCall>(event.payload)) return true;
   return std::holds_alternative<Lost>(event.payload) && event.source < options_.roles.size() &&
@@ -121,7 +121,7 @@ bool Pipeline::is_of_guest(const Event& event) const {
 
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
-  // True for nearly all events: of interest to a tracker, of the host, inside the window.
+  // True for nearly all events: they are of the host, and some tracker needs them.
   const bool plain = !is_any_of<Other, Lost, GuestCall, NewThread, CodeSample>(event.payload) &&
                      !is_guest(event.machine);
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
@@ -164,7 +164,7 @@ bool Pipeline::push(const Event& event) {
 
 bool Pipeline::push_carefully(const Event& event) {
   changes_ = {};
-  // A sample is not one of the recorded events but an observation of code.
+  // A loss or a sample of code does not count as an event: no interval begins or ends with it.
   const bool is_event = !is_any_of<Lost, CodeSample>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
   if (!is_in_window(event, is_event)) {
@@ -188,7 +188,7 @@ bool Pipeline::push_carefully(const Event& event) {
     tell(event);
     return true;
   }
-  // Calls in trace_marker are not announced by a source's role.
+  // Guest calls may also come in trace_marker, which no source's role announces.
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   const bool of_guest = is_guest(event.machine) || (has_guest_ && is_of_guest(event));
   // A loss of events of a guest, or of a guest's program, does not hide what the host's threads do.
@@ -277,7 +277,7 @@ void Pipeline::on_host(const Event& event) {
   if (placement_.checks()) placement_.on(event, tracker_);
 }
 
-// Passes the event to those that must see it after the exit that it ended.
+// Passes the event to the trackers that must see it after ExitTracker.
 void Pipeline::follow(const Event& event) {
   if (!tracker_.state_runs().empty()) tell_states();
   if (on_thread()) stacks_.on_host(event, changes_, vmm_event());
@@ -350,7 +350,7 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
   if (&exit == ended_ && stack_) return *stack_;
   StackId stack = stacks_.stack_of(exit.thread);
   const SymbolTable* symbols = options_.symbols;
-  // The rip may not be an address of the guest, so it is not looked up.
+  // A rip of 0 may stand for a hidden one, so it is not looked up as an address.
   const bool no_rip = exit.rip == 0 && may_hide_rip(exit.reason);
   const std::uint32_t symbol =
       symbols == nullptr || no_rip ? SymbolTable::kNone : symbols->index_of(exit.rip);

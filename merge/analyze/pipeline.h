@@ -57,14 +57,15 @@ struct PipelineOptions {
   std::function<std::string(const Event&)> kernel_function;
   // In ns: stalls at least this long are passed on, if a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;
-  // See PageFaults.
+  // Passed on to PageFaults: whether pages of files are recorded, and the swap devices.
   bool records_file_pages = false;
   std::set<std::uint32_t> swaps;
-  // What each source of the timeline records; sources beyond the list record the host's kernel.
+  // The role of each source of the timeline; sources beyond the list record the host's kernel.
   std::vector<Role> roles;
-  // By source, set if its clock was related to another: see PlacementCheck.
+  // By source: the error bound of its clock's alignment, which PlacementCheck checks; or nullopt.
   std::vector<std::optional<std::uint64_t>> placement_errors;
-  // The window; events outside are not looked at. Relative times count from the first event.
+  // The window of time that the figures cover. Earlier events only give the states at its
+  // beginning. Relative times count from the first event.
   std::optional<TimeSpec> from, to;
   // The vCPU threads whose exits are passed on; nullopt: all.
   std::optional<std::set<ThreadId>> threads;
@@ -81,8 +82,8 @@ class Pipeline {
 
   // Takes events in order of time. False if the event is after `to`: no further event is needed.
   [[nodiscard]] bool push(const Event& event);
-  // Call it once, after the last event. Extends the states of the vCPUs to `end` (nullopt: the last
-  // event) and passes on what only waited for a further event.
+  // Extends the states of the vCPUs to `end` (nullopt: the last event) and passes on what only
+  // waited for a further event. Call it once, after the last event.
   void finish(std::optional<Timestamp> end = std::nullopt);
 
   // A sink may call the following at any time.
@@ -100,7 +101,7 @@ class Pipeline {
   }
   [[nodiscard]] const Processes& processes() const { return processes_; }
   [[nodiscard]] const SymbolTable* symbols() const { return options_.symbols; }
-  // Null if no sink selects requests.
+  // Returns null if no sink selects requests.
   [[nodiscard]] const RequestPath* request_path() const {
     return requests_ ? &*requests_ : nullptr;
   }
@@ -113,7 +114,7 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
-  // Null if neither page faults nor stalls are selected.
+  // Returns null if neither page faults nor stalls are selected.
   [[nodiscard]] const PageFaults* faults() const { return faults_.get(); }
   [[nodiscard]] const HostRuns* host_runs() const { return runs_ ? &*runs_ : nullptr; }
   [[nodiscard]] const KernelTracker* kernel() const { return kernel_.get(); }
@@ -121,7 +122,7 @@ class Pipeline {
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
     return guest_intervals_ ? &*guest_intervals_ : nullptr;
   }
-  // Shows whether events of logs can be where the clocks' relation places them.
+  // Returns the check of whether logs' events can be where their clocks' alignment places them.
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
   // Returns whether the event is from a kernel of the host, not from its programs.
   [[nodiscard]] bool is_of_hosts_kernel(const Event& event) const {

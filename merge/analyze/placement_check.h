@@ -37,14 +37,14 @@ class PlacementCheck {
   // Takes events of the host in order of time, after `exits`.
   void on(const Event& event, const ExitTracker& exits);
 
-  // Number of events on threads of vCPUs.
+  // Returns the number of checked events on vCPUs' threads.
   [[nodiscard]] std::uint64_t placed() const { return placed_; }
   [[nodiscard]] std::uint64_t impossible() const { return impossible_; }
   [[nodiscard]] const std::optional<Misplaced>& first() const { return first_; }
+  static constexpr std::uint64_t kFewest = 3;
   // Returns whether the events contradict the alignment. A few events may be wrong, because the
   // clock was set or because the kernel took an entry back. So at least kFewest of them, and one in
   // a hundred, must be misplaced.
-  static constexpr std::uint64_t kFewest = 3;
   [[nodiscard]] bool contradicts() const {
     return impossible_ >= kFewest && impossible_ * 100 >= placed_;
   }

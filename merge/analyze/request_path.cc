@@ -6,7 +6,7 @@ namespace trapline {
 namespace {
 
 constexpr unsigned kEnough = 2;  // number of notifies in whose windows an address must have been
-// A notify with more possible addresses is useless, and there are many queues.
+// Limit for a notify's possible addresses: more are useless, and there are many queues.
 constexpr std::size_t kMostAddresses = 256;
 
 }  // namespace
@@ -46,7 +46,7 @@ void NotifyExits::on(const Event& event, ThreadId process) {
     auto& writes = writes_[process].writes;
     const Thread* thread = threads_.find(event.thread);
     if (thread == nullptr || !thread->in_exit) return;
-    // They are in order of time; those of this exit came after it began.
+    // Writes are in order of time, and those of this exit came after it began.
     for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
       if (last->thread != event.thread || last->exit != thread->exit) continue;
       writes.erase(std::next(last).base());
@@ -140,7 +140,7 @@ void NotifyExits::on_hole() {
 
 namespace {
 
-// Returns the thread if no event names the process.
+// Returns the process, or the thread if no event names the process.
 ThreadId process_or_thread(ThreadId process, ThreadId thread) {
   return process == ThreadId{} ? thread : process;
 }
@@ -191,7 +191,7 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges cha
   if (event.at < hole_end_) return {};
   for (const ThreadChange& change : changes) {
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
-    if (thread != nullptr) thread->clear();  // it waits for new work
+    if (thread != nullptr) thread->clear();  // the thread waits for new work
   }
   if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) thread->clear();
@@ -224,7 +224,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   deliveries_.on_notify(event, process, *vq, std::move(waiting));
 }
 
-// Follows the ended request further.
+// Keeps the ended request for the notify that follows, or passes the kept ones on with a notify.
 void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& event,
                               ThreadId process, const RequestSpan* ended) {
   if (step == RequestStep::kDevice && ended != nullptr) {

@@ -42,16 +42,16 @@ namespace trapline {
 // ambiguous are counted.
 class NotifyExits {
  public:
-  // Takes events of the kernel; `process` is that of the event's thread.
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload);
   }
+  // Takes an event for which looks_at() is true; `process` is that of the event's thread.
   void on(const Event& event, ThreadId process);
-  // QEMU's thread handles the notify of queue `vq`, number `n` of its device. Returns the beginning
-  // of the exit that carried it.
+  // Takes QEMU's handling of a notify of queue `vq`, number `n` of its device. Returns when the
+  // exit that carried the notify began, if it is known.
   [[nodiscard]] std::optional<Timestamp> on_notify(const Event& event, ThreadId process,
                                                    std::uint64_t vq, std::uint64_t n);
-  // Events may be missing, so nothing before the loss is used any more.
+  // Forgets everything before a loss, since events may be missing.
   void on_hole();
 
   // Returns the number of notifies that several exits, or several addresses, may have carried.
@@ -77,7 +77,7 @@ class NotifyExits {
     Timestamp complete_from;  // earlier ones were dropped
   };
   struct Queue {
-    std::optional<Timestamp> last;         // its previous notify
+    std::optional<Timestamp> last;         // the queue's previous notify
     std::vector<std::uint64_t> addresses;  // possible addresses, in order
     unsigned seen = 0, missed = 0;  // notifies that agree; consecutive ones without its address
     bool doubtful =
@@ -107,8 +107,8 @@ class RequestPath {
     return is_any_of<Lost, Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
            IrqDeliveries::looks_at(payload);
   }
-  // Takes an event that it looks at, except markers, or one that changed a thread. Returns the
-  // requests whose interrupt the event injects; valid until the next call.
+  // Takes an event for which looks_at() is true, except markers, or one that changed a thread.
+  // Returns the requests whose interrupt the event injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadChanges changes,
                                               ThreadId process);
   // Takes a marker that is the VMM's event `name`. Returns the request that it ends, or nullptr;
@@ -125,9 +125,9 @@ class RequestPath {
   static constexpr std::size_t kMostThreads = 1u << 16, kMostDeferred = 1024;
 
   struct Thread {
-    std::uint64_t serves = 0;  // the device whose queue it handles; 0: none
+    std::uint64_t serves = 0;  // the device whose queue the thread handles; 0: none
     std::optional<Timestamp> notified;
-    std::vector<RequestSpan> ended;  // ended by its last event, of the device ended_device
+    std::vector<RequestSpan> ended;  // ended by the thread's last event, of ended_device
     std::uint64_t ended_device = 0;
     std::map<std::uint64_t, std::vector<RequestSpan>> deferred;  // by queue
     void clear() {                                               // at each entry of a vCPU

@@ -96,7 +96,7 @@ std::size_t RequestSpans::open() const {
   }));
 }
 
-// If a begin can have several ends, the first that comes is the right one; ends the others.
+// Closes the other requests with the same begin: of its possible ends, the first that comes counts.
 void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
   for (std::size_t other = 0; other < specs_.size(); ++other) {
     if (other != spec && same_start(specs_[other], specs_[spec]))

@@ -35,11 +35,11 @@ struct BlockTimes {
 struct RequestSpan {
   std::size_t spec = 0;
   Timestamp start, end;
-  ThreadId thread{};  // the thread that began it
+  ThreadId thread{};  // the thread that began the request
   // The beginning of the exit that carried the guest's notify, if it is known.
   std::optional<Timestamp> notified;
   ThreadId process{};
-  std::uint64_t value = 0;          // the value in its events
+  std::uint64_t value = 0;          // the value in the request's events
   std::optional<BlockTimes> block;  // set if all of its times are known
   bool irqfd = false;               // the guest was told through an eventfd of KVM
 };
@@ -59,7 +59,7 @@ class RequestSpans {
   // nullptr; valid until the next call. `notified` is stored with a request that it begins.
   [[nodiscard]] const RequestSpan* on(const Event& event, NameId name, ThreadId process,
                                       std::optional<Timestamp> notified = {});
-  // Gets the number in its argument `field`; false if it has none.
+  // Gets the number in the marker's argument `field`; false if there is none.
   [[nodiscard]] bool value_of(std::string_view field, std::uint64_t& value);
   void on_hole() { open_.clear(); }
 

@@ -8,8 +8,8 @@
 namespace trapline {
 namespace {
 
-// Returns whether the thread itself caused the wake-up. Interrupts wake on any thread, and the idle
-// thread takes over wake-ups of other CPUs.
+// Returns whether the waking thread itself caused the wake-up. An interrupt may hit any thread, and
+// the idle thread carries out wake-ups for other CPUs.
 bool is_of_its_thread(const ThreadChange& wakeup) {
   return wakeup.context == WakeContext::kThread && wakeup.other != ThreadId{};
 }
@@ -77,7 +77,7 @@ void SpanBuilder::on_exit(const ExitSpan& exit) {
   span.begin = exit.start;
   span.end = exit.end;
   emit(span);
-  // A notify is a write.
+  // Only an exit with a write can carry a guest's notify.
   if (exit.detail.access == Access::kWrite) remember(exits_, exit.start, span.id);
   emit_parts(exit, span);
   emit_handlers(exit, span);

@@ -24,7 +24,7 @@ namespace trapline {
 
 class SpanBuilder {
  public:
-  // Borrows all. `sinks` are those that select spans.
+  // Borrows `pipeline` and the sinks, which are those that select spans.
   SpanBuilder(const Pipeline& pipeline, std::vector<SpanSink*> sinks)
       : pipeline_(&pipeline), sinks_(std::move(sinks)) {}
 
@@ -32,7 +32,7 @@ class SpanBuilder {
   void on_exit(const ExitSpan& exit);
   void on_calls(const std::vector<FunctionCall>& calls);
   void on_call(const FunctionCall& call);
-  // `process` is that of the VM.
+  // Takes a request that ended; `process` is the VM's.
   void on_request(const RequestSpan& request, ThreadId process, NameId name);
   void on_delivered(const Delivered& delivered);
   void on_turn(const VhostTurn& turn);
@@ -41,7 +41,7 @@ class SpanBuilder {
   void on(ThreadChanges changes);
 
  private:
-  // Limit for the possible beginnings of flows, of each kind; the latest are kept.
+  // Limit for the spans of each kind from which a flow may start; the latest are kept.
   static constexpr std::size_t kMostRemembered = 1u << 14;
   static constexpr std::size_t kMostThreads = 1u << 16;
   using Remembered = std::map<Timestamp, SpanId>;
@@ -61,14 +61,14 @@ class SpanBuilder {
   void notified_by(Timestamp notify, SpanId span);
   void emit_handlers(const ExitSpan& exit, const Span& parent);
   static void remember(Remembered& spans, Timestamp at, SpanId id);
-  // Returns the exit that began at this time. If it is still open, it gets its number now.
+  // Returns the exit that began at this time. An exit that is still open gets its id now.
   [[nodiscard]] SpanId exit_of(Timestamp begin);
 
   const Pipeline* pipeline_;
   std::vector<SpanSink*> sinks_;
   std::uint64_t last_id_ = 0;
-  Remembered exits_;       // by beginning, which a request's notify contains
-  Remembered open_exits_;  // the same for exits that ended after the request
+  Remembered exits_;       // by beginning, as in RequestSpan::notified
+  Remembered open_exits_;  // by beginning: exits that ended after the request
   Remembered requests_;    // by end
   Remembered injections_;  // by time of the injection: the request that it reports
   ThreadTable<std::vector<Wakeup>> wakeups_;  // by vCPU thread, since its last exit

@@ -19,7 +19,7 @@ struct GuestInterval;
 struct Stall;
 struct VhostTurn;
 
-// What a sink selects. The pipeline makes only what some sink selects.
+// The results that a sink selects, as bits. The pipeline makes only what some sink selects.
 enum class SpanClass : std::uint32_t {
   kNone = 0,
   kEvents = 1,        // event() for events that are decoded for the other selected classes
@@ -39,7 +39,7 @@ enum class SpanClass : std::uint32_t {
   // guest_interval(): PipelineOptions::guest_intervals; implies kWaits
   kGuestIntervals = 16384,
   kStalls = 32768,       // stall(); implies kWaits
-  kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
+  kKernelParts = 65536,  // exit() has its kernel's shares: Pipeline::kernel(); implies kIntervals
   kHostRuns = 262144,    // Pipeline::host_runs()
   kFaults = 524288,      // exit() has its page fault: Pipeline::faults(); implies kWaits
 };
@@ -53,11 +53,11 @@ enum class SpanClass : std::uint32_t {
 class SpanSink {
  public:
   virtual ~SpanSink() = default;
-  // Called once, before the first event.
+  // Returns the same classes at every call; called before the first event.
   [[nodiscard]] virtual SpanClass selects() const = 0;
 
-  // Gets every event of the timeline, after the pipeline: Pipeline::ended() is the exit that it
-  // ended, Pipeline::vcpu() the state of a thread.
+  // Gets the selected events, after the pipeline has handled them: Pipeline::ended() is the exit
+  // that the event ended, Pipeline::vcpu() the state of a thread.
   virtual void event(const Event&, const Pipeline&) {}
   virtual void exit(const ExitSpan&, const Pipeline&) {}
   // With kExits: gets an exit without a known end. It has what exit() has, except handlers and the
@@ -66,23 +66,23 @@ class SpanSink {
   // Gets the times of vCPUs that are neither in a reported exit nor in a run of the guest.
   virtual void states(std::span<const StateRun>, const Pipeline&) {}
   virtual void span(const Span&, const Pipeline&) {}
-  // A guest function was called. span() follows when it ends; those of functions that it calls come
-  // before. On one track, begins and ends come in order.
+  // Gets the beginning of a guest function's call. Its span() follows when the call ends, after the
+  // spans of the functions that it calls. On one track, begins and ends come in order.
   virtual void begin(const Span&, const Pipeline&) {}
-  // A wait ended: its thread, which may be any of the host, runs again.
+  // Gets a wait that ended, because the vCPU's thread that waited runs again.
   virtual void wait(const EndedWait&, const Pipeline&) {}
-  // Intervals come in the order in which their vCPUs are known up to their ends.
+  // Gets an interval of a guest as soon as its vCPU's time is known up to the interval's end.
   virtual void guest_interval(const GuestInterval&, const Pipeline&) {}
-  // Gets a stall when it has ended; one of a whole VM at the end.
+  // Gets a stall when it has ended; a stall of a whole VM at the recording's end.
   virtual void stall(const Stall&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}
   virtual void turn(const VhostTurn&, const Pipeline&) {}
   virtual void interrupt(const IrqSpan&, const Pipeline&) {}
-  // A call of a guest function ended, with its own time; only if the recording has no exits.
+  // Gets a call of a guest function that ended, with its own time; for recordings without exits.
   virtual void call(const FunctionCall&, const Pipeline&) {}
-  // Events of the machine's kernel were lost, so spans that they could have ended are incomplete.
+  // Gets a loss of the host's events; spans that the lost events could have ended are incomplete.
   virtual void lost(const Event&, const Lost&, const Pipeline&) {}
 };
 

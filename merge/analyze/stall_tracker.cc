@@ -104,7 +104,7 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
       thread->halts = is_halt({exit->reason, exit->isa, exit->exception_class});
     on_exit(event.thread, event.at, pipeline);
   } else if (std::holds_alternative<KvmUserspaceExit>(event.payload)) {
-    (void)thread_of(event.thread);  // without kvm_exit: the thread's waits from now on
+    (void)thread_of(event.thread);  // without kvm_exit, keeps the thread's waits from now on
   } else if (std::holds_alternative<Lost>(event.payload)) {
     on_lost();
   }
@@ -114,7 +114,7 @@ void StallTracker::on(const ThreadChange& change) {
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
   Thread* thread = stops || change.runs() ? threads_.find(change.thread) : nullptr;
   if (thread == nullptr) return;
-  // Before the figures begin it has no pieces.
+  // A thread without pieces, as before the figures begin, needs no earlier stops.
   if (change.runs() && thread->pieces.empty()) thread->stops.clear();
   if (!stops) return;
   if (change.now == RunState::kEnded) {
@@ -159,8 +159,8 @@ void StallTracker::on(const ExitSpan& exit, bool wanted) {
   for (const Piece& piece : later) add_piece(*thread, piece);
 }
 
-// Without kvm_exit an exit is reported only when the next one begins, when pieces after it are
-// already known. Removes and returns these.
+// Removes and returns the pieces after `end`. Without kvm_exit an exit is reported only when the
+// next one begins, when pieces after the exit are already known.
 std::vector<StallTracker::Piece> StallTracker::take_later(Thread& thread, Timestamp end) {
   std::vector<Piece> later;
   if (thread.pieces.empty()) return later;
@@ -212,13 +212,13 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
   Timestamp at = piece.begin;
   const auto rest = [&](Timestamp until) {
     if (until <= at) return;
-    // Before and between the sleeps of such a halt, KVM polls.
+    // In a halt for a page (`page`), KVM polls before and between the sleeps.
     const Missing missing = until == end_ ? Missing::kNone : Missing::kRoom;
     into.add({page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
               elapsed(at, until), ThreadId{}, work});
     at = until;
   };
-  // In order of time, like the stops.
+  // The shares are in order of time, like the stops.
   auto next = std::ranges::upper_bound(thread.shares, at, {}, &WaitShare::end);
   for (; next != thread.shares.end() && next->begin < piece.end; ++next) {
     const WaitShare& share = *next;
@@ -246,13 +246,15 @@ bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece
   const auto after = std::ranges::lower_bound(thread.stops, piece.end);
   if (after == thread.stops.begin()) return false;
   const Timestamp stop = *std::prev(after);
-  // A stop before the piece began is part of what it stopped before, or the figures begin in it.
+  // A stop before the piece stopped an earlier piece, unless the thread did nothing in between, as
+  // when the figures begin in the stopped time.
   return stop >= piece.begin || std::ranges::none_of(thread.pieces, [&](const Piece& other) {
            return other.begin >= stop && other.begin < piece.begin && other.state != State::kPaused;
          });
 }
 
-// The thread ended after its last way out of the guest: the guest was switched off, or killed.
+// Removes the thread's last pieces because it ended: the guest was switched off, or killed. Keeps
+// the time in which a signal had stopped the thread.
 void StallTracker::leave_out_end(Thread& thread) {
   std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
   const auto is_of_end = [&thread](const Piece& piece) {
@@ -264,7 +266,8 @@ void StallTracker::leave_out_end(Thread& thread) {
   }
 }
 
-// No event shows when the halt slept: switches were recorded later, or not at all.
+// Counts a halt's pieces as halted if no event shows when the halt slept: switches were recorded
+// later, or not at all.
 void StallTracker::leave_out_halt(Thread& thread) {
   if (std::ranges::find(thread.pieces, State::kHalted, &Piece::state) != thread.pieces.end())
     return;
@@ -273,10 +276,10 @@ void StallTracker::leave_out_halt(Thread& thread) {
   }
 }
 
-// Handles what the thread did since the last call: an exit that ended, or time that became no exit.
+// Handles what the thread did since the last call: an exit that ended, or other time.
 void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (thread.pieces.empty()) return;
-  // They nearly always are, and sorting takes memory.
+  // The pieces are nearly always sorted already, and sorting takes memory.
   if (!std::ranges::is_sorted(thread.pieces, {}, &Piece::begin))
     std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
   if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
@@ -318,7 +321,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
           unit.awake && (piece.state == State::kKernel || piece.state == State::kPreempted);
       divide(thread, piece, page, unit.last);
     } else {
-      // Before a halt's sleep, the vCPU is on its way to it.
+      // The time before a halt's sleep belongs to no stall.
       if (piece.state == State::kHalted) unit.clear();
       end_unit();
       close(thread);
@@ -356,7 +359,7 @@ bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
   return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;
 }
 
-// Joins the unit, or the necessary part of it, to the thread's chain.
+// Joins the unit to the thread's chain, keeps it for a later join, or begins a new chain with it.
 void StallTracker::join(Thread& thread, Chain& unit) {
   Chain& chain = thread.chain;
   unit.same = unit.fault ? 1 : 0;
@@ -366,7 +369,7 @@ void StallTracker::join(Thread& thread, Chain& unit) {
     const bool again =
         is_at_the_fault(chain, unit) && elapsed(chain.end, unit.begin) <= kMostBetween;
     if (again || goes_on(chain, unit.begin, unit.length())) {
-      // A fault that came twice may have had another reason; an interrupt is not one.
+      // The first fault may have had another reason than unmapping; an interrupt is not a fault.
       if (again && chain.last_fault && chain.same > 1 && chain.awake &&
           faults_.unmaps().any(chain.last_begin, chain.end))
         chain.last.set_work(MemoryWork::kUnmap);
@@ -488,7 +491,7 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
   if (process == ThreadId{} || vm_of_.size() >= kMostThreads) return nullptr;
   Vm& vm = vms_[process];
   if (vm.vcpus.size() >= kMostVcpus) {
-    vm.counts = false;  // nothing is reported about it
+    vm.counts = false;  // nothing is reported about this VM
     return nullptr;
   }
   vm.vcpus.push_back(id);
@@ -498,7 +501,7 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
   return &vm;
 }
 
-// From this time it is known whether the vCPU is in the guest.
+// Notes that it is known from this time on whether the vCPU is in the guest.
 void StallTracker::know(Vm& vm, Thread& thread, Timestamp at) {
   if (std::exchange(thread.known, true)) return;
   --vm.unknown;
@@ -520,7 +523,7 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
   Vm* vm = vm_of(id, pipeline);
   Thread* thread = thread_of(id);
   if (vm == nullptr || thread == nullptr) return;
-  if (is_new) {  // it was in the guest all the time
+  if (is_new) {  // the vCPU was in the guest all the time
     vm->gaps.clear();
     vm->stalls.clear();
   }
@@ -531,7 +534,7 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
   vm->left = std::max(vm->left, at);
 }
 
-// Whether a vCPU is in the guest is not known until its next entry or exit.
+// Forgets which vCPUs are in the guest: after a loss, their next entries or exits show it.
 void StallTracker::on_lost() {
   threads_.lose([this](Thread& thread) {
     if (!std::exchange(thread.known, false)) return;
@@ -565,7 +568,7 @@ void StallTracker::tell_gaps(const Thread& thread, const Piece& piece, bool page
   }
 }
 
-// Ends the gaps up to whose end each vCPU is known, or all.
+// Ends the gaps up to whose end every vCPU's time is known; every gap if `all`.
 void StallTracker::end_gaps(Vm& vm, bool all) {
   while (!vm.gaps.empty()) {
     const Gap& gap = vm.gaps.front();

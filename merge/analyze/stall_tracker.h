@@ -7,9 +7,9 @@
 // Two exits belong to one stall if the time between them is at most kMostBetween and at most a
 // hundredth of either side. They also do if the same page fault comes again at the same instruction
 // within kMostBetween, because then the guest has not got past the instruction; an interrupt at
-// that instruction in between does not change this. Of such faults, all but the first and the last
-// in which the vCPU did not sleep were vain because memory was unmapped, if MemoryUnmaps contains
-// that. PageFaults finds the causes of faults.
+// that instruction in between does not change this. Such a fault, unless it is the first or the
+// last, is charged to unmapping if MemoryUnmaps shows that memory was unmapped meanwhile and the
+// vCPU did not sleep. PageFaults finds the causes of faults.
 //
 // A halted vCPU is idle, and its time before the sleep belongs to no stall: a stall begins at its
 // wake-up. But if KVM halts a vCPU for a page that is not present (asynchronous page faults), the
@@ -21,9 +21,9 @@
 //         vCPU 1  ──guest──┤ stopped ──────────────────────────┤
 //                              └─── no vCPU in the guest ──┘
 //
-// A stall of a VM is such a time in which at least two vCPUs were stopped for nine tenths of the
-// time. The causes of a stall sum to its length; a cause that nothing proves is unknown and says
-// which event would show it.
+// A stall of a VM is a time without a vCPU in the guest, in which at least two vCPUs were stopped
+// for nine tenths of the time. The causes of a stall sum to its length; a cause that nothing proves
+// is unknown and says which event would show it.
 //
 // Memory: for each vCPU a chain and the shares and pieces of one exit, kMostOfAll pieces in total;
 // for each VM kMostGaps gaps.
@@ -61,7 +61,7 @@ struct StallShare {
   // For kPreempted, kBlocked and kPage; for kSignal and kVmm: who let the vCPU go on.
   Culprit culprit;
   std::uint64_t ns = 0;
-  // What the culprit itself waited for, if it was the same thread in all pieces (WaitShare::root).
+  // The thread that the culprit itself waited for, if it was the same in all pieces.
   ThreadId root = {};
   MemoryWork work = MemoryWork::kNone;  // the memory work in which the time was spent
 };
@@ -88,11 +88,11 @@ struct OpenStall {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
   Timestamp begin, end;
-  bool lasts = true;  // it lasts until now, which is its end
+  bool lasts = true;  // the stall lasts until now, which is its `end`
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// Sums by cause, culprit and work. Beyond kMost sums, further time is unknown.
+// A stall's time, summed by cause, culprit and work. Beyond kMost sums, culprits are unknown.
 class StallShares {
  public:
   static constexpr std::size_t kMost = 64;
@@ -129,15 +129,15 @@ class StallTracker {
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
   // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
   void on(const ExitSpan& exit, bool wanted);
-  // Returns the vCPUs' stalls of at least that length that were not reported at `now`, which is not
-  // before the last event: they last, or their vCPU has not left the guest, or a halt, since.
+  // Returns the vCPUs' stalls of at least that length that were not reported by `now`, which must
+  // not be before the last event: they last, or the vCPU's next exit may still continue them.
   [[nodiscard]] std::vector<OpenStall> open(const Pipeline& pipeline, Timestamp now,
                                             std::uint64_t at_least_ns) const;
-  // Call it after the states up to the end.
+  // Ends all stalls at `end`; call it after the states up to the end.
   void finish(Timestamp end, const Pipeline& pipeline);
 
-  // The exits in which KVM logged dirty pages, inside stalls and elsewhere: the guest ran between
-  // them.
+  // The exits in which KVM logged dirty pages, in stalls or not: the guest runs between such exits,
+  // so they may slow the guest down without a stall.
   struct DirtyLog {
     std::uint64_t exits = 0, kernel_ns = 0;
   };
@@ -158,8 +158,8 @@ class StallTracker {
     Timestamp begin, end;
     std::uint64_t exits = 0;
     StallShares shares;
-    // Of the last exit, which is not included above: its beginning and shares, whether it is a page
-    // fault, and whether the vCPU neither slept in it nor was in user space.
+    // The last exit, which `shares` does not include: its beginning and shares, whether it is a
+    // page fault, and whether the vCPU neither slept in it nor was in user space.
     Timestamp last_begin;
     StallShares last;
     bool last_fault = false, awake = true;
@@ -167,11 +167,11 @@ class StallTracker {
     PageFault::Why why;     // cause of the last exit, if it is a page fault
     std::uint64_t rip = 0;  // of the last exit, if it was a fault or an interrupt; 0: not known
     std::optional<Fault> fault;  // the fault at that instruction
-    std::uint64_t same = 0;      // how often it came in a row
+    std::uint64_t same = 0;      // how often the fault came in a row
     Fault most;                  // the most frequent fault
     std::uint64_t most_times = 0;
     [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
-    // Resets everything but the memory of its sums, because each exit needs some.
+    // Resets everything, but keeps the memory allocated for the sums, which each exit needs.
     void clear() {
       StallShares kept = std::move(shares), kept_of_last = std::move(last);
       *this = {};
@@ -189,15 +189,15 @@ class StallTracker {
     ThreadId id{};
     std::vector<Piece> pieces;            // since the last settle()
     std::vector<WaitShare> shares;        // of waits that ended after the last settle()
-    std::vector<Timestamp> stops;         // when signals stopped it
+    std::vector<Timestamp> stops;         // when signals stopped the thread
     MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
     Timestamp until;                      // everything is known up to here
     Chain chain;
     StallShares between;  // between the chain and the next exit
     std::uint64_t between_exits = 0;
-    bool halts = false;  // its last kvm_exit was a halt, and no kvm_entry followed
+    bool halts = false;  // the last kvm_exit was a halt, and no kvm_entry followed
     bool in_guest = false;
-    // It is known whether it is in the guest, since it entered or left after the last loss.
+    // True if `in_guest` is known: the thread entered or left the guest after the last loss.
     bool known = false;
   };
   // A time in which no vCPU of the VM was in the guest.

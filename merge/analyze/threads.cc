@@ -15,8 +15,9 @@ RunState state_after(const SchedSwitch& sched) {
   return sched.left == SchedSwitch::Left::kStopped ? RunState::kStopped : RunState::kAsleep;
 }
 
-// Makes room. A host that is watched for long has any number of threads: those that ended or that a
-// loss hides are removed and, if that is not enough, the half of the others that slept longest.
+// Returns a copy with room for more threads, as a host that is watched for long has any number of
+// them. Leaves out the threads that ended or that a loss hides and, if that is not enough, the half
+// of the others that slept longest.
 ThreadTable<ThreadFacts> with_room(const ThreadTable<ThreadFacts>& full, std::uint64_t losses) {
   using Entry = ThreadTable<ThreadFacts>::Entry;
   std::vector<const Entry*> rest;
@@ -155,8 +156,8 @@ bool RecordedSwitches::is_stopper(std::string_view comm, std::uint32_t cpu) {
   return take_number(comm, number) && comm.empty() && number == cpu;
 }
 
-// Counts a skipped switch. A recorder that leaves itself out has few threads, so two skips have one
-// in common, and none is idle.
+// Counts a skipped switch, unless it may be the recorder's. A recorder that leaves itself out has
+// few threads, so two of its skips have a thread in common, and none is of the idle thread.
 void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
   const auto in_first = [&](ThreadId thread) {
     return thread == cpu.first.to || thread == cpu.first.from;

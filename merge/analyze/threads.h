@@ -71,9 +71,9 @@ struct ThreadChange {
 
 using ThreadChanges = std::span<const ThreadChange>;
 
-// What is known of a thread from the events since the last loss.
+// The facts about a thread that the events since the last loss show.
 struct ThreadFacts {
-  // Its name at its last switch, in the kernel's form.
+  // The thread's name at its last switch, as the kernel stores it.
   struct Comm {
     std::array<char, 15> text{};
     std::uint8_t size = 0;
@@ -82,7 +82,7 @@ struct ThreadFacts {
   Comm comm;
   RunState state = RunState::kUnknown;
   Timestamp since{};           // beginning of the state
-  Timestamp slept{}, woken{};  // its last sleep; `woken` is 0 while the sleep lasts
+  Timestamp slept{}, woken{};  // the last sleep; `woken` is 0 while the sleep lasts
   std::uint64_t losses = 0;
 };
 
@@ -102,15 +102,15 @@ class RecordedSwitches {
  public:
   // Takes each thread that a CPU switches to, in order.
   void on_run(const ThreadChange& change, const Processes& processes);
-  // After a loss it is not known what the CPU switched to last.
+  // Forgets the thread that the CPU last switched to: a loss may hide a later switch.
   void on_lost(std::uint32_t cpu);
 
   // Returns whether the CPU runs its migration/N thread, which passes on wake-ups of other CPUs.
   [[nodiscard]] bool runs_stopper(std::uint32_t cpu) const {
     return cpu < cpus_.size() && cpus_[cpu].stopper;
   }
-  // Returns the thread that the last event's CPU had switched to, if another thread left the CPU:
-  // its switches are not recorded.
+  // Returns the thread that the last event's CPU had switched to, if another thread left the CPU in
+  // the event: the switches in between are not recorded.
   [[nodiscard]] const std::optional<ThreadId>& skipped() const { return skipped_; }
   // Returns whether every switch of the thread is recorded.
   [[nodiscard]] bool has_all_of(ThreadId thread) const {
@@ -146,8 +146,8 @@ class Threads {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
 
-  // `processes` are borrowed. Without facts ThreadChanges do not say what was before; without
-  // processes there are none, nor recorded switches.
+  // Borrows `processes`. Without `keeps_facts`, ThreadChange::was is not known; without
+  // `processes`, there are neither facts nor recorded switches.
   explicit Threads(const Processes* processes, bool keeps_facts = true)
       : processes_(processes), keeps_facts_(processes != nullptr && keeps_facts) {}
 
@@ -161,9 +161,9 @@ class Threads {
   void on_new(ThreadId thread, Timestamp at);
   // Returns the thread's name at that time, from when it was last switched in; empty: not known.
   [[nodiscard]] std::string_view name_at(ThreadId thread, Timestamp at) const;
-  // Returns whether it has had one name throughout the recording so far.
+  // Returns whether the thread has had one name throughout the recording so far.
   [[nodiscard]] bool has_one_name(ThreadId thread) const { return !old_names_.contains(thread); }
-  // Returns the state after the last event.
+  // Returns which switches are recorded, as far as the last event shows.
   [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
   // Returns nullptr for a thread without an event since the last loss.
   [[nodiscard]] const ThreadFacts* find(ThreadId thread) const {

@@ -21,7 +21,7 @@ void VcpuTime::account(Timestamp at) {
   const std::uint64_t ns = elapsed(mark_, at);
   if (state_ == State::kRuns) {
     piece_ns_ += ns;
-    time_.guest_ns += ns;  // take() moves a device's part of it
+    time_.guest_ns += ns;  // take() moves the devices' part of this
   } else if (state_ != State::kUnknown) {
     const Part part = state_ == State::kAsleep ? Part::kBlocked : Part::kPreempted;
     time_.parts[static_cast<std::size_t>(part)] += ns;

@@ -31,7 +31,7 @@ struct OwnTime {
   NameId device = kNoName;     // the last memory region that was accessed
   NameId vmm_event = kNoName;  // the last event of a device, else of a region
   bool several_devices = false;
-  bool cut = false;  // part of it is not known: events were lost
+  bool cut = false;  // part of the time is not known: events were lost
 
   [[nodiscard]] std::uint64_t total() const {
     std::uint64_t sum = guest_ns;
@@ -47,13 +47,13 @@ class VcpuTime {
   // shows where the thread is from then on.
   void on_vmm_event(Timestamp at, const VmmEvent& event);
   void on(const ThreadChange& change);
-  // Events after this time are lost.
+  // Ends the known time at `at`, after which events were lost.
   void on_loss(Timestamp at);
 
   // Takes a record of the guest. Returns the time since the last one.
   [[nodiscard]] OwnTime take(Timestamp at);
-  // Does the same if only the guest ran since then, as nearly always. Otherwise returns nullopt,
-  // and take() must be called.
+  // Does what take() does if only the guest ran since the last record, which is nearly always so.
+  // Otherwise returns nullopt, and take() must be called.
   [[nodiscard]] std::optional<std::uint64_t> take_guest(Timestamp at) {
     if (!only_guest_) return std::nullopt;
     const std::uint64_t ns = elapsed(mark_, at);

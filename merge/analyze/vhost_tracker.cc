@@ -46,7 +46,7 @@ void VhostTracker::on_leave(const ThreadChange& change) {
     turn.ran += elapsed(turn.since, change.at);
     add_piece(turn, TurnPart::kRuns, change.at);
   } else {
-    turn.all_pieces = false;  // it is not known when it began to run
+    turn.all_pieces = false;  // it is not known when the worker began to run
   }
   turn.running = false;
   turn.since = change.at;
@@ -82,7 +82,8 @@ void VhostTracker::on_wakeup(const ThreadChange& change) {
   turn.is_notify = exit->wrote;
 }
 
-// kvm_fast_mmio comes after the wake-up, kvm_pio and kvm_mmio before it.
+// Notes a vCPU's write, also for a turn that the exit has already begun: kvm_fast_mmio comes after
+// the wake-up, kvm_pio and kvm_mmio before it.
 void VhostTracker::on_write(ThreadId vcpu) {
   Exit* exit = exits_.find(vcpu);
   if (exit == nullptr || !exit->in_kernel) return;

@@ -44,7 +44,7 @@ namespace trapline {
 // Finds the process that a thread works for. Kernel threads become known when they are switched to.
 class WorkedFor {
  public:
-  // Returns whether of() may know more than before.
+  // Takes changes of threads. Returns whether process() may know more than before.
   bool on(ThreadChanges changes) {
     if (changes.empty() || !changes.back().runs()) return false;
     const ThreadId maker = maker_of_kernel_thread(changes.back().name);
@@ -66,7 +66,7 @@ class WorkedFor {
 
 // A worker's turn that has ended. Views are valid until the tracker's next event.
 struct VhostTurn {
-  // Without gaps, from the wake-up to the turn's end.
+  // A piece of a turn. The pieces follow one another from the wake-up to the turn's end.
   struct Piece {
     TurnPart part = TurnPart::kWaits;
     Timestamp begin, end;
@@ -74,8 +74,8 @@ struct VhostTurn {
   ThreadId worker{}, process{};
   std::string_view name;
   Timestamp woken, ran_at, end;
-  std::optional<Timestamp> notify;  // the exit with the guest's notify, if a notify woke it
-  std::optional<Timestamp> raised;  // its first interrupt
+  std::optional<Timestamp> notify;  // the exit with the guest's notify, if one woke the worker
+  std::optional<Timestamp> raised;  // the worker's first interrupt
   std::uint64_t ran_ns = 0, preempted_ns = 0;
   std::span<const Piece> pieces;  // empty: there were more than are kept
 };
@@ -85,25 +85,25 @@ class VhostTracker {
   static constexpr std::size_t kMostPieces = 256;  // per turn
   struct Worker {
     std::string name;
-    ThreadId process{};  // the process that it works for; ThreadId{}: not known
+    ThreadId process{};  // the process that the worker works for; ThreadId{}: not known
     std::uint64_t turns = 0, notified = 0, interrupts = 0, preempted_ns = 0;
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  // Before the first worker, looks only at events that show a worker, and at what vCPUs are doing
-  // then.
+  // Returns whether on() uses the event. Before a worker is known, on() uses only what shows what
+  // vCPUs are doing.
   [[nodiscard]] bool looks_at(const Payload& payload) const {
     return is_any_of<Lost, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
            (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
-  // Takes events of the host's kernel that it looks at, or that changed a thread; `process` is that
-  // of the event's thread.
+  // Takes events of the host's kernel for which looks_at() is true, or that changed a thread;
+  // `process` is that of the event's thread.
   void on(const Event& event, ThreadChanges changes, ThreadId process, const Processes& processes);
 
   // Returns the turn that the last event ended, or nullptr.
   [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
 
-  // Visits by thread, in the order in which they were first seen.
+  // Calls visit(thread, worker) for each worker, in the order in which they were first seen.
   void for_each(auto visit) const {
     for (const auto& entry : threads_.entries()) visit(entry.thread, entry.state.worker);
   }
@@ -112,11 +112,11 @@ class VhostTracker {
   static constexpr std::size_t kMostWorkers = 1u << 10, kMostThreads = 1u << 16;
 
   struct Turn {
-    Timestamp woken, since;  // `since`: when it began to run, or to wait for a CPU
+    Timestamp woken, since;  // `since`: when the worker began to run, or to wait for a CPU
     bool running = false;
     std::uint64_t ran = 0, preempted = 0;
     std::optional<Timestamp> ran_at, raised;  // for the first time
-    ThreadId notifier{};                      // the vCPU's thread that woke it
+    ThreadId notifier{};                      // the vCPU's thread that woke the worker
     Timestamp notify;                         // the exit in which that happened
     bool is_notify = false;
     std::vector<VhostTurn::Piece> pieces;
@@ -126,7 +126,7 @@ class VhostTracker {
     Worker worker;
     std::optional<Turn> turn;
   };
-  // What a vCPU is doing.
+  // The exit that a vCPU is in.
   struct Exit {
     bool in_kernel = false, wrote = false;
     Timestamp begin;

@@ -19,7 +19,8 @@ void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Time
   thread.since = end;
 }
 
-// Divides the wait among the threads that ran on that CPU.
+// Divides the wait among the threads that ran on `cpu`. Time in which the thread was not allowed to
+// run counts as the CPU quota's if the quota throttled the thread's cgroup for that long.
 void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end) {
   if (held_ >= kMostHeld) make_room();
   if (thread.shares.size() >= kMostShares) return drop(thread, thread.since, end);
@@ -50,7 +51,7 @@ void WaitTracker::clear(Thread& thread) {
   thread.first = 0;
 }
 
-// Most shares are of exits that nobody asks for any more, so all are dropped.
+// Drops all threads' shares: most are of exits that nobody asks for any more.
 void WaitTracker::make_room() {
   for (auto& entry : threads_.entries()) {
     Thread& thread = entry.state;
@@ -77,8 +78,8 @@ void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
                                    : Thread::State::kWaiting;
 }
 
-// The handler that woke it has ended by now, but no end of its kind was ever recorded: the handler
-// may have ended long before.
+// Makes the culprit unknown if a handler woke the thread and no end of such a handler was ever
+// recorded: the handler may have ended long before the wake-up.
 void WaitTracker::doubt_handler(Thread& thread) const {
   if (!thread.without_end || cause_.ends(*thread.without_end)) return;
   for (std::size_t i = thread.first; i < thread.shares.size(); ++i) {
@@ -87,8 +88,8 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   }
 }
 
-// Sets the names of culprits at the time: of a thread that ran, when it began to run; of a waker,
-// when it woke. A vCPU's name is its VM's and its number.
+// Sets the culprits' names as they were at the time: of a thread that ran, when it began to run; of
+// a waker, when it woke the other. A vCPU's name is its VM's and its number.
 void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline) {
   const Threads& threads = pipeline.threads();
   const auto named = [&](ThreadId thread, Timestamp at) {
@@ -157,8 +158,8 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
   }
 }
 
-// Returns what the waker slept for during most of that time, if it did; a thread that woke the
-// waker did so for that reason.
+// Returns the cause for which the waker itself slept during most of the time from `since` to
+// `until`; none if it did not.
 WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestamp until,
                                        const Threads& threads) const {
   const ThreadFacts* facts = waker.is_thread() ? threads.find(waker.thread) : nullptr;
@@ -182,8 +183,8 @@ void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& ro
   }
 }
 
-// Charges the part of the sleep that another thread needed to bring the page. A worker that brought
-// the page may have waited for more.
+// Charges the part of the sleep in which another thread brought the page to that thread, and the
+// time before to the waker: a worker may also have waited for something else.
 void WaitTracker::charge_page(Thread& thread, const Culprit& by, const Root& root) {
   const PageServers::Served& served = *servers_.served_by();
   const bool same = by.thread == served.by;
@@ -194,7 +195,7 @@ void WaitTracker::charge_page(Thread& thread, const Culprit& by, const Root& roo
   charge(thread, Part::kBlocked, server, served.end, same ? root.thread : ThreadId{});
 }
 
-// `thread` is a vCPU's, or nullptr.
+// Ends the sleep of any thread; `thread` is set if the thread is a vCPU's.
 void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline) {
   Culprit by = cause_.of(change, pipeline);
   const Root root = root_of(by, change.since, change.at, pipeline.threads());
@@ -278,7 +279,8 @@ void WaitTracker::on_interrupt(const Event& event, const HostEvent& host) {
                         begins, static_cast<std::uint32_t>(host.number));
 }
 
-// Adds what the shares leave of the exit's parts, if the exit has more intervals than are kept.
+// Adds shares without a culprit for the exit's waits that no share covers, because the exit has
+// more intervals than are kept.
 void WaitTracker::add_rest(const ExitSpan& exit) {
   for (const Part part : {Part::kPreempted, Part::kBlocked}) {
     std::uint64_t charged = 0;
@@ -330,7 +332,7 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
       if (end <= at) continue;
       of_exit_.push_back({interval.part, share->culprit, at, end, share->root});
       at = end;
-      if (share->end > interval.end) break;  // it continues in the next interval
+      if (share->end > interval.end) break;  // the share continues in the next interval
     }
     fill(interval.end);
   }

@@ -40,7 +40,7 @@ struct EndedWait {
   std::span<const WaitShare> shares;  // in order of time; valid until the next event
 };
 
-// A sleeping thread of the host was woken.
+// The end of a host thread's sleep: the thread, and the culprit that woke it.
 struct Waking {
   ThreadId thread{};
   Culprit by;
@@ -55,14 +55,15 @@ class WaitTracker {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<Marker, Lost, HostEvent, BlockIo, IoctlEnter>(payload);
   }
-  // Takes every event of the host that it looks at, or that changed a thread, after the pipeline.
+  // Takes every event of the host for which looks_at() is true, or that changed a thread, after
+  // ExitTracker.
   void on(const Event& event, const Pipeline& pipeline);
-  // The figures begin at this time: of waits that began before, only the rest is returned.
+  // Makes the figures begin at this time: of waits that began before, only the rest is returned.
   void begin_at(Timestamp begin) {
     begin_ = begin;
     counters_ = {};
   }
-  // Call it for other events: the results of the last event are cleared.
+  // Clears the results of the last event; call it for events that on() does not take.
   void pass() {
     has_ended_ = false;
     woke_.reset();
@@ -79,40 +80,40 @@ class WaitTracker {
 
   // Takes the shares of an exit from those of its thread. The exit must have its intervals.
   void on_exit(const ExitSpan& exit);
-  // Returns the shares of that exit in order of time.
+  // Returns the shares of the exit that on_exit() got, in order of time.
   [[nodiscard]] std::span<const WaitShare> shares() const { return of_exit_; }
-  // Returns the sleeps in its halted time, with what ended them.
+  // Returns the sleeps in the halted time of the exit that on_exit() got, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
-  // Returns the names of the culprits in them.
+  // Returns the names of the culprits in all shares.
   [[nodiscard]] const CulpritNames& names() const { return names_; }
 
  private:
   struct Thread {
     enum class State : std::uint8_t { kRunning, kAsleep, kWaiting };
     State state = State::kRunning;
-    bool queue_known = true;  // kWaiting: it is in the queue of `cpu`
-    bool woken = false;       // kWaiting: since a wake-up, and it was not moved afterwards
-    bool fair = true;         // a CPU quota applies to it
-    // Set if a handler of this kind woke it and no end of such a handler is recorded before it
-    // runs.
+    bool queue_known = true;  // kWaiting: the thread is in the queue of `cpu`
+    bool woken = false;       // kWaiting: since a wake-up, and not moved afterwards
+    bool fair = true;         // a CPU quota applies to the thread
+    // Set if a handler of this kind woke the thread and no end of such a handler had been recorded
+    // by then.
     std::optional<WakeCause::HandlerKind> without_end;
-    Timestamp queued;  // kWaiting: when it was certainly in that queue
+    Timestamp queued;  // kWaiting: from when the thread was certainly in that queue
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues
     std::size_t first = 0;          // index of the current wait's first share
     std::vector<WaitShare> shares;  // since the last exit
-    // There was no room for shares of this time.
+    // The time whose shares had no room.
     Timestamp dropped_from, dropped_until;
     [[nodiscard]] bool dropped(Timestamp at) const {
       return dropped_from <= at && at < dropped_until;
     }
   };
 
-  // What a sleep waited for, at the end of the chain of wakers.
+  // The cause of a sleep at the end of the chain of wakers.
   struct Root {
     CulpritKind kind = CulpritKind::kUnknown;
-    ThreadId thread{};  // if it is a thread
+    ThreadId thread{};  // if the cause is a thread
   };
   // The end of a thread's last sleep, which shows what a waker itself waited for.
   struct Woken {

@@ -10,7 +10,7 @@ namespace trapline {
 namespace {
 
 constexpr std::uint64_t kCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
-// A lock with waiters has this value in glibc, Rust and Go, and one thread is woken.
+// The value of a lock with waiters in glibc, Rust and Go, and how many threads its release wakes.
 constexpr std::int32_t kLockedAndWaitedFor = 2, kOneThread = 1;
 
 // Returns the address in "taken mutex 0x55d0 (file.c:12)"; 0 if there is none.
@@ -72,7 +72,7 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
       thread->kind = Kind::kOther;
       break;
   }
-  // It did not get the lock that it was woken for, or has released it since.
+  // A thread that waits again for its lock did not get it when woken, or has released it since.
   if (thread->kind == Kind::kWait && thread->held == call.address) thread->held = 0;
   if (thread->kind != Kind::kLockPi) return;
   thread->held = call.address;
@@ -231,7 +231,7 @@ WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
 }
 
 void WakeCause::begin(Cpu& cpu, Handler handler) {
-  // More are never open at once, so their ends were not recorded.
+  // More handlers are never open at once, so the ends of the open ones were not recorded.
   if (cpu.depth == kMostHandlers) cpu.depth = 0;
   cpu.open[cpu.depth++] = handler;
 }
@@ -296,7 +296,7 @@ void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
   if (innermost.level == block.level) innermost.disk = true;
 }
 
-// No interrupt lasts over a switch, which makes up for lost ends.
+// Ends the CPU's open handlers, as no interrupt lasts over a switch: their ends were lost.
 void WakeCause::on_run(const ThreadChange& change) {
   if (change.cpu < cpus_.size()) cpus_[change.cpu] = {};
   futexes_.on_run(change.thread, change.at);
@@ -334,8 +334,8 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
   return known(CulpritKind::kSoftirq, innermost.number);
 }
 
-// Returns whether the interrupt that a vCPU sent woke the thread. The sender sent it in its current
-// exit. The APIC id is KVM's number of the vCPU.
+// Returns whether an interrupt that a vCPU sent in its current exit woke the thread. The APIC id is
+// taken to be KVM's number of the vCPU.
 bool WakeCause::is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipeline& of) {
   if (cpu.ipi_from != wakeup.other || cpu.ipi_to == HostEvent::kNotKnown) return false;
   const auto sender = of.vcpu(wakeup.other), woken = of.vcpu(wakeup.thread);
@@ -359,8 +359,8 @@ Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
       break;
   }
   const ThreadId waker = wakeup.other;
-  // The idle thread wakes nobody: it took over a wake-up from another CPU. A stopper thread does
-  // too.
+  // The idle thread wakes nobody itself: it carries out a wake-up for another CPU, as a stopper
+  // thread does.
   const bool passed_on = !wakeup.waking && pipeline.threads().switches().runs_stopper(wakeup.cpu);
   if (waker == ThreadId{} || passed_on) return unknown_for(Missing::kWakeups);
   Culprit culprit = known(CulpritKind::kThread);

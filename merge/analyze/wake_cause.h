@@ -49,23 +49,24 @@ class FutexWakes {
 
   void on_call(ThreadId thread, Timestamp at, const HostEvent& call);  // sys_enter_futex
   void on_return(ThreadId thread, Timestamp at);                       // sys_exit_futex
-  void on_sleep(ThreadId thread);              // it left its CPU and is not runnable
-  void on_run(ThreadId thread, Timestamp at);  // it got a CPU
+  void on_sleep(ThreadId thread);              // the thread left its CPU and is not runnable
+  void on_run(ThreadId thread, Timestamp at);  // the thread got a CPU
   // Takes QEMU's qemu_mutex_locked and qemu_mutex_unlock; returns false for other events of QEMU.
   bool on_mutex(ThreadId thread, Timestamp at, std::string_view name, std::string_view text);
-  // Any loss can hide a call.
+  // Forgets all calls and wake-ups, since any loss can hide a call.
   void on_lost();
 
-  // Takes that `waking` woke `waiting`. Returns true if `waking` was in a call that wakes the
+  // Notes that `waking` woke `waiting`. Returns true if `waking` was in a call that wakes the
   // waiters of the futex that `waiting` waits for.
   bool on_wake(ThreadId waiting, ThreadId waking, Timestamp at);
 
-  // Returns the wait that the last on_wake() ended, from `since` on: pieces in order of time
-  // without gaps, each kFutex or kLock of a thread, or unknown. Valid until the next call.
+  // A piece of a wait for a futex, which begins where the piece before ends.
   struct Piece {
     Culprit culprit;
     Timestamp end;
   };
+  // Returns the wait that the last on_wake() ended, from `since` on: pieces in order of time
+  // without gaps, each kFutex or kLock of a thread, or unknown. Valid until the next call.
   [[nodiscard]] const std::vector<Piece>& pieces(Timestamp since);
 
  private:
@@ -79,8 +80,8 @@ class FutexWakes {
     Kind kind = Kind::kOther;
     bool in_call = false;
     bool slept = false;     // during this call
-    bool got_wake = false;  // it was woken for the futex that it waits for and has not run since
-    // A lock that it acquired after waiting for it, or according to QEMU.
+    bool got_wake = false;  // woken for the futex that it waits for, and has not run since
+    // Address of a lock that the thread acquired after waiting, or according to QEMU; 0: none.
     std::uint64_t held = 0;
     Timestamp held_since;
     std::uint64_t let_go = 0;  // kUnlockPi: 1 + the number of this call's Wake; 0: none
@@ -88,9 +89,9 @@ class FutexWakes {
   struct Wake {
     std::uint64_t address = 0;  // 0: replaced by a later one
     Timestamp at;
-    ThreadId waking{}, waiting{};  // the same thread: it released a lock and woke nobody
+    ThreadId waking{}, waiting{};  // the same thread if it released a lock and woke nobody
     Timestamp held_since;          // by `waking`; 0: when it acquired the lock is not known
-    // Held by `waking`; if held_since is not known, since before any thread waited.
+    // True if `waking` held a PI lock; if held_since is not known, since before any thread waited.
     bool pi = false;
   };
   [[nodiscard]] static bool wakes(const Thread& waking, const Thread& waiting, Timestamp at);
@@ -98,8 +99,8 @@ class FutexWakes {
     return wakes_[number % kMostWakes];
   }
   void add(const Wake& wake);
-  // Returns since when `waking`, in FUTEX_UNLOCK_PI, held the lock; its call then counts as no
-  // wake.
+  // Returns since when `waking`, in FUTEX_UNLOCK_PI, held the lock. Removes the Wake of the call
+  // alone, which the caller replaces by one with the woken thread.
   Timestamp held_until_woken(const Thread& waking);
 
   ThreadTable<Thread> threads_;
@@ -126,13 +127,13 @@ class WakeCause {
   void on_run(const ThreadChange& change);
   void on_lost(const Event& event);
   void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
-  // Returns the cause of that wake-up; the sleep began at its `since`.
+  // Returns the cause of the wake-up. The sleep began at wakeup.since.
   [[nodiscard]] Culprit of(const ThreadChange& wakeup, const Pipeline& pipeline);
   // Returns the kind of the handler that of() named last, if no end of that kind was recorded so
   // far: without ends a handler seems to last until the CPU switches.
   [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
   [[nodiscard]] bool ends(HandlerKind kind) const { return ends_[static_cast<std::size_t>(kind)]; }
-  // Tells who woke the thread and who held what it waited for, after of() returned a futex.
+  // Returns the calls that tell who released and who held the futex, after of() returned kFutex.
   [[nodiscard]] FutexWakes& futexes() { return futexes_; }
 
  private:

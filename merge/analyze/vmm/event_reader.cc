@@ -30,8 +30,8 @@ const char* find_label(std::string_view text, std::string_view label) {
     std::memcpy(&here, at, sizeof here);
     std::memcpy(&next, at + 1, sizeof next);
     const std::uint64_t differs = (here ^ first) | (next ^ second);
-    // The lowest bit belongs to a place where both are equal; a higher one may belong to another
-    // place.
+    // The lowest bit marks a place where both characters are equal; a higher bit may be a false
+    // match.
     std::uint64_t equal = (differs - kOnes) & ~differs & kOnes << 7;
     for (; equal != 0; equal &= equal - 1) {
       const char* const place = at + std::countr_zero(equal) / 8;

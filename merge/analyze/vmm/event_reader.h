@@ -30,12 +30,12 @@ struct VmmEvent {
 
 class VmmEventReader {
  public:
-  // Borrows all. `declared`: the program's trace-events-all, or nullptr.
+  // Borrows its arguments. `declared`: the program's trace-events-all, or nullptr.
   explicit VmmEventReader(Names& names, const tracetool::Declarations* declared = nullptr,
                           const VmmKnowledge& vmm = any_vmm());
 
-  // False if the marker is not a VMM's event (a name of letters, digits and _ must come first,
-  // after the optional PID@TIME: of QEMU's log backend).
+  // Reads a marker; false if it is not a VMM's event (a name of letters, digits and _ must come
+  // first, after the optional PID@TIME: of QEMU's log backend).
   [[nodiscard]] bool read(std::string_view text, VmmEvent& event);
 
  private:

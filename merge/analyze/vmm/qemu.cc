@@ -36,7 +36,8 @@ class Qemu final : public VmmKnowledge {
     return name.starts_with("kvm_") ? &kAccelerator : nullptr;
   }
 
-  // virtio-blk's requests, and from a queue's notify to the notify of the guest.
+  // Returns virtio-blk's requests, and a queue's work from the guest's notify to QEMU's notify of
+  // the guest.
   std::span<const RequestSpec> requests() const override {
     static const std::vector<RequestSpec> kRequests{
         {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},

@@ -6,7 +6,7 @@
 
 namespace trapline {
 
-// One for each VMM, defined in a file of this folder; vmms() lists them in this order.
+// The knowledge of each VMM, defined in a file of this folder; vmms() lists it in this order.
 const VmmKnowledge& qemu_vmm();
 const VmmKnowledge& device_events_vmm();
 const VmmKnowledge& firecracker_vmm();
@@ -46,7 +46,7 @@ class AnyVmm final : public VmmKnowledge {
     }
     return RequestStep::kOther;
   }
-  // Only one VMM has these so far; with a second one, the step would have to include the fields.
+  // Only QEMU has such events so far; with a second VMM, the step would have to include the fields.
   RequestFields request_fields() const override { return qemu_vmm().request_fields(); }
   const RequestTransfer* transfer(std::string_view name) const override {
     return qemu_vmm().transfer(name);

@@ -11,12 +11,7 @@
 
 namespace trapline {
 
-// Knowledge of a virtual machine monitor: the names of its threads and the meaning of its trace
-// events. There is one implementation for each VMM (qemu.cc, and those in vmms.cc), and vmms.cc
-// lists all of them; the analysis uses this interface and names no VMM itself.
-//
-// Nothing here is called for each event: callers ask once for each event name, thread name or
-// process, and store the answer (by NameId). Answers point to constants and stay valid.
+// The kinds of a VMM's trace events.
 enum class VmmEventKind : std::uint8_t {
   kDevice,       // an event of a device or a subsystem
   kAccelerator,  // concerns the run itself, not who served it (QEMU: kvm_*)
@@ -25,8 +20,8 @@ enum class VmmEventKind : std::uint8_t {
   kVmState,      // the VMM has stopped its vCPUs or lets them run again
 };
 
-// Where an event has a value: the argument's name, if the program's trace-events-all declares the
-// event, and the text before the value otherwise. Empty: the event does not have the value.
+// The place of a value in an event: the argument's name, if the program's trace-events-all declares
+// the event, and the text before the value otherwise. Empty: the event does not have the value.
 struct VmmEventField {
   std::string_view argument, before;
 };
@@ -56,7 +51,7 @@ enum class RequestStep : std::uint8_t {
   kDevice,            // another event of the device that serves requests
   kOther,
 };
-// The arguments of these events; empty if the VMM's events have none.
+// The arguments of the events that show a RequestStep; empty if the VMM's events have none.
 struct RequestFields {
   std::string_view device, queue, queue_number;
 };
@@ -68,6 +63,12 @@ struct RequestTransfer {
   std::string_view request, sector, sectors;
 };
 
+// Knowledge of a virtual machine monitor: the names of its threads and the meaning of its trace
+// events. There is one implementation for each VMM (qemu.cc, and those in vmms.cc), and vmms.cc
+// lists all of them; the analysis uses this interface and names no VMM itself.
+//
+// Callers ask once for each event name, thread name or process, not for each event, and store the
+// answer (by NameId). Answers point to constants and stay valid.
 class VmmKnowledge {
  public:
   VmmKnowledge() = default;
@@ -98,13 +99,14 @@ class VmmKnowledge {
   [[nodiscard]] virtual const RequestTransfer* transfer(std::string_view) const { return nullptr; }
 };
 
-// Returns all of them; the first that knows a name is right.
+// Returns all known VMMs; the first that knows a name is right.
 [[nodiscard]] std::span<const VmmKnowledge* const> vmms();
-// Combines all of them: a recording may contain several VMMs, and a marker does not show which one
-// wrote it.
+// Returns all known VMMs as one: a recording may contain several, and a marker does not show which
+// one wrote it.
 [[nodiscard]] const VmmKnowledge& any_vmm();
 
-// any_vmm().vcpu_of_thread(): "CPU 3/KVM", "fc_vcpu 3", "vcpu3", "crosvm_vcpu3", "kvm-vcpu-3".
+// Returns the vCPU in a thread's name: "CPU 3/KVM", "fc_vcpu 3", "vcpu3", "crosvm_vcpu3",
+// "kvm-vcpu-3".
 [[nodiscard]] std::int32_t vcpu_of_name(std::string_view comm);
 // Returns the requests of all VMMs.
 [[nodiscard]] const std::vector<RequestSpec>& known_requests();

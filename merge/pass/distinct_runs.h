@@ -23,15 +23,15 @@ struct RunGiven {
   std::uint64_t begin_ns = 0, end_ns = 0, events = 0, exits = 0;
 };
 
-// The Error names two recordings of the same run.
+// Returns an Error that names two recordings of the same run, if there are two.
 [[nodiscard]] Result<void> check_distinct(std::span<const RunGiven> runs);
-// Does the same for the sources of one kind on the timeline; call it when the timeline was read.
+// Checks that no two sources of one kind on the timeline are the same run; call it when the
+// timeline was read.
 [[nodiscard]] Result<void> check_distinct(const Timeline& timeline);
 
-// Detects that a recording contains part of another, or that two overlap: both have a thread's
-// exits, each at the same nanosecond. A thread leaves its guest once at a time, so it is the same
-// run. Two hosts, whose threads may have the same number, do not have such a row of exits by
-// chance.
+// Detects that a recording contains part of another, or that two overlap: both then have exits of a
+// thread at the same nanoseconds. A row of kRow such exits proves that it is the same run: two
+// hosts, whose threads may have the same number, do not have such a row by chance.
 class SharedExits {
  public:
   static constexpr unsigned kRow = 16;
@@ -44,7 +44,7 @@ class SharedExits {
   void on(const Event& event) {
     if (std::holds_alternative<KvmExit>(event.payload)) compare(event);
   }
-  // The Error names two recordings of the same run.
+  // Returns an Error that names two recordings of the same run, if there are two.
   [[nodiscard]] Result<void> check() const;
 
  private:

@@ -18,7 +18,8 @@ std::string lowered(std::string_view text) {
   return lower;
 }
 
-// Compares without regard to case; the name of a kind matches its reasons on all CPUs.
+// Returns whether the pattern fits the reason's name, whatever the case. The name of a ReasonKind
+// fits its reasons on all CPUs.
 bool is_reason(std::string_view pattern, std::string_view name) {
   const std::string asked = lowered(pattern), reason = lowered(name);
   return asked == reason || matches(asked, reason) ||
@@ -87,7 +88,7 @@ bool ExitMatcher::holds(const ExitSpan& exit, const Pipeline& pipeline) {
   cost_ns_ += trapline::cost_ns(exit.parts);
   if (exit.halt && filter_.reason.empty()) return false;
   bool all = true;
-  // Tests all of them, so that the existing names can be reported if none fits.
+  // Tests every name of the filter, even if one does not fit, so that check() can list all names.
   for (std::uint8_t kind = 0; kind < kKinds; ++kind)
     all = holds(static_cast<Kind>(kind), exit, pipeline) && all;
   held_ += all ? 1u : 0u;

@@ -15,8 +15,8 @@
 
 namespace trapline {
 
-// Used in one pass: called for each exit of the selected vCPUs. An exit is selected if the row of
-// --by with these names contains it. So halts, which are one row for all dimensions but the reason,
+// Tests, in one pass, each exit of the selected vCPUs. An exit is selected if it is in the row of
+// --by that has the filter's names. So halts, which are one row for all dimensions but the reason,
 // need --reason.
 class ExitMatcher {
  public:
@@ -27,13 +27,13 @@ class ExitMatcher {
 
   [[nodiscard]] bool holds(const ExitSpan& exit, const Pipeline& pipeline);
 
-  // Return figures of all exits tested, and of those selected.
+  // Return the number and the cost of all exits tested, and the number of selected ones (held()).
   [[nodiscard]] std::uint64_t exits() const { return exits_; }
   [[nodiscard]] std::uint64_t cost_ns() const { return cost_ns_; }
   [[nodiscard]] std::uint64_t held() const { return held_; }
-  // The names that the pattern of --reason fits, of the exits that came.
+  // Returns the names of exits' reasons that the pattern of --reason fits.
   [[nodiscard]] const std::set<std::string>& reasons() const { return reasons_; }
-  // What the passes over other recordings met counts as well.
+  // Adds what `other` met in its pass over another recording.
   void merge(const ExitMatcher& other);
   // Returns an Error (kUsage) if exits were tested and none was selected; it says which names
   // exist.
@@ -67,7 +67,7 @@ class ChosenExits {
 
   void add(const ExitSpan& exit);
   [[nodiscard]] bool contains(ThreadId thread, Timestamp begin) const;
-  // Returns whether there were more than kMost; the further ones are not known.
+  // Returns whether kMost exits were added; further ones are not kept.
   [[nodiscard]] bool is_full() const { return count_ == kMost; }
 
  private:

@@ -116,7 +116,7 @@ class ExitsFound final : public SpanSink {
     if (found != longest_.end() && exit.total() <= found->second.total()) return;
     longest_.insert_or_assign(exit.thread, exit);
   }
-  // Of exits of equal length, the one that ended first.
+  // Returns the threads' longest exit; of exits of equal length, the one that ended first.
   [[nodiscard]] std::optional<ExitSpan> longest_of(
       const std::optional<std::set<ThreadId>>& threads) const {
     std::optional<ExitSpan> longest;
@@ -171,7 +171,7 @@ Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
               wanted.exits.text(), ChosenExits::kMost);
 }
 
-// Sees the host's events while evidence of clocks is gathered.
+// Looks for what is wanted in the host's events while evidence of clocks is gathered.
 class Watcher final : public EvidenceObserver {
  public:
   Watcher(const LookFor& wanted, const Progress& progress)
@@ -195,7 +195,7 @@ class Watcher final : public EvidenceObserver {
                             [this](std::size_t, ThreadId thread) { return host_->comm(thread); });
     host_ = nullptr;
   }
-  // Returns whether it saw everything that a pass over the timeline would see.
+  // Returns whether the watcher saw everything that a pass over the timeline would see.
   [[nodiscard]] bool saw_all(const LookFor& wanted, const Input& input) const {
     // Devices and functions are known only with the program's events and the guest's symbols.
     const ExitFilter& exits = wanted.exits;
@@ -220,7 +220,7 @@ class Watcher final : public EvidenceObserver {
   std::uint64_t events_ = 0;
 };
 
-// Looks in a pass over the timeline.
+// Looks for what is wanted in a pass over the timeline.
 Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progress) {
   Timeline timeline(std::move(input.sources));
   ExitsFound exits(wanted, source_of(timeline));
@@ -250,7 +250,7 @@ Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wante
   if (!found) return tl::unexpected(std::move(found).error());
   if (!saw_all) {
     how.observer = nullptr;
-    how.verbose = {};  // it was reported already
+    how.verbose = {};  // the first open_input() has reported everything
     input = open_input(how);
     if (!input) return tl::unexpected(std::move(input).error());
   }

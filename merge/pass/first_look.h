@@ -1,4 +1,4 @@
-// What a command needs to know about a recording before it reads the recording for its result.
+// Finds the facts that a command needs about a recording before it reads it for its result.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +41,12 @@ struct RecordedInterval {
 
 // The Errors for a recording without VM exits, or whose exits have no end or duration.
 
-// Says which events the recording contains, and how to record the right ones. Call it after
-// reading.
+// Returns an Error that says which events the recording contains, and how to record the right ones.
+// Call it after reading.
 [[nodiscard]] Error no_exits(const Timeline& timeline);
-// For ExitTracker::lacks_entries().
+// Returns the Error for ExitTracker::lacks_entries(): kvm_entry was not recorded.
 [[nodiscard]] Error no_entries(const Timeline& timeline);
-// For ExitModel::durations().
+// Returns the Error for a recording whose exits have no durations (ExitModel::durations()).
 [[nodiscard]] Error no_durations(const Timeline& timeline);
 
 // Returns a function that names the reasons of a timeline's exits, as long as the timeline exists.

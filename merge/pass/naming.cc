@@ -160,7 +160,7 @@ const Vm* VcpuNames::vm_of(const std::string& id) const {
 
 namespace {
 
-// Names::kMost fits into 16 bits.
+// Positions of the fields in a packed culprit. Every NameId (Names::kMost) fits into 16 bits.
 constexpr unsigned kKindAt = 56, kRootAt = 52, kMissingAt = 48, kHandlerAt = 32;
 constexpr std::uint64_t kFourBits = 0xf;
 
@@ -234,7 +234,7 @@ Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
 std::string Naming::comm(ThreadId thread) const {
   const WaitTracker* waits = pipeline.waits();
   if (waits != nullptr && !waits->names()[thread].empty()) return printable(waits->names()[thread]);
-  // The source knows only the last of its names.
+  // A source knows only the last of a thread's names.
   if (waits != nullptr && waits->names().is_of_several(thread)) return {};
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;

@@ -31,7 +31,8 @@ namespace trapline {
 // "sysreg S3_0_C12_C11_5 write", "cr0 write", "hypercall 0x5", "page-fault 0x1000"; "-" without a
 // detail.
 [[nodiscard]] std::string detail_text(const KvmDetail& detail);
-// Returns "first-touch"; "madvise(MADV_DONTNEED)", "collapse", "dirty ring"; empty if not known.
+// key_of() returns "first-touch"; how_text() returns "madvise(MADV_DONTNEED)", "dirty ring", or
+// empty if not known.
 [[nodiscard]] std::string_view key_of(FaultCause cause);
 [[nodiscard]] std::string how_text(const PageFault::Why& why);
 // Returns "guest", "guest enters nested guest", "nested guest", "nested guest, passed on".
@@ -41,12 +42,13 @@ namespace trapline {
 
 // The names of vCPU threads and their VMs in reports.
 
-// Returns the threads that the tracker saw, in its order. A thread's vCPU is the one in events,
-// else the one in the thread's name.
+// Returns the threads of `vcpus`, in the same order. A thread's vCPU is the one in events, else the
+// one in the thread's name.
 [[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                                    const Timeline& timeline);
-// Does the same without a timeline: `comm` returns the name of a source's thread.
+// Returns the name of a source's thread.
 using CommOf = std::function<std::string(std::size_t source, ThreadId thread)>;
+// Returns the threads of `vcpus`, with names from `comm` instead of a timeline.
 [[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                                    const CommOf& comm);
 
@@ -65,7 +67,7 @@ class VcpuNames {
   // Returns "vCPU 0", or "tid 117" if its number is not known; with_vm: "VM 1234 vCPU 0" if there
   // are several VMs.
   [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
-  // Returns kNoVcpu if its number is not known.
+  // Returns the number of the thread's vCPU; kNoVcpu if it is not known.
   [[nodiscard]] std::int32_t number(ThreadId thread) const;
   // Returns the VM with that id; nullptr if there is none.
   [[nodiscard]] const Vm* vm_of(const std::string& id) const;
@@ -112,7 +114,7 @@ struct Naming {
   [[nodiscard]] std::string ran_instead(const Culprit& culprit) const;
   // For time in which it slept: returns "until woken by timer", "waiting for a lock, held by X".
   [[nodiscard]] std::string slept_for(const Culprit& culprit, ThreadId root = {}) const;
-  // For a step of either kind, with its part: returns "preempted by X", "blocked, until timer".
+  // For a wait of either kind, by its part: returns "preempted by X", "blocked, until timer".
   [[nodiscard]] std::string step(Part part, const Culprit& culprit, ThreadId root = {}) const;
   [[nodiscard]] bool is_vcpu(ThreadId thread) const { return vcpus.vm(thread) != "?"; }
   // Returns the VM that the thread belongs to; empty: none, or not known.

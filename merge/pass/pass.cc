@@ -144,7 +144,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   how.from = asked_.which.from.time;
   how.to = asked_.which.to.time;
   how.threads = found_.threads;
-  // Relative times count from the first event of all.
+  // Relative times count from the first event of any kind, so none may be left out.
   if (how.from || how.to) selected = selected | SpanClass::kAllEvents;
   for (std::size_t i = 0; i < timeline_->size(); ++i)
     timeline_->select(i, events_for(selected, timeline_->source(i).info().role));

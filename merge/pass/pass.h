@@ -25,23 +25,21 @@
 
 namespace trapline {
 
-// Refuses a relation of clocks that the recordings contradict.
-
-// Call it after the pass. The Error names the log, how many of its events are at impossible times,
-// and the first of them with the run of the guest that contains it.
+// Refuses an alignment of clocks that the recordings contradict; call it after the pass. The Error
+// names the log, how many of its events are at impossible times, and the first of them with the run
+// of the guest that contains it.
 [[nodiscard]] Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline);
 
 // Makes the pipeline of an opened input. The pass of a command makes one; `trapline top`, whose
-// sources may never end, makes one for each change of its selection.
-
-// The pipeline passes on the exits that `matcher` (borrowed) selects; null: all.
+// sources may never end, makes one for each change of its selection. The pipeline passes on the
+// exits that `matcher` (borrowed) selects; null: all.
 [[nodiscard]] std::unique_ptr<Pipeline> make_pipeline(PipelineOptions options, ExitMatcher* matcher,
                                                       std::vector<SpanSink*> sinks);
 
 struct PassOptions {
   InputOptions input;
   Selection which;
-  // What open() looks for with `which`: LookFor.
+  // Passed on to LookFor: open() looks for the longest exit, or for all exits, of `which`.
   bool longest = false, chosen = false;
   std::vector<RequestSpec> requests;  // PipelineOptions::requests
   std::optional<GuestSpanSpec> guest_intervals;
@@ -50,18 +48,20 @@ struct PassOptions {
 
 class Pass {
  public:
-  // Errors: those of open_input(); nothing matches a filter; the interval is outside the recording.
+  // Opens the recordings and takes a first look at them. Errors: those of open_input(); nothing
+  // matches a filter; the interval is outside the recording.
   [[nodiscard]] static Result<Pass> open(PassOptions options, const Progress& progress);
   // Calls open() and run() for a command that needs the whole recordings: one that ends early is an
   // Error.
   [[nodiscard]] static Result<Pass> read(PassOptions options, std::vector<SpanSink*> sinks,
                                          const Progress& progress);
 
-  // References to these stay valid.
+  // References to the timeline and to the input stay valid when the Pass is moved.
   [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
   [[nodiscard]] const Input& input() const { return *input_; }  // its sources are the timeline's
   [[nodiscard]] const FirstLook& found() const { return found_; }
-  // Returns which exits are passed on; null: all. Its figures are complete after run().
+  // Returns the matcher of the exits that are passed on; null: all are. The matcher's figures are
+  // complete after run().
   [[nodiscard]] const ExitMatcher* matcher() const { return matcher_.get(); }
   // Returns the first recording's path, for messages.
   [[nodiscard]] const std::string& path() const { return timeline().source(0).info().path; }
@@ -69,7 +69,7 @@ class Pass {
   [[nodiscard]] const Selection& asked_for() const { return asked_.which; }
   // Returns whether intervals of the guest were requested.
   [[nodiscard]] bool has_guest_intervals() const { return asked_.guest_intervals.has_value(); }
-  // Replaces the options' interval, which may contain no event.
+  // Replaces the options' interval by one that need not contain an event.
   void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
 
   // Reads until the end, or until `stop` returns true; call it once. Errors: two recordings contain
@@ -82,11 +82,11 @@ class Pass {
   [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }
   [[nodiscard]] Naming naming() const { return {timeline(), pipeline()}; }
   [[nodiscard]] Result<void> status() const { return timeline().status(); }
-  // Returns an Error if there are no VM exits, or none that ends (says which events there are), or
-  // if no exit has the selected names (says which names there are).
+  // Return an Error: check_exits() if there are no VM exits, or none that ends (says which events
+  // there are); check_names() if no exit has the selected names (says which names there are).
   [[nodiscard]] Result<void> check_exits() const;
   [[nodiscard]] Result<void> check_names() const;
-  // Checks both, and returns an Error if the times of exits are in cycles.
+  // Calls check_exits() and check_names(), and returns an Error if times are in cycles.
   [[nodiscard]] Result<void> check_times() const;
 
  private:

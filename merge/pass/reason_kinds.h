@@ -8,11 +8,11 @@ namespace trapline {
 
 struct ReasonKind {
   std::string_view name, meaning;
-  std::string_view reasons;  // the CPUs' names of it, "IO_INSTRUCTION, io"
-  // Whatever the case.
+  std::string_view reasons;  // the CPUs' names of the kind, "IO_INSTRUCTION, io"
+  // Returns whether the kind includes the reason, whatever the case of its letters.
   [[nodiscard]] bool has(std::string_view reason) const;
 };
-// In the order in which `trapline help exits` explains them.
+// Returns all kinds, in the order in which `trapline help exits` explains them.
 [[nodiscard]] std::span<const ReasonKind> reason_kinds();
 
 }  // namespace trapline

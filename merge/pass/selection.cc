@@ -18,7 +18,8 @@ enum class Whose : std::uint8_t {
   kKnown,  // only the sources that know it
 };
 
-// perf's header has only the times of samples, but a fork before them is an event too.
+// Returns whether range() is only that of samples: so it is in perf's header, although a fork
+// before the samples is an event, too.
 bool has_samples_times(const Source& source) { return source.info().kind == "perf.data"; }
 
 std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
@@ -118,7 +119,7 @@ std::string lower(std::string_view text) {
   return all;
 }
 
-// Returns the names that the user may have meant first.
+// Returns the names, first those that the user may have meant.
 std::vector<std::string> by_nearness(std::string_view wanted, const std::set<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view slip = nearest(wanted, views);

@@ -25,7 +25,7 @@ struct NamedTime {
   std::optional<TimeSpec> time;
 };
 [[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
-// Parses a time; without text there is none.
+// Parses an option's time; an empty text gives no time.
 [[nodiscard]] Result<NamedTime> parse_named_time(std::string_view option, std::string_view text);
 
 // Checks an interval; call it before the timeline is read. Errors (kUsage): `from` is after `to`;
@@ -37,7 +37,7 @@ struct NamedTime {
 
 // Returns the Error for a timeline that was read and has no event in the window.
 [[nodiscard]] Error empty_window(const Timeline& timeline);
-// Returns the same as a sentence about `timeline`: its options may have left out the events there.
+// Returns the sentence for `trapline timeline`, whose options may have left out the events there.
 [[nodiscard]] std::string nothing_in_window(const Timeline& timeline);
 
 // Selects vCPUs. The names of VMs and vCPUs are known for certain only after the recording was
@@ -48,8 +48,8 @@ struct VcpuFilter {
   [[nodiscard]] bool empty() const { return !vcpu && vm.empty(); }
   [[nodiscard]] bool holds(const Vm& of, std::int32_t number) const;
   [[nodiscard]] std::string text() const;  // "--vm web01 and --vcpu 1", printable
-  // Returns an Error (kUsage) if it selects none of these vCPUs; the Error says which exist, or
-  // `none`.
+  // Returns an Error (kUsage) if the filter selects none of these vCPUs; the Error says which ones
+  // exist, or `none`.
   [[nodiscard]] Result<void> check(const std::vector<VcpuThread>& threads,
                                    const std::vector<Vm>& vms,
                                    std::string_view none = "the recording has no vCPU") const;

@@ -24,7 +24,7 @@ Clock clock_of(const SourceClock& source) {
   Clock clock{source.clock, source.machine, "", source.cycles};
   const auto id = clock_from_name(source.clock);
   if (id) clock.name = clock_name(*id);
-  // The counter counts the events of its own instance, so no other source has this clock.
+  // ftrace's clock `counter` counts the events of one instance, so no other source has it.
   if (id == ClockId::kCounter || source.nanoseconds_of_tsc || !id)
     clock.owner = source.owner.empty() ? source.path : source.owner;
   return clock;
@@ -68,7 +68,7 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
   }
 }
 
-// ns: ftrace's uptime counts hundredths of a second, whatever the kernel's tick is.
+// In ns: ftrace's clock `uptime` counts hundredths of a second, whatever the kernel's tick is.
 constexpr double kUptimeTick = 1e7;
 double unit(const Clock& clock) { return clock.name == "uptime" ? kUptimeTick : 1; }
 

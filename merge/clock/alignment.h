@@ -27,8 +27,8 @@ struct Boot {
 struct SourceClock {
   std::string path;
   std::string clock;    // "mono", "local", "x86-tsc"
-  bool cycles = false;  // its times are in cycles
-  // Converted by TSC2NSEC or --tsc-khz, so that no other file has this clock.
+  bool cycles = false;  // the source's times are in cycles
+  // True if TSC2NSEC or --tsc-khz converted the times, so that no other file has this clock.
   bool nanoseconds_of_tsc = false;
   // Sources of one machine share its clocks; an empty name matches any machine.
   std::string machine;
@@ -45,9 +45,9 @@ struct SourceClock {
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<std::uint64_t> guest_trace_ids;
   std::string owner;  // for a shifted source: the host, if no other file has the host's clock
-  std::optional<Interval> interval;    // its first and last time, if known
+  std::optional<Interval> interval;    // the source's first and last time, if known
   std::vector<SyncEntry> syncs;        // stamps are on this source's clock
-  std::optional<std::int64_t> offset;  // --offset: added to its times, ns
+  std::optional<std::int64_t> offset;  // --offset: added to the source's times, ns
 };
 
 struct AlignedSource : SourceAlignment {
@@ -62,7 +62,7 @@ struct Alignment {
 };
 
 struct AlignOptions {
-  // Replaces the assumption that is otherwise made.
+  // The change of rates to assume, instead of what assumed_change() finds.
   std::optional<double> rate_change_ppm = std::nullopt;
 };
 

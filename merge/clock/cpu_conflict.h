@@ -25,11 +25,11 @@ namespace trapline {
 class CpuConflicts {
  public:
   struct Source {
-    bool has_switches = false;  // it records sched_switch
+    bool has_switches = false;  // the source records sched_switch
     std::uint64_t error = 0;    // error bound of its times, in the timeline's unit
   };
-  // A contradiction. `from` and `to` are the two events of a stay of the source `stays`; `at` is
-  // the event of the source `other` that contradicts the stay.
+  // A contradiction. `from` and `to` are two events of one source between which a thread stayed on
+  // the CPU; `at` is an event of another source that contradicts this.
   struct Conflict {
     Event from, to, at;  // without views into records
   };

@@ -16,7 +16,7 @@ void GuestBounds::add(const Placed& readings, const GuestSyncRecord& record) {
   add(readings, false, record);
 }
 
-// Makes the action `index` of the records `index` and `index` + 1.
+// Takes a record, which ends the action that the record before began, and may begin the next one.
 void GuestBounds::add(const Placed& at, bool by_stamp, const GuestSyncRecord& record) {
   if (++counters_.records > kMaxRecords) {
     ++counters_.dropped;
@@ -97,8 +97,8 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
 
 void GuestBounds::on_hole() { vcpus_.clear(); }
 
-// A vCPU gets an offset when it starts, and later the same one again. If it changes while the vCPU
-// runs, its readings cannot be used.
+// A vCPU gets an offset when it starts, and later the same one again. If the offset changes while
+// the vCPU runs, readings of its TSC cannot be used.
 void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
   const auto [known, fresh] = tsc_offsets_.emplace(thread, TscOffset{offset, false});

@@ -50,8 +50,8 @@ class GuestBounds {
 
   // Adds records of the source in its order. A record with a stamp comes from the plugin
   // (sync.txt). The others are the output of `trapline sync`: their readings are on the
-  // source's clock, or a caller has placed them there, the first of `readings` at or before
-  // `before`, the last at or after `after`.
+  // source's clock, or the caller has placed them there, `before` not later and `after` not
+  // earlier than the moment of the reading.
   void add(std::uint64_t stamp, const GuestSyncRecord& record);
   void add(const GuestSyncRecord& record);  // the readings are on the source's clock
   struct Placed {
@@ -65,15 +65,15 @@ class GuestBounds {
   void on_entry(ThreadId thread, std::uint64_t at);
   void on_marker(std::uint64_t at, std::string_view text);
   void on_hole();
-  // Takes the TSC of the thread's vCPU: the host's TSC plus `offset`.
+  // Notes that the TSC of the thread's vCPU is the host's TSC plus `offset`.
   void on_tsc_offset(ThreadId thread, std::uint64_t offset);
-  // Does the same for an event of a timeline.
+  // Passes an event of a timeline to the function above that takes events of its kind.
   void on_event(const Event& event);
 
   // Returns the threads whose exits match the source's writes: the guest's vCPUs. Empty if the
   // recording has none.
   [[nodiscard]] const std::set<ThreadId>& threads() const { return threads_; }
-  // From now on uses only the TSC offsets of these threads, which belong to the guest's virtual
+  // Restricts the TSC offsets to those of these threads, which belong to the guest's virtual
   // machine.
   void take_threads(std::set<ThreadId> threads) { vm_threads_ = std::move(threads); }
 
@@ -102,7 +102,7 @@ class GuestBounds {
     std::uint32_t series = 0, index = 0;
     std::optional<GuestWrite> write;
     std::optional<PtpReading> ptp;
-    // Times in the recording: kvm_exit and kvm_entry, or the marker twice.
+    // Times in the recording: of kvm_exit and kvm_entry, or of the marker, twice.
     std::uint64_t first = 0, last = 0;
     bool by_stamp = false;
     bool twice = false;

@@ -7,8 +7,8 @@
 //                               [─?─]                         touches none: the relation is wrong
 //                        [──────?────────]                    touches two: it says nothing
 //
-// A gap is a time between two exits. Each record that touches only one gap gives a bound; the
-// shorter the guest ran, the narrower the bound.
+// A gap is a time between two exits, in which the guest runs. Each record that touches only one gap
+// gives a bound; the shorter the guest ran, the narrower the bound.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class GuestRunIntervals {
   void on_entry(std::uint64_t at);
   void on_hole();  // forgets what was seen before
 
-  // Call these after the end of the recording.
+  // Return the results; call these after the end of the recording.
   [[nodiscard]] const std::vector<ClockBound>& bounds() const { return bounds_; }
   [[nodiscard]] const GuestRunCounters& counters() const { return counters_; }
   [[nodiscard]] const std::optional<ImpossibleRecord>& first_impossible() const {

@@ -45,7 +45,7 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
                        interval);
 }
 
-// Returns time - error, but not less than 0.
+// Returns time - error, but at least 1, since 0 stands for no reading.
 std::uint64_t earlier(std::uint64_t time, std::uint64_t error) {
   return time > error ? time - error : 1;
 }

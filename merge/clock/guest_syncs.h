@@ -29,19 +29,19 @@ class GuestSyncMarkers {
   std::vector<std::pair<std::uint64_t, GuestSyncRecord>> actions_;  // by stamp
 };
 
-// Places the readings on the clock of the guest's records.
+struct StampClock {  // the clock of a recording that has sync records
+  std::string name;
+  bool cycles = false;
+  std::optional<double> rate_change_ppm = std::nullopt;  // AlignOptions
+};
+// Places the readings on the clock of the guest's records, and adds them to `bounds`.
 //
 //   clock of the records    a reading is
 //   that of the readings    itself
 //   the TSC, in cycles      its counter
 //   another                 placed by the brackets between the two, and widened by their error
 //
-// An Error if nothing aligns the two clocks.
-struct StampClock {  // the clock of a recording that has sync records
-  std::string name;
-  bool cycles = false;
-  std::optional<double> rate_change_ppm = std::nullopt;  // AlignOptions
-};
+// Returns an Error if nothing aligns the two clocks.
 [[nodiscard]] Result<void> add_readings(GuestBounds& bounds,
                                         const std::vector<GuestSyncLine>& lines,
                                         const StampClock& stamps,

@@ -29,8 +29,8 @@ struct Interval {
 class Relation {
  public:
   Relation() = default;  // relates no clocks
-  // `interval`: the source times that will be converted. With kBoundsToo, the source times of the
-  // bounds are included too.
+  // Says which source times fit() covers: those of `interval`, which will be converted, and with
+  // kBoundsToo also those of the bounds.
   enum class Reach : std::uint8_t { kBoundsToo, kIntervalOnly };
   [[nodiscard]] static Result<Relation> fit(std::span<const ClockBound> bounds,
                                             const Assumption& assumption,

@@ -32,18 +32,19 @@ class ShiftBound {
 
   struct Found {
     std::uint64_t events = 0, runs = 0;  // events inside runs, and the number of these runs
-    // Events outside, and the distance of the farthest, in ns.
+    // Events outside runs, and the distance of the farthest one from the nearest run, in ns.
     std::uint64_t outside = 0, off_ns = 0;
     Timestamp farthest, exit, entry;  // the farthest event, and the exit that it is in
-    // The range of shifts, in ns, with which all events would still be inside.
+    // The range of further shifts, in ns, with which the events inside runs would stay inside.
     std::int64_t least = std::numeric_limits<std::int64_t>::min();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
   };
-  // Returns the result after the last event; nullopt if no event could be compared with runs.
+  // Returns what the events show about the shift; call it after the last event. Nullopt if no
+  // guest's event came while it was known whether its vCPU ran.
   [[nodiscard]] std::optional<Found> found() const;
 
  private:
-  // Limit of events of one exit that are stored; the first and the last are the nearest to runs.
+  // Limit for the stored events of one exit; further ones are not counted.
   static constexpr std::size_t kMostOutside = 4096;
 
   struct Vcpu {

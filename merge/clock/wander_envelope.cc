@@ -9,8 +9,8 @@ namespace {
 
 constexpr long double kInfinity = std::numeric_limits<long double>::infinity();
 constexpr long double kRounding = 1e-3L;  // ns
-// A cell's share of the change, the number of cells, and the number of places in all cells
-// together.
+// The number of cells for each change_ of the rate, and the limits for the number of cells and for
+// the places in all cells together.
 constexpr long double kFineness = 16;
 constexpr std::size_t kMostCells = 64, kMostPlaces = 1u << 20;
 
@@ -72,7 +72,8 @@ WanderEnvelope::WanderEnvelope(std::span<const ClockBound> bounds, const Assumpt
   make_cells();
 }
 
-// Drops sides that their neighbours imply, even if the clock may run at any of these rates.
+// Drops the sides of bounds that their neighbours imply, even if the clock may run at any rate from
+// `slow` to `fast`.
 void WanderEnvelope::thin_out(long double slow, long double fast) {
   const auto pass = [&](auto begin, auto end, long double rate_low, long double rate_high) {
     long double low = -kInfinity, high = kInfinity, at = 0;
@@ -95,7 +96,8 @@ void WanderEnvelope::thin_out(long double slow, long double fast) {
 
 // Checks all bounds against rates between `rate` and `rate` plus the change. A lower side that an
 // earlier place cannot reach needs a faster clock; an upper side that an earlier place overshoots
-// needs a slower one. Reports the steepest of those, since they are the shortest around the change.
+// needs a slower one. Reports the steepest stretch of each kind: of all, it is the shortest around
+// the moment at which the clock changed.
 WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& seen) const {
   long double low = -kInfinity, high = kInfinity, at = 0;
   std::size_t low_of = 0, high_of = 0;
@@ -136,7 +138,7 @@ WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& se
 
 void WanderEnvelope::find_rates(const Assumption& assumption) {
   const long double least = assumption.rates.least, most = assumption.rates.most;
-  // The unit of the rate: the fastest rate of a line that fits all bounds.
+  // The rate of which the change is a share: the fastest rate of a line that fits all bounds.
   long double scale = most;
   if (most > 2 * least) {  // the two clocks count in different units
     Contradiction unused;

@@ -25,7 +25,7 @@
 namespace trapline::clocks {
 
 // An assumption on two clocks: the target's rate, in target per source, is in `rates`, and its
-// greatest and least values differ by at most `change` times the rate.
+// greatest and least values differ by at most `change_ppm` of the rate.
 struct Assumption {
   RateWindow rates = kAnyRate;
   double change_ppm = 0;
@@ -45,8 +45,8 @@ class WanderEnvelope {
   };
 
   WanderEnvelope() = default;
-  // The bounds must include a lower and an upper side. The envelope is empty, with a reason, if no
-  // rate fits all.
+  // The bounds must include a lower and an upper side. The envelope is empty, with a
+  // contradiction(), if no rate fits all bounds.
   WanderEnvelope(std::span<const ClockBound> bounds, const Assumption& assumption);
   [[nodiscard]] const std::optional<Contradiction>& contradiction() const { return contradiction_; }
 
@@ -80,7 +80,7 @@ class WanderEnvelope {
 
   std::uint64_t source_ = 0, target_ = 0;
   Places places_;
-  long double change_ = 0;                 // how much the rate may change, as a share of it
+  long double change_ = 0;                 // how much the rate may change, in target per source
   long double slowest_ = 0, fastest_ = 0;  // the limits of the rates r that fit all bounds
   std::vector<Cell> cells_;
   std::optional<Contradiction> contradiction_;

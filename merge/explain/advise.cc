@@ -148,7 +148,7 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     if (id == RemedyId::kPages) add_fault(exit, sum, pipeline);
     if (id == RemedyId::kDebugPort) add_port(exit, sum, pipeline);
     if (thread->last == id) {
-      // At most four fifths of the access's cost, so that the interval has a bound.
+      // Counts at most four fifths of the access's cost, so that the gain has an upper bound.
       sum.between += std::min(elapsed(last_end, exit.start), cost * 4 / 5);
     } else {
       ++sum.rows;
@@ -222,7 +222,7 @@ std::vector<Paragraph> sentences_of(const AdviceRow& row, std::size_t rank) {
   return sentences;
 }
 
-// Changes without a figure come last.
+// Returns the table of all changes; changes without a figure come last.
 Table advice_table(const Advice& advice) {
   using Row = AdviceRow;
   std::vector<Row> rows = advice.rows;
@@ -289,7 +289,7 @@ Report make_report(const Advice& advice) {
   return report;
 }
 
-// What follows turns the sums into advice, by the models of docs/advise.md.
+// The following turns the sums into advice, by the models of docs/advise.md.
 
 namespace {
 
@@ -303,7 +303,7 @@ std::string counted(std::uint64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-// Returns the change that ends such waits.
+// Returns the change that ends waits with this cause.
 RemedyId remedy_of_cause(const Cause* cause) {
   if (cause == nullptr) return RemedyId::kNone;
   if (cause->id == "preempted-by-thread" || cause->id == "preempted-by-vcpu" ||
@@ -329,8 +329,8 @@ std::size_t host_cpus(const Timeline& timeline) {
   return 0;
 }
 
-// Returns the greatest number of these vCPUs that existed at the same time. The state of a vCPU
-// when the recordings end proves nothing, since its own may have ended long before the others.
+// Returns the greatest number of these vCPUs that existed at the same time. The state that a vCPU
+// has when the recordings end proves nothing, since the vCPU's own recording may have ended before.
 std::size_t most_at_once(const std::set<ThreadId>& vcpus, const Naming& names) {
   std::map<Timestamp, std::ptrdiff_t> changes;
   for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
@@ -359,7 +359,7 @@ std::string cpus_change(const std::set<ThreadId>& threads, std::size_t vcpus, co
   return change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
 }
 
-// Returns ", most of it: X"; if X is less than half, with its share.
+// Returns "; most of it: X"; if X is at most half, "; the largest part, 40.0%: X".
 std::string largest_text(const std::map<std::string, std::uint64_t>& by, std::uint64_t all) {
   const auto most = std::ranges::max_element(by, {}, [](const auto& one) { return one.second; });
   if (most == by.end()) return {};
@@ -374,11 +374,11 @@ struct AdviceSink::Found {
   Advice advice{};
   std::uint64_t busy = 0;
   std::uint64_t unknown_waits = 0, longest_unknown = 0;
-  std::string unknown_text{};  // for the longest
+  std::string unknown_text{};  // for the longest of them
 
   [[nodiscard]] bool enough(std::uint64_t ns) const { return ns != 0 && ns >= busy / kLeast; }
-  // Adds a row if the gain is large enough; a row without a figure if it may be, or if it is not
-  // known within a factor of two. `thread`: one of the VM; 0: all VMs.
+  // Adds a row if the gain may be large enough. The row has no figure if the gain may also be too
+  // small, or is not known within a factor of two. `thread`: one of the VM; 0: all VMs.
   void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
            std::string rests_on, std::string change = {}, const std::string& cause = {}) {
     if (!enough(gain.high == 0 ? cost : gain.high)) return;
@@ -405,8 +405,8 @@ struct AdviceSink::Found {
 };
 
 AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
-  // The way out of the guest and back is part of the guest's time; the shortest tenth of its runs
-  // are hardly longer than that.
+  // The way out of the guest and back counts as guest time. The shortest tenth of the guest's runs,
+  // which are hardly longer, give its length.
   const std::uint64_t way = runs_.percentile(100).value_or(0) * sum.exits;
   const std::uint64_t all = sum.cost + std::min(std::max(sum.between, way), sum.cost * 4 / 5);
   switch (remedy_of(id).model) {
@@ -421,7 +421,7 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
   }
 }
 
-// `user`: who runs in user space; empty: its time is not known separately.
+// Returns what the gain is computed from. `user`: the VMM; empty: its time is not known separately.
 std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view user) const {
   std::string text = fmt::format("{} ({}, {}), {}", counted(sum.exits, "exit"),
                                  events::kvm_exit.name, events::kvm_entry.name, ns_text(sum.cost));
@@ -449,7 +449,7 @@ std::string AdviceSink::change_of(RemedyId id, const Sum& sum) {
 }
 
 void AdviceSink::find_exits(Found& found) const {
-  // By VM, for which one of its threads stands.
+  // The sums by VM, with one of the VM's threads.
   std::map<std::string, std::pair<ThreadId, std::array<Sum, kRemedies>>> vms;
   for (const auto& entry : threads_.entries()) {
     auto& vm = vms[found.names.vcpus.vm_id(entry.thread)];
@@ -580,7 +580,7 @@ void AdviceSink::find_halts(Found& found) const {
     if (row.halt_poll_ns <= kLongest) most = std::max(most, saved(row));
   while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
   const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
-  // A poll may also need the kernel's way on after a wake-up; only the wait for the CPU is
+  // After a poll, too, the kernel takes a while to run the vCPU; only the wait for the CPU is
   // certainly avoided.
   const auto wait_of = [&](std::uint64_t ns) {
     return std::min(
@@ -598,9 +598,9 @@ void AdviceSink::find_halts(Found& found) const {
             fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
 }
 
-// A main loop that QEMU's timer wakes sets its interrupt line, and goes back to sleep.
+// Finds main loops of QEMU that a timer wakes only to set an interrupt line that is never raised.
 void AdviceSink::find_ticks(Found& found) {
-  constexpr std::uint64_t kLeastOfCpu = 1000;  // nothing below a thousandth of a CPU
+  constexpr std::uint64_t kLeastOfCpu = 1000;  // less than a thousandth of a CPU is left out
   const Naming& names = found.names;
   const Pipeline& pipeline = names.pipeline;
   if (!pipeline.exits().model().sched_switch) return;
@@ -630,7 +630,7 @@ void AdviceSink::find_ticks(Found& found) {
     row.count = most->second;
     row.cost_ns = loop.state.line_ns;
     row.host_low_ns = less_a_tenth(loop.state.line_ns);
-    // What it disturbs on its CPU is the twentieth.
+    // The main loop is assumed to slow down other work on its CPU by up to a twentieth of its time.
     row.host_high_ns = loop.state.ran_ns + loop.state.ran_ns / 20;
     row.interval_ns = whole;
     found.advice.of_host.push_back(std::move(row));

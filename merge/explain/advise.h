@@ -30,10 +30,11 @@ struct AdviceRow {
   std::uint64_t count = 0;                          // exits, waits or halts
   std::uint64_t cost_ns = 0;                        // cost in the recording
   std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
-  std::uint64_t busy_ns = 0;                        // of all vCPUs, of which shares are
-  // Of the host's CPUs, in place of the busy time: what is saved, and the time that it is of.
+  std::uint64_t busy_ns = 0;                        // of all vCPUs; shares are of this time
+  // For CPU time of the host, not busy time: what is saved, and the recording's length, of which
+  // it is a share.
   std::uint64_t host_low_ns = 0, host_high_ns = 0, interval_ns = 0;
-  bool quota_possible = false;  // what it rests on may be a CPU quota's
+  bool quota_possible = false;  // a CPU quota may have caused the waits
 };
 
 struct Advice {
@@ -81,13 +82,13 @@ class AdviceSink : public SpanSink {
     std::array<Sum, kRemedies> sums{};
     RemedyId last = RemedyId::kNone;
     Timestamp last_end;
-    std::uint64_t sleeps_waited = 0;  // preempted time in halts in which it slept
+    std::uint64_t sleeps_waited = 0;  // preempted time in halts in which the vCPU slept
     // Cost of exits without a device; of faults without an address.
     std::uint64_t unnamed = 0, unnamed_faults = 0;
   };
   struct Wait {
     std::uint64_t ns = 0, count = 0;
-    std::uint64_t switches = 0;  // cost of exits that did nothing else
+    std::uint64_t switches = 0;  // cost of exits that did nothing but wait
   };
   struct Waiting {
     ThreadId thread{};
@@ -116,20 +117,21 @@ class AdviceSink : public SpanSink {
 
   ThreadTable<Thread> threads_;
   std::vector<std::uint8_t> by_device_;  // by NameId: RemedyId + 1; 0: not looked up yet
-  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, with a fault
+  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // by process: 2 MiB with a fault
   std::map<Waiting, Wait> waits_;
   bool no_quota_;
   Histogram runs_;  // durations of the guest's runs between two exits
 };
 
-// Errors: those of Pass::read; no exits; no durations; times in cycles.
+// Makes the advice for a recording. Errors: those of Pass::read; no exits; no durations; times in
+// cycles.
 [[nodiscard]] Result<Advice> run_advise(const PassOptions& what, bool no_quota,
                                         const Progress& progress);
 
-// "0.096 to 0.107 CPUs of the host", of a row that has such a gain.
+// Returns "0.096 to 0.107 CPUs of the host", for a row that has such a gain.
 [[nodiscard]] std::string host_text(const AdviceRow& row);
 
-// Borrows it.
+// Makes the report of the advice, which the report borrows.
 [[nodiscard]] Report make_report(const Advice& advice);
 
 }  // namespace trapline

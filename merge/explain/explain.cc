@@ -135,7 +135,7 @@ class ExitPicker : public SpanSink {
                    pipeline.threads().switches());
       if (told != nullptr) on_vmm_event(event, *told);
     }
-    // The exit before may be one that is not passed on.
+    // Forgets the accesses of the exit before, which may be one that is not passed on.
     if (of_host && std::holds_alternative<KvmExit>(event.payload)) accessing_.erase(event.thread);
     const auto* detail = std::get_if<KvmDetail>(&event.payload);
     if (of_host && detail != nullptr && detail->kind <= DetailKind::kMmio && !detail->unsatisfied)
@@ -251,7 +251,7 @@ class ExitPicker : public SpanSink {
       std::vector<WaitedFor> culprits = by_culprit(waits_, part, names);
       std::uint64_t slept = 0;
       for (const WaitedFor& one : culprits) slept += one.ns;
-      // A halt includes polling, and may wake and sleep again.
+      // In a halt the vCPU also polls, and may wake and sleep again.
       if (part == Part::kHalted && slept != 0 && slept < part_of(exit_, part))
         culprits.push_back({part,
                             "awake in between: polling, in QEMU, or ready to run",
@@ -450,7 +450,7 @@ ExplainNode tree_of(const Explanation& explanation) {
       if (one.part == static_cast<Part>(i))
         node.children.push_back({one.who, one.ns, one.pieces, {}});
     }
-    // A kernel part that is untraced as a whole, or hardly matters, needs no sentence.
+    // A kernel part that is untraced as a whole, or hardly matters, needs no children.
     if (static_cast<Part>(i) == Part::kKernel && explanation.traced() &&
         exit.span.parts[i] >= exit.span.total() / 10) {
       node.children = explanation.kernel_functions;
@@ -539,7 +539,7 @@ std::string part_sentence(const Explanation& explanation, Part part) {
                          time);
     case Part::kUser: {
       std::string vmm = explanation.vmm;
-      if (vmm.starts_with("the ")) vmm.front() = 'T';  // it begins a sentence
+      if (vmm.starts_with("the ")) vmm.front() = 'T';  // the name begins a sentence
       const std::string events = events_text(explanation);
       if (events.empty()) return fmt::format("{} took {}", vmm, time);
       return fmt::format(

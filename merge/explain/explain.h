@@ -23,7 +23,7 @@ struct ExplainNode {
   std::vector<ExplainNode> children;
 };
 
-// What a vCPU waited for in a part of an exit.
+// A culprit that a vCPU waited for in a part of an exit.
 struct WaitedFor {
   Part part = Part::kPreempted;
   std::string who;  // "vm 229 vcpu 0", "timer"
@@ -52,7 +52,7 @@ struct VmmEventText {
   std::string name, text;      // `text` is as QEMU wrote it and begins with the name
 };
 
-// What the thread that woke the vCPU did while the vCPU slept; the times sum to the sleep.
+// The activity of the thread that woke the vCPU, while the vCPU slept; its times sum to the sleep.
 struct WakerTimes : Activity {
   std::string who;
   std::vector<std::pair<std::string, std::uint64_t>> vmm_events;  // number of each
@@ -63,24 +63,24 @@ struct Explanation {
   bool cycles = false;
   ExitRow exit;
   std::string vm;              // "?": not known
-  std::string vmm = "QEMU";    // the VMM that runs it: Naming::vmm()
+  std::string vmm = "QEMU";    // the VMM that runs the vCPU: Naming::vmm()
   bool before = false;         // the exit begins only after the requested time
   States known;                // the parts that are known for exits in this recording
   std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
-  // Accesses to ports, or to MMIO; the exit's detail is the first; 0: none known.
+  // Number of the exit's accesses to ports, or to MMIO; its detail is the first; 0: none known.
   std::uint64_t accesses = 0;
-  std::string fault;  // cause of its page fault; empty: it is none, or the cause is not known
+  std::string fault;  // the cause of the exit's page fault; empty: no fault, or cause not known
   bool has_vmm_events = false;       // the recording has events of QEMU
   std::vector<WaitedFor> culprits;   // for each part, the largest first; they sum to the part
   std::vector<KernelPartOf> kernel;  // the largest first; they sum to the kernel's part
-  // The same as a tree of functions with their callees, if functions were recorded.
+  // `kernel` as a tree of functions with their callees, if functions were recorded.
   std::vector<ExplainNode> kernel_functions;
   std::vector<ExplainStep> steps;  // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;
   std::vector<VmmEventText> vmm_events;  // written by the vCPU's thread; the first ones
   std::size_t vmm_events_left_out = 0;
-  bool device_told = false;  // one of them is an event of the device itself, not of the access
-  std::optional<WakerTimes> waker;  // set if a thread woke it after most of the blocked time
+  bool device_told = false;  // vmm_events has an event of the device itself, not of the access
+  std::optional<WakerTimes> waker;  // set if a thread woke the vCPU after most of the blocked time
   std::vector<std::string> quotas;  // sentences on limits of the vCPU's CPU time
   std::string advice, source;       // from docs/explain.md; empty: no entry there
   std::vector<std::string> open;    // OpenExits::sentences()

@@ -80,7 +80,7 @@ ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
            {}});
     }
     if (node.ns == 0) continue;
-    // The recording does not show what ended a sleep.
+    // Drops the children if the recording does not show what ended any sleep.
     if (part == static_cast<std::size_t>(Part::kHalted) && node.children.size() == 1 &&
         sums.contains({part, Culprit()}))
       node.children.clear();
@@ -209,7 +209,7 @@ std::uint64_t time_of_part(const ExplainNode& tree, std::string_view part) {
   return 0;
 }
 
-// Who kept the vCPUs waiting in a part.
+// A culprit that kept the vCPUs waiting in a part.
 struct CulpritRow {
   const ExplainNode* part;
   const ExplainNode* culprit;
@@ -318,7 +318,7 @@ Table worst_table(std::span<const ExplainedSpan> worst, std::uint64_t start) {
   return table;
 }
 
-// The parts of the longest intervals, waits by culprit. They sum to the interval.
+// A part of one of the longest intervals; waits are divided by culprit. Parts sum to the interval.
 struct WorstPart {
   std::size_t rank;
   const ExplainedSpan* span;

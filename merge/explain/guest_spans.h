@@ -31,7 +31,7 @@ struct GuestSpansExplained {
   Histogram all;                       // durations of the intervals
   ExplainNode tree;                    // sum of all intervals
   std::vector<ExplainedSpan> worst;    // the longest first
-  std::vector<GuestSpanGroup> groups;  // those with most time first
+  std::vector<GuestSpanGroup> groups;  // the groups with most time first
   GuestIntervals::Counters counters;
   std::uint64_t open = 0;           // intervals that never ended
   std::vector<std::string> clocks;  // "guest.dat: ± 812 ns, by …"
@@ -81,10 +81,10 @@ class GuestSpans : public SpanSink {
                                                           std::size_t worst,
                                                           const Progress& progress);
 
-// The report of explain --guest-span. This and the next borrow the spans.
+// Makes the report of explain --guest-span; borrows the spans.
 [[nodiscard]] Report make_report(const GuestSpansExplained& spans);
-// The report of report --by guest-span: a row for the intervals of each value, then who kept the
-// vCPUs waiting in all of them. `top`: text has only so many rows; 0: all.
+// Makes the report of report --by guest-span: a row for the intervals of each value, then who kept
+// the vCPUs waiting in all of them. `top`: text has only so many rows; 0: all. Borrows the spans.
 [[nodiscard]] Report make_span_report(const GuestSpansExplained& spans, std::size_t top);
 // Returns the page's tables: the first `most` rows with the figures of all, who kept the vCPUs
 // waiting, and the longest intervals. Their times count from `start`.

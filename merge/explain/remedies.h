@@ -13,8 +13,8 @@ namespace trapline {
 // How the gain of a change is computed: docs/advise.md, "Models".
 enum class AdviceModel : std::uint8_t {
   kRemoved,  // the exits go
-  kBatched,  // of accesses one after another one exit stays
-  kPages,    // page faults but the first of each 2 MiB go
+  kBatched,  // one exit stays for each series of consecutive accesses
+  kPages,    // page faults go, except the first in each 2 MiB
   kWaits,    // the waits for a culprit go
   kPolling,  // halts are replayed
   kRuns,     // the runs of a thread in which it did nothing else go: CPU time of the host
@@ -60,8 +60,8 @@ inline constexpr std::size_t kRemedies = static_cast<std::size_t>(RemedyId::kNon
 
 // Returns the change for accesses to this device of QEMU; kNone if none is known.
 [[nodiscard]] RemedyId remedy_of_device(std::string_view device);
-// Returns the same by port and address, for an exit of x86 whose device no event names. KVM itself
-// serves the interrupt controllers, and keeps some writes for QEMU.
+// Returns the change for accesses to a port or an address, for an exit of x86 whose device no event
+// names. KVM itself serves interrupt controllers, and keeps some writes for QEMU: not `to_user`.
 [[nodiscard]] RemedyId remedy_of_address(const KvmDetail& detail, bool to_user);
 // Returns the change for exits that KVM serves itself.
 [[nodiscard]] RemedyId remedy_of_kernel_exit(const ExitSpan& exit);

@@ -39,13 +39,13 @@ std::string_view phase_of(MemoryWork work) {
   return kKeys[static_cast<std::size_t>(work)];
 }
 
-// Returns ", until X let it go on".
+// Returns ", until woken by X"; empty if X is not known.
 std::string ended_by(const StallShare& share, const Naming& names) {
   if (share.culprit.kind == CulpritKind::kUnknown) return {};
   return ", until woken by " + names.text(share.culprit);
 }
 
-// `open`: the stall lasts until the end.
+// Returns a cause as a clause of a sentence. `open`: the stall lasts until the recording's end.
 std::string cause_text(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
   const ExitModel& model = names.pipeline.exits().model();
   const bool lasts = open && share.culprit == Culprit();
@@ -95,7 +95,8 @@ bool has_culprit(StallCause cause) {
          cause != StallCause::kUser && cause != StallCause::kHalted;
 }
 
-// While QEMU has stopped the guest, the guest's clock stands still, so the guest notices nothing.
+// Returns the limits that the stall exceeds. While QEMU has stopped the guest, the guest's clock
+// stands still, so only a peer notices the stall.
 std::vector<StallLimit> limits_of(const Stall& stall) {
   const bool clock_stops = stall.shares.front().cause == StallCause::kVmm;
   std::vector<StallLimit> limits;
@@ -335,7 +336,7 @@ Table stall_table(const StallsFound& found) {
   if (table.rows != 0) table.titles = {"stall"};
   table.add({"begin_ns"}, [](const Row& row) { return row.stall.begin.ns(); });
   table.add({.title = "at", .unit = Unit::kText, .csv = false, .json = false}, [](const Row& row) {
-    // With full precision for --around: rounded down, it would be before the exit.
+    // Prints full precision for --around: a time rounded down would be before the exit.
     return time_text(row.stall.begin.ns(), false);
   });
   table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.stall.length(); });

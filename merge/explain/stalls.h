@@ -13,7 +13,7 @@
 
 namespace trapline {
 
-// A limit that a guest has for such stalls, and where it is documented.
+// The length of a stall from which a guest, or its peer, notices it, and where that is documented.
 struct StallLimit {
   std::uint64_t ns = 0;
   std::string_view what, source;

@@ -23,7 +23,7 @@
 
 namespace trapline {
 
-// What the rows of a comparison are.
+// The kind of a comparison's rows.
 enum class CompareRows : std::uint8_t {
   kExits,       // by --by
   kRequests,    // of devices
@@ -77,7 +77,7 @@ inline constexpr std::array<std::string_view, kMetrics> kMetricNames = {
     "rate",   "mean", "p50",       "p99",     "share", "cost",
     "kernel", "user", "preempted", "blocked", "halted"};
 
-// Figures are NaN if they are not known.
+// One metric of a row on both sides, and its change. Figures are NaN if they are not known.
 struct MetricChange {
   RunFigures runs;
   double before = 0, after = 0;  // values of the sides
@@ -133,8 +133,7 @@ struct Comparison {
     return std::ranges::any_of(
         rows, [metric](const ComparedRow& row) { return !row.of(metric).runs.before.empty(); });
   }
-  // Returns whether rows have parts: exits and calls take a vCPU's time with its parts; waits take
-  // its time.
+  // Returns whether the rows have parts, as those of calls and of exits with durations do.
   [[nodiscard]] bool has_parts() const {
     return rows_of == CompareRows::kFunctions ||
            (rows_of == CompareRows::kExits && model.durations());

@@ -41,7 +41,7 @@ std::string interrupt_text(const GroupKey& key) {
                      kSteps[key.words[3]]);
 }
 
-// Returns a short name that means the same in another recording. It has no thread numbers, and no
+// Returns the text without what differs in another recording: without thread numbers and without
 // advice on what to record.
 std::string short_culprits(std::string text) {
   for (const std::string_view begin : {" (tid ", " (record "}) {
@@ -57,7 +57,7 @@ std::string short_culprits(std::string text) {
 
 class CompareSink : public SpanSink {
  public:
-  // Further rows are one row, "[other]".
+  // Limit for the rows; further ones count as one row, "[other]".
   static constexpr std::size_t kMostRows = 256;
 
   // Borrows the dimensions.
@@ -133,7 +133,7 @@ class CompareSink : public SpanSink {
   }
 
  private:
-  // Adds something without parts that is not a halt.
+  // Adds a duration that has no parts: of a wait, a request, or an interrupt's step.
   void add(const GroupKey& key, Timestamp begin, Timestamp end) {
     rows_[rows_.place_of(key)].total.add(elapsed(begin, end));
   }
@@ -317,7 +317,7 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
       before.front().clock);
 }
 
-// Rows that are not exits cannot be selected as exits.
+// Refuses a selection of exits if the rows are not about exits.
 Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
   if (exits.empty() || rows == CompareRows::kExits || rows == CompareRows::kWaits) return {};
   return fail(ErrorKind::kUsage,

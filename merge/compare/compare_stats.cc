@@ -271,7 +271,7 @@ class Block {
       sums[i] = {count[i / 2][i % 2], total[i / 2][i % 2], squares[i / 2][i % 2]};
   }
 
-  std::vector<double> values_;  // those of run r begin at r * kFigures
+  std::vector<double> values_;  // the values of run r begin at r * kFigures
   Exactness exact_[kFigures] = {};
   std::size_t size_ = 0;
 };

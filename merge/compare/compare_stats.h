@@ -10,8 +10,8 @@
 
 namespace trapline {
 
-// Student's t distribution: the probability of a value below t, and the value below which a value
-// is with this probability.
+// Student's t distribution: student_cdf() returns the probability of a value below t;
+// student_quantile() returns the t for a probability.
 [[nodiscard]] double student_cdf(double t, double degrees);
 [[nodiscard]] double student_quantile(double probability, double degrees);
 
@@ -66,12 +66,12 @@ struct Change {
   double corrected_p = 1;  // for all figures tested together
   bool tested = false;
   bool proven = false;  // the interval does not hold "no change"
-  // True where the interval spans more than ten times: no percentage says that.
+  // Returns whether the interval spans more than a factor of ten, which no percentage shows well.
   [[nodiscard]] bool is_vague() const { return tested && low > -1 && 1 + high > 10 * (1 + low); }
 };
 
-// Returns the mean of a side: of the logarithms if all figures of both sides are above 0, else of
-// the figures themselves. NaN if no run has the figure.
+// Returns the mean of a side's figures: with `logarithms` (see takes_logarithms()) the geometric
+// mean, else the arithmetic mean. NaN if no run has the figure.
 [[nodiscard]] double side_value(std::span<const double> side, bool logarithms);
 [[nodiscard]] bool takes_logarithms(const RunFigures& figures);
 

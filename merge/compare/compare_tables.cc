@@ -90,7 +90,7 @@ std::string interval_text(const MetricChange& metric) {
 
 Table change_table(const Comparison& comparison) {
   using Row = ComparedRow;
-  // For each metric, when a narrow terminal drops it: the highest first.
+  // For each metric, when a narrow terminal drops its column: the highest number first.
   constexpr std::array<std::uint8_t, kMetrics> kDropped = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
   TableOf<Row> table({}, comparison.rows,
                      [by = comparison.by](const Row& row) { return shown_key(row.key, by); });
@@ -256,7 +256,7 @@ Facts head_of(const Comparison& comparison) {
           {"proven_changes", comparison.proven_changes()}};
 }
 
-// The text's first sentence.
+// Returns the text's first sentence.
 std::string verdict_text(const Comparison& comparison) {
   constexpr std::size_t kMost = 3;
   const std::size_t before = comparison.before.size(), after = comparison.after.size();
@@ -279,7 +279,7 @@ std::string verdict_text(const Comparison& comparison) {
   return text + (proven.size() > kMost ? ", …" : ".");
 }
 
-// Of the text: the changes that are proven, and below them how.
+// Returns text's table of the proven changes, and below the table how they are proven.
 Table proven_table(const Comparison& comparison) {
   std::vector<MetricRow> rows = metric_rows(comparison, true);
   const bool none = rows.empty();

@@ -852,9 +852,8 @@ void ExitTracker::close(Timestamp end, bool cut) {
   pass();
   closed_ = true;
   is_cut_ = cut;
-  for (auto& entry : threads_.entries()) {
+  for (auto& entry : threads_.entries())
     if (entry.state.phase != Thread::Phase::kGone) carry(entry.state, end);
-  }
 }
 
 void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {

@@ -36,9 +36,8 @@ StackTree::Called StackTree::call(StackId caller, std::uint64_t address, std::st
 }
 
 StackId StackTree::with_innermost(StackId stack, NameId function) {
-  for (StackId node = stack; node != kNoStack; node = nodes_[node].caller) {
+  for (StackId node = stack; node != kNoStack; node = nodes_[node].caller)
     if (nodes_[node].function == function) return node;
-  }
   return child(stack, function);
 }
 
@@ -168,9 +167,8 @@ void GuestStacks::finish(Timestamp at) {
   begun_.frame = nullptr;
   Event event;
   event.at = at;
-  for (auto& entry : threads_.entries()) {
+  for (auto& entry : threads_.entries())
     if (runs_ == GuestRuns::kOnThread) account_thread(entry.state, at);
-  }
   for (auto& [thread, state] : threads_.entries()) {
     event.thread = thread;
     event.machine = state.machine;
@@ -229,9 +227,8 @@ void GuestStacks::on_lost(const Event& event) {
 }
 
 void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event) {
-  for (const ThreadChange& change : changes) {
+  for (const ThreadChange& change : changes)
     if (Thread* thread = threads_.find(change.thread)) thread->time.on(change);
-  }
   Thread* thread = vmm_event == nullptr ? nullptr : threads_.find(event.thread);
   if (thread != nullptr) thread->time.on_vmm_event(event.at, *vmm_event);
 }

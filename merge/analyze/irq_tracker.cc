@@ -193,9 +193,8 @@ void IrqDeliveries::on_entry(const Event& event, const KvmEntry& entry, ThreadId
 std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadChanges changes,
                                              ThreadId process) {
   delivered_.clear();
-  for (const ThreadChange& change : changes) {
+  for (const ThreadChange& change : changes)
     if (change.sleeps()) on_other(change.thread);
-  }
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
     on_irq(event, *irq, process);
   } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {

@@ -53,9 +53,8 @@ void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
     return;
   }
   if (open_.empty()) return;
-  for (const ThreadChange& change : changes) {
+  for (const ThreadChange& change : changes)
     if (change.sleeps()) end(change.thread, change.at);
-  }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     end(event.thread, event.at);
     // Page faults also repeat while their memory slot is being changed, whatever was unmapped.

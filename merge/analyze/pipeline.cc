@@ -306,16 +306,14 @@ void Pipeline::on_guest_intervals(const Event& event) {
 }
 
 void Pipeline::tell_guest_intervals() {
-  while (const auto interval = guest_intervals_->take_ended()) {
+  while (const auto interval = guest_intervals_->take_ended())
     for (SpanSink* sink : sinks(SpanClass::kGuestIntervals)) sink->guest_interval(*interval, *this);
-  }
 }
 
 void Pipeline::tell_stalls() {
   if (!stalls_ || !stalls_->has_ended()) return;
-  for (const Stall& stall : stalls_->take_ended()) {
+  for (const Stall& stall : stalls_->take_ended())
     for (SpanSink* sink : sinks(SpanClass::kStalls)) sink->stall(stall, *this);
-  }
 }
 
 void Pipeline::take(const ExitSpan& exit) {

@@ -71,9 +71,8 @@ bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) 
     return queue.seen != 0;
   }
   std::vector<std::uint64_t> both;
-  for (const Write* write : window) {
+  for (const Write* write : window)
     if (std::ranges::binary_search(queue.addresses, write->address)) both.push_back(write->address);
-  }
   if (both.empty()) {
     // QEMU's own kick has no write; and a device that the guest moved has another address.
     if (queue.seen < kEnough || ++queue.missed >= kEnough) begin_anew();

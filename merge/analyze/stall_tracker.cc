@@ -30,9 +30,8 @@ void StallShares::add(const StallShares& others) {
 }
 
 void StallShares::set_work(MemoryWork work) {
-  for (StallShare& share : sums_) {
+  for (StallShare& share : sums_)
     if (share.work == MemoryWork::kNone) share.work = work;
-  }
 }
 
 std::uint64_t StallShares::total() const {
@@ -271,9 +270,8 @@ void StallTracker::leave_out_end(Thread& thread) {
 void StallTracker::leave_out_halt(Thread& thread) {
   if (std::ranges::find(thread.pieces, State::kHalted, &Piece::state) != thread.pieces.end())
     return;
-  for (Piece& piece : thread.pieces) {
+  for (Piece& piece : thread.pieces)
     if (piece.state <= State::kBlocked) piece.state = State::kHalted;
-  }
 }
 
 // Handles what the thread did since the last call: an exit that ended, or other time.

@@ -34,9 +34,8 @@ void ThreadActivity::add(ThreadId id, Timestamp at, State state, NameId event) {
 }
 
 void ThreadActivity::on_hole(Timestamp at) {
-  for (auto& entry : threads_.entries()) {
+  for (auto& entry : threads_.entries())
     if (entry.state.state != State::kUnknown) add(entry.thread, at, State::kUnknown);
-  }
 }
 
 void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& switches) {

@@ -19,27 +19,14 @@
 #include <string_view>
 #include <vector>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/analyze/irq_tracker.h"
 #include "merge/model/event.h"
 #include "merge/model/histogram.h"
+#include "merge/model/kernel_threads.h"
 #include "merge/model/processes.h"
 #include "merge/model/span.h"
 
 namespace trapline {
-
-// Returns the process number in the name of a kernel thread that works for a process: "kvm-pit/110"
-// raises the PIT's interrupts, "vhost-110" serves a device's queues. ThreadId{} for other names.
-[[nodiscard]] inline ThreadId maker_of_kernel_thread(std::string_view comm) {
-  for (const std::string_view prefix : {"kvm-pit/", "vhost-"}) {
-    if (!comm.starts_with(prefix)) continue;
-    comm.remove_prefix(prefix.size());
-    std::int32_t number = 0;
-    const bool whole = take_number(comm, number) && comm.empty() && number > 0;
-    return whole ? ThreadId{number} : ThreadId{};
-  }
-  return {};
-}
 
 // Finds the process that a thread works for. Kernel threads become known when they are switched to.
 class WorkedFor {
@@ -47,7 +34,7 @@ class WorkedFor {
   // Takes changes of threads. Returns whether process() may know more than before.
   bool on(ThreadChanges changes) {
     if (changes.empty() || !changes.back().runs()) return false;
-    const ThreadId maker = maker_of_kernel_thread(changes.back().name);
+    const ThreadId maker = process_in_name(changes.back().name);
     const bool learns = maker != ThreadId{} && makers_.size() < kMost;
     if (learns) makers_[changes.back().thread] = maker;
     return learns;

@@ -32,9 +32,8 @@ void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timesta
   for (const WaitShare& piece : pieces)
     not_allowed += piece.culprit.kind == CulpritKind::kNotAllowed ? piece.length() : 0;
   if (not_allowed == 0 || !thread.fair || !quotas_ || !quotas_->take(id, not_allowed)) return;
-  for (WaitShare& piece : pieces) {
+  for (WaitShare& piece : pieces)
     if (piece.culprit.kind == CulpritKind::kNotAllowed) piece.culprit.kind = CulpritKind::kQuota;
-  }
 }
 
 void WaitTracker::drop(Thread& thread, Timestamp from, Timestamp until) {
@@ -355,9 +354,8 @@ LargestCulprit largest(std::span<const WaitShare> shares, Part part) {
     }
   }
   LargestCulprit largest;
-  for (const LargestCulprit& sum : sums) {
+  for (const LargestCulprit& sum : sums)
     if (sum.ns > largest.ns) largest = sum;
-  }
   return largest;
 }
 

@@ -190,13 +190,11 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
     }
     if (!knows(wake.waking) && !knows(wake.waiting)) continue;
     chain_.push_back(number - 1);
-    for (const ThreadId thread : {wake.waking, wake.waiting}) {
+    for (const ThreadId thread : {wake.waking, wake.waiting})
       if (!knows(thread)) same_futex.push_back(thread);
-    }
   }
-  for (const std::uint64_t alone : let_go_) {
+  for (const std::uint64_t alone : let_go_)
     if (knows(wake_at(alone).waking)) chain_.push_back(alone);
-  }
   std::sort(chain_.begin(), chain_.end());
   Timestamp begin = since;
   const auto charge = [&](const Culprit& culprit, Timestamp end) {

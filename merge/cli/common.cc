@@ -10,10 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
@@ -145,15 +145,11 @@ namespace {
 
 bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
 
-// Returns the path of the flight recorder's last snapshot. Snapshots are named after their times.
+// Returns the path of the flight recorder's last snapshot; empty if there is none.
 std::string newest_snapshot() {
-  std::error_code none;
-  std::string newest;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(record::kDefaultFlightFolder, none)) {
-    if (entry.is_directory(none)) newest = std::max(newest, entry.path().string());
-  }
-  return newest;
+  const auto folder = Folder::open_to_read(record::kDefaultFlightFolder);
+  const auto names = folder ? record::snapshots_in(*folder) : std::vector<std::string>();
+  return names.empty() ? "" : folder->path() + '/' + names.back();
 }
 
 std::size_t stdout_width() {

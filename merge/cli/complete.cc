@@ -78,9 +78,8 @@ Values fixed_values(const std::string& command, const std::string& option,
 
 InputOptions recordings_among(const Values& words) {
   InputOptions input;
-  for (const std::string& word : words) {
+  for (const std::string& word : words)
     if (!word.starts_with('-') && kind_of_source(word)) input.paths.push_back(word);
-  }
   return input;
 }
 
@@ -205,9 +204,8 @@ constexpr Asked kAsked[] = {
     {"events", "", events_of_program}};
 
 const Asked* asked(const std::string& command, const std::string& option) {
-  for (const Asked& one : kAsked) {
+  for (const Asked& one : kAsked)
     if (one.option == option && (one.command.empty() || one.command == command)) return &one;
-  }
   return nullptr;
 }
 
@@ -221,9 +219,8 @@ bool names_a_file(const std::string& argument) {
 void print_table(const CLI::App& app) {
   std::string helped;
   for (const Topic& topic : topics()) helped += std::string(topic.name) + ' ';
-  for (const CLI::App* command : app.get_subcommands({})) {
+  for (const CLI::App* command : app.get_subcommands({}))
     if (!command->get_group().empty()) helped += command->get_name() + ' ';
-  }
   const auto print_options = [&helped](const CLI::App& command, const std::string& name) {
     fmt::print("{}\t\t\t{}\t{}\t{}\n", name, asked(name, "") != nullptr ? "ask" : "files",
                name == "help" ? helped : "", command.get_description());
@@ -242,9 +239,8 @@ void print_table(const CLI::App& app) {
     }
   };
   print_options(app, "");
-  for (const CLI::App* command : app.get_subcommands({})) {
+  for (const CLI::App* command : app.get_subcommands({}))
     if (!command->get_group().empty()) print_options(*command, command->get_name());
-  }
 }
 
 }  // namespace

@@ -76,9 +76,8 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::span<const std::string_view> examples_of(std::string_view command) {
-  for (const Row& row : kRows) {
+  for (const Row& row : kRows)
     if (row.command == command) return row.lines;
-  }
   return {};
 }
 

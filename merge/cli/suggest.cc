@@ -18,9 +18,8 @@ std::vector<std::string> commands_of(const CLI::App& app) {
 }
 
 CLI::App* command_named(CLI::App& app, const std::string& name) {
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
     if (command->get_name() == name) return command;
-  }
   return nullptr;
 }
 

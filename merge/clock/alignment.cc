@@ -169,9 +169,8 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
 // Returns the first source that has the timeline's clock, for a message.
 const SourceClock& holder(std::span<const SourceClock> sources, const Clock& timeline,
                           std::size_t but) {
-  for (const SourceClock& source : sources) {
+  for (const SourceClock& source : sources)
     if (&source != &sources[but] && same(clock_of(source), timeline)) return source;
-  }
   return sources[but == 0 && sources.size() > 1 ? 1 : 0];
 }
 
@@ -300,9 +299,8 @@ Result<Alignment> align(std::span<const SourceClock> sources, const AlignOptions
   // A source with an offset does not provide the timeline's clock, unless all sources have one: its
   // times are moved to another source's clock.
   std::vector<Clock> candidates;
-  for (const SourceClock& source : sources) {
+  for (const SourceClock& source : sources)
     if (!source.offset) candidates.push_back(clock_of(source));
-  }
   if (candidates.empty()) candidates.push_back(clock_of(sources.front()));
   // With a coarser clock first, other times would be rounded to hundredths of a second.
   std::stable_partition(candidates.begin(), candidates.end(),

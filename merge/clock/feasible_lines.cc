@@ -116,9 +116,8 @@ std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brack
   const std::size_t of_low = bends.size();
   for (const long double slope : high.slopes()) bends.push_back(slope);
   std::vector<long double> all{rates.least, rates.most};
-  for (const long double bend : bends) {
+  for (const long double bend : bends)
     if (bend > rates.least && bend < rates.most) all.push_back(bend);
-  }
   std::sort(all.begin(), all.end());
   constexpr long double kRounding = 1e-3L;  // ns
   std::size_t first = all.size(), last = 0;

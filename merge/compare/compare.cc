@@ -195,9 +195,8 @@ double ComparedRow::cost() const {
 
 std::size_t Comparison::proven_changes() const {
   std::size_t count = 0;
-  for (const ComparedRow& row : rows) {
+  for (const ComparedRow& row : rows)
     for (const MetricChange& metric : row.metrics) count += metric.test.proven ? 1 : 0;
-  }
   return count;
 }
 

@@ -301,9 +301,8 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
                                          const std::vector<Recorded>& after) {
   if (method_for(before.size(), after.size()) == Method::kNone) return std::nullopt;
   for (const auto* side : {&before, &after}) {
-    for (const Recorded& run : *side) {
+    for (const Recorded& run : *side)
       if (run.clock != before.front().clock) return std::nullopt;
-    }
   }
   const auto is_earlier = [](const Recorded& a, const Recorded& b) {
     return a.begin_ns < b.begin_ns;

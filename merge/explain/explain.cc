@@ -108,9 +108,8 @@ Part slept_part(const ExitSpan& exit) {
 
 Part largest_part(const ExitSpan& exit) {
   Part largest = Part::kKernel;
-  for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked, Part::kHalted}) {
+  for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked, Part::kHalted})
     if (part_of(exit, part) > part_of(exit, largest)) largest = part;
-  }
   return largest;
 }
 
@@ -586,9 +585,8 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
       {waker.ready_ns, "was ready to run for {}"},
       {waker.slept_ns, "slept for {}"},
       {waker.unknown_ns, "did what is not recorded for {}"}};
-  for (const auto& [ns, text] : times) {
+  for (const auto& [ns, text] : times)
     if (ns != 0) parts.push_back(fmt::format(fmt::runtime(text), duration_text(ns, cycles)));
-  }
   std::string sentence = "Meanwhile " + waker.who;
   for (std::size_t i = 0; i < parts.size(); ++i)
     sentence += (i == 0 ? " " : i + 1 == parts.size() ? " and " : ", ") + parts[i];

@@ -203,9 +203,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSpanPart
      {"not recorded", "not_recorded_ns"}}};
 
 std::uint64_t time_of_part(const ExplainNode& tree, std::string_view part) {
-  for (const ExplainNode& child : tree.children) {
+  for (const ExplainNode& child : tree.children)
     if (child.text == part) return child.ns;
-  }
   return 0;
 }
 

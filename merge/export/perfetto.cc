@@ -683,9 +683,8 @@ Result<void> PerfettoExporter::finish(const Naming& names) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
   fused_.finish(pipeline.end());
-  for (auto& [thread, vcpu] : vcpus_.entries()) {
+  for (auto& [thread, vcpu] : vcpus_.entries())
     if (vcpu.counters.exits_track != 0) write_counters(vcpu.counters);
-  }
   if (left_out_ != 0) {
     const std::string text = fmt::format(
         "{} requests and interrupts are left out: more than {} overlapped", left_out_, kMostLanes);

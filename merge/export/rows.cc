@@ -155,9 +155,8 @@ class GuestSpanRowExporter final : public SideRowExporter {
  private:
   void largest_of(const GuestInterval& interval, Part part, const Pipeline& pipeline) {
     std::map<Culprit, std::uint64_t> sums;
-    for (const VcpuPiece& piece : interval.pieces) {
+    for (const VcpuPiece& piece : interval.pieces)
       if (piece.part == part) sums[piece.culprit] += piece.length();
-    }
     const auto most = std::max_element(
         sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most == sums.end()) {

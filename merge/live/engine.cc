@@ -131,9 +131,8 @@ bool Engine::close_next(Timestamp until, bool free) {
 
 void Engine::finish() {
   if (!first_) return;
-  for (std::size_t i = 0; i < timeline_.size(); ++i) {
+  for (std::size_t i = 0; i < timeline_.size(); ++i)
     last_ = std::max(last_, timeline_.source(i).counters().last);
-  }
   if (to_) last_ = std::max(*first_, std::min(last_, Timestamp(to_->ns)));
   pipeline_->finish(last_);
   // A frame does not include its end, so the last one ends after the last event.

@@ -30,9 +30,8 @@ class FlatIndex {
     if ((used_ + 1) * 2 > slots_.size()) {
       std::vector<Slot> before(slots_.size() * 2);
       before.swap(slots_);
-      for (const Slot& slot : before) {
+      for (const Slot& slot : before)
         if (slot.index != kNone) put(slot);
-      }
     }
     put({hash, used_++});
   }

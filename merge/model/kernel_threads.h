@@ -16,7 +16,7 @@ namespace trapline {
     std::int32_t process = 0;
     if (!comm.starts_with(kind)) continue;
     std::string_view rest = comm.substr(kind.size());
-    if (take_number(rest, process) && rest.empty()) return ThreadId{process};
+    if (take_number(rest, process) && rest.empty() && process > 0) return ThreadId{process};
   }
   return ThreadId{};
 }

@@ -58,9 +58,8 @@ namespace {
 std::string frequent_events(const Timeline& timeline) {
   constexpr std::size_t kShown = 6;
   std::vector<std::pair<std::string, std::uint64_t>> all;
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
+  for (std::size_t i = 0; i < timeline.size(); ++i)
     for (auto& event : timeline.source(i).event_counts()) all.push_back(std::move(event));
-  }
   std::ranges::sort(all, std::greater(), &std::pair<std::string, std::uint64_t>::second);
   std::string text;
   for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i)

@@ -95,9 +95,8 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
 
 void Cgroups::update(const std::map<pid_t, Thread>& threads) {
   const bool few = threads.size() <= kMostThreads;  // otherwise only new ones
-  for (const auto& [tid, thread] : threads) {
+  for (const auto& [tid, thread] : threads)
     if (few || (of_.size() < kMostThreads && !of_.contains(tid))) look_at(tid, thread);
-  }
   for (auto& [path, cgroup] : cgroups_) {
     const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
     if (!counts || counts->times < cgroup.throttled_before ||

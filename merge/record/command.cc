@@ -62,9 +62,8 @@ std::vector<std::string> tracefs_mounts() {
   std::vector<std::string> places;
   FILE* mounts = ::setmntent("/proc/self/mounts", "r");
   if (mounts == nullptr) return places;
-  while (const mntent* mount = ::getmntent(mounts)) {
+  while (const mntent* mount = ::getmntent(mounts))
     if (std::strcmp(mount->mnt_type, "tracefs") == 0) places.emplace_back(mount->mnt_dir);
-  }
   ::endmntent(mounts);
   return places;
 }
@@ -80,9 +79,8 @@ bool show_marker(const CommandOptions& options) {
   if (options.user) {
     // Only root can pass through tracefs. So the instance is mounted there, in which all files but
     // the marker are root's too.
-    for (const std::string& place : places) {
+    for (const std::string& place : places)
       if (place != options.tracefs) (void)::umount2(place.c_str(), MNT_DETACH);
-    }
     if (::chmod(options.instance.c_str(), 0711) != 0 || !show(options.instance, options.tracefs)) {
       return false;
     }

@@ -69,9 +69,8 @@ Result<void> DiskSync::sync_data(const SyncJob& job) {
                 std::strerror(errno));
   }
   if (files_ == job.files.size()) return {};  // no file was made since
-  for (const Folder& folder : folders_) {
+  for (const Folder& folder : folders_)
     if (auto synced = folder.sync(); !synced) return synced;
-  }
   files_ = job.files.size();
   return {};
 }
@@ -80,9 +79,8 @@ void DiskSync::carry_out(const SyncJob& job) {
   auto synced = sync_data(job);
   // Errors are ignored: on a nearly full disk the older small files stay, which is better than
   // none, and later jobs write them again.
-  for (const auto& [name, text] : job.texts) {
+  for (const auto& [name, text] : job.texts)
     (void)session_.replace(name, text, 0600, Durable::kYes);
-  }
   const std::lock_guard lock(mutex_);
   if (!error_ && !synced) error_ = std::move(synced).error();
   if (!error_) durable_ = job.sizes;

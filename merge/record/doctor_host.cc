@@ -44,9 +44,8 @@ std::uint64_t count_cpus(const Host& host) {
 
 bool any_file_says(const std::string& folder, const std::string& file, std::string_view text) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : fs::directory_iterator(folder, error))
     if (trimmed_text(entry.path().string() + "/" + file) == text) return true;
-  }
   return false;
 }
 

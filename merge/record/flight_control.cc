@@ -40,9 +40,8 @@ bool wait_for(int fd, int timeout_ms) {
 }
 
 bool asks(int client) {
-  for (int slice = 0; slice < kSlices; ++slice) {
+  for (int slice = 0; slice < kSlices; ++slice)
     if (wait_for(client, kSlice)) return true;
-  }
   return false;
 }
 

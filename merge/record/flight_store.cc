@@ -65,10 +65,10 @@ Result<FlightStore> FlightStore::open(const std::string& path, std::uint64_t bud
   return FlightStore(std::move(*folder), budget, std::move(*lock));
 }
 
-std::vector<std::string> FlightStore::snapshots() const {
-  std::vector<std::string> names = folder_.names().value_or(std::vector<std::string>());
-  std::erase_if(names, [this](const std::string& name) {
-    return !is_snapshot_name(name) || !folder_.has_folder(name);
+std::vector<std::string> snapshots_in(const Folder& folder) {
+  std::vector<std::string> names = folder.names().value_or(std::vector<std::string>());
+  std::erase_if(names, [&folder](const std::string& name) {
+    return !is_snapshot_name(name) || !folder.has_folder(name);
   });
   // Sorts by time, and within a second by number, which has no leading zeros.
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
@@ -81,7 +81,7 @@ std::vector<std::string> FlightStore::snapshots() const {
 // Leaves a locked snapshot alone: somebody is just finishing it.
 std::vector<std::string> FlightStore::remove_halves() const {
   std::vector<std::string> removed;
-  for (const std::string& name : snapshots()) {
+  for (const std::string& name : snapshots_in(folder_)) {
     const auto snapshot = folder_.open_folder(name);
     if (!snapshot || !snapshot->has_folder("raw") || !lock_session(*snapshot)) continue;
     const bool is_whole = snapshot->has_file("trace.dat");
@@ -99,7 +99,7 @@ Result<std::vector<std::string>> FlightStore::make_room(std::uint64_t bytes) con
         mib(bytes) + 1, 2 * mib(bytes) + 1);
   }
   std::vector<std::string> removed;
-  const std::vector<std::string> names = snapshots();
+  const std::vector<std::string> names = snapshots_in(folder_);
   std::vector<std::uint64_t> sizes;
   std::uint64_t taken = 0;
   for (const std::string& name : names) {

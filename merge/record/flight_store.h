@@ -19,6 +19,9 @@ namespace trapline::record {
 
 inline constexpr const char* kDefaultFlightFolder = "flight.trapline";
 
+// Returns the names of the snapshots in a flight recorder's folder, the oldest first.
+[[nodiscard]] std::vector<std::string> snapshots_in(const Folder& folder);
+
 class FlightStore {
  public:
   // Opens the folder; makes it (0700) if it does not exist. Errors: it contains something else;
@@ -27,8 +30,6 @@ class FlightStore {
   // Removes unfinished snapshots of a recorder that was killed. Returns their names.
   [[nodiscard]] std::vector<std::string> remove_halves() const;
 
-  // Returns the snapshots, the oldest first.
-  [[nodiscard]] std::vector<std::string> snapshots() const;
   // Removes the oldest snapshots until `bytes` more fit, and returns the names of those that it
   // removed. The Error: `bytes` are more than the whole budget.
   [[nodiscard]] Result<std::vector<std::string>> make_room(std::uint64_t bytes) const;

@@ -151,9 +151,8 @@ std::vector<std::uint64_t> PageFiles::sizes() const {
 
 std::vector<int> PageFiles::files() const {
   std::vector<int> files{stream_.get()};
-  for (const Cpu& cpu : cpus_) {
+  for (const Cpu& cpu : cpus_)
     if (cpu.file) files.push_back(cpu.file.get());
-  }
   return files;
 }
 

@@ -183,9 +183,8 @@ std::optional<NamedPlugin> named_plugin(const std::vector<std::string>& words) {
 
 std::optional<std::string> option_value(const std::vector<std::string>& words,
                                         std::string_view option) {
-  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+  for (std::size_t i = 1; i + 1 < words.size(); ++i)
     if (is_option(words[i], option)) return words[i + 1];
-  }
   return std::nullopt;
 }
 
@@ -248,9 +247,8 @@ std::string qemu_vm_name(const std::vector<std::string>& words) {
   if (const auto value = option_value(words, "-name")) {
     constexpr std::string_view kGuest = "guest=";
     const auto parts = parts_of(*value);
-    for (const std::string& part : parts) {
+    for (const std::string& part : parts)
       if (part.starts_with(kGuest)) return part.substr(kGuest.size());
-    }
     if (parts.front().find('=') == std::string::npos && !parts.front().empty()) {
       return parts.front();
     }

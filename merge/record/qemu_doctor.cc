@@ -43,9 +43,8 @@ int plugin_api_of(const std::string& program, const std::string& version) {
   std::string block, buffer(kBlock, '\0');
   while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0) {
     block.append(buffer, 0, static_cast<std::size_t>(file.gcount()));
-    for (std::size_t i = 0; i < has.size(); ++i) {
+    for (std::size_t i = 0; i < has.size(); ++i)
       has[i] = has[i] || block.find(kFunctions[i]) != std::string::npos;
-    }
     block.erase(0, block.size() - std::min<std::size_t>(block.size(), 64));
   }
   if (!has[0]) return 0;
@@ -104,9 +103,8 @@ std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted
   qemu.path = wanted;
   const std::string native =
       processor_of(host) == Processor::kArm64 ? "qemu-system-aarch64" : "qemu-system-x86_64";
-  for (const std::string& prefix : {native, std::string("qemu-kvm"), std::string("qemu-system-")}) {
+  for (const std::string& prefix : {native, std::string("qemu-kvm"), std::string("qemu-system-")})
     if (qemu.path.empty()) qemu.path = first_in_path(prefix);
-  }
   if (qemu.path.empty()) return std::nullopt;
   qemu.facts = ask_qemu(qemu.path, std::nullopt);
   qemu.has_plugins =

@@ -7,9 +7,8 @@
 namespace trapline::record {
 
 Result<Functions> parse_functions(std::string_view text) {
-  for (const Functions functions : {Functions::kUftrace, Functions::kFtrace, Functions::kBoth}) {
+  for (const Functions functions : {Functions::kUftrace, Functions::kFtrace, Functions::kBoth})
     if (text == name_of(functions)) return functions;
-  }
   return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
               printable(text));
 }

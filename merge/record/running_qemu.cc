@@ -114,9 +114,8 @@ std::string in_quotes(std::string_view text) {
 
 // Returns "a" for the key id in "x,id=a,y".
 std::string part_of(std::string_view value, std::string_view key) {
-  for (const std::string_view part : split(value, ',')) {
+  for (const std::string_view part : split(value, ','))
     if (part.starts_with(key)) return std::string(part.substr(key.size()));
-  }
   return {};
 }
 

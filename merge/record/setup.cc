@@ -59,9 +59,8 @@ Result<void> trace_functions(const Instance& instance, pid_t pid) {
   }
   if (pid != 0) {
     if (auto set = control.set("options/function-fork", "1"); !set) return set;
-    for (const pid_t tid : tasks_of(pid)) {
+    for (const pid_t tid : tasks_of(pid))
       if (auto set = control.append("set_ftrace_pid", std::to_string(tid)); !set) return set;
-    }
   }
   return control.set("current_tracer", "function_graph");
 }

@@ -162,9 +162,8 @@ void copy_companions(const Folder& session, const RecordOptions& options, const 
   if (!target.symbols.empty()) {
     if (auto made = session.make_folder("symbols"); !made) options.say(made.error().message);
   }
-  for (const std::string& file : target.symbols) {
+  for (const std::string& file : target.symbols)
     say(copy(file, "symbols/" + fs::path(file).filename().string()), file);
-  }
   const std::string& events = target.facts.trace_events;
   if (!events.empty()) say(copy(events, "trace-events-all"), events);
 }

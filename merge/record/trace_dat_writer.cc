@@ -28,9 +28,8 @@ Result<void> put_sized(std::string& out, const std::string& path) {
 Result<void> put_formats(std::string& out, const std::string& events,
                          const std::vector<std::string>& names) {
   append(out, static_cast<std::uint32_t>(names.size()));
-  for (const std::string& name : names) {
+  for (const std::string& name : names)
     if (auto done = put_sized(out, events + "/" + name + "/format"); !done) return done;
-  }
   return {};
 }
 
@@ -38,9 +37,8 @@ Result<void> put_formats(std::string& out, const std::string& events,
 std::vector<std::string> ftrace_names(const std::string& events) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(events + "/ftrace", error)) {
+  for (const auto& entry : fs::directory_iterator(events + "/ftrace", error))
     if (fs::exists(entry.path() / "format", error)) names.push_back(entry.path().filename());
-  }
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -36,9 +36,8 @@ bool is_number(std::string_view reason) {
 
 bool has_name(std::initializer_list<Table> tables, std::string_view reason) {
   for (const Table table : tables) {
-    for (const auto& [number, name] : *table) {
+    for (const auto& [number, name] : *table)
       if (name == reason) return true;
-    }
   }
   return false;
 }

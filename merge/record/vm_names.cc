@@ -90,9 +90,8 @@ std::string vm_name_of(const std::vector<std::string>& words) {
 
 std::string vm_name_of_cgroup(std::string_view proc_cgroup) {
   while (!proc_cgroup.empty()) {
-    for (const std::string_view part : split(take_line(proc_cgroup), '/')) {
+    for (const std::string_view part : split(take_line(proc_cgroup), '/'))
       if (std::string name = name_of_part(part); !name.empty()) return name;
-    }
   }
   return {};
 }
@@ -152,9 +151,8 @@ bool VmNames::update(const std::map<pid_t, Thread>& threads) {
 
 std::vector<SessionVm> VmNames::vms(const std::map<pid_t, Thread>& threads) const {
   std::set<pid_t> with_vcpus;
-  for (const auto& [tid, thread] : threads) {
+  for (const auto& [tid, thread] : threads)
     if (any_vmm().vcpu_of_thread(thread.name) != kNoVcpu) with_vcpus.insert(thread.pid);
-  }
   std::vector<SessionVm> vms;
   for (const auto& [pid, name] : names_) {
     if (!name.text.empty() && with_vcpus.contains(pid)) vms.push_back({pid, name.text});

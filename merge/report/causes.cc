@@ -150,9 +150,8 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
 std::span<const Cause> causes() { return kCauses; }
 
 const Cause* find_cause(std::string_view id) {
-  for (const Cause& cause : kCauses) {
+  for (const Cause& cause : kCauses)
     if (cause.id == id) return &cause;
-  }
   return nullptr;
 }
 

@@ -92,9 +92,8 @@ FoldedTimes FoldedStacks::take(const Naming& names) const {
 std::vector<FoldedDifference> folded_difference(const std::vector<FoldedTimes>& before,
                                                 const std::vector<FoldedTimes>& after) {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> sums;
-  for (const FoldedTimes& times : before) {
+  for (const FoldedTimes& times : before)
     for (const auto& [stack, ns] : times) sums[stack].first += ns;
-  }
   for (const FoldedTimes& times : after) {
     for (const auto& [stack, ns] : times) sums[stack].second += ns;
   }

@@ -82,9 +82,8 @@ class Grouping {
     return static_cast<std::uint32_t>(hash);
   }
   [[nodiscard]] bool is_same(const GroupKey& a, const GroupKey& b) const {
-    for (std::size_t i = 0; i < words_; ++i) {
+    for (std::size_t i = 0; i < words_; ++i)
       if (a.words[i] != b.words[i]) return false;
-    }
     return a.halted == b.halted;
   }
 

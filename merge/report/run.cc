@@ -206,9 +206,8 @@ void Aggregator::sort_rows(ReportData& report) const {
 void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
   std::set<const CpuQuota*> told;
   for (const VcpuRow& row : report.vcpus) {
-    for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid})) {
+    for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid}))
       if (told.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
-    }
   }
 }
 

@@ -97,9 +97,8 @@ std::optional<std::uint64_t> exits_per_second_together(const ReportData& report)
       end(*std::ranges::min_element(report.vcpus, {}, end)))
     return std::nullopt;
   std::optional<std::uint64_t> sum;
-  for (const VcpuRow& row : report.vcpus) {
+  for (const VcpuRow& row : report.vcpus)
     if (const auto rate = exits_per_second(row, report)) sum = sum.value_or(0) + *rate;
-  }
   return sum;
 }
 

@@ -189,9 +189,8 @@ class Finisher {
         return failed(path(kWhole), cause);
       // The stream's size tells a reader of the old place that the pages are moving.
       std::uint64_t end = start_.head_bytes;
-      for (const Part& part : parts) {
+      for (const Part& part : parts)
         if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);
-      }
       if (::ftruncate(stream_.get(), static_cast<off_t>(end + start_.page_size)) != 0)
         return failed(session_.path_of(kStream), errno);
     }

@@ -78,9 +78,8 @@ Difference compare(const Tally& markers, const Tally& directory) {
     difference.function = name.empty() ? fmt::format("{:#x}", function) : printable(name);
   };
   for (const auto& [function, name] : markers.names) look(function, name);
-  for (const auto& [function, name] : directory.names) {
+  for (const auto& [function, name] : directory.names)
     if (!markers.names.contains(function)) look(function, name);
-  }
   return difference;
 }
 

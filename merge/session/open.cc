@@ -35,9 +35,8 @@ constexpr const char* kExpected =
     "perf script, the files trace and trace_pipe of tracefs)";
 
 bool has_log_line(std::string_view text) {
-  while (!text.empty()) {
+  while (!text.empty())
     if (parse_qemu_log_line(take_line(text))) return true;
-  }
   return false;
 }
 
@@ -66,9 +65,8 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size())))
     return SourceKind::kTraceDat;
   // perf's magic in both byte orders, and that of its first version.
-  for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"}) {
+  for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"})
     if (head.starts_with(magic)) return SourceKind::kPerfData;
-  }
   if (head.size() >= 16) {
     // QEMU's simpletrace: the id -1 and the magic; as first proposed: the magic in either byte
     // order.
@@ -111,9 +109,8 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   if (!is_folder(path)) return kind_of_file(path);
   if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt"))
     return SourceKind::kUftrace;
-  for (const char* part : kParts) {
+  for (const char* part : kParts)
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
-  }
   // The folder of perf record --threads has a file of this name.
   const std::string data = (fs::path(path) / "data").string();
   if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;

@@ -301,9 +301,8 @@ class Reader {
 };
 
 bool is_ordered(const SessionSync& sync) {
-  for (std::size_t i = 0; i < kReadableClocks; ++i) {
+  for (std::size_t i = 0; i < kReadableClocks; ++i)
     if (sync.after.values[i] < sync.before.values[i]) return false;
-  }
   return true;
 }
 

@@ -47,9 +47,8 @@ Read Timeline::next_of_many(Event& event) {
 }
 
 Result<void> Timeline::status() const {
-  for (const Lane& lane : lanes_) {
+  for (const Lane& lane : lanes_)
     if (!lane.source->status()) return lane.source->status();
-  }
   return {};
 }
 

@@ -53,9 +53,8 @@ class Qemu final : public VmmKnowledge {
     if (name == "virtio_notify_irqfd") return RequestStep::kDeferrableNotify;
     if (name == "virtio_notify_irqfd_deferred_fn") return RequestStep::kDeferredNotify;
     // virtqueue_fill and _flush return the request; an MSI is a write to a memory region.
-    for (const std::string_view part : {"virtqueue_", "memory_region_", "kvm_"}) {
+    for (const std::string_view part : {"virtqueue_", "memory_region_", "kvm_"})
       if (name.starts_with(part)) return RequestStep::kPartOfNotify;
-    }
     return name.starts_with("virtio_") ? RequestStep::kDevice : RequestStep::kOther;
   }
   RequestFields request_fields() const override { return {"vdev", "vq", "n"}; }

@@ -21,21 +21,18 @@ class AnyVmm final : public VmmKnowledge {
   std::string_view name() const override { return "any VMM"; }
 
   std::int32_t vcpu_of_thread(std::string_view comm) const override {
-    for (const VmmKnowledge* vmm : vmms()) {
+    for (const VmmKnowledge* vmm : vmms())
       if (const std::int32_t vcpu = vmm->vcpu_of_thread(comm); vcpu != kNoVcpu) return vcpu;
-    }
     return kNoVcpu;
   }
   bool is_process(std::string_view comm) const override {
-    for (const VmmKnowledge* vmm : vmms()) {
+    for (const VmmKnowledge* vmm : vmms())
       if (vmm->is_process(comm)) return true;
-    }
     return false;
   }
   const VmmEventMeaning* event(std::string_view event_name) const override {
-    for (const VmmKnowledge* vmm : vmms()) {
+    for (const VmmKnowledge* vmm : vmms())
       if (const VmmEventMeaning* meaning = vmm->event(event_name)) return meaning;
-    }
     return nullptr;
   }
   std::span<const RequestSpec> requests() const override { return known_requests(); }

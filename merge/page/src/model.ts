@@ -157,11 +157,10 @@ export class Model {
     return keys;
   }
 
-  // Returns 1 for each combination that passes the chosen rows, but for the row by `except`.
-  private passing(rows: Filter[], except?: string): Uint8Array {
+  // Returns 1 for each combination that passes the chosen rows.
+  private passing(rows: Filter[]): Uint8Array {
     const pass = new Uint8Array(this.data.combos.length).fill(1);
     for (const row of rows) {
-      if (row.by === except) continue;
       const keys = this.keysOf(row.by);
       for (let i = 0; i < pass.length; ++i) if (keys[i] !== row.key) pass[i] = 0;
     }

@@ -27,9 +27,8 @@ void Shares::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 void Shares::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
-  for (const StateRun& run : runs) {
+  for (const StateRun& run : runs)
     if (pipeline.counts(run.thread)) add(run.thread, run.state, run.begin, run.end, pipeline);
-  }
 }
 
 const std::vector<Shares::Bin>* Shares::of(ThreadId thread) const { return threads_.find(thread); }

@@ -67,9 +67,8 @@ void GuestTimes::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 
 Table GuestTimes::table(const Pipeline& pipeline) const {
   std::vector<StackId> order;
-  for (StackId stack = 0; stack < stacks_.size(); ++stack) {
+  for (StackId stack = 0; stack < stacks_.size(); ++stack)
     if (sum_of(stacks_[stack]) != 0) order.push_back(stack);
-  }
   std::stable_sort(order.begin(), order.end(), [this](StackId a, StackId b) {
     return sum_of(stacks_[a]) > sum_of(stacks_[b]);
   });

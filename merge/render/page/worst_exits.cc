@@ -146,9 +146,8 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   const std::uint64_t context = context_of(exit);
   made->from = Timestamp(exit.start.ns() > context ? exit.start.ns() - context : 0);
   made->to = Timestamp(exit.end.ns() + context);
-  for (const Near& span : thread.spans) {
+  for (const Near& span : thread.spans)
     if (span.end > made->from) made->spans.push_back(span);
-  }
   std::ranges::stable_sort(made->spans, {}, &Near::begin);
   std::uint64_t inside = 0;
   for (const Kept& kept : thread.ring.events) {
@@ -230,9 +229,8 @@ WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exi
 
 std::vector<std::shared_ptr<const WorstExits::Capture>> WorstExits::sorted() const {
   std::vector<std::shared_ptr<const Capture>> all(longest_.begin(), longest_.end());
-  for (const Row& row : rows_.rows()) {
+  for (const Row& row : rows_.rows())
     if (std::find(all.begin(), all.end(), row.longest) == all.end()) all.push_back(row.longest);
-  }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::pair(b->exit.total(), a->exit.start) < std::pair(a->exit.total(), b->exit.start);
   });

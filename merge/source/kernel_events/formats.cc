@@ -92,9 +92,8 @@ Formats Formats::parse(std::string name, FormatTexts texts) {
   formats.texts_ = std::make_unique<const FormatTexts>(std::move(texts));
   formats.order_ = formats.texts_->order;
   formats.printing_ = std::make_unique<EventTexts>(std::move(name), *formats.texts_);
-  for (const EventFormat& format : formats.texts_->formats) {
+  for (const EventFormat& format : formats.texts_->formats)
     if (const auto id = format_id(format.text)) formats.add_known(*id, format);
-  }
   if (formats.reasons_.svm.empty()) formats.reasons_.svm = formats.reasons_.vmx;
   return formats;
 }
@@ -158,9 +157,8 @@ std::string_view Formats::name(std::uint16_t type) const {
 }
 
 int Formats::type(const KernelEvent& event) const {
-  for (std::size_t type = 0; type < names_.size(); ++type) {
+  for (std::size_t type = 0; type < names_.size(); ++type)
     if (names_[type] == event.full_name) return static_cast<int>(type);
-  }
   return -1;
 }
 

@@ -225,9 +225,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] Read next(Event& event) override {
     while (status_) {
       Item item;
-      while (order_.next(item)) {
+      while (order_.next(item))
         if (give_out(item, event)) return Read::kEvent;
-      }
       if (fill()) continue;
       if (!status_) break;
       status_ = !records_->status() ? records_->status()
@@ -425,9 +424,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   }
   void end() {
     ended_ = true;
-    for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu) {
+    for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu)
       if (const auto loss = losses_.at_end(cpu, newest_)) add_loss(cpu, *loss);
-    }
     if (const auto count = losses_.untold(); count != 0) add_loss(0, {newest_, newest_, count});
     order_.end();
   }

@@ -87,9 +87,8 @@ bool RecordOrder::next_lane(Item& item) {
 // Writes the lanes from `number` on as one, in order, and drops them.
 void RecordOrder::write_from(std::size_t number) {
   MergeHeap heap;
-  for (std::size_t i = number; i < first_ + lanes_.size(); ++i) {
+  for (std::size_t i = number; i < first_ + lanes_.size(); ++i)
     if (!lane(i).ended) heap.push(i, lane(i).head().time);
-  }
   while (!heap.empty()) {
     const std::size_t i = heap.pop();
     Lane& one = lane(i);
@@ -128,9 +127,8 @@ Result<void> RecordOrder::spill() {
     merged = merge_from(first_ + lanes_.size() - same, level + 1);
   }
   heap_ = MergeHeap();
-  for (unseen_ = first_; unseen_ < first_ + lanes_.size(); ++unseen_) {
+  for (unseen_ = first_; unseen_ < first_ + lanes_.size(); ++unseen_)
     if (!lane(unseen_).ended) heap_.push(unseen_, lane(unseen_).head().time);
-  }
   return merged;
 }
 

@@ -130,9 +130,8 @@ class AttrsById {
   static constexpr std::uint16_t kNone = 0xffff;
   [[nodiscard]] std::uint16_t find(std::uint64_t id) const {
     if (slots_.empty()) return kNone;
-    for (std::size_t i = slot_of(id);; i = (i + 1) & (slots_.size() - 1)) {
+    for (std::size_t i = slot_of(id);; i = (i + 1) & (slots_.size() - 1))
       if (slots_[i].attr == kNone || slots_[i].id == id) return slots_[i].attr;
-    }
   }
   [[nodiscard]] bool empty() const { return added_.empty(); }
 

@@ -122,9 +122,8 @@ Result<void> LayoutReader::check_buffers() const {
     const bool possible = std::has_single_bit(page) && page >= kSmallest && page <= kLargest;
     if (!buffer.cpus.empty() && !possible)
       return fail(ErrorKind::kDamaged, "{}: damaged: pages of {} bytes", file_.path(), page);
-    for (const CpuPages& cpu : buffer.cpus) {
+    for (const CpuPages& cpu : buffer.cpus)
       if (cpu.pages.size != 0) pieces.emplace_back(cpu.pages.offset, cpu.pages.size);
-    }
   }
   std::sort(pieces.begin(), pieces.end());
   for (std::size_t i = 1; i < pieces.size(); ++i) {
@@ -348,9 +347,8 @@ Result<void> LayoutReader::read_v6() {
     reader_.fail_here("an impossible number of buffers");
     return reader_.status();
   }
-  for (const InstanceTable& instance : instances) {
+  for (const InstanceTable& instance : instances)
     if (auto read = read_instance_v6(instance); !read) return read;
-  }
   return {};
 }
 

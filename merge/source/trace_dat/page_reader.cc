@@ -180,9 +180,8 @@ Result<void> PageReader::read_block(Block& block) {
     if (auto start = start_blocks(); !start) return start;
     if (extent_.size < sizeof(std::uint32_t) && !extent_.cut) lose_rest(block);
   }
-  while (blocks_left_ > 0 && block.left == 0) {
+  while (blocks_left_ > 0 && block.left == 0)
     if (auto read = try_block(block); !read) return read;
-  }
   if (block.left == 0) {
     // Four bytes are left if the size already included the number of blocks (trace-cmd 3.3). If
     // more than a block's head is left, the number of blocks was too small.

@@ -94,9 +94,8 @@ Result<std::uint64_t> pages_at(int fd, std::uint64_t from, std::uint64_t to,
   const auto hole = seek(fd, from + (pages - 1) * page_size, SEEK_HOLE);
   if (!hole) return tl::unexpected(hole.error());
   if (*hole && **hole < from + pages * page_size) --pages;
-  for (unsigned looked = 0; pages > 0 && looked < kMostUnfilled; ++looked, --pages) {
+  for (unsigned looked = 0; pages > 0 && looked < kMostUnfilled; ++looked, --pages)
     if (!is_unfilled(fd, from + (pages - 1) * page_size)) break;
-  }
   return pages * page_size;
 }
 

@@ -73,9 +73,8 @@ Result<std::map<std::uint32_t, std::int32_t>> first_cpus(const std::string& dire
     }
   }
   std::map<std::uint32_t, std::int32_t> cpus;
-  for (const auto& [tid, change] : firsts) {
+  for (const auto& [tid, change] : firsts)
     if (change.out) cpus.emplace(tid, change.cpu);
-  }
   return cpus;
 }
 

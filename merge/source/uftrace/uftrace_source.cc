@@ -127,9 +127,8 @@ class UftraceSource final : public Source {
   }
   std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
     std::vector<std::pair<std::string, std::uint64_t>> all;
-    for (std::size_t i = 0; i < std::size(kNames); ++i) {
+    for (std::size_t i = 0; i < std::size(kNames); ++i)
       if (counts_[i] != 0) all.emplace_back(kNames[i], counts_[i]);
-    }
     return all;
   }
   std::string event_name(const Event& event) const override {

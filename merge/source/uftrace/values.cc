@@ -195,9 +195,8 @@ UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::strin
   const auto [first, last] = specs.by_name.equal_range(function);
   for (auto named = first; named != last; ++named) matching.emplace(named->second, true);
   if (function.size() <= kLongestMatched) {
-    for (const auto& [i, matches] : specs.patterns) {
+    for (const auto& [i, matches] : specs.patterns)
       if (matches(function)) matching.emplace(i, false);
-    }
   }
   Items items;
   std::vector<bool> exact;
@@ -248,9 +247,8 @@ std::optional<std::span<const std::byte>> UftraceValues::take(const Item& item,
 std::size_t UftraceValues::size(std::string_view function, bool is_return,
                                 std::span<const std::byte> bytes) {
   std::size_t at = 0;
-  for (const Item& item : items_of(function, is_return)) {
+  for (const Item& item : items_of(function, is_return))
     if (!take(item, bytes, at)) return 0;
-  }
   const std::size_t size = (at + 7) / 8 * 8;
   return size <= bytes.size() ? size : 0;  // 0: the padding was cut off
 }

@@ -219,7 +219,7 @@ TEST(KernelThreadsTest, ThoseThatWorkForAVmAreOfItsProcess) {
   EXPECT_EQ(process(112, "CPU 0/KVM"), ThreadId{110});
   EXPECT_EQ(process(120, "vhost-999"), ThreadId{});  // nothing tells whose that thread is
   for (const auto* other : {"", "vhost-", "vhost-1x", "kvm-pit/", "kvm-pit/-1", "kvm-pit"}) {
-    EXPECT_EQ(maker_of_kernel_thread(other), ThreadId{}) << other;
+    EXPECT_EQ(process_in_name(other), ThreadId{}) << other;
   }
 }
 

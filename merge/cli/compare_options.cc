@@ -54,13 +54,10 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
            "their number")
       ->capture_default_str();
   tables.flag("--guest", choice.guest, "Rows are guest functions: their calls and own time");
-  tables.flag("--irq", choice.irq,
-              "Rows are the steps of interrupts: to injection, to entry, to EOI");
+  tables.flag("--irq", choice.irq, "Rows are the steps of interrupts: injection to EOI");
   tables.flag("--waits", choice.waits,
               "Rows are what preempted or blocked the vCPUs inside their exits");
-  tables.flag("--host-cpu", choice.host_cpu,
-              "Rows are the roles of the VMs' threads (vCPU, main loop, IOThread, vhost): the "
-              "CPU time of the host that they took");
+  tables.flag("--host-cpu", choice.host_cpu, "Rows are the roles of the VMs' threads, by CPU time");
   rest.add("--fail-if", choice.fail_if, "CONDITION",
            "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
            "beyond it; repeatable");

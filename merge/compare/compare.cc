@@ -188,6 +188,8 @@ void test(Comparison& comparison) {
 
 }  // namespace
 
+bool Comparison::has(Metric metric) const { return applies(metric, *this, false); }
+
 double ComparedRow::cost() const {
   const double cost = of(Metric::kCost).after - of(Metric::kCost).before;
   return std::isnan(cost) ? 0 : cost;

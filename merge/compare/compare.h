@@ -2,7 +2,6 @@
 // describes the method, docs/formats/diff.md the JSON.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -128,11 +127,8 @@ struct Comparison {
   std::vector<std::string> warnings;
 
   [[nodiscard]] std::size_t proven_changes() const;
-  // Returns whether the metric applies to any of the rows.
-  [[nodiscard]] bool has(Metric metric) const {
-    return std::ranges::any_of(
-        rows, [metric](const ComparedRow& row) { return !row.of(metric).runs.before.empty(); });
-  }
+  // Returns whether rows that are not halts can have the metric.
+  [[nodiscard]] bool has(Metric metric) const;
   // Returns whether the rows have parts, as those of calls and of exits with durations do.
   [[nodiscard]] bool has_parts() const {
     return rows_of == CompareRows::kFunctions ||

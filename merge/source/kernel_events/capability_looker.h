@@ -1,4 +1,5 @@
-// Finds the capabilities of a recording from its events, one by one, until no more can be found.
+// Finds a recording's capabilities, the kinds of events that it has, from its events one by one,
+// until no more can be found.
 #pragma once
 
 #include <string_view>
@@ -9,7 +10,7 @@
 
 namespace trapline::kernel_events {
 
-// The capabilities that events of one name prove.
+// The capabilities that a recording is known to have if it has an event of a given name.
 struct Witness {
   [[nodiscard]] static Witness of(std::string_view name);  // "kvm:kvm_exit"
   void add(const Payload& payload, Capabilities& found) const;
@@ -26,7 +27,7 @@ class CapabilityLooker {
   explicit CapabilityLooker(const Formats& formats);
   void look(const RecordedEvent& event);
   [[nodiscard]] const Capabilities& found() const { return found_; }
-  // Returns whether no event with these formats could add a capability.
+  // Returns whether no event with these formats could add a capability, except to found().vcpus.
   [[nodiscard]] bool is_complete() const;
 
  private:

@@ -80,7 +80,8 @@ EventTexts::PrintedText& EventTexts::known_of(std::span<const std::byte> event) 
 std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
                                                            std::span<const std::byte> event,
                                                            const Following& following) {
-  // Prints ahead only while at least half of the events printed ahead were used.
+  // Limits how many events are printed ahead: kOnTrust, and two more for each printed text that was
+  // used. So printing ahead stops if less than half of its texts are used.
   constexpr std::uint64_t kOnTrust = 8;
   const std::uint64_t most = std::min(kOnTrust + 2 * hits_ - ahead_, kMostAhead);
   std::vector<Wanted> wanted = {{&type, event}};
@@ -135,7 +136,8 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
   const auto answer = worker_->ask(MessageKind::kPrint, events.bytes(), MessageKind::kTexts);
   if (!answer) return tl::unexpected(answer.error());
   MessageReader texts(answer->payload);
-  // The first text was asked for: no text printed ahead may replace it in its slot.
+  // The first text is the requested one: no text printed ahead may replace it if both have the
+  // same slot.
   for (const Wanted& one : wanted) {
     const auto text = texts.text();
     if (!text || text->size() > kLongestText) return worker_->impossible("its texts");

@@ -1,5 +1,5 @@
-// The texts of a recording's events, printed by libtraceevent in a worker. The worker gets only the
-// formats and the events' bytes; it is started for the first text.
+// The texts of a recording's events, printed by libtraceevent in a worker process. The worker gets
+// only the formats and the events' bytes; it is started for the first text.
 //
 // A text costs a round trip to the worker, so later events on the same page, of types that were
 // requested before, are printed in the same trip.

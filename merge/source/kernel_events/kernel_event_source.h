@@ -80,8 +80,8 @@ class KernelEventSource : public Source {
     counters_.add_event(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
-  // A test for RingPage::next(): takes and counts little-endian records of classes that were not
-  // selected, even before their turn in the merge.
+  // The parameter `pass` of RingPage::next() that skips and counts the records of classes that were
+  // not selected, without waiting for their turn in the merge. For little-endian records only.
   struct Unwanted {
     const std::uint8_t* selected;
     std::uint64_t* counts;
@@ -100,11 +100,12 @@ class KernelEventSource : public Source {
     last_passed_ = std::max(last_passed_, last);
   }
   // Makes `event` a loss and counts it. `lost`: the number of lost events; below 1 if not known.
+  // `on_purpose`: the recorder left the events out.
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event,
                  bool on_purpose = false);
   [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }
 
-  // EventTexts::Following for the event that next() returned last.
+  // Appends events that follow the one that next() returned last (EventTexts::Following).
   virtual void following(std::size_t, std::vector<RecordedEvent>&) const {}
 
   Formats formats_;

@@ -42,8 +42,8 @@ struct Layout {
   trace_dat::TracingData tracing;
 
   std::string clock = "perf";  // without -k: the clock that ftrace calls perf
-  // With -k, from CLOCK_DATA: the nanoseconds from that clock to the wall clock, or more: perf
-  // reads the wall clock first, then the other clock an unknown time later.
+  // With -k CLOCK: the wall clock minus CLOCK in nanoseconds, from CLOCK_DATA. The true difference
+  // may be larger, because perf reads the wall clock first and CLOCK an unknown time later.
   std::optional<std::int64_t> to_wall_clock;
   std::string host, release, arch, writer;
   std::uint32_t cpu_count = 0;

@@ -21,7 +21,7 @@
 
 namespace trapline::perf_data {
 
-// The names and processes of threads, from perf's COMM and FORK records. perf writes them for all
+// The names and processes of threads come from COMM and FORK records. perf writes these for all
 // threads that exist when it starts and for each one that is created or renamed later.
 
 struct Fork {
@@ -76,7 +76,7 @@ class Threads {
   Processes processes_;
 };
 
-// Places each CPU's losses between the events around them.
+// Losses of events, placed between the events around them on their CPU. Records that report them:
 //
 //   LOST n         n records found no room before the next one of this CPU
 //   THROTTLE       events are left out until UNTHROTTLE
@@ -395,8 +395,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         const auto fork = parse_fork(record.bytes);
         if (!fork) break;
         threads_.on_fork(*fork);
-        // FORK records of threads that existed before have no time. If only code was sampled, new
-        // threads are not among the recorded events.
+        // FORK records of threads older than the recording have the time 0. In a recording with
+        // samples of code only, new threads are not events.
         if (!layout_.has_tracepoints || trailer->time == 0 || trailer->time < order_.limit()) break;
         order_.add({trailer->time, record.bytes.data(), record.block,
                     static_cast<std::uint32_t>(record.bytes.size()),

@@ -55,7 +55,7 @@ void RecordOrder::drop_ended() {
   if (lanes_.empty()) file_.clear();
 }
 
-// Returns the first item of the lane current_, from which the next calls of next() continue.
+// Returns the first remaining item of the lane current_; next() then goes on in that lane.
 Item RecordOrder::start_run() {
   const Lane& lane = this->lane(current_);
   if (!lane.spilled) {
@@ -112,8 +112,9 @@ Result<void> RecordOrder::merge_from(std::size_t number, unsigned level) {
   return file_.status();
 }
 
-// Merges the lanes in memory into one lane in the file, then kMergeAt spilled lanes of one level
-// into one. In lanes_, spilled lanes come before those in memory, the longer ones first.
+// Merges the lanes in memory into one lane in the file. Then, whenever kMergeAt spilled lanes have
+// the same level (how often they were merged), merges them into one of the next level. In lanes_,
+// spilled lanes come before those in memory, the longer ones first.
 Result<void> RecordOrder::spill() {
   open_ = nullptr;
   std::size_t number = first_ + lanes_.size();

@@ -130,7 +130,8 @@ bool RecordReader::skip_payload(Record& record, std::uint64_t size) {
   return true;
 }
 
-// True if next() shall return the record; false if it was handled here or is damaged.
+// Handles a record that was not in a COMPRESSED record. Returns true if next() shall return it;
+// false if nothing is left to do for it, or if it is damaged.
 bool RecordReader::on_outer(Record& record) {
   const auto body = record.bytes.subspan(kRecordHeader);
   switch (record.type) {

@@ -21,7 +21,7 @@
 
 namespace trapline::perf_data {
 
-// Memory for the bytes of records, in blocks. A block stays as long as a record in it is held, so
+// A block of memory for the bytes of records. It stays as long as one of its records is held, so
 // records can wait for their turn without a copy.
 struct Block {
   static constexpr std::size_t kSize = 256u << 10;  // a record has at most 64 KiB

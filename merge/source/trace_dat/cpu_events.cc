@@ -4,8 +4,9 @@
 
 namespace trapline::trace_dat {
 
-// Returns the time of the page's first event, or of a boundary page; 0: no time. The page's own
-// time can be that of an event that is not in it any more, if `trapline record` cut the page.
+// Returns the time of the page's first event; of a boundary page, which has no events, the time in
+// its header; 0: no time. The header's time can be that of an event that is not in the page any
+// more, if `trapline record` cut the page.
 std::uint64_t CpuEvents::time_of(RingPage page) const {
   kernel_events::RecordedEvent first;
   if (page.time() == 0 || page.empty()) return page.time();

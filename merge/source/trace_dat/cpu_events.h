@@ -36,8 +36,8 @@ class CpuEvents {
         reader_(file, pages.pages, page_size, buffer_size, layout.order) {}
 
   [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
-  // Returns whether the file ends before the CPU's events do or, at the end, the last pages are
-  // damaged.
+  // Returns whether the CPU's last events are missing: the file was cut off or, when advance() has
+  // reached the end, the last pages are damaged.
   [[nodiscard]] bool is_cut() const { return cut_ || damaged_before_; }
   // Skipped pages: the first one's offset in the file, and the time of the event before it.
   struct Damaged {
@@ -70,13 +70,14 @@ class CpuEvents {
     shift_time();
     return true;
   }
-  // Moves to the next event of the same page that `pass` does not take, as RingPage::next() does.
-  // Must not be used with a TimeShift, since times are not shifted here.
+  // Moves to the next event of the same page by RingPage::next() with the same parameters, which
+  // skips events. Must not be used with a TimeShift, since times are not shifted here.
   [[nodiscard]] RingPage::Found advance_in_page(auto&& pass, std::uint64_t& passed) {
     lost_ = RingPage::kNoneLost;
     return page_.next(next_, pass, passed);
   }
-  // Makes peek() the last skipped event, without its data, like a boundary page.
+  // Makes peek() an event at `time` without data, like a boundary page: it stands for the events
+  // that advance_in_page() skipped, of which the last was at `time`.
   void stand_at(std::uint64_t time) { next_ = {time, nullptr, 0}; }
   // Returns the current event. A boundary page has no data and the size 0.
   [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return next_; }

@@ -15,8 +15,8 @@ using nlohmann::json;
 constexpr const char* kPlan = "raw/plan.json";
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 
-// Limit for the parts of a plan: a CPU has pages in raw/trace.dat, where a region may be in two
-// parts, and in a file of its own.
+// Limit for the parts of a plan. A CPU has at most three: its pages in raw/trace.dat, which a
+// half-closed hole may have split in two, and those in a file of its own.
 constexpr std::size_t kMostParts = 4 * kMostCpus;
 
 bool fits(std::uint64_t offset, std::uint64_t size) {

@@ -1,11 +1,11 @@
 // raw/plan.json: the plan for making trace.dat from the streamed pages. The plan is on the disk
 // before any page moves, so that a half-finished trace.dat can be read and finished from any point.
 //
-// There are two ways. With regions, pages stay where they are and the holes between them are
-// closed. That changes the offsets in raw/trace.dat but never the order, so CPU n's pages are the
-// n-th part with data after the tail. (A file system may close a hole extent by extent, so a power
-// cut can leave it half closed.) If this is not possible, the pages are copied part by part, and
-// `copied` says how much of the copy is on the disk.
+// There are two ways. If each CPU's pages are in a region of raw/trace.dat (unfinished.h), they
+// stay there, and the holes between them are closed. That changes the pages' offsets but never
+// their order, so CPU n's pages are the n-th part with data after head and tail. (A file system may
+// close a hole extent by extent, so a power cut can leave it half closed.) If holes cannot be
+// closed, the pages are copied part by part, and `copied` says how much of the copy is on the disk.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct FinishPlan {
   std::string into;            // the file in raw/ to copy to, which already has head and tail
   std::uint64_t copied = 0;    // bytes of `into` that are on the disk
   [[nodiscard]] bool copies() const { return !into.empty(); }
-  // Returns the size of the head and the tail, in bytes.
+  // Returns where the pages begin in the new trace.dat: at the end of the head and the tail.
   [[nodiscard]] std::uint64_t begin() const { return areas.empty() ? 0 : areas.front().offset; }
 };
 

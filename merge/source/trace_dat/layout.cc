@@ -625,7 +625,8 @@ Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
   return {};
 }
 
-// Notes as missing the buffers of which a file that was cut off has no data.
+// Adds to missing_ each buffer that had events, according to CPUSTAT, and whose data is not in the
+// file, because the file was cut off.
 void LayoutReader::miss_buffers_v7() {
   for (const Recorded& one : recorded_) {
     if (one.cpus.empty() ||

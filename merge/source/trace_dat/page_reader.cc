@@ -11,8 +11,9 @@
 namespace trapline::trace_dat {
 namespace {
 
-// A compressed block is damaged if it exceeds 16 pages and either 32 read-ahead buffers or 1 MiB.
-// All CPUs' buffers are 2 MiB together, so one block of each is about 64 MiB at most.
+// A compressed block counts as damaged if it exceeds 32 read-ahead buffers or 1 MiB, but 16 pages
+// are always allowed. All CPUs' buffers have 2 MiB together, so one block of each CPU takes about
+// 64 MiB at most.
 constexpr std::uint64_t kBuffersOfBlock = 32, kMostOfBlock = 1u << 20, kBlockFloorPages = 16;
 constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
 // With smaller buffers, a thread does not pay: it costs as much as decompressing some tens of KiB.

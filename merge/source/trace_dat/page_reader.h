@@ -27,9 +27,10 @@ struct WholeBlocks {
 
 class PageReader {
  public:
-  // `buffer_size` limits how much raw data is read ahead. Of compressed data, twice that and two
-  // more blocks are held; a block may have 32 times that up to 1 MiB, or 16 pages (trace-cmd's have
-  // 10). A PageReader must not be moved after the first call of next() or peek().
+  // `buffer_size` is the size of the buffer for raw data, in bytes. Of compressed data, two such
+  // buffers and two more blocks are held. A block may be as large as 32 buffers, up to 1 MiB, or
+  // have 16 pages if that is more (trace-cmd's blocks have 10). A PageReader must not be moved
+  // after the first call of next() or peek().
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size, std::endian order = std::endian::little);
 
@@ -92,8 +93,8 @@ class PageReader {
   std::uint64_t largest_block_;
   std::size_t buffer_at_ = 0;
   std::size_t buffer_end_ = 0;
-  // The blocks after blocks_, as a thread decompresses them. Until then the thread owns what
-  // read_blocks() writes. The last member, since its destructor waits for the thread.
+  // The blocks after those in blocks_, while a thread decompresses them. Until get() the thread
+  // owns what read_blocks() writes. The last member, since its destructor waits for the thread.
   std::future<Blocks> coming_;
 };
 

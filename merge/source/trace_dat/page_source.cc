@@ -184,8 +184,9 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
-// Nearly all events follow another event of the same page. Events that nobody selected are skipped
-// before their turn and need no merging; only a loss after a page waits for its turn.
+// Handles the usual case, in which an event follows another one of the same page. Events that were
+// not selected are skipped at once, without merging. After skipped events at a page's end, the
+// stream waits for its turn, since a loss may follow.
 Read PageSource::next(Event& event) {
   while (consumed_ && passes_) {
     Unwanted unwanted = this->unwanted();

@@ -29,7 +29,8 @@ class PageSource final : public TraceDatSource {
   void following(std::size_t most,
                  std::vector<kernel_events::RecordedEvent>& events) const override;
 
-  // Moves a CPU's stream to its next event; false if it has ended or if status_ has an error.
+  // Moves a CPU's stream to its next event; false if it has ended or if status_ has an error. A
+  // loss before that event begins at `from`, the time of the stream's event before.
   bool advance(std::size_t stream, Timestamp from);
   Read end();
   void count_unplaced();

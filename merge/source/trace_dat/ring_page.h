@@ -63,10 +63,11 @@ class RingPage {
   }
 
   enum class Found : std::uint8_t { kNothing, kWanted, kUnknown };
-  // Finds the next event of a little-endian page and skips events whose data `pass` takes. Returns
-  // kWanted for an event that `pass` does not take, kUnknown for one that `pass` was not asked for.
-  // `passed` gets the time of the last skipped event; if no event follows, `event` has that time
-  // too. Most events are skipped, so the position stays in registers between two wanted ones.
+  // Finds the next event of a little-endian page, and skips events for whose data `pass` returns
+  // true. Returns kWanted if `pass` returned false for the event; kUnknown if it was not called, as
+  // after a time extend. `passed` gets the time of the last skipped event; if no event follows,
+  // `event` has that time too. Most events are skipped, so the position stays in registers between
+  // two wanted ones.
   [[nodiscard]] Found next(kernel_events::RecordedEvent& event, auto&& pass,
                            std::uint64_t& passed) {
     const std::byte* at = at_;

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint32_t kInterpolate = 1;  // flag of the option
 constexpr std::size_t kSampleSize = 3 * sizeof(std::uint64_t);
 
-// With larger offsets the products would overflow.
+// Limit for a sample's offset; interpolating between larger ones would overflow.
 constexpr std::int64_t kLongestShift = std::int64_t{1} << 61;
 
 __extension__ using Wide = __int128;
@@ -56,7 +56,8 @@ std::optional<TimeShift> TimeShift::parse(ByteCursor& option) {
 std::uint64_t TimeShift::operator()(std::uint32_t cpu, std::uint64_t count) const {
   if (cpu >= cpus_.size() || cpus_[cpu].empty()) return count;
   const std::vector<Sample>& samples = cpus_[cpu];
-  // The last sample at or before the count; before the first sample, the first.
+  // The last sample at or before the count, or the first one. If there are several, the very last
+  // is not used, as in trace-cmd, because a next sample is needed as well.
   const auto after = std::ranges::upper_bound(samples, count, {}, &Sample::time);
   auto at = after == samples.begin() ? after : std::prev(after);
   if (samples.size() > 1 && std::next(at) == samples.end()) --at;

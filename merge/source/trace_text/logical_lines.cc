@@ -13,7 +13,8 @@ bool is_small(char c) { return c >= 'a' && c <= 'z'; }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_number(char c) { return c >= '0' && c <= '9'; }
 
-// Returns whether a piece is prose: it cannot be part of an event whose text may be complete.
+// Returns whether a line is prose, so that it is not joined to an event above it whose text may be
+// complete.
 bool is_prose(std::string_view piece) {
   return piece.starts_with('#') || piece.starts_with("```") ||
          (piece.size() > 1 && is_capital(piece[0]) && (is_small(piece[1]) || piece[1] == ' '));
@@ -28,7 +29,8 @@ bool is_of_stack(std::string_view line) {
           (line.find("+0x") != line.npos || line.find('(') != line.npos));
 }
 
-// Returns whether `piece`, the line below `above`, may continue an event that fits so far as `fit`.
+// Returns whether the line `piece` may continue the event that the line before it, `above`, is part
+// of. `fit`: whether the event's text is already complete (kWhole), incomplete or not readable.
 bool LogicalLines::may_follow(Fit fit, std::string_view above, std::string_view piece) const {
   if (fit == Fit::kNone) return true;
   if (is_prose(piece) || is_of_stack(piece)) return false;
@@ -57,14 +59,15 @@ bool LogicalLines::next(TextLine& line, Event& event, EventClass wanted) {
   const bool has_text = !line.name.empty() || !line.text.empty();
   if (form_.wrapped == 0 && has_text && !has(wanted, events_->class_of(event.type))) return true;
   fit_ = decode(line, event);
-  // A line that ends within an event's name looks like the line of a function.
+  // A line without an event's name is the function tracer's, or was broken within the name.
   const bool may_be_name = form_.learns && line.name.empty();
   if (fit_ != Fit::kWhole || form_.wrapped != 0 || may_be_name) join(line, event);
   return true;
 }
 
-// Counts, for folded_in_words(), whether the piece is the rest of the last word above it. `above`
-// is the length of joined_ before the piece.
+// Updates folded_in_words_: tests whether the event is complete with the piece joined directly, as
+// the rest of a broken word, or with a blank between. The text above the piece is the first `above`
+// bytes of joined_.
 void LogicalLines::compare_glued(std::size_t above, std::string_view piece) {
   const auto is_of_word = [](char c) {
     return is_small(c) || is_capital(c) || is_number(c) || c == '_';

@@ -50,8 +50,8 @@ class LogicalLines {
   [[nodiscard]] bool lacks_text() const { return fit_ != Fit::kWhole; }
   // Returns how many pieces from the lines below were joined to the line.
   [[nodiscard]] std::size_t pieces() const { return pieces_; }
-  // Returns, over all lines so far, how many pieces complete an event only without a blank before
-  // them, minus the pieces that complete one only with a blank.
+  // Returns more than 0 if lines seem to be broken within words: the number of pieces so far that
+  // complete an event only if joined without a blank, minus those that do so only with a blank.
   [[nodiscard]] int folded_in_words() const { return folded_in_words_; }
   // Returns the width of the widest of the lines that were joined, without the last of them.
   [[nodiscard]] std::size_t widest() const { return widest_; }

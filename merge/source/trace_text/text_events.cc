@@ -121,7 +121,7 @@ TextEvents::Fit TextEvents::decode(const TextLine& line, std::uint16_t type, Eve
   const std::string_view system = known_[type]->system;
   if ((!line.has_cpu || !line.has_thread) && system != "kvm" && system != "syscalls")
     return Fit::kWhole;
-  // Without times, entries would give exits a duration.
+  // In a text without times only kvm_exit is decoded: with entries, exits would get durations.
   if (!line.has_time && known_[type] != &events::kvm_exit) return Fit::kWhole;
   TextValues values(*known_[type]);
   values.thread = line.thread;

@@ -306,7 +306,7 @@ struct PrintedSwitch {
   PrintedThread prev, next;
   std::string_view state;
 };
-// Bytes before the arrow: a name, two numbers and a state need no more.
+// Limit for the bytes before the arrow of a sched_switch: a name, two numbers and a state.
 constexpr std::size_t kLongestPrev = 160;
 // Parses "comm:pid [prio] S ==> comm:pid [prio]" or "prev_comm=comm prev_pid=1 prev_prio=120
 // prev_state=S ==> next_comm=comm next_pid=2 next_prio=120", which raw output has without the
@@ -435,7 +435,7 @@ bool TextValues::has(std::string_view field) const {
 }
 
 void TextValues::decode(Payload& payload) const {
-  // A record of 64-bit fields, followed by the name.
+  // Makes a record for the decoder: the fields, 64 bits each, then the text of `name`.
   constexpr std::size_t kMostName = 16, kName = 8 * kMostFields;
   std::array<std::byte, kName + kMostName> record{};
   Schema schema;
@@ -495,7 +495,7 @@ bool TextFields::read(std::string_view text, TextValues& values) {
       if (!list) return sched_wakeup(FormatScan(text), values);
       break;
     default:
-      // The kernel's own list may have other names for the fields.
+      // A print format that is a list itself is tried: it may have other names for the fields.
       if (event.printed.empty() || (list && !is_list(event.printed))) break;
       if (PrintFormat(event.printed).read(text, values)) return true;
       if (!list) return false;

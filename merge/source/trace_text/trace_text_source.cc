@@ -116,7 +116,8 @@ class FormLearner {
     (width == form_.cut ? lacking_ : lacking_before_) += lacks ? 1 : 0;
   }
   [[nodiscard]] std::uint64_t events() const { return events_; }
-  // Returns the form. Either all lines with incomplete text were cut at one width, or none was cut.
+  // Returns the learned form; `tried` is the form with which the lines were parsed. Either all
+  // lines with incomplete text were cut at one width, or none was cut.
   [[nodiscard]] TextForm form(const TextForm& tried) const {
     constexpr std::uint64_t kLeastCut = 3;
     TextForm form = tried;
@@ -289,7 +290,8 @@ class TextPlanner {
     plan.all_twice = stands_twice();
   }
 
-  // Returns whether nearly all lines are there twice, as in a text that was sorted.
+  // Returns whether nearly all events are repeated directly below, as if a text with each line
+  // twice had been sorted.
   [[nodiscard]] bool stands_twice() const {
     constexpr std::size_t kLeastTwice = 16;
     std::size_t in_pairs = 0;
@@ -450,7 +452,7 @@ struct TextLoss {
   std::uint64_t from = 0, to = 0;
   std::uint64_t count = 0;  // 0: not known
   std::uint32_t cpu = 0;
-  // False for all but one of the losses of one omission, which affects all CPUs.
+  // An omission in the text makes a loss on each CPU: true for one of these, false for the others.
   bool is_counted = true;
 };
 

@@ -17,7 +17,8 @@ constexpr std::size_t kHeader = 8, kSwitch = 24;
 constexpr std::uint32_t kTypeSwitch = 14;
 constexpr std::uint16_t kOut = 0x2000, kPreempted = 0x4000;
 
-// Returns the CPU in the name of a file, such as 12 for perf-cpu12.dat; nullopt for other names.
+// Returns the CPU in the name of a file: 12 for perf-cpu12.dat if `before` is "perf-cpu"; nullopt
+// for other names.
 std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view before) {
   constexpr std::string_view kBehind = ".dat";
   if (!name.starts_with(before) || !name.ends_with(kBehind) ||

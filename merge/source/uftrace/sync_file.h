@@ -44,8 +44,8 @@ struct SyncFile {
   std::vector<GuestSyncLine> guest;
 };
 
-// Reads a sync.txt. Skips lines that are not sync records, and records beyond the limits above.
-// Returns an empty SyncFile, not an Error, if there is no such file.
+// Reads a sync.txt. Skips lines that are not sync records, and records beyond kMostSyncRecords and
+// kMostGuestSyncs. Returns an empty SyncFile, not an Error, if there is no such file.
 [[nodiscard]] Result<SyncFile> read_sync_file(const std::string& path);
 
 }  // namespace trapline

@@ -164,8 +164,8 @@ class UftraceSource final : public Source {
     Record ahead;
     std::int32_t cpu = kNoVcpu;
     std::uint64_t last = 0;
-    // Open calls of the task, counted as uftrace does: depths in a file end at 1,023, and the first
-    // version of QEMU's uftrace plugin gives a return one less than its call.
+    // The task's open calls, counted as uftrace does, because a record's own depth can be wrong: it
+    // ends at 1,023, and QEMU's first uftrace plugin gives a return one less than its call.
     std::uint32_t depth = 0;
     bool counted = false;            // false: the count begins with the next record's own depth
     std::uint32_t kernel_depth = 0;  // the same for its kernel functions, above `depth`
@@ -193,7 +193,7 @@ class UftraceSource final : public Source {
     return &known->second;
   }
   // The data of an event begins with its length; the length of a call's data follows from the
-  // specifications.
+  // types of the function's arguments (values.h).
   std::size_t payload_size(const Lane& lane, const Record& record,
                            std::span<const std::byte> bytes) {
     if (record.type() == RecordType::kEvent)
@@ -267,8 +267,8 @@ class UftraceSource final : public Source {
     if (!change.out) lane.off_cpu = {};
     return true;
   }
-  // Places kernel functions above the functions of the task that called them. False for other
-  // tasks.
+  // Makes a kernel function a call within the functions that its task has open. Returns false if
+  // the task is not in the directory.
   bool take_kernel(std::size_t i, Event& event) {
     const std::size_t file = i - lanes_.size() - switches_.size();
     const KernelCall call = kernel_ahead_[file];

@@ -98,7 +98,8 @@ class TableReader {
   }
 
   // Calls visit(symbol, limit, type, typed, name) for each function in the tables of this type
-  // (SHT_SYMTAB or SHT_DYNSYM), until it returns false.
+  // (SHT_SYMTAB or SHT_DYNSYM), until it returns false. `limit`: the end of its section;
+  // `type`: the letter that nm prints for it; `typed`: false for STT_NOTYPE.
   void read(GElf_Word table_type, auto visit) const {
     for (std::size_t index = 0; index < sections_.size(); ++index) {
       if (sections_[index].scn == nullptr || sections_[index].header.sh_type != table_type)

@@ -24,7 +24,8 @@ bool is_socket(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
 }
 
-// Refuses to parse untrusted bytes for root if only the limits confine the worker.
+// Answers the caller's requests. Refuses to parse for root if no seccomp filter but only the limits
+// confine the worker, except if `unconfined` is true.
 [[noreturn]] void serve(const Task& task, std::uint32_t status, bool unconfined) {
   constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
   constexpr auto kRoots = static_cast<std::uint32_t>(WorkerStatus::kRoots);

@@ -214,8 +214,8 @@ std::optional<Transfer> transfer_of(std::string_view line) {
                                        : Transfer::kPlain;
 }
 
-// Recognises an encoding without headers. Quoted-printable: a "=" at the end of a line joins it
-// with the next, and each other "=" is an escape. Base64: all lines are base64.
+// Guesses a text's encoding from its lines alone, without a mail's headers. Quoted-printable: some
+// lines end with "=", and each other "=" begins an escape. Base64: all lines are base64.
 Transfer bare_transfer(std::string_view head) {
   constexpr std::size_t kLeastLines = 3;
   std::size_t joins = 0, lines = 0, base64 = 0, width = 0;
@@ -239,8 +239,7 @@ Transfer bare_transfer(std::string_view head) {
 std::string from_mail(std::string_view text) {
   std::string out;
   Transfer transfer = bare_transfer(text.substr(0, kHead));
-  // True while the loop is in the header of a part whose encoding is known. An empty line ends a
-  // header.
+  // True from a line Content-Transfer-Encoding to the empty line that ends the part's header.
   bool in_header = false;
   std::uint32_t bits = 0;
   int have = 0;
@@ -275,8 +274,8 @@ constexpr Replacement kEntities[] = {
     {"&lt;", "<"},   {"&gt;", ">"},   {"&quot;", "\""}, {"&nbsp;", " "}, {"&apos;", "'"},
     {"&#39;", "'"},  {"&#x27;", "'"}, {"&#34;", "\""},  {"&#62;", ">"},  {"&#60;", "<"},
     {"&#160;", " "}, {"&#x3D;", "="}, {"&#x2F;", "/"},  {"&#61;", "="},  {"&amp;", "&"}};
-// Decodes HTML. In a text with tags, a literal "<" is an entity; in a text without, <idle> and
-// <...> are names.
+// Decodes HTML. A text with <pre> or <br> has tags, which are removed; in any other text "<" is
+// itself, as in the threads' names <idle> and <...>.
 std::string from_html(std::string_view text) {
   constexpr std::size_t kLongestTag = 512;
   const bool has_tags = text.find("<pre") != text.npos || text.find("<br") != text.npos;
@@ -363,7 +362,7 @@ Result<UniqueFd> decoded_copy(const std::string& path, int file) {
   UniqueFd copy;
   for (int layer = 0; layer < kMostLayers; ++layer) {
     const int from = copy ? copy.get() : file;
-    // The first 4 KiB show the encoding of a file with zero bytes; only a text needs more.
+    // The first 4 KiB show how a binary file (with zero bytes) is encoded; only a text needs more.
     std::string head = read_at(from, 0, kFirst);
     if (head.find('\0') == head.npos) head = read_at(from, 0, kHead);
     const Encoding encoding = encoding_of(head);

@@ -17,7 +17,7 @@
 
 namespace trapline {
 
-// Limit for a line of a text file, in bytes; recordings have no longer lines.
+// Limit for a line of a text file, in bytes; no recording has longer lines.
 inline constexpr std::size_t kLongestLine = 64u << 10;
 
 class File {
@@ -45,7 +45,7 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Returns whether the file is made of pieces. If not, a worker can read its descriptor().
+  // Returns whether compose() made the file of pieces; descriptor() is then invalid.
   [[nodiscard]] bool is_composed() const { return !pieces_.empty(); }
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 

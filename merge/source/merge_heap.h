@@ -73,9 +73,9 @@ class MergeHeap {
     std::size_t lane = kNoLane;
   };
 
-  // A key has the time since base_ in the bits that the lane's number leaves. Times too late for
-  // these bits have the key of far_; all keys are recomputed when the top item has that key, or
-  // when an item is before base_.
+  // Returns the key: the time since base_ in the upper bits, the lane in the lowest lane_bits_.
+  // Times that do not fit count as far_. All keys are recomputed, with a new base_, when an item at
+  // far_ reaches the top, or when an item is before base_.
   [[nodiscard]] std::uint64_t key_of(const Item& item) const {
     return std::min(item.time - base_, far_) << lane_bits_ | item.lane;
   }

@@ -64,7 +64,7 @@ struct SourceInfo {
   std::string kind;     // "trace.dat"
   std::string clock;    // "mono"
   bool cycles = false;  // times are cycles of a counter, and nothing converts them to nanoseconds
-  // Times are multiples of this many nanoseconds; nullopt: of the clock's own unit.
+  // Times are multiples of this many nanoseconds; nullopt: as exact as the clock itself.
   std::optional<std::uint64_t> resolution_ns = std::nullopt;
   Role role = Role::kHostKernel;
   SourceAlignment aligned = {};

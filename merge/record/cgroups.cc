@@ -35,8 +35,8 @@ std::optional<Throttled> parse_cpu_stat(std::string_view text) {
   return Throttled{*times, *ns};
 }
 
-// Returns the cgroup in "4:cpu,cpuacct:/a" of v1, or in "0::/a" of v2, which has the controller if
-// no v1 line does.
+// Takes the cgroup of the v1 line that has the cpu controller, such as "4:cpu,cpuacct:/a". Without
+// such a line, v2 has the controller: takes the cgroup of its line, "0::/a".
 std::string cpu_cgroup_of(std::string_view proc_cgroup) {
   std::string v1, v2;
   while (!proc_cgroup.empty()) {
@@ -54,8 +54,9 @@ std::string cpu_cgroup_of(std::string_view proc_cgroup) {
   return outside || found.ends_with(" (deleted)") ? std::string() : found;
 }
 
-// Finds the mount points, such as "36 25 0:31 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup
-// rw,cpu,cpuacct". Only mounts of a whole hierarchy count, not a part that is mounted elsewhere.
+// Finds where cgroup v1's cpu hierarchy and cgroup v2 are mounted, in lines such as "36 25 0:31 /
+// /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct". Only mounts of a whole hierarchy
+// count, not bind mounts of a part of it.
 Cgroups::Cgroups(std::string_view mountinfo) {
   while (!mountinfo.empty()) {
     const auto words = split(take_line(mountinfo), ' ');
@@ -79,7 +80,7 @@ void Cgroups::look_at(pid_t tid, const Thread& thread) {
   if (!text) return;
   std::string path = cpu_cgroup_of(*text);
   std::string& kept = of_[tid];
-  // A thread that has ended is in the root cgroup: keep its last one.
+  // A thread that has ended is in the root cgroup: keep the cgroup that it was in before.
   if (path.empty() || path == kept) return;
   kept = path;
   for (std::size_t level = 0; level < kMostLevels && !path.empty(); ++level) {

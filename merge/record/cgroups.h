@@ -32,9 +32,10 @@ class Cgroups {
  public:
   static constexpr std::size_t kMost = 1024;
 
-  // Finds where the two hierarchies are mounted, from the text of /proc/self/mountinfo.
+  // Finds where cgroup v1's cpu hierarchy and cgroup v2 are mounted, from the text of
+  // /proc/self/mountinfo.
   explicit Cgroups(std::string_view mountinfo);
-  // Uses the current mounts.
+  // Reads this process's /proc/self/mountinfo.
   Cgroups();
 
   // Looks up the cgroups of `threads`, and reads the counts of all cgroups again.

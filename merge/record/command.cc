@@ -33,7 +33,8 @@ namespace {
 
 constexpr const char* kExecution = "execution";
 
-// The step of the child that failed, sent through the verdict pipe.
+// The step that failed in the child before the command ran, and its errno. The child sends this to
+// the recorder through a pipe.
 struct Verdict {
   char step[32];
   int cause;
@@ -47,7 +48,7 @@ struct Verdict {
   ::_exit(127);
 }
 
-// Restores signals and limits to what this process itself found, before a program is executed.
+// Restores the caller's signals and limit on open files, before a program is executed.
 void reset_process() {
   restore_signals();
   restore_open_files();
@@ -57,7 +58,7 @@ bool show(const std::string& file, const std::string& place) {
   return ::mount(file.c_str(), place.c_str(), nullptr, MS_BIND, nullptr) == 0;
 }
 
-// Returns where tracefs is mounted: a program may use the first mount that it finds.
+// Returns all mount points of tracefs, because a program may use another one than the recorder.
 std::vector<std::string> tracefs_mounts() {
   std::vector<std::string> places;
   FILE* mounts = ::setmntent("/proc/self/mounts", "r");
@@ -68,8 +69,8 @@ std::vector<std::string> tracefs_mounts() {
   return places;
 }
 
-// Mounts the marker in the place where the command looks for the top-level one. QEMU also tries to
-// switch tracing on there, which then has no effect.
+// Enters a mount namespace in which the command finds options.shown_marker in the place of the
+// top-level trace_marker. QEMU also writes to tracing_on there: /dev/null is mounted over it.
 bool show_marker(const CommandOptions& options) {
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
@@ -77,8 +78,8 @@ bool show_marker(const CommandOptions& options) {
   }
   std::vector<std::string> places = tracefs_mounts();
   if (options.user) {
-    // Only root can pass through tracefs. So the instance is mounted there, in which all files but
-    // the marker are root's too.
+    // Only root can enter tracefs. So the instance's folder is mounted in its place: the user can
+    // enter that, and open the marker in it but none of root's other files.
     for (const std::string& place : places)
       if (place != options.tracefs) (void)::umount2(place.c_str(), MNT_DETACH);
     if (::chmod(options.instance.c_str(), 0711) != 0 || !show(options.instance, options.tracefs)) {

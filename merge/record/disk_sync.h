@@ -1,7 +1,7 @@
 // Syncs a session to the disk while it is recorded, in a separate thread, so that a disk that
 // stalls does not keep the recorder from reading the kernel's buffers.
 //
-//   ask(job) ──> waiting (the newer job takes the older one's place) ──> data, names, small files
+//   ask(job) ──> waiting (a newer job replaces it) ──> synced: data, names of new files, job.texts
 //
 // Guarantees: ask() never waits. A job's sizes become durable() only when all data written before
 // its ask() is on the disk. After the first Error, durable() does not change.
@@ -42,7 +42,7 @@ class DiskSync {
 
   // Returns the first failure to sync data; also an Error if the session was removed meanwhile.
   [[nodiscard]] std::optional<Error> error() const;
-  // Returns the sizes of the last job whose data is on the disk; empty before the first.
+  // Returns SyncJob::sizes of the last job whose data is on the disk; empty before the first.
   [[nodiscard]] std::vector<std::uint64_t> durable() const;
   [[nodiscard]] pid_t thread_id() const { return thread_id_; }
 

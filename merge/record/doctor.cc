@@ -169,7 +169,8 @@ std::vector<Finding> check_tracefs(const Host& host) {
     const int cause = host.open_error(host.tracefs + "/" + file.name, file.flags);
     // only kernels with function tracing have set_ftrace_filter
     if (cause == 0 || (cause == ENOENT && file.level == Level::kLimited)) continue;
-    // A user may be able to open none of them, and one command fixes all: the first stands for all.
+    // A user who is not root may be refused many files, and one command fixes that: one finding
+    // names the first of them and counts the others.
     if (!host.superuser && cause == EACCES) {
       if (++of_root > 1) continue;
       first_of_root = findings.size();

@@ -47,7 +47,8 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_tracefs(const Host& host);
 [[nodiscard]] std::vector<Finding> check_kvm(const Host& host);
 [[nodiscard]] std::vector<Finding> check_events(const Host& host);
-// Checks the events of `record --stalls` and `record --faults`; without KVM's module, not KVM's.
+// Checks the events of `record --stalls` and `record --faults`. Skips KVM's events if KVM's module
+// is not loaded.
 [[nodiscard]] std::vector<Finding> check_option_events(const Host& host);
 // Checks the tracer of `record --kernel-functions`.
 [[nodiscard]] std::vector<Finding> check_kernel_functions(const Host& host);
@@ -61,7 +62,7 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
                                              std::uint64_t available_kb);
 [[nodiscard]] std::vector<Finding> check_limits(const Host& host);
 [[nodiscard]] std::vector<Finding> check_guest(const Host& host);
-// Starts the worker that parses files and checks its confinement.
+// Starts the worker, the sandboxed process that parses files, and checks its seccomp filter.
 [[nodiscard]] std::vector<Finding> check_worker();
 
 // Returns the bytes in the ring buffer for an exit that QEMU serves, from the formats of this

@@ -70,7 +70,8 @@ Finding check_ptrace(const Host& host) {
           level < 3 ? "until the next boot" : "3 cannot be taken back before the next boot"};
 }
 
-// Returns a size that leaves memory for other programs and the guests.
+// Returns a value for --buffer-size with which the buffers of all CPUs take a quarter of the
+// available memory, so that other programs and the guests have the rest.
 std::string fitting_buffer(std::uint64_t available_kb, std::uint64_t cpus) {
   const std::uint64_t kb = std::max<std::uint64_t>(64, available_kb / cpus / 4);
   return size_text((kb < 1024 ? kb : kb / 1024 * 1024) * kKib);

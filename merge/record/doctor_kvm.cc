@@ -43,8 +43,8 @@ bool has_event(const Host& host, const KernelEvent& event) {
       });
 }
 
-// Returns whether the host should have the event. On an unknown processor, only events of every
-// architecture are expected.
+// Returns whether the host's kernel should have the event. On an unknown processor, only events
+// that exist on all architectures are expected.
 bool is_expected(const KernelEvent& event, Processor processor) {
   return (event.recorded.arch & arch_of(processor)) != 0 &&
          (processor != Processor::kOther || event.recorded.arch == RecordedBy::kEveryArch);
@@ -128,7 +128,7 @@ std::vector<Finding> check_events(const Host& host) {
   std::map<std::string_view, std::string> lacking;  // by what the report loses
   std::size_t there = 0;
   for (const KernelEvent& event : events::all()) {
-    // On an unknown processor, the events of all architectures count.
+    // On an unknown processor, arch_of() returns all architectures: each event that exists counts.
     const auto& [options, arch, without] = event.recorded;
     const bool by_option = (options & (RecordedBy::kKvm | RecordedBy::kIrq)) != 0;
     if (event.system != "kvm" || !by_option || (arch & arch_of(processor)) == 0) continue;
@@ -162,8 +162,8 @@ std::vector<Finding> check_events(const Host& host) {
 
 std::vector<Finding> check_option_events(const Host& host) {
   if (host.tracefs.empty() || !is_folder(host.tracefs + "/events")) return {};
-  // If the module is missing, check_events() reports it.
   const Processor processor = processor_of(host);
+  // Without KVM's module, its events are not checked here: check_events() reports the module.
   const bool kvm = is_folder(host.tracefs + "/events/kvm");
   std::vector<Finding> findings;
   for (const auto& [option, name, cost] :
@@ -187,8 +187,8 @@ std::vector<Finding> check_option_events(const Host& host) {
   return findings;
 }
 
-// Goes by the kernel's version: only a new instance would show whether it has the tracer, as all
-// have since Linux 6.11.
+// Judges by the kernel's version: instances have the function_graph tracer since Linux 6.11. Only a
+// new instance would show it directly, and a check does not make one.
 std::vector<Finding> check_kernel_functions(const Host& host) {
   if (host.tracefs.empty()) return {};
   const auto tracers = read_text(host.tracefs + "/available_tracers");

@@ -44,7 +44,7 @@ class Chooser {
       if (!matches(system_pattern, system) || system == "ftrace") continue;
       for (const std::string& name : events_of(tracefs_, system)) {
         if (!matches(name_pattern, name)) continue;
-        // An event without an enable file cannot be recorded with this method.
+        // An event without an enable file cannot be enabled in an instance.
         if (::access((events_ + "/" + system + "/" + name + "/enable").c_str(), F_OK) != 0)
           continue;
         chosen_.insert({system, name});
@@ -53,7 +53,7 @@ class Chooser {
     }
     return found;
   }
-  // Adds the events of an option, but with --no-kvm none of KVM's.
+  // Adds the events of an option of `record`, but with --no-kvm none of KVM's. Returns how many.
   std::size_t add(RecordedBy::Option option, const EventChoice& choice) {
     std::size_t found = 0;
     for (const KernelEvent& event : events::all()) {

@@ -81,9 +81,9 @@ std::string Flight::take_due() {
   return due_why_;
 }
 
-// Reads all pages. When every CPU has been found empty once, all events made before this call have
-// been read. The newest time so far is complete only when every CPU is found empty again, because
-// later events of another CPU may be older.
+// Reads until every CPU was found empty twice. After the first time, all events made before this
+// call have been read. The second time shows that no older event is left to read up to the newest
+// time of the first: when that was read, another CPU might still have had one.
 Result<std::uint64_t> Flight::read_all(PageReader& reader) {
   std::uint64_t complete = 0;
   bool drained = false;

@@ -40,7 +40,8 @@ class Flight final : public PageSink {
   // Opens the folder for snapshots, removes what a killed recorder left unfinished in it, and opens
   // the socket for requests.
   [[nodiscard]] static Result<Flight> open(const RecordOptions& options);
-  // Call it before the first page.
+  // Makes the ring for the pages of `reader` and, with --snapshot-on's `trigger`, the search for
+  // hits. Call it before the first page.
   void start(const PageReader& reader, std::optional<TriggerMatcher> trigger);
 
   [[nodiscard]] std::size_t room(unsigned cpu) const override;

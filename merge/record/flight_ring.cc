@@ -4,7 +4,8 @@
 
 namespace trapline::record {
 
-// Drops pages that are older than the span, then the oldest of all.
+// Adds the page. Then drops the CPU's pages that are older than the span and, while the ring holds
+// too many bytes, the oldest page of all CPUs.
 Result<void> FlightRing::add(unsigned cpu, std::span<const std::byte> page) {
   if (auto added = ring_.add(cpu, page); !added) return tl::unexpected(std::move(added).error());
   const auto& pages = ring_.pages(cpu);

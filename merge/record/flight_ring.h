@@ -1,7 +1,7 @@
 // Holds the last seconds of the pages of all CPUs in memory.
 //
 //   page of a CPU ── add() ──> PageRing ── older than the span, or the ring is full: dropped
-//                                 └─ write(cpu, from, to) ──> cut to the event, in order ──> sink
+//                                 └─ write(cpu, from, to) ──> pages with just these events ──> sink
 //
 // Guarantees: at most `ring_bytes` of pages. From begin() on, the events of every CPU are complete,
 // except those that the kernel lost, whose marks stay on the pages.

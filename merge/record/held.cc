@@ -17,14 +17,15 @@
 namespace trapline::record {
 namespace {
 
-// Sets the present names and processes, and the instance's own settings; returns "TID NAME" lines.
+// Stores in `session` the instance's settings, and the threads and VMs that exist now. Returns the
+// threads' names as lines "TID NAME".
 std::string describe(const Instance& instance, SessionJson& session) {
   const FtraceControl& control = instance.control();
   session.instance = instance.name();
   for (const EventName& event : enabled_events(control.get("set_event").value_or("")))
     session.events.push_back(event.full_name());
   const std::string size = control.get("buffer_size_kb").value_or("");
-  // The file says "X" if the CPUs' buffers have different sizes.
+  // buffer_size_kb contains "X" if the CPUs' buffers have different sizes: 0 is stored then.
   session.buffer_kb = parse_number(trimmed(size)).value_or(0);
   session.start_real_ns = session.end_real_ns = read_clock(ClockId::kReal);
   session.ended_by = "held";
@@ -56,9 +57,9 @@ void tell(const RecordOptions& options, const Instance& instance, const SessionJ
   if (dropped != 0) options.say(fmt::format("{} events had found no room in its buffers", dropped));
 }
 
-// Takes the pages. The file has the formats of all events, since the instance may contain events
-// that are disabled by now. A page that cannot be written is lost; the rest then stays in the
-// instance.
+// Moves the pages out of the instance into a new session. Its trace.dat gets the `formats` of all
+// events, since the pages may contain events that are disabled by now. A page that cannot be
+// written is lost; the rest then stays in the instance.
 Result<int> take(const RecordOptions& options, const Instance& instance, PageReader& reader,
                  const Target& target, const std::vector<EventName>& formats) {
   SessionJson session = new_session(options.trapline_version, instance.control().clock());

@@ -22,8 +22,9 @@
 namespace trapline::record {
 namespace {
 
-// The maker's files are closed one after another, and a command that outlives the maker holds its
-// marker. So the watchdog tries every 10 ms at first, then every second.
+// An instance cannot be removed while a file of it is open. The kernel closes a killed recorder's
+// files one after another, and a command that outlives the recorder still holds the marker. So the
+// watchdog tries every 10 ms at first, then every second for an hour.
 constexpr unsigned kQuickTries = 200, kAllTries = kQuickTries + 3600;
 constexpr unsigned kShrinkAt = 10;
 

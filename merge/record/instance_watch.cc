@@ -45,7 +45,7 @@ InstanceWatch::InstanceWatch(const Instance& instance, const std::vector<EventNa
   for (const std::string& file : files) watch(file);
 }
 
-// Watches a file; one that this kernel lacks cannot be written.
+// Watches a file for writes. A file that this kernel lacks needs no watch, and is no failure.
 void InstanceWatch::watch(const std::string& file) {
   const int number =
       ::inotify_add_watch(inotify_.get(), instance_.path(file).c_str(), IN_MODIFY | IN_CLOSE_WRITE);

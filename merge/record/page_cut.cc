@@ -35,8 +35,8 @@ CutPage cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint6
   CutPage piece;
   RingPage walk;
   if (!walk.load(page, kCommitSize)) return piece;
-  // An event's record begins where the previous one ended, so that it includes a time extend. The
-  // piece's own time is that of the previous event, to which the first delta is added.
+  // An event is copied from the end of the previous one, so that a time extend before it is copied
+  // too. The new page gets the time before its first event, which that event's delta adds to.
   const std::byte* begin = walk.position();
   std::uint64_t time = load<std::uint64_t>(page.data());
   const std::byte* end = begin;

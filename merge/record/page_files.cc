@@ -23,8 +23,9 @@ constexpr std::uint64_t up_to(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// Returns whether the file system distinguishes holes from data and can close holes: a page after a
-// hole of two is moved forward by one page, so blocks must divide a page.
+// Returns whether the file system distinguishes holes from data (SEEK_DATA) and can close holes
+// (FALLOC_FL_COLLAPSE_RANGE) of any number of pages. Tries it: writes a page after a hole of two
+// pages, and removes one page of the hole, which fails if a block is larger than a page.
 bool can_close_holes(int fd, std::size_t page_size) {
   const std::vector<std::byte> page(page_size, std::byte{1});
   const auto size = static_cast<off_t>(page_size);
@@ -162,7 +163,7 @@ std::uint64_t PageFiles::written() const {
   return bytes;
 }
 
-// Ignores errors: if the disk refuses even this, readers detect the pages that are damaged.
+// Ignores errors: if the bytes cannot be removed, readers detect the damaged pages among them.
 std::uint64_t PageFiles::cut(unsigned cpu, std::uint64_t size) {
   Cpu& at = cpus_[cpu];
   size = std::min(size, at.written) / page_size_ * page_size_;

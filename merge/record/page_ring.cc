@@ -20,7 +20,8 @@ Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes
                 index);
   }
   Cpu& cpu = cpus_[index];
-  // A page with nothing in it is an edge of a snapshot's window; the next page repeats its mark.
+  // --snapshot-on writes a page without data at each end of a window. A loss that such a page marks
+  // is marked again on the next page with events, so the page can be skipped.
   if (facts->events == 0 && facts->used <= kPageHead) return *facts;
   const bool unknown = facts->lost < 0 || cpu.lost < 0;
   facts->lost = unknown ? RingPage::kUnknownLost : facts->lost + cpu.lost;

@@ -142,7 +142,7 @@ void RecordingRun::describe(SessionJson& session) const {
 }
 
 std::string RecordingRun::cmdlines(const ThreadTable& threads) {
-  // This process, since it writes the sync records.
+  // Names this process too, because its sync records are in the recording.
   return fmt::format("{} trapline\n", ::getpid()) + threads.cmdlines();
 }
 
@@ -166,7 +166,7 @@ void RecordingRun::on_tick() {
     (void)look_at_instance();
     if (ticks_ % kFlightLook == 0) (void)look_at_threads();
     (void)write_sync();
-    // Pages that fill slowly are read only if there may be a hit in them.
+    // With --snapshot-on, a page that fills slowly may contain a hit; otherwise it can wait.
     if (flight_->found() != nullptr) take({});
     return;
   }
@@ -272,7 +272,7 @@ void RecordingRun::loop() {
 
 Result<std::string> RecordingRun::snapshot(const std::string& asked_by, const std::string& why) {
   if (auto soon = flight_->check_spacing(); !soon) {
-    // An expression may hit at each exit, so refusals are not told.
+    // --snapshot-on may find a hit at each exit, so its refused requests are not reported.
     if (asked_by != "expression") say(soon.error().message);
     return tl::unexpected(std::move(soon).error());
   }

@@ -103,7 +103,7 @@ Result<void> RecordingRun::make_output() {
   if (!owner || owner->uid != target_.user->uid) {
     if (auto given = out->give_to({target_.user->uid, target_.user->gid, {}}); !given) return given;
   }
-  // The user can pass through the session's folder to it, and cannot list anything else.
+  // 0711: the user can reach uftrace.data in the session's folder, but cannot list that folder.
   return session.set_mode(0711);
 }
 
@@ -144,8 +144,8 @@ Result<void> RecordingRun::give_up_rights() {
   if (command_) kept.push_back(CAP_KILL);  // the command may change its user
   const Folder& folder = flight_ ? flight_->folder() : writer_->folder();
   if (folder.identity()) kept.insert(kept.end(), {CAP_SETUID, CAP_SETGID});
-  // The folder above, where the session is renamed, may belong to somebody else, and so may an
-  // earlier session.
+  // At the end the session is renamed in the folder above, and an earlier session may be removed.
+  // If these are not root's own, root needs CAP_DAC_OVERRIDE for that.
   const auto above = Folder::open_parent(options_.folder, folder.identity());
   struct stat status {};
   const bool is_own = above && ::fstat(above->first.fd(), &status) == 0 && status.st_uid == 0;
@@ -168,7 +168,7 @@ Result<void> RecordingRun::start_syncing() {
   folders.push_back(std::move(*itself));
   if (above) folders.push_back(std::move(above->first));  // best effort: it may be unreadable
   disk_.emplace(std::move(*session), std::move(folders));
-  // Leaves the thread out of the recording, as make_instance() does with this one.
+  // Leaves the syncing thread out of the recording, as make_instance() does with the main thread.
   (void)instance_->control().append("set_event_notrace_pid", std::to_string(disk_->thread_id()));
   sync(false);
   return {};
@@ -177,11 +177,12 @@ Result<void> RecordingRun::start_syncing() {
 Result<void> RecordingRun::start_command() {
   CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
                      instance_->name(), instance_->path(""), instance_->tracefs(), umask_};
-  // A QEMU with both backends sends its events through the log; its top-level marker is hidden.
   const bool user_writes_calls = target_.user && in_markers(additions_.functions);
   if (target_.facts.tracing == QemuTracing::kFtrace || user_writes_calls) {
     how.shown_marker = instance_->path("trace_marker");
   } else if (target_.facts.top_level_marker) {
+    // A QEMU with the log and the ftrace backend sends its events through the log, which is our
+    // marker: its writes to the top-level marker would be the same events again.
     how.shown_marker = "/dev/null";
   }
   auto command = Command::fork(how);

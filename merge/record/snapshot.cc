@@ -85,7 +85,8 @@ void Snapshot::watch_to(std::uint64_t time) {
   }
 }
 
-// Adds a window for each new hit, as far back as pages are undecided.
+// Adds a window around each new hit. No window begins before decided_: all pages up to that time
+// have been written or left out.
 void Snapshot::take_hits() {
   for (const Hit& hit : watch_.take_hits()) {
     ++facts_.hits;
@@ -145,8 +146,9 @@ Result<void> Snapshot::finish() {
   return result();
 }
 
-// Removes the oldest pages, even if a later hit would need them. The watch may then be ahead of
-// events that are still unread: at worst it finds a hit that is none, and keeps a window too many.
+// Writes or leaves out the oldest pages, even if a later hit would need them. The watch then goes
+// over their events before older ones of other CPUs have been read: at worst it finds a hit that is
+// none, and a window too many is kept.
 void Snapshot::make_room(std::size_t bytes) {
   while (ring_.held_bytes() > bytes) {
     const auto oldest = ring_.oldest(PageRing::Which::kAny);

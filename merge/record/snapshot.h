@@ -91,7 +91,8 @@ class Snapshot final : public PageSink {
   // Call it after the last page, or after an error: writes or counts what is in memory.
   [[nodiscard]] Result<void> finish();
 
-  // Sets the first facts: the expression, and other facts that the session has.
+  // Sets the facts that are known before the first page: the expression, --around, and which
+  // recordings of the session contain the whole run.
   void begin_with(const SessionSnapshot& told) { static_cast<SessionSnapshot&>(facts_) = told; }
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }

@@ -135,8 +135,8 @@ std::optional<std::size_t> count_vms(const RecordOptions& options) {
   return running_vms().size();
 }
 
-// Opens the session as the suggested command will, so that the command works. Opens it through its
-// descriptor and with its owner's rights.
+// Chooses the command that the summary suggests. Opens the session to see which command works on
+// it, through the folder's descriptor and with its owner's rights.
 Ending ending_of(const SessionJson& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
   const std::string path = shell_text({folder.path()});

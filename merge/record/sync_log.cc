@@ -22,7 +22,7 @@ bool SyncLog::write_series(int marker_fd) {
   for (std::size_t size; (size = series.next(text)) != 0;) {
     if (::write(marker_fd, text, size) < 0) return false;
     series.written();
-    // The text of the next marker has the readings after this one.
+    // A marker's text has the clock readings before it, and those after the previous marker.
     auto record = parse_sync(std::string_view(text, size));
     if (record && record->adjustment) adjustment = record->adjustment;
     if (record && previous && previous->before && record->after) {
@@ -84,7 +84,7 @@ void SyncStamps::expect(const PageFiles& files, std::uint64_t series, int first_
   last_series_ = series;
   for (const int cpu : {first_cpu, last_cpu}) {
     const auto index = static_cast<unsigned>(cpu);
-    // Keeps a place that an earlier series still waits for, since that place comes before.
+    // A place from which an earlier series is still searched is kept: it is before this one.
     if (cpu >= 0 && index < files.cpus()) places_.try_emplace(index, files.written(index));
   }
 }

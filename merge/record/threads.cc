@@ -127,7 +127,8 @@ void ThreadTable::leave_out(pid_t tid) {
   left_out_[static_cast<std::size_t>(tid)] = true;
 }
 
-// A thread that had no room in one of the tables may be in the other.
+// A thread that had no room among the virtual machines' threads may have its name among the other
+// threads' names, or the reverse: it then does not count.
 std::size_t ThreadTable::left_out() const {
   std::size_t count = 0;
   for (std::size_t id = 0; id < left_out_.size(); ++id) {

@@ -83,7 +83,8 @@ bool prints_symbols(std::string_view formats) {
   return false;
 }
 
-// Appends text symbols only: data symbols are half of all, and no event has the address of one.
+// Skips data symbols: they are half of all, and no event has the address of one. Unless `all` is
+// set, stops after the function that writes markers.
 void append_text_symbols(std::istream& lines, bool all, std::string& out) {
   // The symbol after the markers' function shows where that function ends.
   bool is_next_last = false;

@@ -131,7 +131,8 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
   tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities), trigger_);
   tracking_->kvm_exit = kvm_exit;
   if (!kvm_exit || trigger_.stall) return;
-  // With these events, every return from user space would be decoded, and no duration would change.
+  // These events come at every return from user space. Where kvm_exit is recorded they change no
+  // exit's duration, so they are not decoded.
   for (const KernelEvent* event :
        {&events::kvm_userspace_exit, &events::sys_enter_ioctl, &events::kvm_fpu}) {
     if (const int type = formats_.type(*event); type >= 0) {
@@ -194,8 +195,8 @@ void TriggerMatcher::doubt(const OpenExit& exit) {
   doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
 }
 
-// Makes hits of long exits near a loss. The tracker closes them for the loss, of which it learns
-// later than the report does, so in the report they may be complete.
+// Makes a hit of a long exit near a loss, although the exit tracker closed it because of the loss.
+// In a report, which learns of the loss earlier, the exit may be complete.
 void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
                                           : std::holds_alternative<KvmUserspaceExit>(event.payload);
@@ -309,7 +310,7 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
     for (const auto& [thread, vcpu, begin, reason, end] : pipeline.open()) {
       // An exit that has already ended is returned with its thread's next event.
       if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
-      // A switch in the guest began an exit whose reason is not known yet.
+      // isa 0: the thread was switched out in the guest, and its kvm_exit will give the reason.
       if (!may_hit(reason) && reason.isa != 0) continue;
       const std::uint64_t start = begin.ns();
       if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;

@@ -145,7 +145,8 @@ class Finisher {
     }
     return save_plan();
   }
-  // Syncs the files. The plan says how long they are, which must be true after a power cut.
+  // Syncs the recorder's files before the plan (raw/plan.json) is made: the plan depends on their
+  // sizes, which must be the same after a power cut.
   Result<void> bring_to_disk() const {
     if (auto asked = ask_the_disk(stream_.get(), session_.path_of(kStream)); !asked) return asked;
     for (unsigned cpu = 0; cpu < start_.cpus; ++cpu) {
@@ -174,8 +175,8 @@ class Finisher {
     if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0) return failed(name, errno);
     return sync_file(stream_.get(), name);
   }
-  // Writes head and tail into the file that the pages are copied to: the stream itself if it has no
-  // pages.
+  // Writes head and tail into the file that the pages are copied to: a new file if raw/trace.dat
+  // has regions for pages, else raw/trace.dat itself, which then has only the head.
   Result<void> begin_copying(const Tail& tail, const std::vector<Part>& parts) {
     plan_.parts = parts;
     plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
@@ -187,7 +188,7 @@ class Finisher {
         return made;
       if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes))
         return failed(path(kWhole), cause);
-      // The stream's size tells a reader of the old place that the pages are moving.
+      // A program that is reading raw/trace.dat notices by its new size that its pages are moving.
       std::uint64_t end = start_.head_bytes;
       for (const Part& part : parts)
         if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);

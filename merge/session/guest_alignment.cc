@@ -180,8 +180,9 @@ std::string impossible_text(const ImpossibleRecord& impossible) {
       impossible.record.error, seconds_text(impossible.exit), seconds_text(impossible.entry));
 }
 
-// Repeats the check some times: each round decides more records than the last. The result holds if
-// the assumption does; an Error if the records contradict the assumption.
+// Narrows the alignment by comparing the guest's records with its vCPUs' runs, in a few rounds:
+// each decides more records than the last. The result holds if the assumption does; the Error: a
+// record cannot be in any run, or the records contradict the assumption.
 Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const RunLog& runs,
                     const GuestEvidence& evidence) {
   constexpr int kRounds = 4;
@@ -201,9 +202,9 @@ Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const Ru
   return {};
 }
 
-// For kernels of which it is not known how they adjusted their clocks: returns the line that holds
-// if they did not, the best guess, or nullopt if the sync records contradict it. The Error: the
-// guest's own records contradict it, so the clocks' error between sync records is not known.
+// Returns the best guess if it is not known how the kernels adjusted their clocks: the line that
+// holds if they did not. Nullopt: the sync records contradict that line. The Error: the guest's own
+// records contradict it, so the clocks' error between sync records is not known.
 Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
                                             const GuestRecording& guest, GuestBounds& bounds,
                                             HostRecording host, const CollectedEvidence& of_host) {
@@ -219,8 +220,8 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
   guess.line = std::move(*line);
   const auto kept = refine(guess, guest.times, of_host.runs, evidence);
   if (kept) return guess.line;
-  // Tasks of a plugin belong to the machine around the host, whose CPUs are not vCPUs of the guest,
-  // so their records show nothing.
+  // A plugin records its QEMU's machine. If the host runs inside that machine, the CPUs of these
+  // records are not the host's vCPUs, so the contradiction proves nothing.
   if (!guest.inside) return std::nullopt;
   return fail(
       "{}, or a clock was slewed between them; run `trapline sync` as long as is recorded, or say "
@@ -228,8 +229,8 @@ Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
       kept.error().message);
 }
 
-// Fits the relation for the time of the records that were made inside the guest, else of the vCPUs'
-// exits, else of the bounds.
+// Fits the relation of the two clocks for a time range: that of the guest's records if they were
+// made inside the guest, else that of the vCPUs' exits, else that of the bounds.
 Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& evidence,
                               const VcpuThreads& vcpus) {
   const auto& bounds = evidence.bounds;
@@ -291,7 +292,8 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
 
 std::optional<ClockId> HostRecording::readable() const {
   const auto id = clock_from_name(clock);
-  // Without `cycles`, its times are nanoseconds that a file converted, which no guest can read.
+  // Without `cycles`, the TSC's values were converted to nanoseconds (TSC2NSEC of trace.dat, or
+  // --tsc-khz), which no guest can read.
   if (id == ClockId::kTsc && !cycles) return std::nullopt;
   return id;
 }
@@ -300,7 +302,8 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
                                       std::int32_t cpu) {
   if (vcpus.empty() || cpu < 0) return std::nullopt;
   const auto count = static_cast<std::int32_t>(vcpus.size());
-  // If no vCPU number is skipped, or if a vCPU was not seen, numbers are taken as they are.
+  // If KVM's numbers have no gap, or if not all vCPUs were seen, the guest's CPU number is KVM's
+  // number. Otherwise the guest's CPU N is the vCPU with the Nth number, counted from 0.
   if (vcpus.rbegin()->first < count || cpu >= count) {
     const auto found = vcpus.find(cpu);
     return found == vcpus.end() ? std::nullopt : std::optional(found->second);

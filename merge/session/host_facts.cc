@@ -48,8 +48,7 @@ std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entrie
   if (first == nullptr) first = last;
   if (first == nullptr) return std::nullopt;
   WallClock wall{first->stamp, middle(*first), 0};
-  // ns: series are seconds apart; over a shorter time, the error exceeds the difference of the
-  // clocks' rates.
+  // In ns. Over a shorter time, the readings' error hides the difference of the clocks' rates.
   constexpr std::uint64_t kApart = 1'000'000'000;
   // A wall clock that was set in between has no rate: only its first time is used.
   constexpr double kMostRate = 1e-3;

@@ -130,7 +130,8 @@ Capabilities read_session(const SessionJson& session, Input& input) {
                       cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
   }
   CpuQuotas told(std::move(quotas));
-  // Only the counts of a closed recording are complete: they are read again when it is closed.
+  // The cgroups' counts are read for the last time when the recording ends. A session that was not
+  // closed lacks this, so its counts may be too small for every thread.
   for (const SessionThread& thread : session.threads)
     if (session.closed) told.set_known(ThreadId{thread.tid});
   input.processes.set_quotas(std::move(told));

@@ -195,8 +195,8 @@ std::string machine_name(const Description& is) {
   return name == "(none)" || name == "localhost" ? "" : name;
 }
 
-// Returns no boot for a uftrace directory whose sync.txt names no clock: that is a guest's own, not
-// the plugin's, and may be in its host's session.
+// Returns no boot for a uftrace directory whose sync.txt names no clock: uftrace recorded it in a
+// guest, so the boot of the session that it was put into may be that of the guest's host.
 clocks::Boot boot_of(const std::string& path) {
   std::error_code error;
   fs::path file = fs::weakly_canonical(path, error);
@@ -207,7 +207,8 @@ clocks::Boot boot_of(const std::string& path) {
     if (!sync || sync->clock.empty()) return {};
   }
   const std::string folder = file.parent_path().string();
-  // The named path is preferred: a recorder names its own folder by a descriptor (/proc/self/fd).
+  // Prefers the path as it was given to the resolved one: a recorder opens its own session by a
+  // descriptor (/proc/self/fd/N).
   const fs::path named = fs::path(path).parent_path();
   const auto session =
       read_session_json(fs::equivalent(named, folder, error) ? named.string() : folder);

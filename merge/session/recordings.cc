@@ -64,7 +64,8 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
     recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
   }
   if (recordings_.empty()) return tl::unexpected(open_source(printed_path_, {}).error());
-  // A text does not name its clock, and evidence needs nanoseconds.
+  // A trace as text names no clock, so nothing can align it: beside other recordings, --offset must
+  // be given for all recordings but one.
   for (const Recording& recording : recordings_) {
     if (recording.part.kind != SourceKind::kTraceText || recordings_.size() == 1) continue;
     if (std::ranges::count_if(
@@ -305,13 +306,15 @@ std::optional<Recordings::ShiftedGuest> Recordings::shifted_guest(
   return std::nullopt;
 }
 
-// Returns the recording's index in clocks::Alignment::sources, which has no guests aligned before.
+// Returns the recording's index in clocks::Alignment::sources, which lacks the guests' recordings
+// that align_guests() has already aligned.
 std::size_t Recordings::aligned_place(const Recording& recording) const {
   return static_cast<std::size_t>(std::count_if(recordings_.data(), &recording,
                                                 [](const Recording& one) { return !one.aligned; }));
 }
 
-// Opens the recording once more, on the timeline's clock; of the host, only what exits need.
+// Opens the recording once more, on the timeline's clock; with `only_exits`, only the events that
+// exits need.
 Result<std::unique_ptr<Source>> Recordings::open_aligned(const Recording& recording,
                                                          const clocks::Alignment& alignment,
                                                          bool only_exits) const {

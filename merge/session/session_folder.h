@@ -68,7 +68,8 @@ struct NewSession {
 // Makes a session's folder at the path if nothing or an empty folder is there, or at PATH.new if an
 // earlier session is there. A folder that contains anything else is an Error.
 [[nodiscard]] Result<NewSession> make_session(const std::string& path);
-// Does the same below `parent`, a folder of the session's owner.
+// Makes a session's folder as make_session(path) does, but below `parent`, which belongs to the
+// session's owner: at `name`, or at NAME.new if an earlier session is there.
 [[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);
 
 // Opens the folder of an existing session for writing. Root acts as the owner of the folder.

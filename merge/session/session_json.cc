@@ -351,9 +351,9 @@ std::vector<std::string> SessionJson::missing() const {
   return sentences;
 }
 
-// From kMostSyncs on, series are thinned out; in a session that was cut, the last are missing. With
-// --snapshot-on, the recording lacks most of the markers; a flight recorder's snapshot has them
-// only in the recording.
+// Returns false if the recording may have more sync records than session.json: from kMostSyncs on,
+// that has only some; if the session was not closed, the last are missing; in a flight recorder's
+// snapshot, all are. With --snapshot-on, the recording lacks most of the markers.
 bool SessionJson::has_all_syncs() const {
   if (flight) return false;
   return (closed && sync.size() < kMostSyncs) || snapshot.has_value();

@@ -78,7 +78,8 @@ class WrappedSource : public ForwardingSource {
 [[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                                            const GuestAlignment& alignment,
                                                            MachineId machine);
-// Does the same for a recording whose times are its host's already (trace-cmd's TIME_SHIFT).
+// Wraps a guest's recording whose times are on its host's clock already (trace-cmd's TIME_SHIFT).
+// Its events get `machine`, and the host's thread of their vCPU from `threads`, which is by vCPU.
 [[nodiscard]] std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
                                                          std::map<std::int32_t, ThreadId> threads,
                                                          MachineId machine);

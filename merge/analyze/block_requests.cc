@@ -81,9 +81,9 @@ void BlockRequests::Place::add(std::uint64_t distance) {
   if (at == known.end() || *at != distance) known.insert(at, distance);
 }
 
-// Returns those of `open` that contain the bio's sectors, for one of the image's places. Returns
-// none if two places give different requests or if a place gives too many. Each request finds its
-// places by searching, since there may be many of both.
+// Returns the requests of `open` that share sectors with the bio if the image lies at one of the
+// distances in `place`. Returns none if two distances give different requests or if one gives too
+// many. A binary search finds a request's distances, since there may be many of both.
 std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, const BlockIo& block,
                                                         const Open& open) {
   const std::vector<std::uint64_t>& known = place.known;
@@ -102,7 +102,8 @@ std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, cons
       }
       return true;
     };
-    // The bio and the request share sectors only at distances from `from` to `until`, which wrap.
+    // The distance is the device's sector minus the guest's: bio and request can share sectors only
+    // if it is from `from` to `until`, which wrap around 0.
     const std::uint64_t between = block.sector - transfer.sector;
     const std::uint64_t from = between - transfer.sectors, until = between + block.sectors;
     const bool is_all = transfer.sectors > kLargest / 2;

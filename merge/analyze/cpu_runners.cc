@@ -70,8 +70,8 @@ void CpuRunners::on_run(const ThreadChange& change, const RecordedSwitches& swit
                                                                : Missing::kSelected;
   };
   if (switches.skipped()) doubt_last(*record);
-  // After a loss, the thread that leaves now has run since the first event after the loss, so the
-  // runs of unknown threads since then are its own.
+  // After a loss, or before the CPU's first switch, it is not known which thread runs. This switch
+  // says: the thread that it takes off the CPU, so the unknown runs until now are that thread's.
   const std::uint64_t oldest = record->added - record->runs.size();
   for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
        --i) {
@@ -125,8 +125,8 @@ void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
 
 namespace {
 
-// Counts the pieces between two not-allowed ones as not allowed, too: the thread could not have run
-// there either, whoever did.
+// In one wait for a CPU, also counts the pieces between two kNotAllowed ones as kNotAllowed:
+// whichever thread ran then, the waiting one was not allowed to.
 void join_not_allowed(std::span<WaitShare> pieces) {
   const auto not_allowed = [](const WaitShare& piece) {
     return piece.culprit.kind == CulpritKind::kNotAllowed;

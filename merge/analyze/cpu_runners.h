@@ -1,7 +1,8 @@
 // Tells which thread ran on each CPU of the host, from sched_switch, and which interrupts took the
-// CPU's time, if their ends are recorded. Only the latest kMost switches of a CPU are kept, so a
-// longer wait is divided only as far as they reach back. All waits together are divided into at
-// most kPieces per switch, so of many long waits at once only the last parts are divided.
+// CPU's time, if their ends are recorded, and divides threads' waits for a CPU by them. Only the
+// latest kMost switches of a CPU are kept, so a longer wait is divided only as far as they reach
+// back. Each switch adds kPieces to the number of pieces that all waits together may have: of many
+// long waits at once only the last parts are divided.
 //
 //   first switch      switch        loss          event after it      switch
 //   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …

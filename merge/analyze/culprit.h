@@ -1,4 +1,5 @@
-// The culprit that a vCPU waited for, and the piece of a wait that is charged to a culprit.
+// The culprit of a wait, which is what kept a vCPU waiting (a thread, an interrupt, a quota …), and
+// the piece of a wait that is charged to one culprit.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +50,9 @@ struct Culprit {
   ThreadId thread{};         // if is_thread(): tid_of() returns its id
   std::uint32_t number = 0;  // kInterrupt: interrupt line; kSoftirq: vector
   NameId handler = kNoName;  // the waking thread's last QEMU event in the wait
-  // The cause for which the waking thread itself slept during most of the wait, at the end of the
-  // chain of wakers; kUnknown: none, or not known.
+  // Set if the waking thread itself slept during most of the wait: what it slept for or, if a
+  // sleeping thread woke it in turn, the cause at the end of that chain. kUnknown: none, or not
+  // known.
   CulpritKind root = CulpritKind::kUnknown;
   [[nodiscard]] bool is_thread() const {
     return kind == CulpritKind::kThread || kind == CulpritKind::kIpi ||
@@ -77,8 +79,9 @@ class CulpritNames {
  public:
   static constexpr std::size_t kMost = 1u << 16;
 
-  // Returns the value of Culprit::thread for the thread under that name: its own id for the first
-  // of its names. An unknown name, "", stands for the thread's other name if it has only one.
+  // Returns the id that Culprit::thread gets for the thread while it has this name: its own id for
+  // its first name, the id with a number added for a later one. With `has_one_name`, an unknown
+  // name ("") stands for that one name.
   [[nodiscard]] ThreadId of(ThreadId thread, std::string_view name, bool has_one_name);
   // Returns whether the id has several names.
   [[nodiscard]] bool is_of_several(ThreadId thread) const;

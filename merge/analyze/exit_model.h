@@ -42,7 +42,7 @@ struct ExitModel {
     States known;
     if (!durations()) return known;
     known.set();
-    // ExitTracker::known_states() sets these two if events that show them were recorded.
+    // ExitTracker::known_states() sets kPaused and kOffline if events that show them were recorded.
     known.reset(static_cast<std::size_t>(State::kPaused));
     known.reset(static_cast<std::size_t>(State::kOffline));
     for (const State state : {State::kGuest, State::kKernel, State::kHalted})

@@ -38,7 +38,8 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
 void ExitTracker::close_for_loss(Thread& thread) {
   if (leave_unended(thread)) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
-  // A thread that was switched out in the guest may still write its kvm_exit (`back`).
+  // A thread that was switched out in the guest may write its kvm_exit after the loss: `back` says
+  // that this exit began before the loss.
   thread.back &= thread.phase == Thread::Phase::kUnknown;
   thread.back |= thread.phase == Thread::Phase::kLeft;
   // Keep a completed exit, but do not use events after the loss for its detail.
@@ -194,7 +195,7 @@ void ExitTracker::on_nested(const Event& event, NestedStep step) {
     level = NestedLevel::kNestedPassedOn;
   }
   if (level == NestedLevel::kNestedPassedOn) thread->span.halt = false;
-  // KVM may enter the nested guest in the HLT state.
+  // KVM may enter the nested guest in the HLT state, so this exit may turn out to be a halt.
   if (level == NestedLevel::kGuestEnters) keep_from_now(*thread, event.at);
 }
 
@@ -293,8 +294,8 @@ const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& deta
   return nullptr;
 }
 
-// A write, or a read that is not answered yet, comes before the exit that it belongs to; an
-// answered read comes after it.
+// Without recorded kvm_exits: the event of a write, or of a read that is not answered yet, comes
+// before the kvm_userspace_exit of its exit; the event of an answered read comes after it.
 const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDetail& detail) {
   if (detail.kind > DetailKind::kMmio) return nullptr;
   Thread* thread = vcpu_thread(event);
@@ -339,7 +340,8 @@ ExitTracker::Kind& ExitTracker::kind_of(const ExitReason& reason) {
   return kinds_[(reason.reason ^ std::uint32_t{reason.exception_class} << kClassAt) % kKinds];
 }
 
-// Ends an exit without a known end. False if the exit has no kvm_exit in the time of the figures.
+// Adds the thread's open exit to unended_, as one without a known end. Returns false if the thread
+// is in no exit, if its kvm_exit has not come yet, or if it began before the time of the figures.
 bool ExitTracker::leave_unended(Thread& thread, ExitSpan::End how) {
   if (thread.phase != Thread::Phase::kExit || thread.is_cut) return false;
   name_device(thread);
@@ -599,7 +601,8 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 }  // namespace
 
-// Returns the state that the thread's time counts for, from its mark on.
+// Returns the state that the thread is in, for which its time since Thread::mark will count: up to
+// the mark it has been counted.
 State ExitTracker::state_of(const Thread& thread) const {
   if (late_ && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) return State::kNotSeen;
   if (in_exit(thread)) {
@@ -690,8 +693,8 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
     recut_.back().end = last->end;
     ++last;
   }
-  // Keep the later intervals in place if possible; moving them for each halt would be slow with
-  // many of both.
+  // Keep the later intervals in place if possible: one exit may have many halts and many intervals,
+  // and moving them at each halt would be slow.
   const auto places = std::min<std::ptrdiff_t>(last - first, std::ssize(recut_));
   const auto done = std::copy_n(recut_.begin(), places, first);
   if (done != last)
@@ -732,8 +735,9 @@ void ExitTracker::on_wfx(const Event& event, const KvmWfx& wfx) {
   if (wfx.is_wfe && thread->phase == Thread::Phase::kExit) thread->span.halt = false;
 }
 
-// Adds the known time of an exit that is not a span to the thread's totals: each part by itself, or
-// all as the state `as`. Time halted before the vCPU went offline stays halted.
+// Adds the known time of an exit that is not a span to the thread's totals: each part as the state
+// of the same name or, with `as`, all of it as that state. If that is kOffline, halted time stays
+// halted.
 void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   const auto state_of = [&](std::size_t part) {
     const auto state = static_cast<State>(part);
@@ -987,7 +991,7 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   }
 }
 
-// Finds who served an exit: the device and its event.
+// The following find which device served an exit and which QEMU event shows what it did.
 
 // RISC-V has no kvm_mmio: a page fault that user space must answer is an access to a device.
 void ExitTracker::name_mmio(ExitSpan& span) {
@@ -1037,7 +1041,8 @@ void ExitTracker::note_vmm_event(Thread& thread) const {
     default:
       break;
   }
-  // The list is full: the latest access replaces the last one, unless that is the exit's own.
+  // If the list is full, the latest access replaces the last one in it, unless the last one has the
+  // exit's own address.
   if (thread.accesses == thread.access.size()) {
     const Access& last = thread.access.back();
     if (thread.span.detail.kind <= DetailKind::kMmio &&

@@ -219,8 +219,8 @@ class ExitTracker {
   // Makes the figures begin at this time; call it once. Each vCPU starts in the state that earlier
   // events left, and an exit that began before is not a span.
   void begin_at(Timestamp begin);
-  // Ends the figures and every state; call it once, after the last event. The recording ends there
-  // too, unless it is `cut`.
+  // Ends the figures and every state at `end`; call it once, after the last event. `cut`: the
+  // recording goes on after `end`, so an exit without an end counts as cut off, not as open.
   void close(Timestamp end, bool cut = false);
   // Returns, after close(), the remaining spans one by one, then nullptr: spans that only waited
   // for a further event. Exits that are still open are counted.
@@ -277,8 +277,8 @@ class ExitTracker {
   // Returns the exits that the last event left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
   [[nodiscard]] bool has_unended() const { return told_ && !unended_.empty(); }
-  // Returns when the time in user space began that the last event ended, if user time ends with an
-  // event of its own (UserEnd::kIoctl, kReload).
+  // If the last event ended a time in user space, returns when that time began. Known only if an
+  // event of its own marks the end (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
   // Returns the counts of QEMU's events, indexed by NameId.
   [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
@@ -361,8 +361,8 @@ class ExitTracker {
   void carry(Thread& thread, Timestamp end);
   void end_thread(Thread& thread, Timestamp at);
   [[nodiscard]] State open_state(const Thread& thread) const;
-  // Called for every event of the thread itself, which shows where the thread runs and that a loss
-  // on this CPU may have hidden what it did before.
+  // Notes an event that shows the thread on the event's CPU. If that CPU has lost events since the
+  // thread's last one, what the thread did before is not known.
   void seen(Thread& thread, const Event& event) {
     if (event.at < thread.last || !hole_end_.empty()) [[unlikely]]
       look_for_loss(thread, event);
@@ -438,7 +438,8 @@ class ExitTracker {
   bool told_ = false;  // runs_ or unended_ is not empty
   std::vector<StateRun> runs_;
   std::vector<UnendedExit> unended_;
-  // Facts about the ended exits of each reason. Reasons that share a place count as one.
+  // Facts about earlier exits of one reason. The table has kKinds entries; reasons that fall on the
+  // same entry share it.
   struct Kind {
     std::uint64_t longest = 0;  // ns, of exits that were not halts
     bool halts = false;         // KVM halted in an exit whose reason is not a halt

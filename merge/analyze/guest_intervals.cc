@@ -112,7 +112,8 @@ std::string value_with_name(std::string_view text, const std::string& field,
   return comm.empty() ? what : what + " (" + comm + ')';
 }
 
-// Parses START or END with its field.
+// Parses EVENT or EVENT:FIELD, the start or the end in START[:FIELD]..END[:FIELD]. False if a part
+// is empty.
 bool parse_event(std::string_view text, std::string& name, std::string& field) {
   const auto colon = text.rfind(':');
   name = text.substr(0, colon);

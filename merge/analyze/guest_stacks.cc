@@ -20,7 +20,8 @@ StackId StackTree::child(StackId caller, NameId function) {
   return static_cast<StackId>(nodes_.size() - 1);
 }
 
-// Compares names, since the name of an address may change.
+// Looks in the cache by caller and address, and compares the name too, since the name of an address
+// may change.
 StackTree::Called StackTree::call(StackId caller, std::uint64_t address, std::string_view name) {
   Recent& recent = recent_[hash(caller, address) >> 24];
   if (recent.to != kNoStack && recent.caller == caller && recent.address == address &&
@@ -78,7 +79,8 @@ void GuestStacks::account(Thread& thread, Timestamp at) {
   times(innermost(frames.back().stack)).guest_ns += ns;
 }
 
-// Does what account() does, if the thread's own events show how its time was spent.
+// Does what account() does, with GuestRuns::kOnThread: the thread's own events, not exits, show how
+// its time was spent.
 void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   const OwnTime own = thread.time.take(at);
   Frames& frames = frames_of(thread);
@@ -143,7 +145,8 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   cut(frames, depth, event, task, !call.entry);
   if (!call.entry) return;
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
-  // Depths without a recorded call are taken to belong to their caller.
+  // If calls between the innermost frame and this one were not recorded, one frame stands for all
+  // of them, and their time counts as that of the caller.
   const std::uint32_t next = frames.empty() ? 0 : frames.back().depth + 1;
   if (next < depth && (frames.empty() || frames.back().seen))
     frames.push_back({caller, next, false, {}, losses_, {}});
@@ -236,7 +239,8 @@ void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEv
 std::vector<VcpuTotalsOf> GuestStacks::vcpus() const {
   std::vector<VcpuTotalsOf> vcpus;
   for (const auto& [thread, state] : threads_.entries()) {
-    // Skips threads without calls: QEMU's main thread writes the returns of the last open calls.
+    // Skips threads without calls, which `exits` counts here: QEMU's main thread only writes the
+    // returns of the calls that are open at its end.
     if (state.totals.exits != 0) vcpus.push_back({thread, state.totals});
   }
   return vcpus;

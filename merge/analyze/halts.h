@@ -47,8 +47,8 @@ class HaltReplay {
   [[nodiscard]] std::uint64_t won() const { return won_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
   [[nodiscard]] std::uint64_t polling_ns() const { return polling_; }
-  // Returns the sum over halts that also slept in the recording; HaltReplays::rows() adds a typical
-  // wake-up for each of would_sleep().
+  // Returns how long vCPUs would have waited to run after wake-ups, summed over halts that slept in
+  // the recording as well. HaltReplays::rows() adds a typical wait for each of would_sleep().
   [[nodiscard]] std::uint64_t late_ns() const { return late_; }
   [[nodiscard]] std::uint64_t would_sleep() const { return would_sleep_; }
 

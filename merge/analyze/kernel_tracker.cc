@@ -8,8 +8,9 @@
 namespace trapline {
 namespace {
 
-// A pair of events that begin and end a piece of work, which the ends of their names distinguish.
-// `title` is put before the rest of the name, or replaces it.
+// The begin and end events of one kind of work, such as irq_vectors:NAME_entry and _exit: their
+// names begin with `events` and end with `begin` and `end`. The work is shown as `title`, followed
+// by NAME if `rest` is set; otherwise there must be no NAME.
 struct Pair {
   std::string_view events, begin, end, title;
   bool rest;
@@ -42,7 +43,8 @@ std::string kernel_work_text(KernelWork work, std::string_view name) {
   return "untraced";
 }
 
-// Finds the type by the event's name. Without a name, as in some texts, the type is kNothing.
+// Finds the type by the event's name. If the event has no name, as in some recordings in text form,
+// the type is kNothing.
 KernelTracker::Type KernelTracker::look_up(const Event& event) {
   const std::string name = event_name_(event);
   for (const Pair& pair : kPairs) {

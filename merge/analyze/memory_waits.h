@@ -122,8 +122,8 @@ class PageServers {
     ThreadId by{};
     bool collapses = false;  // `by` collapsed pages; false: `by` answered
     Timestamp begin, end;
-    // The latest time at which the answered fault can have happened: when the call began, or the
-    // worker's sleep.
+    // The fault for which `by` worked happened by this time: when the ioctl that answers it began
+    // or, if earlier, the worker's sleep; for a collapse, when the sleep began.
     Timestamp since;
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {

@@ -319,7 +319,8 @@ bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
   return by_slots;
 }
 
-// Returns the cause for a page if nothing in the fault shows how the page came to be there.
+// Returns the cause if nothing in the fault shows how the page came to be there. `present`: was it
+// mapped, by the error code; `by_slots`: if not, a change of memory slots unmapped it.
 PageFault::Why PageFaults::why_not_mapped(const ExitSpan& exit, const Thread& thread,
                                           std::uint64_t page, std::optional<bool> present,
                                           bool by_slots) const {
@@ -375,8 +376,9 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
   if (by != nullptr && page != kNoPage && present == false)
     return {.cause = kRemoved, .how = by->how, .number = by->number, .by = by->by};
   if (deeds.allocates && present == false) {
-    // A page that is not zeroed when allocated may be for a copy of a file's page, or be swapped in
-    // from memory, unless it is large. A page that was unmapped without an event is no first touch.
+    // A page that is not zeroed when allocated may become a copy of a file's page or be swapped in
+    // from memory (zswap), unless it is large, so that is no first touch. Nor is it one if the page
+    // may have been unmapped without an event.
     const bool large = deeds.allocated_bytes >= kLargePage;
     const bool is_new = x86 ? losses_ == 0 || last_.first == true : last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};

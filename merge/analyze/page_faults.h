@@ -111,8 +111,8 @@ class PageFaults {
   // next exit.
   void on_exit(const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] const PageFault& last() const { return last_; }
-  // Returns when the vCPU's thread was in reclaim or other memory work, since the end of the exit
-  // before its last one.
+  // Returns when the vCPU's thread did memory work, such as reclaim, from the end of its last exit
+  // but one until now.
   [[nodiscard]] std::span<const MemoryWorks::Run> memory_of(ThreadId thread) const {
     const Thread* known = threads_.find(thread);
     return known == nullptr ? std::span<const MemoryWorks::Run>() : known->memory.ended();

@@ -83,7 +83,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
 
 Pipeline::~Pipeline() = default;
 
-// Returns whether the window has not ended; the first event resolves its limits.
+// Returns whether the event is not after the window. The first event resolves the window's limits,
+// unless it is a loss or a sample of code (`is_event` is false).
 bool Pipeline::is_in_window(const Event& event, bool is_event) {
   if (!first_ && is_event) [[unlikely]] {
     first_ = event.at;
@@ -209,7 +210,8 @@ bool Pipeline::push_carefully(const Event& event) {
     on_host(event);
     return true;
   }
-  // A window is only a view: the whole recording decides who waits for whom in it.
+  // An event before the window is in no figure, but the trackers need it: it may decide who waits
+  // for whom in the window.
   (void)tracker_.on(event, changes_);
   if (waits_ && (!changes_.empty() || WaitTracker::looks_at(event.payload)))
     waits_->on(event, *this);

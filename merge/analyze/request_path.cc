@@ -11,7 +11,8 @@ constexpr std::size_t kMostAddresses = 256;
 
 }  // namespace
 
-// Returns the addresses in the window, each once and in order; none if there are too many.
+// Returns the addresses that the guest wrote to in `window`, which is the time since the queue's
+// previous notify: each once and in order; none if there are too many.
 std::vector<std::uint64_t> NotifyExits::addresses_of(const std::vector<const Write*>& window) {
   std::vector<std::uint64_t> addresses;
   for (const Write* write : window) {
@@ -58,8 +59,9 @@ void NotifyExits::on(const Event& event, ThreadId process) {
   }
 }
 
-// Keeps those of the queue's possible addresses that are in `window`. False if this is a
-// contradiction, or if no address can be determined yet.
+// Keeps those of the queue's possible addresses that were written to in `window`, since its
+// previous notify. Returns false if none was, or if the window of the first notify has too many
+// addresses.
 bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) {
   const auto begin_anew = [&] {
     queue.addresses = addresses_of(window);
@@ -74,7 +76,8 @@ bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) 
   for (const Write* write : window)
     if (std::ranges::binary_search(queue.addresses, write->address)) both.push_back(write->address);
   if (both.empty()) {
-    // QEMU's own kick has no write; and a device that the guest moved has another address.
+    // A notify without the address may be QEMU's own kick, which has no write. If several in a row
+    // lack it, the guest has moved the device, and the search begins anew.
     if (queue.seen < kEnough || ++queue.missed >= kEnough) begin_anew();
     return false;
   }
@@ -203,7 +206,8 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges cha
   return deliveries_.on(event, changes, process);
 }
 
-// Notes what the event shows about the thread, for a request that it may begin.
+// Handles an event before RequestSpans does: notes which notify the thread now serves, in case the
+// event begins a request, and starts to follow the interrupt of a deferred notify of the guest.
 void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
                                ThreadId process) {
   if (step == RequestStep::kQueueNotify) {

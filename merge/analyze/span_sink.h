@@ -73,7 +73,7 @@ class SpanSink {
   virtual void wait(const EndedWait&, const Pipeline&) {}
   // Gets an interval of a guest as soon as its vCPU's time is known up to the interval's end.
   virtual void guest_interval(const GuestInterval&, const Pipeline&) {}
-  // Gets a stall when it has ended; a stall of a whole VM at the recording's end.
+  // Gets a vCPU's stall when it has ended; the stalls of whole VMs all come at the recording's end.
   virtual void stall(const Stall&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}

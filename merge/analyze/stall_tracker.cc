@@ -113,7 +113,8 @@ void StallTracker::on(const ThreadChange& change) {
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
   Thread* thread = stops || change.runs() ? threads_.find(change.thread) : nullptr;
   if (thread == nullptr) return;
-  // A thread without pieces, as before the figures begin, needs no earlier stops.
+  // Without a piece of time since the last settle(), as before the figures begin, there is no
+  // paused time that an earlier stop by a signal could explain.
   if (change.runs() && thread->pieces.empty()) thread->stops.clear();
   if (!stops) return;
   if (change.now == RunState::kEnded) {
@@ -158,8 +159,8 @@ void StallTracker::on(const ExitSpan& exit, bool wanted) {
   for (const Piece& piece : later) add_piece(*thread, piece);
 }
 
-// Removes and returns the pieces after `end`. Without kvm_exit an exit is reported only when the
-// next one begins, when pieces after the exit are already known.
+// Removes and returns the pieces of the thread's time after `end`, where an exit ended. Without
+// kvm_exit the exit is reported only when the next one begins, when later pieces are already known.
 std::vector<StallTracker::Piece> StallTracker::take_later(Thread& thread, Timestamp end) {
   std::vector<Piece> later;
   if (thread.pieces.empty()) return later;
@@ -181,7 +182,8 @@ void StallTracker::on_guest(const GuestRun& run) {
   if (elapsed(chain.end, run.end) > kMostBetween) close(*thread);
 }
 
-// Adds the piece to the sums, divided where memory was reclaimed or compacted.
+// Adds a piece of a vCPU's time to `into`, divided where memory was reclaimed or compacted. `page`:
+// in this piece KVM halted the vCPU for a page.
 void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
                           StallShares& into) const {
   Piece cut = piece;
@@ -199,7 +201,8 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
   divide(thread, cut, page, work, into);
 }
 
-// Adds the piece's waits by culprit.
+// Adds a piece of a vCPU's time to `into`, a wait divided among its culprits. `page`: KVM halted
+// the vCPU for a page; `work`: the memory work that the time is charged to.
 void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
                           StallShares& into) const {
   const bool waits = piece.state == State::kPreempted || piece.state == State::kBlocked ||
@@ -211,7 +214,8 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, M
   Timestamp at = piece.begin;
   const auto rest = [&](Timestamp until) {
     if (until <= at) return;
-    // In a halt for a page (`page`), KVM polls before and between the sleeps.
+    // The time up to `until` has no share. In a halt for a page (`page`) KVM polled then, before or
+    // between the sleeps; otherwise the culprit is not known.
     const Missing missing = until == end_ ? Missing::kNone : Missing::kRoom;
     into.add({page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
               elapsed(at, until), ThreadId{}, work});
@@ -245,8 +249,8 @@ bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece
   const auto after = std::ranges::lower_bound(thread.stops, piece.end);
   if (after == thread.stops.begin()) return false;
   const Timestamp stop = *std::prev(after);
-  // A stop before the piece stopped an earlier piece, unless the thread did nothing in between, as
-  // when the figures begin in the stopped time.
+  // A stop by a signal before this paused piece explains an earlier piece, not this one, unless
+  // only paused time is in between, as when the figures begin in the stopped time.
   return stop >= piece.begin || std::ranges::none_of(thread.pieces, [&](const Piece& other) {
            return other.begin >= stop && other.begin < piece.begin && other.state != State::kPaused;
          });
@@ -342,7 +346,8 @@ void StallTracker::forget_settled(Thread& thread, Timestamp until) {
   std::erase_if(thread.stops, [until](Timestamp stop) { return stop < until; });
 }
 
-// Returns whether the chain continues with a unit of `length` that begins at `at`.
+// Returns whether the exits in `chain` and a further one of `length` from `at` on are one stall,
+// because the time between is short enough.
 bool StallTracker::goes_on(const Chain& chain, Timestamp at, std::uint64_t length) {
   const std::uint64_t between = elapsed(chain.end, at);
   return chain.any && between <= kMostBetween &&
@@ -357,7 +362,8 @@ bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
   return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;
 }
 
-// Joins the unit to the thread's chain, keeps it for a later join, or begins a new chain with it.
+// Joins `unit`, one exit or its part after a halt, to the thread's chain of joined exits; or keeps
+// its time for the case that the next exit joins; or begins a new chain with it.
 void StallTracker::join(Thread& thread, Chain& unit) {
   Chain& chain = thread.chain;
   unit.same = unit.fault ? 1 : 0;
@@ -566,7 +572,8 @@ void StallTracker::tell_gaps(const Thread& thread, const Piece& piece, bool page
   }
 }
 
-// Ends the gaps up to whose end every vCPU's time is known; every gap if `all`.
+// Ends the VM's gaps (times in which no vCPU was in the guest), from the earliest on, as far as the
+// time of every vCPU is known up to the gap's end; every gap if `all`.
 void StallTracker::end_gaps(Vm& vm, bool all) {
   while (!vm.gaps.empty()) {
     const Gap& gap = vm.gaps.front();

@@ -58,7 +58,8 @@ enum class StallCause : std::uint8_t {
 
 struct StallShare {
   StallCause cause = StallCause::kKernel;
-  // For kPreempted, kBlocked and kPage; for kSignal and kVmm: who let the vCPU go on.
+  // For kPreempted, kBlocked and kPage: what kept the vCPU waiting; for kSignal and kVmm: who let
+  // it go on.
   Culprit culprit;
   std::uint64_t ns = 0;
   // The thread that the culprit itself waited for, if it was the same in all pieces.
@@ -123,8 +124,8 @@ class StallTracker {
   StallTracker(std::uint64_t at_least_ns, bool of_all, const PageFaults& faults)
       : at_least_ns_(at_least_ns), of_all_(of_all), faults_(faults) {}
 
-  // Takes every event of the host, after the pipeline and its waits; the states and the exit that
-  // the event ends follow.
+  // Takes every event of the host: after ExitTracker, WaitTracker and on() for the states that the
+  // event ends; before on() for the exit that it ends.
   void on(const Event& event, const Pipeline& pipeline);
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
   // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
@@ -133,7 +134,7 @@ class StallTracker {
   // not be before the last event: they last, or the vCPU's next exit may still continue them.
   [[nodiscard]] std::vector<OpenStall> open(const Pipeline& pipeline, Timestamp now,
                                             std::uint64_t at_least_ns) const;
-  // Ends all stalls at `end`; call it after the states up to the end.
+  // Ends all stalls at `end`; call it after on() has taken the vCPUs' states and exits up to then.
   void finish(Timestamp end, const Pipeline& pipeline);
 
   // The exits in which KVM logged dirty pages, in stalls or not: the guest runs between such exits,

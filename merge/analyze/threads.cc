@@ -156,8 +156,9 @@ bool RecordedSwitches::is_stopper(std::string_view comm, std::uint32_t cpu) {
   return take_number(comm, number) && comm.empty() && number == cpu;
 }
 
-// Counts a skipped switch, unless it may be the recorder's. A recorder that leaves itself out has
-// few threads, so two of its skips have a thread in common, and none is of the idle thread.
+// Counts a skip: the thread that leaves the CPU is not the one that the CPU last switched to.
+// Leaves out skips by a recorder that does not record itself: it has few threads, so each of its
+// skips has a thread in common with the first, and none is of the idle thread.
 void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
   const auto in_first = [&](ThreadId thread) {
     return thread == cpu.first.to || thread == cpu.first.from;

@@ -67,7 +67,8 @@ class VcpuTime {
   // Adds the time up to `at` to the current part.
   void account(Timestamp at);
   void runs(Timestamp at);
-  // Ends the time since the last record or event of QEMU.
+  // Ends the time since the last record or event of QEMU. `may_be_device`: a device of QEMU may
+  // have used that time.
   void end_piece(bool may_be_device);
   void end_access();
 

@@ -94,7 +94,8 @@ void VhostTracker::on_write(ThreadId vcpu) {
   }
 }
 
-// Follows each interrupt that the worker raises, like a request, to its injection.
+// Follows an interrupt that a vhost worker raises to its injection, as if it told the guest the end
+// of a request.
 void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& irq) {
   if (irq.step != IrqStep::kMsi && !(irq.step == IrqStep::kLine && irq.level)) return;
   ++thread.worker.interrupts;

@@ -51,7 +51,7 @@ class WorkedFor {
   std::map<ThreadId, ThreadId> makers_;
 };
 
-// A worker's turn that has ended. Views are valid until the tracker's next event.
+// A vhost worker's turn that has ended. Views are valid until the tracker's next event.
 struct VhostTurn {
   // A piece of a turn. The pieces follow one another from the wake-up to the turn's end.
   struct Piece {

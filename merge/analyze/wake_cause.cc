@@ -112,7 +112,8 @@ bool FutexWakes::on_mutex(ThreadId id, Timestamp at, std::string_view name, std:
   Thread* thread = mutex == 0 ? nullptr : threads_.get(id, kMostThreads);
   if (thread == nullptr) return true;
   if (locked) {
-    // Keeps the earlier time if its wait for the lock was seen.
+    // If its futex calls already showed that the thread got this lock, keeps the time that they
+    // gave.
     if (thread->held != mutex) thread->held_since = at;
     thread->held = mutex;
   } else if (thread->held == mutex) {
@@ -167,8 +168,9 @@ bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) 
   return true;
 }
 
-// The same number may be a futex's address in several processes. So only wake-ups count that lead,
-// from thread to thread, to the last one, and locks that these threads released.
+// Futexes of several processes may have the same address. So only wake-ups of this address count
+// whose threads other such wake-ups connect with the last one, and locks that these threads
+// released.
 const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   pieces_.clear();
   chain_.clear();

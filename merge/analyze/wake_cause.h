@@ -91,7 +91,8 @@ class FutexWakes {
     Timestamp at;
     ThreadId waking{}, waiting{};  // the same thread if it released a lock and woke nobody
     Timestamp held_since;          // by `waking`; 0: when it acquired the lock is not known
-    // True if `waking` held a PI lock; if held_since is not known, since before any thread waited.
+    // True if `waking` held a PI lock. If held_since is not known then, `waking` has held the lock
+    // since before any thread waited for it.
     bool pi = false;
   };
   [[nodiscard]] static bool wakes(const Thread& waking, const Thread& waiting, Timestamp at);
@@ -99,8 +100,8 @@ class FutexWakes {
     return wakes_[number % kMostWakes];
   }
   void add(const Wake& wake);
-  // Returns since when `waking`, in FUTEX_UNLOCK_PI, held the lock. Removes the Wake of the call
-  // alone, which the caller replaces by one with the woken thread.
+  // Returns since when `waking`, which is in FUTEX_UNLOCK_PI, held the lock. Removes the Wake that
+  // the call added without a woken thread; the caller then adds one with the woken thread.
   Timestamp held_until_woken(const Thread& waking);
 
   ThreadTable<Thread> threads_;

@@ -67,7 +67,8 @@ std::string_view quoted(std::string_view text, std::string_view before) {
   return last == std::string_view::npos ? text : text.substr(0, last);
 }
 
-// Returns whether the declared format has `argument` where the built-in reading looks for it.
+// Returns whether `argument` follows `literal_end` in the declared format: there the built-in
+// reading looks for it.
 bool stands_after(const tracetool::Event& event, std::string_view argument,
                   std::string_view literal_end) {
   const auto& pieces = event.format.pieces;

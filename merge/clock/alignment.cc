@@ -166,7 +166,8 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
   return aligned;
 }
 
-// Returns the first source that has the timeline's clock, for a message.
+// Returns the first source on the timeline's clock, except number `but`, as an example for a
+// message; another source if there is none.
 const SourceClock& holder(std::span<const SourceClock> sources, const Clock& timeline,
                           std::size_t but) {
   for (const SourceClock& source : sources)

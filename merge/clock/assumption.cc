@@ -8,8 +8,8 @@
 namespace trapline::clocks {
 namespace {
 
-// Checks that the difference between two clocks can be the same number in all readings. The Error
-// says between which two readings it changed.
+// Checks that the difference between two clocks can be the same number in all readings. If not, the
+// Error gives the two times between which it changed, followed by the text `told`.
 Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, ClockId beside,
                             std::string_view told) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = -(least + 1);

@@ -34,8 +34,8 @@ void CpuConflicts::on(const Event& event) {
   }
 }
 
-// Takes one more event of the lane's source, which ends a stay that began at the source's last
-// event if both are of one thread.
+// Takes the next event of one source on one CPU (the lane). If the event before was of the same
+// thread, the thread stayed on the CPU in between; an event of another thread then is a conflict.
 void CpuConflicts::stay(Lane& lane, const Event& event) {
   Found& found = found_[event.source];
   ++found.events;

@@ -50,7 +50,7 @@ class GuestRunIntervals {
   // `records` are those of one vCPU, in order of time.
   explicit GuestRunIntervals(std::vector<PlacedRecord> records) : records_(std::move(records)) {}
 
-  // Take the steps of the vCPU's thread, in order of time.
+  // Take the exits and entries of the vCPU's thread, and losses, in order of time.
   void on_exit(std::uint64_t at);
   void on_entry(std::uint64_t at);
   void on_hole();  // forgets what was seen before

@@ -51,7 +51,8 @@ class ShiftBound {
     enum class Where : std::uint8_t { kUnknown, kGuest, kHost };
     Where where = Where::kUnknown;
     Timestamp since;
-    // Events since the last step; while in the guest, only the first and the last.
+    // The guest's events since the last exit or entry; while in the guest, only the first and the
+    // last.
     std::vector<Timestamp> events;
   };
   void ran(const Vcpu& vcpu, std::optional<Timestamp> until);

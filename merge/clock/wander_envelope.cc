@@ -9,8 +9,8 @@ namespace {
 
 constexpr long double kInfinity = std::numeric_limits<long double>::infinity();
 constexpr long double kRounding = 1e-3L;  // ns
-// The number of cells for each change_ of the rate, and the limits for the number of cells and for
-// the places in all cells together.
+// The range of rates is cut into kFineness cells for each change_ that it is wide, but into at most
+// kMostCells, and all cells together have at most kMostPlaces places.
 constexpr long double kFineness = 16;
 constexpr std::size_t kMostCells = 64, kMostPlaces = 1u << 20;
 
@@ -94,10 +94,10 @@ void WanderEnvelope::thin_out(long double slow, long double fast) {
                 [](const Place& place) { return std::isinf(place.low) && std::isinf(place.high); });
 }
 
-// Checks all bounds against rates between `rate` and `rate` plus the change. A lower side that an
-// earlier place cannot reach needs a faster clock; an upper side that an earlier place overshoots
-// needs a slower one. Reports the steepest stretch of each kind: of all, it is the shortest around
-// the moment at which the clock changed.
+// Checks whether a clock with rates between `rate` and `rate` plus change_ can meet all bounds. If
+// the clock cannot get from an earlier bound up to a lower side, it must be faster; if it cannot
+// stay below an upper side, slower. Reports the steepest stretch of each kind, which of all is the
+// shortest around the moment at which the clock changed.
 WanderEnvelope::Fit WanderEnvelope::try_rate(long double rate, Contradiction& seen) const {
   long double low = -kInfinity, high = kInfinity, at = 0;
   std::size_t low_of = 0, high_of = 0;

@@ -39,7 +39,8 @@ class WanderEnvelope {
     long double rate = 0;
   };
   struct Contradiction {
-    // Stretches that are faster and slower than the assumption allows together.
+    // A fast and a slow stretch whose rates differ by more than the assumption allows; one alone if
+    // its rate is outside the assumed rates.
     std::optional<Stretch> fast, slow;
     std::optional<std::uint64_t> at_once;  // at this source time no target time fits all bounds
   };

@@ -136,7 +136,8 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
     case CulpritKind::kLock:
       return around.of_vmm && around.iothread_device ? "blocked-on-vmm" : std::string_view();
     case CulpritKind::kThread:
-      // A vCPU can also wake another one from the kernel; its QEMU event shows that it was in QEMU.
+      // A vCPU may wake another one from inside KVM: only an event of QEMU (culprit.handler) shows
+      // that the waking vCPU was in QEMU.
       return around.of_vmm && around.iothread_device && (!by_vcpu || culprit.handler != kNoName)
                  ? "blocked-on-vmm"
                  : std::string_view();

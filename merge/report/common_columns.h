@@ -51,8 +51,8 @@ void add_parts(TableOf<Row>& table, const States& known,
               .whole = std::string(whole)},
              get);
 }
-// Adds the parts of calls of guest functions, which have no kernel time: QEMU's part is that of its
-// devices, and text shows `at_most` with it.
+// Adds the parts of calls of guest functions, which have no kernel time. QEMU's part is titled
+// "devices"; `at_most` returns a row's share in the column beside it, "devices at most".
 template <typename Row, typename Get, typename AtMost>
 void add_call_parts(TableOf<Row>& table, const States& known, const std::string& whole, Get get,
                     AtMost at_most) {

@@ -107,7 +107,7 @@ KvmDetail unpack_detail(std::uint64_t value, std::uint64_t kind) {
   return {value, 0, static_cast<DetailKind>(kind >> 8), static_cast<Access>(kind & 0xff), false};
 }
 
-// Packs the culprit of most of that part's time.
+// Returns the culprit with most of the waiting in `part`, packed; kNoCulprit without any waiting.
 std::uint64_t pack_largest(std::span<const WaitShare> waits, Part part) {
   const LargestCulprit most = largest(waits, part);
   return most.ns == 0 ? kNoCulprit : pack(most.culprit);

@@ -90,8 +90,8 @@ class ExitKeys {
   [[nodiscard]] const GroupKey& of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                                    std::span<const WaitShare> waits = {},
                                    const KernelTracker* kernel = nullptr);
-  // Returns the key of the row of all halts; nullptr if `halt` is false or if the reason is a
-  // dimension.
+  // Returns the key of the one row that all halts share; nullptr if `halt` is false, or if the
+  // reason is a dimension: halts then have rows by reason.
   [[nodiscard]] const GroupKey* halted_row(bool halt) const {
     static constexpr GroupKey kRow{{}, true};
     return halt && !by_reason_ ? &kRow : nullptr;

@@ -192,8 +192,8 @@ class FaultTable : public TableSink {
                                           const Naming& names) const override {
     using Row = FaultRow;
     std::vector<Table> tables;
-    // Adds a table with the rows of most time first. `title` is the title of text's first column;
-    // text has no table without rows.
+    // Adds a table of at most `top` rows (0: all), those of most time first. `add_own` adds columns
+    // that only this table has. `title`: of text's first column; text has no table without rows.
     const auto add = [&](const char* key, std::vector<Row> rows, const char* title, auto add_own,
                          std::size_t top = 0) -> Table& {
       std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.sum.ns; });

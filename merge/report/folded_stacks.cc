@@ -79,7 +79,7 @@ FoldedTimes FoldedStacks::take(const Naming& names) const {
   for (const auto& [stack, own] : own_) {
     const std::string text = printable(pipeline.stacks().text(stack));
     add(text, own.guest_ns);
-    // If there are exits, their causes show where the rest of the time went.
+    // With exits, causes_ shows the rest of the time by exit. Otherwise it is shown by part.
     for (std::size_t i = 0; i < kParts && !exits_; ++i) {
       const std::string_view part = static_cast<Part>(i) == Part::kUser ? "devices" : kPartNames[i];
       add(fmt::format("{};[{}]", text, part), own.parts[i]);

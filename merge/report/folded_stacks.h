@@ -53,8 +53,8 @@ class KernelStacks {
   // After `most` stacks, further ones are "[other]".
   explicit KernelStacks(std::size_t most) : most_(most) {}
   void add(const ExitSpan& exit, const KernelTracker& kernel);
-  // Passes each stack and its ns to `take`. `names` must have the pipeline whose tracker add() got.
-  // A stack may come twice, because two reasons may have the same name.
+  // Calls `take` with each stack and its ns; the same stack may come twice, because two reasons may
+  // have one name. `names` must be of the pipeline whose KernelTracker was given to add().
   void each(const Naming& names,
             const std::function<void(const std::string&, std::uint64_t)>& take) const;
 
@@ -91,7 +91,7 @@ class FoldedStacks : public SpanSink {
   std::map<StackId, StackTimes> own_;  // GuestStacks limits their number
 };
 
-// A stack with its mean time over the recordings before and over those after.
+// A stack, with its mean time in the recordings of each side of a comparison: before and after.
 struct FoldedDifference {
   std::string stack;
   std::uint64_t before_ns = 0, after_ns = 0;

@@ -50,9 +50,9 @@ void ExitSums::add(const FunctionCall& call) {
 
 namespace {
 
-// The order in which a narrow terminal drops columns, the highest first: parts that are not known,
-// p90 and p50, parts with little time, the largest subject, the other parts, the other figures. The
-// total and its share stay. Of two parts, the one with less time goes first.
+// The order in which a narrow terminal drops columns: the highest number first, so parts that are
+// not known go first. kLargest is the column of the device or detail with the most time.
+// kSmallParts are the parts with little time. Of two parts, the one with less time goes first.
 enum GroupDropOrder : std::uint8_t {
   kCount = 1,
   kMean,
@@ -336,7 +336,7 @@ std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t
   std::vector<Subject> subjects(rows);
   std::vector<const Sum*> most(rows, nullptr);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    // Several groups may belong to one row.
+    // Several groups may belong to one row: adds up their sums, which are neighbours now.
     if (i + 1 < sums.size() && sums[i].key == sums[i + 1].key) {
       sums[i + 1].ns += sums[i].ns;
       continue;

@@ -33,7 +33,7 @@ struct HostThread {
   HostRuns::Entry runs;
   bool lacks_runs = false;  // not all of its switches were recorded
 };
-// Returns the threads of the VMs whose exits count, those that ran longest first. Needs
+// Returns the threads that ran for the VMs of selected vCPUs, the one that ran longest first. Needs
 // SpanClass::kHostRuns.
 [[nodiscard]] std::vector<HostThread> host_threads(const Naming& names, Timestamp end);
 

@@ -113,8 +113,8 @@ class KernelTable : public TableSink {
   }
 
  private:
-  // Returns the rows, the largest first.
-  // Merges rows of one name, since two numbers may have the same name.
+  // Returns the rows, the largest first. Rows of one name are merged, since two numbers may
+  // have the same name.
   [[nodiscard]] std::vector<KernelRow> rows(const Naming& names) const {
     std::map<std::pair<std::string, std::string>, Sum> sums;
     for (const auto& [key, sum] : sums_) {

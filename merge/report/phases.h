@@ -94,7 +94,7 @@ class PhaseTable : public TableSink {
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kStateRuns;
   }
-  // Takes every event after the pipeline, and an exit after the events inside it.
+  // Called for each event, after the pipeline has taken it. exit() comes after the exit's events.
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   // Called before the event that completed these times.

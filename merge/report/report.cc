@@ -357,7 +357,7 @@ std::string costliest_text(const ReportData& report) {
                      percent_text(report.costliest_ns, busy));
 }
 
-// Returns which thread ran for most of `not_run_ns`, the vCPUs' wait for a CPU. Empty if waits were
+// Returns which thread ran longest in `not_run_ns`, the vCPUs' wait for a CPU. Empty if waits were
 // not followed, or if a loss or an assumption may hide a larger share of another thread.
 std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns) {
   if (!report.waits || report.waits->ran_most.empty()) return {};

@@ -82,7 +82,8 @@ Table request_path_table(const ReportData& report) {
   using Row = RequestPathRow;
   TableOf<Row> table({.key = "request_paths", .csv = true}, report.request_paths, &Row::key);
   if (!report.rows.empty()) table.titles = {"From notify to interrupt", "From request to disk"};
-  // A request of a disk is part of its queue's request, so the largest row has all of them.
+  // The same interrupts are counted in the row of a queue's requests and in that of its disk's
+  // requests, so rows are not summed: the largest one has all interrupts.
   const auto add_count = [&table](std::uint64_t Row::*count, const char* text) {
     std::uint64_t most = 0;
     for (const Row& row : table.all()) most = std::max(most, row.*count);

@@ -26,7 +26,7 @@ struct RequestPathRow {
   Histogram whole;         // from the exit to the injection, for requests that have both
   // Interrupts through KVM's eventfd; interrupts injected by the hardware.
   std::uint64_t irqfd = 0, posted = 0;
-  // If block devices' events were recorded; these four together are a request's whole time.
+  // The parts of a request's time, from events of block devices. The four sum to the whole time.
   Histogram to_block;        // from its beginning to the first bio
   Histogram in_block_layer;  // to the first request of the disk's driver
   Histogram in_disk;         // to the end of the last one

@@ -132,7 +132,8 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
   const Pipeline& pipeline = names.pipeline;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    // In a window, the host's losses outside it do not count; lost_ has those inside.
+    // A source counts the losses of its whole recording. For a window, lost_ has the losses of the
+    // host's kernel that are inside it.
     if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
       told.add(counters);
     told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);

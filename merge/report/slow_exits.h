@@ -21,7 +21,7 @@ struct ExitRow {
 // Returns "io, port 0x71 read, rtc, in outb"; `accesses` comes after the detail.
 [[nodiscard]] std::string exit_text(const ExitRow& row, const std::string& accesses = {});
 
-// The longest notable exits that last until the recording's end.
+// The longest of the exits that last until the recording's end and are UnendedExit::is_notable.
 class OpenExits {
  public:
   void add(const UnendedExit& exit);

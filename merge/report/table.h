@@ -163,7 +163,8 @@ struct Table {
   // If --budget has no room for all rows, those with the greatest weight stay; without this
   // function, the first ones.
   std::function<std::uint64_t(std::size_t row)> weight{};
-  // Title of text's first column, for each block; empty: text does not have the table.
+  // Titles of the first column in each block of columns (Column::block) that text prints; empty:
+  // text does not have the table.
   std::vector<std::string> titles{};
   std::vector<Paragraph> before{}, after{};
   // Returns sentences that replace the row's line.

@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
                        kCount = kRareState + 1, kRate = kCount + 1, kNotKnown = kRate + 1;
 
-// Calls `add` for each figure of an overhead, with its key and the function that makes it.
+// Calls add(key, get) for each figure of an Overhead; get(overhead) returns its value. `known`: the
+// events show how long vCPUs waited for a CPU.
 void each_figure(bool known, const auto& add) {
   const auto share = [](std::uint64_t ns, const Overhead& overhead) -> CellValue {
     if (overhead.busy_ns() == 0) return {};
@@ -81,7 +82,8 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
 std::optional<std::uint64_t> exits_per_second(const VcpuRow& row, const ReportData& report) {
   std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
   if (report.model.from_userspace_exit) {
-    // Between exits the state is not seen, but the next exit would be, unless events were lost.
+    // The state between exits is not seen, but that time counts too: any further exit would have
+    // been recorded, unless events were lost.
     if (report.counters.gaps != 0) return std::nullopt;
     seen = row.totals.time_ns();
   }
@@ -111,7 +113,7 @@ void fill_vcpus(ReportData& report, const Naming& names) {
     if (!pipeline.counts(thread)) continue;
     VcpuTotals totals = all[i].totals;
     if (report.rows_of == RowsOf::kCalls) {
-      // Time outside recorded functions.
+      // For calls, all time outside recorded functions counts as not seen.
       const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
       totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
     } else if (report.knows(State::kGuest)) {

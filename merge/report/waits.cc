@@ -86,7 +86,7 @@ WaitRows CulpritSums::rows(const Naming& names) const {
 
 namespace {
 
-// `is_known`: the events tell of such waits.
+// `is_known`: the recorded events show this kind of wait. `whole`: names what shares are of.
 TableOf<WaitRow> wait_table(WaitRows waits, bool is_known, std::string whole) {
   using Row = WaitRow;
   enum DropOrder : std::uint8_t { kShare = 1, kTimes, kMax };

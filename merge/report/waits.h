@@ -41,8 +41,8 @@ struct WaitRows {
 struct WaitReport {
   WaitRows preempted, blocked;
   WaitRows halted;  // the sleeps of halts, by what ended them
-  // The thread that ran for most of the preempted time, even if another one ran in all pieces of
-  // which something is not known; empty if there is none. others_at_most_ns: the greatest time that
+  // The thread that ran longest in the preempted time, even if another one ran in all of the time
+  // for which the runner is unknown; empty if there is none. others_at_most_ns: the longest that
   // any other thread can have run.
   std::string ran_most{};
   std::uint64_t ran_most_ns = 0, others_at_most_ns = 0;
@@ -55,8 +55,8 @@ class CulpritSums {
 
   void add(const WaitShare& share, std::size_t most = kMost);
   [[nodiscard]] std::size_t size() const { return sums_.size(); }
-  // The thread that ran for most of the preempted time. Nullopt if most was not a thread, if
-  // another may have run longer, or if events of a CPU were lost or not recorded.
+  // The thread that ran longest in the preempted time. Nullopt if the largest culprit is no thread,
+  // if another may have run longer, or if events of a CPU were lost or not recorded.
   struct Runner {
     ThreadId thread{};
     std::uint64_t ns = 0, others_at_most_ns = 0;

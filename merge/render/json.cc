@@ -345,7 +345,7 @@ Json important(const Report& report, std::vector<List>& lists) {
     each_member(
         table,
         [&](const std::string& key, const Json& value) {
-          // Counters that are 0 are left out: only a table of counters has no columns.
+          // Leaves out counters that are 0. A table without columns is a table of counters.
           if (!table.columns.empty() || value != 0) members[key] = value;
         },
         [&] {

@@ -21,7 +21,8 @@ void print_json(const Report& report, std::ostream& out);
 [[nodiscard]] std::string json_line(const Report& report, bool ascii = false);
 // Returns a table's object for a script element: ASCII, in one line.
 [[nodiscard]] std::string json_of(const Table& table);
-// Returns the columns that text has in this block, without those that say nothing about any row.
+// Returns the columns that text prints in this block of the table (Column::block), without those
+// that say nothing about any row.
 [[nodiscard]] std::vector<const Table::Described*> shown_columns(const Table& table,
                                                                  unsigned block);
 // Returns an object of the facts.

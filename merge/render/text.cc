@@ -41,7 +41,7 @@ std::string cell(const CellValue& value, const Column& column, bool cycles) {
   }
   if (column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds) {
     cycles = cycles && column.unit == Unit::kDuration;
-    // A signed time is one that is saved: less than 0 if the other case takes longer.
+    // A signed time is what another setting saves: less than 0 if that setting takes longer.
     if (const auto* saved = std::get_if<std::int64_t>(&value)) {
       const auto ns = static_cast<std::uint64_t>(*saved);
       return *saved < 0 ? "-" + duration_text(-ns, cycles) : duration_text(ns, cycles);
@@ -181,8 +181,8 @@ struct Node {
   std::vector<Node> children;
 };
 
-// Returns the row's node: its time is the duration among the columns, its number of pieces the
-// other number.
+// Returns the row as a node, with its children. The column with a duration has the node's time; the
+// other column with a number has how many pieces the time has (Node::count).
 Node node_of(const Table& table, std::size_t row) {
   Node node{table.name(row), 0, 0, {}};
   for (const Table::Described& column : table.columns) {
@@ -214,7 +214,7 @@ struct TreeStyle {
   bool cycles;
 };
 
-// `below`: the beginning of the lines after the node's first line, its children's included.
+// `lead` begins the node's first line; `below` begins its further lines, and its children's lines.
 void print_node(const Node& node, const std::string& lead, const std::string& below,
                 std::string_view look, const TreeStyle& style, std::ostream& out) {
   std::string text = lead + node.text;

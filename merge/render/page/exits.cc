@@ -117,7 +117,8 @@ Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTex
   return combo;
 }
 
-// Prints a cell's numbers. Parts of 0 and a count of 1 are left out, as bits of the first one say.
+// Prints a cell's numbers. A count of 1 and parts of 0 are left out: the lowest bits of the first
+// number say which numbers follow.
 void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
   unsigned given = cell.count != 1 ? 1 : 0;
   for (std::size_t i = 0; i < cell.parts.size(); ++i) given |= cell.parts[i] != 0 ? 2u << i : 0;

@@ -305,8 +305,8 @@ Result<std::string> PageData::recording(const ReportData& report) {
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
-      // Each attempt halves what depends on the bins. If saving the same amount once more would not
-      // be enough, only the fewest bins are worth another attempt.
+      // Each attempt halves the number of bins. If saving as much as the last attempt did would not
+      // be enough, the next attempt takes the fewest bins at once.
       const std::size_t saved = before > json.size() ? before - json.size() : 0;
       const bool helps = before == 0 || json.size() - saved <= kMostBytes;
       before = json.size();

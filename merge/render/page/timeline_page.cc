@@ -111,7 +111,7 @@ void TimelinePage::span(const Span& span, const Pipeline& pipeline) {
   }
 }
 
-// Adds the lanes below those of vCPUs: for workers and requests that have spans.
+// Adds the lanes below those of vCPUs: for vhost workers and for requests, if they have spans.
 Json TimelinePage::lanes_beside(std::map<std::pair<Lane, ThreadId>, std::size_t>& places,
                                 Json lanes) const {
   for (const Kept& span : spans_) {

@@ -22,13 +22,14 @@ bool longer(const std::shared_ptr<WorstExits::Capture>& a,
   return a->exit.total() > b->exit.total();
 }
 
-// Returns whether another thread's event is about `thread`, or about what QEMU and KVM do
-// meanwhile.
+// Returns whether an event of another thread is shown around an exit of `thread`: an event of QEMU,
+// an interrupt of KVM, or an event that switched to `thread` or woke it.
 bool concerns(const WorstExits::Kept& kept, ThreadId thread) {
   return is_any_of<Marker, KvmIrq>(kept.event.payload) || kept.about == thread;
 }
 
-// Returns the thread that the last event switched to or woke; nullopt for other events.
+// Returns the thread to which the pipeline's last event switched, or which that event woke; nullopt
+// for other events.
 std::optional<ThreadId> switched_to(const Pipeline& pipeline) {
   const ThreadChanges changes = pipeline.changes();
   if (changes.empty() || changes.back().kind == ThreadChange::Kind::kMoves) return std::nullopt;
@@ -205,7 +206,8 @@ void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
-// Returns a capture if the exit is one of the longest, or its row's longest; else null.
+// Captures the exit if it is one of the kMost longest so far, or the longest of its row(), which is
+// its reason and device. Returns the capture, or null.
 WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exit,
                                              const Pipeline& pipeline) {
   const std::uint64_t total = exit.total();
@@ -267,7 +269,8 @@ struct Neighbourhood {
   std::vector<std::int64_t> spans, events;
 };
 
-// Adds a span's kind, its begin relative to the previous one's, and its length; a handler's text.
+// Appends a span's numbers: kind, begin (counted from the previous span's), length and, only for a
+// handler, the number of the handler's name among `texts`.
 void add_span(std::vector<std::int64_t>& spans, const WorstExits::Near& span, std::int64_t& last,
               const WorstExits::Capture& capture, const PageNames& names, NumberedTexts& texts) {
   const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());

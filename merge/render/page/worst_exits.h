@@ -67,7 +67,7 @@ class WorstExits {
   };
   // Returns the longest exits and each row's longest exit, in order of length, the longest first.
   [[nodiscard]] std::vector<std::shared_ptr<const Capture>> sorted() const;
-  // Returns the dimensions of a row.
+  // Returns the dimensions of the rows of which the longest exit is kept: reason and device.
   [[nodiscard]] static const std::vector<Dimension>& row();
 
  private:

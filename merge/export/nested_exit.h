@@ -26,7 +26,7 @@ class NestedExit {
     (child.kind == SpanKind::kHandler ? handlers_ : parts_).push_back(child);
   }
   // Calls begin(span) and end(span) for the exit and each child, in order of time. A handler that
-  // begins before its part is cut.
+  // begins before the part in which it ends is passed as if it began with that part.
   template <class Begin, class End>
   void walk(const Begin& begin, const End& end) const {
     begin(exit_);

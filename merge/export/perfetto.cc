@@ -425,7 +425,7 @@ void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {
     asynchronous_->flows.push_back(id);
     return;
   }
-  // Each request has one arrow, to the first interrupt that it leads to.
+  // A request has one arrow, to its first interrupt: ended_flows_ holds requests that have theirs.
   if (ended_flows_.size() >= kMostFlows) ended_flows_.clear();
   if (ended_flows_.insert(id).second) asynchronous_->ending_flows.push_back(id);
 }
@@ -496,7 +496,8 @@ std::uint64_t PerfettoExporter::lane(TrackKind kind, ThreadId process, Timestamp
   return lanes.back().track;
 }
 
-// Writes the span that was kept back until the flows that end in it, which follow it, were known.
+// Writes the request, interrupt or turn in asynchronous_. It was held back because the flows that
+// lead to a span come after the span.
 void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   if (!asynchronous_) return;
   const auto [span, children, flows, ending_flows] = std::move(*asynchronous_);
@@ -631,7 +632,8 @@ std::uint64_t PerfettoExporter::own_time(const Event& event) {
   GuestClock& clock = clocks_[event.machine];
   const std::uint64_t time = clock.own + (at - clock.at), off = map(time) - at + kMostOff;
   if (clock.last != 0 && off <= 2 * kMostOff) return clock.last = time;
-  // Relating the clocks at a time before the last one written would move that one in the trace.
+  // clock.last is the time of the guest's last event in the trace. add_clocks() with a time that is
+  // not after it would move that event.
   const std::uint64_t own = map.source_of(at);
   if (own <= clock.last) return clock.last = time;
   writer_.add_clocks(static_cast<std::uint32_t>(event.machine), own, at);

@@ -232,8 +232,8 @@ class PerfettoExporter : public Exporter {
                    std::uint64_t category);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
-  // Returns the time on the machine's clock, within kMostOff; relates the clocks in the trace if
-  // needed.
+  // Returns the event's time on its machine's own clock. Relates that clock to the trace's again
+  // (add_clocks()) if it has drifted by more than kMostOff and no event in the trace would move.
   [[nodiscard]] std::uint64_t own_time(const Event& event);
   void on_switch(const Event& event, const ThreadChange& leaves, const ThreadChange& runs,
                  const Pipeline& pipeline);

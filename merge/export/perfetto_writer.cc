@@ -14,8 +14,8 @@ constexpr Field kFtraceEvents = 1, kProcessTree = 2, kClockSnapshot = 6, kTimest
 constexpr std::uint64_t kSequence = 1, kStateCleared = 1, kNeedsState = 2;
 constexpr Field kTracePacket = 1;
 
-// A trace's times are called BOOTTIME, as Perfetto's are, and a guest's clock "global", which has
-// no id outside of its packets. A guest's ClockSnapshot would make its BOOTTIME the trace's clock.
+// These fields relate a guest's clock, under the name "global", to the trace's clock, BOOTTIME. A
+// ClockSnapshot of the guest would instead make the guest's BOOTTIME the clock of the whole trace.
 constexpr Field kFtraceClock = 5, kFtraceTime = 6, kBootTime = 7;  // of FtraceEventBundle
 constexpr std::uint64_t kGlobal = 2, kBootClock = 6;
 
@@ -197,7 +197,7 @@ void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t
                          std::int32_t thread, std::string_view name, std::string_view text) {
   ProtoBuffer& events = bundle(machine, cpu);
   const std::size_t event = begin_event(events, at, thread);
-  // Not a print event, whose text would be read as that of Android's atrace.
+  // A generic event (field 327), because Perfetto takes a print event's text for Android's atrace.
   const std::size_t generic = events.begin(327);
   events.add(1, printable(name));
   const std::size_t field = events.begin(2);

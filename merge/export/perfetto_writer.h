@@ -168,8 +168,8 @@ class Writer {
   void add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at, std::int32_t thread,
                    std::string_view name, std::string_view text);
 
-  // Adds an instant on a guest's clock and on the trace's: an event of the guest is placed by the
-  // last one that is not after it. The host's clock is the trace's.
+  // Relates a guest's clock to the trace's, which is the host's: `own` and `at` are one instant on
+  // both. Perfetto places a guest's event by the last such instant that is not after the event.
   void add_clocks(std::uint32_t machine, std::uint64_t own, std::uint64_t at);
 
   struct Thread {

@@ -77,7 +77,8 @@ std::vector<std::string_view> all_columns(std::initializer_list<std::string_view
 
 }  // namespace
 
-// Base of the exporters of guest-spans, vhost and faults: writes the cells around their own.
+// Base of the exporters of guest-spans, vhost and faults: writes the cells that their rows share,
+// which come before and after each exporter's own cells.
 class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }

@@ -183,7 +183,7 @@ class UftraceExporter final : public Exporter {
     }
     return place->second;
   }
-  // Times of a task never go back here: uftrace would take one for a very long call.
+  // Writes no time before the task's last one: uftrace would show it as a very long call.
   void write(Task& task, RecordType type, Timestamp at, std::uint64_t address,
              std::string_view arguments) {
     task.last = std::max(task.last, at);

@@ -178,7 +178,7 @@ export class Model {
     }
   }
 
-  // Returns the sums of each row, over the cells that pass the other rows.
+  // Returns the sums of each row of the shown table, over the cells that pass `others`, the rows chosen in other tables.
   private sumsBy(choice: Choice, others: Filter[]): Map<string, { sums: Float64Array; bins: Float64Array }> {
     const groups = new Map<string, { sums: Float64Array; bins: Float64Array }>();
     const of = this.keysOf(choice.by).map((key) => {

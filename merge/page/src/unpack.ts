@@ -83,7 +83,7 @@ function worstOf({ rows }: Rows, texts: string[]): WorstExit[] {
   });
 }
 
-// Adds to the lane of the others the threads that ran instead of an exit's thread, and those that woke it.
+// Adds the threads that ran instead of an exit's thread, and those that woke it, to the lane of other threads.
 function withCulprits(near: Neighbourhood, exit: WorstExit | undefined): Neighbourhood {
   const culprits = (exit?.waits ?? []).map(([part, who, begin, end]): NearSpan => [kOthers, begin, end, "other", part === "blocked" ? `woken by ${who}` : who]);
   return { ...near, spans: [...near.spans, ...culprits] };

@@ -114,8 +114,9 @@ bool Engine::pass_time(Timestamp complete) {
   return false;
 }
 
-// Closes the next frame, if it ends by `until`, or makes it end after `until`. Returns false if the
-// frame ends later.
+// Closes the next frame if it ends by `until`; returns false if it ends later. If frames have too
+// many rows already and `free` is false, makes the frame longer instead of closing it, so that it
+// ends after `until`.
 bool Engine::close_next(Timestamp until, bool free) {
   if (until < frame_end_ || frame_end_ == kNever) return false;
   if (free || rows_ < kFreeRows + kRowsPerEvent * taken_) {

@@ -39,7 +39,8 @@ class Engine {
   // Call it after kEnded: ends what waited for later events, and hands out the last frame.
   void finish();
 
-  // Called before a frame is closed, so that known() gets VMs that have just started.
+  // Called before a frame is closed, so that the caller can add VMs that have just started to
+  // known().
   std::function<void()> before_close;
   // Returns the processes of threads and their names from outside the events. The caller adds some.
   [[nodiscard]] Processes& known() { return known_; }

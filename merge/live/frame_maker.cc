@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Dimension> with_base(std::vector<Dimension> by) {
   std::erase_if(by, [](Dimension dimension) {
-    // A VM follows from its threads, like a vCPU.
+    // A cell has the vCPU's thread, which also tells the VM: kVm needs no dimension of its own.
     return dimension == Dimension::kVm ||
            std::ranges::find(kBaseDimensions, dimension) != kBaseDimensions.end();
   });
@@ -104,8 +104,8 @@ void FrameMaker::close_stalls(Frame& frame, const Pipeline& pipeline) {
   }
 }
 
-// Computes the difference of two readings. It is exact, and over all frames it adds up to the
-// report's figures.
+// Adds each vCPU's times in the frame: the growth of its totals since the last frame. The growth is
+// exact, so all frames together add up to the report's figures.
 void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
   for (const auto& [thread, totals] : pipeline.exits().vcpus_at(frame.end)) {
     VcpuTotals now = totals;
@@ -122,7 +122,8 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
       const auto state = static_cast<State>(i);
       if (state != State::kOffline) use.totals.of(state) = grown(now.of(state), before.of(state));
     }
-    // The exit in which a thread ended was reported as another state's time.
+    // If a thread ended in an exit, frames before have reported the exit as another state's time.
+    // Offline time grows only by what is not reported yet.
     const std::uint64_t untold = minus(totals.time_ns(), before.time_ns());
     now.offline_ns = std::min(now.offline_ns, before.offline_ns + untold);
     use.totals.offline_ns = grown(now.offline_ns, before.offline_ns);

@@ -28,7 +28,8 @@ std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
   return at;
 }
 
-// Returns the key that `keys`, of the dimensions `by`, would make for the cell's exits.
+// Returns the key that `keys`, of the dimensions `by`, would make for the cell's exits. `cells` has
+// the dimensions of `cell`.
 GroupKey project(const GroupKey& cell, const ExitKeys& keys, const std::vector<Dimension>& by,
                  const std::vector<Dimension>& cells) {
   if (const GroupKey* row = keys.halted_row(cell.halted)) return *row;

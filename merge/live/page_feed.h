@@ -32,7 +32,8 @@ class PageFeed {
   [[nodiscard]] const trace_dat::Layout& layout() const { return layout_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  // Call it before the pages of a round. Returns false if no page comes after this round's.
+  // Begins a round, in which next() reads pages of all CPUs. Returns false if no page will come
+  // after this round.
   [[nodiscard]] virtual Result<bool> begin_round() { return true; }
   // Reads the next page of a CPU, in the kernel's order, padded with zeros; false if there is none
   // now.

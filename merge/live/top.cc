@@ -116,8 +116,8 @@ class Run {
     return signals_ ? Result<void>() : assign(signals_, record::open_signals());
   }
 
-  // Keeps the rights that top needs from here on: to see others' processes and, if it writes files,
-  // their owner's rights.
+  // Keeps the rights that top needs from here on: to see other users' processes and, if it writes
+  // files, to write as the user who called sudo or to replace a file and keep the file's owner.
   Result<void> give_up_rights(bool saves) const {
     if (live_ == nullptr || ::geteuid() != 0) return {};
     const bool replaces_file = !options_.prometheus.empty();

@@ -183,8 +183,8 @@ int run_command(int argc, char** argv) {
   fill_standard_descriptors();  // must come before any file of ours is opened
   take_over_signals();
   const int status = run_words(argc, argv);
-  // Help, versions and lists are printed without print_to(). They are written only now, because
-  // std::cout has no buffer of its own.
+  // Help, versions and lists are printed without print_to(), so they are still in stdout's buffer
+  // and an error of writing shows only here.
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (status != 0 || written || errno == EPIPE) return status;
   return fail_with(

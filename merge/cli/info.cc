@@ -55,7 +55,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   if (counters.lost_unplaced != 0) lost(unplaced_text(counters.lost_unplaced));
   if (counters.gaps == 0 && counters.lost_unplaced == 0 && !lost_samples && missing.empty()) {
     const bool is_text = source.info().kind == "trace text";  // a text need not name losses
-    // The kernel reports a loss with the buffer's next record, if one comes.
+    // In perf.data, a loss is reported with the buffer's next record, which may never come.
     const bool is_perf = source.info().kind == "perf.data";
     // A warning may say that events are missing, for example because tracing was switched off.
     fact("lost", !warnings.empty()        ? "none that was counted (see the warnings)"

@@ -100,7 +100,7 @@ Result<void> complete(ReportArguments& options) {
                 "--phases with {}: an exit may begin a phase; give one without the other",
                 options.which.exits.text());
   }
-  // JSON and CSV, which programs read, keep the order that they had before.
+  // Programs read JSON and CSV, so these keep the order of earlier versions, by total.
   const std::string order = options.format == "text" ? "share" : "total";
   auto sort = parse_sort(options.sort.empty() ? order : options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());

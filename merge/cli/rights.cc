@@ -97,7 +97,8 @@ Landlock restriction_to(const Needs& needs, bool to_named) {
     allow_named(folder_of(output), landlock, true);
     allow_named(folder_of(real_path(output)), landlock, true);
   }
-  // Allows what every command may need: the worker with its libraries, users' names, the time zone.
+  // Allows what every command may need: trapline's worker program and its libraries, the names of
+  // users, the time zone.
   landlock.allow_executing(Worker::program());
   for (const char* libraries : {"/lib", "/lib64", "/usr/lib", "/usr/lib64"})
     landlock.allow_executing(libraries);

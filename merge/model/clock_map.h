@@ -1,5 +1,6 @@
 // Converts a source's times to the timeline's, once per event: by an integer multiplication and a
-// shift, or not at all if the clocks are the same. A ClockMap is small; copies share their pieces.
+// shift, or not at all if the clocks are the same. A ClockMap consists of pieces: intervals of
+// source time, each with its own rate. Copies of a map share them.
 //
 // Within a piece, the conversion keeps the order of times. Across pieces, a later source time can
 // become an earlier one if a clock was set back: the source's times then do not show the true

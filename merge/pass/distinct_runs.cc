@@ -67,7 +67,8 @@ void SharedExits::compare(const Event& event) {
     return;
   }
   const unsigned row = last->shared ? last->row : 0;
-  // An exit of a third recording, whose thread has the same number, does not interrupt a row.
+  // A row is a series of exits that two recordings share. An exit of a third one, whose thread has
+  // the same number, does not end the row.
   if (row != 0 && event.source != last->source && event.source != last->other) return;
   *last = {event.at, exit.rip, event.cpu, exit.reason, event.source, last->other, false, row};
 }

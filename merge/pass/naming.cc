@@ -168,7 +168,8 @@ bool has_number(CulpritKind kind) {
   return kind == CulpritKind::kInterrupt || kind == CulpritKind::kSoftirq;
 }
 
-// Returns what a waking thread itself waited for; `who` is the thread of that, if it is known.
+// Returns ", which waited for X", where X is what a waking thread itself waited for. `who`: the
+// thread that it waited for, or that held its futex; empty if not known.
 std::string root_text(CulpritKind root, const std::string& who) {
   const std::string waited = ", which waited for ";
   switch (root) {

@@ -112,9 +112,10 @@ struct Naming {
   // For time in which a vCPU was ready to run: returns "X ran instead", "it was not allowed to run:
   // CPU quota", "its CPU was idle and had yet to take it up".
   [[nodiscard]] std::string ran_instead(const Culprit& culprit) const;
-  // For time in which it slept: returns "until woken by timer", "waiting for a lock, held by X".
+  // For time in which a vCPU slept: returns "until woken by timer", "waiting for a lock, held by
+  // X".
   [[nodiscard]] std::string slept_for(const Culprit& culprit, ThreadId root = {}) const;
-  // For a wait of either kind, by its part: returns "preempted by X", "blocked, until timer".
+  // For a vCPU's wait in this part of an exit: returns "preempted by X", "blocked, until timer".
   [[nodiscard]] std::string step(Part part, const Culprit& culprit, ThreadId root = {}) const;
   [[nodiscard]] bool is_vcpu(ThreadId thread) const { return vcpus.vm(thread) != "?"; }
   // Returns the VM that the thread belongs to; empty: none, or not known.

@@ -26,8 +26,8 @@
 namespace trapline {
 
 // Refuses an alignment of clocks that the recordings contradict; call it after the pass. The Error
-// names the log, how many of its events are at impossible times, and the first of them with the run
-// of the guest that contains it.
+// names the misplaced recording, how many of its events are at impossible times, and the first of
+// them with the run of the guest that contains it.
 [[nodiscard]] Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline);
 
 // Makes the pipeline of an opened input. The pass of a command makes one; `trapline top`, whose

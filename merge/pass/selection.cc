@@ -18,8 +18,8 @@ enum class Whose : std::uint8_t {
   kKnown,  // only the sources that know it
 };
 
-// Returns whether range() is only that of samples: so it is in perf's header, although a fork
-// before the samples is an event, too.
+// Returns whether range() covers only samples. The header of perf.data has only the samples' times,
+// although a fork before the first sample is an event, too.
 bool has_samples_times(const Source& source) { return source.info().kind == "perf.data"; }
 
 std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {

@@ -405,8 +405,8 @@ struct AdviceSink::Found {
 };
 
 AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
-  // The way out of the guest and back counts as guest time. The shortest tenth of the guest's runs,
-  // which are hardly longer, give its length.
+  // The way out of the guest and back is recorded as guest time. The guest's shortest runs hardly
+  // contain more than that way, so its length is estimated as the 10th percentile of the runs.
   const std::uint64_t way = runs_.percentile(100).value_or(0) * sum.exits;
   const std::uint64_t all = sum.cost + std::min(std::max(sum.between, way), sum.cost * 4 / 5);
   switch (remedy_of(id).model) {

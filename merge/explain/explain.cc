@@ -366,7 +366,7 @@ class ExitPicker : public SpanSink {
   bool halts_;
   ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
-  // By thread: answered accesses since its last exit, by DetailKind.
+  // For one thread: the number of answered accesses since its last exit, by DetailKind.
   using Accesses = std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1>;
   std::map<ThreadId, Accesses> accessing_;
   OpenExits open_;

@@ -117,7 +117,8 @@ std::optional<Scaled> scaled(const RunFigures& figures) {
   all.exact.floor = kRounding * kRounding + 2 * figures.resolution * figures.resolution;
   all.exact.noise = figures.noise / (typical * typical);
   if (all.logarithms) {
-    // For logarithms, the unit is relative to the smallest figure, where it is largest.
+    // On a logarithmic scale, the unit's size depends on the figure. It is largest at the smallest
+    // figure, so that size is taken.
     double least = std::numeric_limits<double>::infinity();
     for (const double value : all.values) least = std::fmin(least, value);
     all.exact.unit = std::log1p(figures.unit / least);

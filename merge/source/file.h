@@ -45,9 +45,8 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Returns whether compose() made the file of pieces; descriptor() is then invalid.
+  // Returns whether compose() made the file of pieces.
   [[nodiscard]] bool is_composed() const { return !pieces_.empty(); }
-  [[nodiscard]] int descriptor() const { return fd_.get(); }
 
   // Fills all of `into` with the bytes from `offset` on; kDamaged if the file ends before that.
   [[nodiscard]] Result<void> read(std::uint64_t offset, std::span<std::byte> into) const;

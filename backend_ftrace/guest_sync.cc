@@ -26,7 +26,8 @@ bool numbers(std::string_view text, std::array<std::uint64_t, n>& values) {
 
 bool fits(std::uint64_t value) { return value <= 0xffffffffU; }
 
-// Parses "port=0x80:0x1234" or "mmio=0x9000000:1".
+// Parses the value of the word "port=0x80:0x1234" or, with `mmio`, "mmio=0x9000000:1": `text` is
+// what follows the =, the port or address and the number that the guest wrote there.
 bool parse_write(bool mmio, std::string_view text, GuestSyncRecord& record) {
   std::array<std::uint64_t, 2> values{};
   if (!numbers(text, values) || !fits(values[0]) || !fits(values[1])) return false;

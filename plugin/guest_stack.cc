@@ -75,7 +75,8 @@ bool StackPool::grow(Stack& stack) {
   return true;
 }
 
-// Drops half of the stacks that have nothing open and are in no task's chain. Shared stacks stay:
+// Drops the stacks not used in the last kMaxStacks / 2 calls of find() and in no task's chain, so
+// that no entry of theirs is open in the records; their frames are forgotten. Shared stacks stay:
 // each has its own task, whose chain another vCPU may be changing.
 void StackPool::drop_oldest() {
   if (shared_) return;

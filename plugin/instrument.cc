@@ -295,7 +295,7 @@ void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction
                 const Site& site) {
   const bool calls = session->options.mode == Detection::kInstructions;
   if (!calls) {
-    // the frame pointer shows calls and returns
+    // mode=frame-pointer: block_begins() finds calls and returns
   } else if (session->arch->link.empty()) {
     instrument_x86(api, insn, what, site);
     if (what.flow == Flow::kSystemCall && !session->user_mode)  // user mode has no guest kernel

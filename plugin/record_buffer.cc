@@ -80,8 +80,8 @@ void RecordBuffer::thin_out() {
   const Content before = content_of({records_.get(), pending()});
   const std::vector<Record> kept = thinned_out({records_.get(), pending()});
   if (kept.size() > capacity_ / 2) {
-    // The open entries need more than half the buffer, so the file cannot stay balanced. The reader
-    // sees a LOST record.
+    // The open entries, and the exits of entries written before, need more than half the buffer,
+    // so the file cannot stay balanced. The reader sees a LOST record.
     lost_ += before.records;
     records_[0] = Record(RecordType::kLost, last_time_, 0, before.records + before.gone);
     next_ = records_.get() + 1;

@@ -62,8 +62,8 @@ bool is_descriptor(const char* path) {
   return path[8 + std::strspn(path + 8, "0123456789")] == '\0';
 }
 
-// Opens the log. Follows a link only to a descriptor, since another user may have made any other
-// link.
+// Opens the log. Follows a link only for /dev/stdout, /dev/stderr and /dev/fd/N, since another user
+// may have made any other link.
 int open_log_path(const char* path, const char** reason) {
   if (is_descriptor(path)) {
     const int fd = ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC);

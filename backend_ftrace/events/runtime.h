@@ -21,7 +21,8 @@ int open_trace_file(const char* path, char* error, std::size_t error_size);
 // Sets "qemu" or "rfc" as the layout of files opened from now on; false for any other name.
 bool set_trace_layout(const char* name);
 
-// The state of the writer's file.
+// The trace file: if one is open, if events are now written to it, and if its layout is
+// "rfc" (else "qemu").
 struct TraceFileState {
   bool open;
   bool enabled;

@@ -29,7 +29,7 @@ class Declarations {
 
   // Returns how many events are declared, including those with errors; a tcg event counts as two.
   [[nodiscard]] std::size_t size() const { return places_.size(); }
-  // False when no event has that name.
+  // False only if no event has that name; true also if another name has the same hash.
   [[nodiscard]] bool may_declare(std::string_view name) const { return !places_of(name).empty(); }
   // Parses the declaration of an event. `line` of the result counts from the declaration's own
   // first line. Returns nullopt if the name is not declared or its declaration has an error.

@@ -135,7 +135,7 @@ struct UnendedExit {
   bool is_notable = false;
 };
 
-// An exit that has not been returned yet.
+// An exit that the tracker has not yet returned as a finished span.
 struct OpenExit {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;

@@ -25,8 +25,8 @@ struct UftraceInfo {
   std::string record_date;
   std::string elapsed_time;
   std::string version;
-  // Which arguments and return values were recorded: those that the user chose, and those of
-  // well-known functions.
+  // Which arguments and return values were recorded. `argspecs`, `retspecs`: as the user chose;
+  // `argauto`, `retauto`: of well-known functions, for a function that is in neither.
   std::vector<std::string> argspecs, retspecs;
   std::string argauto, retauto;
   std::string pattern_type;  // of the names in the specs: regex, glob, simple

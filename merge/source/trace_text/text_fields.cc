@@ -468,7 +468,8 @@ bool TextFields::read(std::string_view text, TextValues& values) {
   const KernelEvent& event = values.event();
   const bool list = is_list(text);
   if (values.is_cut && event.decoded.decoder != Decoder::kExit) {
-    // The last word may be incomplete: it only serves to guess the reason of a user-space exit.
+    // The last word may be incomplete, so it is not read as a value. Only the reason of a
+    // user-space exit is guessed from it.
     const std::string_view word = text.substr(text.rfind(' ') + 1);
     text.remove_suffix(word.size());
     if (event.decoded.decoder == Decoder::kUserspaceExit && !list && text.find('(') == text.npos) {

@@ -131,7 +131,6 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
   }
 }
 
-// A thread counts once its VM is known, with all its time so far.
 void FrameMaker::close_host_cpu(Frame& frame, const Naming& names) {
   for (const HostThread& thread : host_threads(names, frame.end)) {
     const HostRuns::Thread& runs = thread.runs.state;
@@ -141,8 +140,11 @@ void FrameMaker::close_host_cpu(Frame& frame, const Naming& names) {
     };
     auto role = std::ranges::find_if(frame.host_cpu, is_same);
     if (role == frame.host_cpu.end()) role = frame.host_cpu.insert(role, {*thread.vm, thread.role});
-    role->ns += grown(runs.ran_ns, ran_[thread.runs.thread]);
+    role->ns += minus(runs.ran_ns, ran_[thread.runs.thread]);
+    role->more_ns += grown(runs.ran_ns, told_[thread.runs.thread]);
   }
+  for (const HostRuns::Entry& entry : names.pipeline.host_runs()->threads(frame.end))
+    ran_[entry.thread] = entry.state.ran_ns;
 }
 
 void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {

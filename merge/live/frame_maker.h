@@ -47,7 +47,8 @@ struct Cell {
 struct HostRoleTime {
   Vm vm;
   HostRole role = HostRole::kNotKnown;
-  std::uint64_t ns = 0;
+  std::uint64_t ns = 0;       // in the interval
+  std::uint64_t more_ns = 0;  // not in any frame so far, with what ran before its VM was known
 };
 
 struct Frame : LossCounts {
@@ -124,9 +125,10 @@ class FrameMaker final : public SpanSink {
   RequestTable requests_;
   WaitSums waits_;
   std::deque<OpenStall> stalls_;  // of the last minute, except those that a later one outlasts
-  std::map<ThreadId, VcpuTotals> before_;  // at begin_
-  std::map<ThreadId, std::uint64_t> ran_;  // ns, at begin_
-  LossCounts counted_;                     // at begin_, as events_
+  std::map<ThreadId, VcpuTotals> before_;   // at begin_
+  std::map<ThreadId, std::uint64_t> ran_;   // ns, at begin_
+  std::map<ThreadId, std::uint64_t> told_;  // of ran_, what frames have
+  LossCounts counted_;                      // at begin_, as events_
   std::uint64_t events_ = 0;
 };
 

@@ -90,7 +90,7 @@ void Figures::add(const Frame& frame, const Engine& engine) {
     if (!of_vm.holds(role.vm, kNoVcpu)) continue;
     const std::string labels =
         vm_label(role.vm.id(), role.vm.given) + ',' + label("role", text_of(role.role));
-    bounded(host_cpu_, labels, kMostVcpus, nowhere) += role.ns;
+    bounded(host_cpu_, labels, kMostVcpus, nowhere) += role.more_ns;
   }
   for (const WaitRow& row : frame.waits.preempted.rows) steal_[std::string(kind_of(row))] += row.ns;
 }

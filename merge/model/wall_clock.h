@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "merge/model/timestamp.h"
+
 namespace trapline {
 
 struct WallClock {

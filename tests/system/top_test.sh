@@ -177,6 +177,16 @@ prometheus_has_what_the_report_counts() {
     python3 -c 'import json, sys
 rows = json.load(sys.stdin)["tables"]["groups"]["rows"]
 print(sum(row["count"] - row["cut"] - row["open"] for row in rows))')" "$exits"
+  expect_equal "CPU time of the host, by VM and role" "$("$trapline" report --host-cpu --format json "$recording" |
+    python3 -c 'import collections, json, sys
+sums = collections.Counter()
+for vm in json.load(sys.stdin)["tables"]["host_cpu"]["rows"]:
+    for row in vm["threads"]["rows"]:
+        if row["part"] is None:
+            sums[vm["vm"], row["role"]] += row["ns"]
+for (vm, role), ns in sorted(sums.items()):
+    print(f"""vm="{vm}",role="{role}" {ns / 1e9:.9f}""")')" \
+    "$(sed -n 's/^trapline_host_cpu_seconds_total{\(.*\)} /\1 /p' "$work/figures")"
   expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed -E 's/[{ ].*//; s/_(bucket|sum|count)$//' | sort -u |
     while read -r name; do grep -q "^# TYPE $name " "$work/figures" || echo "$name"; done)"
   [ "$(find "$work" -name 'figures*' | wc -l)" = 1 ] || fail "something is left beside the file"

@@ -99,10 +99,10 @@ void add_doctor(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
   output.choice("--format", options->format, {"text", "json"}, "json is for programs");
-  rest.flag("-v,--verbose", options->verbose, "Print what is fine or only limited as well");
+  rest.flag("-v,--verbose", options->verbose, "Also print what works, fully or with limits");
   rest.add("--qemu", options->qemu, "PROGRAM", "The QEMU to check (default: the first in PATH)");
   rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
-            "Size of each CPU's buffer to judge, as in trapline record");
+            "Check whether a buffer of this size for each CPU is enough");
   add_output(output, options->output);
   add_color(output, options->output.color);
   command->callback([options, &status] {

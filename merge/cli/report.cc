@@ -270,18 +270,20 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->pass.input);
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
-  options->by = tables
-                    .add("--by", options->report.by_text, "LIST",
-                         "Group by (default: reason) " + dimension_names() +
-                             ", with commas; or alone span (QEMU's requests), guest-span")
-                    ->capture_default_str();
+  options->by =
+      tables
+          .add("--by", options->report.by_text, "LIST",
+               "Group by (default: reason) " + dimension_names() +
+                   ", several with commas; or span (QEMU's requests) or guest-span, each alone")
+          ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "
                     "START:FIELD..END:FIELD");
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
-  tables.add("--sort", options->sort, "COLUMN", "By a column's title, or key: by name");
+  tables.add("--sort", options->sort, "COLUMN",
+             "A column's title, or the word key: the rows' names");
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
   for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
   tables.rare().add(

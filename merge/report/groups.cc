@@ -130,7 +130,7 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   if (exits) table.columns.back().highlight = Highlight::kLargest;
   for (Column& column : table.columns)
     if (exits && column.unit == Unit::kDuration && !column.title.empty())
-      column.whole = "from exit to entry";
+      column.whole = "from exit to entry, with waits";
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
   const auto parts = [](const GroupRow& row) {
     return PartsOf{row.parts, row.total.total(), row.halts};

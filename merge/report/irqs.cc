@@ -182,9 +182,10 @@ class IrqTable : public TableSink {
 
 }  // namespace
 
-const TableKind kIrqTable = {.option = "--irq",
-                             .help = "The guest's interrupts, from raised to delivered",
-                             .in_page = InPage::kAlways,
-                             .make = make_sink<IrqTable>};
+const TableKind kIrqTable = {
+    .option = "--irq",
+    .help = "The guest's interrupts (not the host's), from raised to delivered",
+    .in_page = InPage::kAlways,
+    .make = make_sink<IrqTable>};
 
 }  // namespace trapline

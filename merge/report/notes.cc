@@ -113,8 +113,8 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(fmt::format(
-        "user time ends where KVM reloads the guest's state, a little late: {}, its exact "
-        "end, was not recorded (trapline record has it)",
+        "user is a little too long, kernel too short: {}, the exact end of user time, was not "
+        "recorded (trapline record has it)",
         ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
@@ -262,8 +262,9 @@ std::string not_recorded_text(const ReportData& report) {
 
 std::string no_halt_note(bool is_window) {
   return fmt::format(
-      "no halt {}: the guest was always busy, or idled in guest time, without an exit (idle=poll, "
-      "QEMU's cpu-pm=on); then the exits' share is higher",
+      "no halt {}: either the guest was always busy, or it idled without an exit (idle=poll, "
+      "QEMU's "
+      "cpu-pm=on), and the exits' share of its busy time is higher than shown",
       is_window ? "lies in this part of the recording" : "was recorded");
 }
 

@@ -227,7 +227,7 @@ export class Flame {
     });
     const known = values.stack.some((stack) => stack !== "-");
     this.picture = new FlamePicture("flame", zooms, "Exit time by guest stack, reason and device",
-      known ? "" : "guest functions are not known: give --symbols, or record with the plugin",
+      known ? "" : "guest functions are not known: give report --symbols FILE, or under TCG record --functions",
       h("p", { class: "dim keys" }, key("function", "guest function"), key("reason", "reason of the exit"), key("device", "device in QEMU"),
         "width: time in exits; halts are left out; choose a frame to zoom, Escape to go back"));
     this.guest = new GuestFunctions(model.data, zooms);

@@ -187,7 +187,7 @@ function start(): void {
       list.push(chip([text], { latency: null }));
     }
     replace(chips, ...(list.length ? [...list, h("button", { type: "button", id: "clear", click: () => change(kNothing) }, "Clear")]
-      : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: the views of exits follow.")]));
+      : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: the tables and charts of exits then show only those.")]));
     replace(command, words().map(quoted).join(" "));
     said.textContent = "";
   }

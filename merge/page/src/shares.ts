@@ -58,7 +58,7 @@ export class Shares {
     this.element.append(
       halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy: waits for a CPU too, but no halts")) : "",
       this.strips.element, this.marked, this.before, this.reading, this.sliders.element);
-    this.reading.textContent = "Drag over a strip to choose an interval; the views of exits follow.";
+    this.reading.textContent = "Drag over a strip to choose an interval: the tables and charts of exits then show only that.";
   }
 
   render(choice: Choice, selection: Selection): void {

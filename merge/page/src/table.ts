@@ -49,7 +49,7 @@ export class Table {
     this.more = h("button", { type: "button", class: "noprint", click: () => this.change({ all: true }) }, "Show all rows");
     this.element.append(
       h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), this.by,
-        h("label", { for: "find" }, "with the words"), this.find),
+        h("label", { for: "find" }, "that contain"), this.find),
       this.table, this.under, this.more);
   }
 

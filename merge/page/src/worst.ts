@@ -29,10 +29,10 @@ export class Worst {
     private readonly change: Change,
   ) {
     // Threads of vCPUs have the names that they have elsewhere; the recording's are "comm-tid".
-    const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread;
+    const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread.replace(/-(\d+)$/, " (tid $1)");
     const functions = model.data.worst.some((exit) => exit.function !== "-");
     this.columns = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead first", "name", (exit) => (exit.preempted_ns > 0 ? whoIs(exit.preempted_by) : null)]];
+      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["First to run instead", "name", (exit) => (exit.preempted_ns > 0 ? whoIs(exit.preempted_by) : null)]];
     this.table.classList.add("tall");
     this.element.append(this.steps, this.table, this.under, this.panel);
   }
@@ -65,7 +65,7 @@ export class Worst {
       const exit = shown[at]![1];
       return { key: String(exit), chosen: choice.worst === exit, choose: () => this.change({ worst: choice.worst === exit ? null : exit }) };
     });
-    this.under.textContent = `${shown.length} of ${worst.length} that are kept: the longest, and the longest of each row above; halts are left out. Choose one to see what happened around it.`;
+    this.under.textContent = `${shown.length} of the ${worst.length} exits that this page holds: the longest of all, and the longest of each row of the table of exits, without halts. Choose one to see what happened around it.`;
     this.open(choice.worst);
   }
 

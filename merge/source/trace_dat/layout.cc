@@ -485,7 +485,7 @@ Result<void> LayoutReader::read_v7(std::uint64_t next) {
     }
     const bool cut = read_to != 0 && !holds_section(next);
     if (cut) {
-      missing_.emplace_back("the table of a buffer's data");
+      missing_.emplace_back("the index of the CPUs' data");
       if (auto found = find_cut_buffer_v7(read_to); !found) return found;
       miss_buffers_v7();
       break;

@@ -634,10 +634,11 @@ class TraceTextSource final : public Source {
                        : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
     const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
     if (info_.resolution_ns) {
-      note(fmt::format(
-          "times are whole units of {0} ns: an interval is exact to ± {0} ns, the sum of N of them "
-          "to ± N times that",
-          *info_.resolution_ns));
+      note(
+          fmt::format("times have a resolution of {0} ns: a duration is exact to ± {0} ns, a sum "
+                      "of N durations "
+                      "to ± N times that",
+                      *info_.resolution_ns));
     }
     const auto lines_are = [](std::uint64_t count) {
       return count == 1 ? std::string("1 line is") : fmt::format("{} lines are", count);

@@ -184,7 +184,7 @@ TEST_F(Unreadable, AFileCutInABufferNamesTheBuffersAfterIt) {
   file_.write(std::string_view(whole).substr(0, whole.size() / 2));
   const Error error = error_of(file_.path());
   EXPECT_THAT(error.message, HasSubstr("of CPU 0's data in buffer 'trapline'"));
-  EXPECT_THAT(error.message, HasSubstr("missing: the table of a buffer's data, buffer 'second'"));
+  EXPECT_THAT(error.message, HasSubstr("missing: the index of the CPUs' data, buffer 'second'"));
 }
 
 TEST_F(Unreadable, OptionsThatNobodyKnowsArePassedOverAndNamed) {

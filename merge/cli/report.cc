@@ -270,12 +270,11 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->pass.input);
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
-  options->by =
-      tables
-          .add("--by", options->report.by_text, "LIST",
-               "Group by (default: reason) " + dimension_names() +
-                   ", several with commas; or span (QEMU's requests) or guest-span, each alone")
-          ->capture_default_str();
+  options->by = tables
+                    .add("--by", options->report.by_text, "LIST",
+                         "Group by (default: reason) " + dimension_names() +
+                             ", with commas; span (QEMU's requests), guest-span: alone")
+                    ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "
                     "START:FIELD..END:FIELD");

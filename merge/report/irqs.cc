@@ -184,7 +184,7 @@ class IrqTable : public TableSink {
 
 const TableKind kIrqTable = {
     .option = "--irq",
-    .help = "The guest's interrupts (not the host's), from raised to delivered",
+    .help = "Interrupts of the guest, from raised to delivered",
     .in_page = InPage::kAlways,
     .make = make_sink<IrqTable>};
 

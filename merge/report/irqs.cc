@@ -182,10 +182,9 @@ class IrqTable : public TableSink {
 
 }  // namespace
 
-const TableKind kIrqTable = {
-    .option = "--irq",
-    .help = "Interrupts of the guest, from raised to delivered",
-    .in_page = InPage::kAlways,
-    .make = make_sink<IrqTable>};
+const TableKind kIrqTable = {.option = "--irq",
+                             .help = "Interrupts of the guest, from raised to delivered",
+                             .in_page = InPage::kAlways,
+                             .make = make_sink<IrqTable>};
 
 }  // namespace trapline

@@ -99,7 +99,7 @@ struct Column {
   std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
-  // For kShare, the whole: "busy time". Else the words above the title: "from exit to entry, with waits".
+  // For kShare, the whole: "busy time". Else the words above the title: "of the total".
   std::string whole{};
 };
 // Returns what stands above the column in a table of that title: "of busy time"; nothing where the

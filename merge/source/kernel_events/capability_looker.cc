@@ -54,12 +54,16 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   const Witness& witness = by_type_[type];
   const bool is_known = witness.capability == nullptr ? found_.any_kvm || !witness.of_kvm
                                                       : found_.*witness.capability;
-  if (is_known && formats_.schemas()[type].decoder != Decoder::kEntry) return;
+  const Decoder decoder = formats_.schemas()[type].decoder;
+  const bool tells_vcpu = decoder == Decoder::kEntry || decoder == Decoder::kTimerReload;
+  if (is_known && !tells_vcpu) return;
   Event event;
   if (!formats_.decode(recorded, event)) return;
   witness.add(event.payload, found_);
-  if (const auto* entry = std::get_if<KvmEntry>(&event.payload); entry && entry->vcpu != kNoVcpu)
-    found_.vcpus[event.thread] = entry->vcpu;
+  const auto* entry = std::get_if<KvmEntry>(&event.payload);
+  const auto* load = std::get_if<KvmStateLoad>(&event.payload);
+  const std::int32_t vcpu = entry != nullptr ? entry->vcpu : load != nullptr ? load->vcpu : kNoVcpu;
+  if (vcpu != kNoVcpu) found_.vcpus[event.thread] = vcpu;
 }
 
 Capabilities capabilities_by_format(const Formats& formats) {

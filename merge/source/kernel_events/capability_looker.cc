@@ -62,7 +62,11 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   witness.add(event.payload, found_);
   const auto* entry = std::get_if<KvmEntry>(&event.payload);
   const auto* load = std::get_if<KvmStateLoad>(&event.payload);
-  const std::int32_t vcpu = entry != nullptr ? entry->vcpu : load != nullptr ? load->vcpu : kNoVcpu;
+  if (entry != nullptr && entry->vcpu == kNoVcpu) entered_.insert(event.thread);
+  // QEMU's main thread loads vCPUs' timers too, when it makes them.
+  const std::int32_t vcpu = entry != nullptr                                     ? entry->vcpu
+                            : load != nullptr && entered_.contains(event.thread) ? load->vcpu
+                                                                                 : kNoVcpu;
   if (vcpu != kNoVcpu) found_.vcpus[event.thread] = vcpu;
 }
 

@@ -2,6 +2,7 @@
 // until no more can be found.
 #pragma once
 
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,7 @@ class CapabilityLooker {
   const Formats& formats_;
   std::vector<Witness> by_type_;
   Capabilities found_;
+  std::set<ThreadId> entered_;  // threads with a kvm_entry that tells no vCPU
 };
 
 // Returns the capabilities that the recording's formats allow, without looking at events.

@@ -124,8 +124,9 @@ class CompareSink : public SpanSink {
         [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
     for (const ExitGroup& row : rows_.rows()) recorded.rows[text_of(row.key, names)].merge(row);
     if (what_ == CompareRows::kThreads)
-      for (const HostThread& thread : host_threads(names, names.pipeline.end()))
-        if (!thread.lacks_runs && !thread.runs.state.several)
+      for (const HostThread& thread :
+           host_threads(names, names.pipeline.host_runs()->threads(names.pipeline.end())))
+        if (thread.is_exact())
           recorded.rows[std::string(trapline::text_of(thread.role))].total.add(
               thread.runs.state.ran_ns);
     if (rows_.other().count() != 0) recorded.rows["[other]"].merge(rows_.other());

@@ -132,19 +132,18 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
 }
 
 void FrameMaker::close_host_cpu(Frame& frame, const Naming& names) {
-  for (const HostThread& thread : host_threads(names, frame.end)) {
-    const HostRuns::Thread& runs = thread.runs.state;
-    if (thread.lacks_runs || runs.several) continue;
+  const std::vector<HostRuns::Entry> runs = names.pipeline.host_runs()->threads(frame.end);
+  for (const HostThread& thread : host_threads(names, runs)) {
+    if (!thread.is_exact()) continue;
     const auto is_same = [&thread](const HostRoleTime& one) {
       return one.role == thread.role && one.vm.id() == thread.vm->id();
     };
     auto role = std::ranges::find_if(frame.host_cpu, is_same);
     if (role == frame.host_cpu.end()) role = frame.host_cpu.insert(role, {*thread.vm, thread.role});
-    role->ns += minus(runs.ran_ns, ran_[thread.runs.thread]);
-    role->more_ns += grown(runs.ran_ns, told_[thread.runs.thread]);
+    role->ns += minus(thread.runs.state.ran_ns, ran_[thread.runs.thread]);
+    role->more_ns += grown(thread.runs.state.ran_ns, told_[thread.runs.thread]);
   }
-  for (const HostRuns::Entry& entry : names.pipeline.host_runs()->threads(frame.end))
-    ran_[entry.thread] = entry.state.ran_ns;
+  for (const HostRuns::Entry& entry : runs) ran_[entry.thread] = entry.state.ran_ns;
 }
 
 void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {

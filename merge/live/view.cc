@@ -272,10 +272,10 @@ Table View::row_panel(const Frame& frame, const ReportData& data) const {
   if (data.cycles) return table;
   if (here().level == Level::kVm && !frame.host_cpu.empty()) {
     const auto cpus_of = [&](const LiveRow& row) {
-      const auto vcpu = ThreadId{static_cast<std::int32_t>(row.cell.words[kVcpuWord])};
+      const std::string vm = engine_.naming().vcpus.vm_id(
+          ThreadId{static_cast<std::int32_t>(row.cell.words[kVcpuWord])});
       std::uint64_t ns = 0;
-      for (const HostRoleTime& role : frame.host_cpu)
-        if (role.vm.id() == engine_.naming().vcpus.vm_id(vcpu)) ns += role.ns;
+      for (const HostRoleTime& role : frame.host_cpu) ns += role.vm.id() == vm ? role.ns : 0;
       return fmt::format("{:.3f}", static_cast<double>(ns) / static_cast<double>(frame.length()));
     };
     std::vector<std::string> cpus;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -393,7 +392,8 @@ class HostCpuTable : public TableSink {
     std::map<std::string, std::pair<const Vm*, HostVmRow>> by_id;
     std::map<ThreadId, VcpuTotals> totals;
     for (const VcpuTotalsOf& vcpu : pipeline.vcpus()) totals.emplace(vcpu.thread, vcpu.totals);
-    for (const HostThread& thread : host_threads(names, pipeline.end())) {
+    for (const HostThread& thread :
+         host_threads(names, pipeline.host_runs()->threads(pipeline.end()))) {
       auto& [vm, row] = by_id[thread.vm->id()];
       vm = thread.vm;
       if (thread.lacks_runs) {

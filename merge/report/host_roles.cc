@@ -37,12 +37,13 @@ std::string_view text_of(HostRole role) {
   return kTexts[static_cast<std::size_t>(role)];
 }
 
-std::vector<HostThread> host_threads(const Naming& names, Timestamp end) {
+std::vector<HostThread> host_threads(const Naming& names,
+                                     const std::vector<HostRuns::Entry>& runs) {
   std::map<std::string, const Vm*> vms;
   for (std::size_t i = 0; i < names.vms.size(); ++i)
     if (names.pipeline.counts(names.threads[i].thread)) vms[names.vms[i].id()] = &names.vms[i];
   std::vector<HostThread> threads;
-  for (const HostRuns::Entry& entry : names.pipeline.host_runs()->threads(end)) {
+  for (const HostRuns::Entry& entry : runs) {
     if (entry.state.ran_ns == 0) continue;
     std::string comm = names.comm(entry.thread);
     const auto vm = vms.find(vm_of(entry.thread, comm, names));

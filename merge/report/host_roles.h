@@ -32,9 +32,12 @@ struct HostThread {
   std::string comm;
   HostRuns::Entry runs;
   bool lacks_runs = false;  // not all of its switches were recorded
+  // Returns whether the runs are all of this thread's, and of no other with its id.
+  [[nodiscard]] bool is_exact() const { return !lacks_runs && !runs.state.several; }
 };
-// Returns the threads that ran for the VMs of selected vCPUs, the one that ran longest first. Needs
-// SpanClass::kHostRuns.
-[[nodiscard]] std::vector<HostThread> host_threads(const Naming& names, Timestamp end);
+// Returns those of `runs`, from HostRuns::threads(), that ran for the VMs of selected vCPUs; the
+// one that ran longest comes first.
+[[nodiscard]] std::vector<HostThread> host_threads(const Naming& names,
+                                                   const std::vector<HostRuns::Entry>& runs);
 
 }  // namespace trapline

@@ -263,8 +263,7 @@ std::string not_recorded_text(const ReportData& report) {
 std::string no_halt_note(bool is_window) {
   return fmt::format(
       "no halt {}: either the guest was always busy, or it idled without an exit (idle=poll, "
-      "QEMU's "
-      "cpu-pm=on), and the exits' share of its busy time is higher than shown",
+      "QEMU's cpu-pm=on), and the exits' share of its busy time is higher than shown",
       is_window ? "lies in this part of the recording" : "was recorded");
 }
 

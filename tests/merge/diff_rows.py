@@ -4,8 +4,8 @@
   diff_rows.py TRAPLINE RECORDING VMS GUEST NATIVE
 
 RECORDING has interrupts and waits; VMS the threads of VMs and all of their switches; GUEST (files with commas)
-calls of a guest's functions and exits, NATIVE calls of the same program outside. Numbers and total times of each row are compared, and the folded stacks with the
-functions' own times.
+calls of a guest's functions and exits, NATIVE calls of the same program outside. Numbers and total times of each row
+are compared, and the folded stacks with the functions' own times.
 """
 import collections
 import json

@@ -64,9 +64,8 @@ void CapabilityLooker::look(const RecordedEvent& recorded) {
   const auto* load = std::get_if<KvmStateLoad>(&event.payload);
   if (entry != nullptr && entry->vcpu == kNoVcpu) entered_.insert(event.thread);
   // QEMU's main thread loads vCPUs' timers too, when it makes them.
-  const std::int32_t vcpu = entry != nullptr                                     ? entry->vcpu
-                            : load != nullptr && entered_.contains(event.thread) ? load->vcpu
-                                                                                 : kNoVcpu;
+  const bool loads = load != nullptr && entered_.contains(event.thread);
+  const std::int32_t vcpu = entry != nullptr ? entry->vcpu : loads ? load->vcpu : kNoVcpu;
   if (vcpu != kNoVcpu) found_.vcpus[event.thread] = vcpu;
 }
 

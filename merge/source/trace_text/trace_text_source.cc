@@ -636,8 +636,7 @@ class TraceTextSource final : public Source {
     if (info_.resolution_ns) {
       note(
           fmt::format("times have a resolution of {0} ns: a duration is exact to ± {0} ns, a sum "
-                      "of N durations "
-                      "to ± N times that",
+                      "of N durations to ± N times that",
                       *info_.resolution_ns));
     }
     const auto lines_are = [](std::uint64_t count) {

@@ -46,8 +46,7 @@ def oracles(names, *of):
 HALTS = ("svm-2vcpu-lost", "svm-linux-2vcpu", "arm64/kvm-arm64-mono")  # recordings of tests/data
 GROUPS = {
     # files; their tests
-    "exit": (["merge/analyze/exit_tracker.cc", "merge/analyze/exit_tracker.cc", "merge/analyze/exit_tracker.cc",
-              "merge/analyze/exit_tracker.cc"],
+    "exit": (["merge/analyze/exit_tracker.cc"],
              [unit(ANALYZE, "ExitTracker*:*VcpuStates*"), unit(ANALYZE), *REPORTS,
               oracles("halt", *(f"tests/data/{name}.dat" for name in HALTS)),
               oracles("report", *(f"tests/data/{name}.dat" for name in (*HALTS, "vmx/demo-2cpus", "box/two-vms")))]),

@@ -39,15 +39,15 @@ class HostRuns {
 
   // Takes every event of the host's kernel, in order, with the changes that Threads found in it.
   void on(const Event& event, ThreadChanges changes) {
-    const bool switches = !changes.empty() && changes[0].leaves();
-    if (!switches &&
-        !is_any_of<KvmExit, KvmEntry, Lost, NewThread, HostEvent, KvmIrq>(event.payload))
-      return;
-    const bool is_exit = is_any_of<KvmExit, KvmEntry>(event.payload);
-    if (is_exit && event.cpu < cpus_.size() && cpus_[event.cpu].thread == event.thread) [[likely]]
-      cpus_[event.cpu].last = event.at;
-    else if (last_switch_ || !is_exit)
+    if (is_any_of<KvmExit, KvmEntry>(event.payload)) {
+      if (event.cpu < cpus_.size() && cpus_[event.cpu].thread == event.thread) [[likely]]
+        cpus_[event.cpu].last = event.at;
+      else if (last_switch_)
+        take(event, changes);
+    } else if (is_any_of<Lost, NewThread, HostEvent, KvmIrq>(event.payload) ||
+               (!changes.empty() && changes[0].leaves())) {
       take(event, changes);
+    }
   }
   // Starts the figures anew at this time.
   void begin_at(Timestamp begin);

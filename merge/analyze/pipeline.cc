@@ -78,7 +78,6 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
                     waits_ || kernel_ || stalls_ || guest_intervals_;
   exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
                 !placement_.checks();
-  hands_out_exits_ = exits_only_ && !options_.threads && !options_.wants;
 }
 
 Pipeline::~Pipeline() = default;
@@ -152,14 +151,7 @@ bool Pipeline::push(const Event& event) {
   if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes_);
   if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
-  if (ended_ != nullptr) {
-    stack_.reset();
-    if (!hands_out_exits_ || has_guest_) {
-      take(*ended_);
-    } else {
-      for (SpanSink* sink : sinks(SpanClass::kExits)) sink->exit(*ended_, *this);
-    }
-  }
+  if (ended_ != nullptr) take(*ended_);
   return true;
 }
 
@@ -319,6 +311,7 @@ void Pipeline::tell_stalls() {
 }
 
 void Pipeline::take(const ExitSpan& exit) {
+  stack_.reset();
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
   if (faults_) faults_->on_exit(exit, *this);
@@ -417,10 +410,7 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   tracker_.close(std::max(end.value_or(end_), end_), cut_);
   if (!tracker_.state_runs().empty()) tell_states();
   tell_unended();
-  while ((ended_ = tracker_.finish()) != nullptr) {
-    stack_.reset();
-    take(*ended_);
-  }
+  while ((ended_ = tracker_.finish()) != nullptr) take(*ended_);
   if (interrupts_) {
     while (const IrqSpan* span = interrupts_->finish()) tell(*span, {});
   }

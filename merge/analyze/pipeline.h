@@ -231,12 +231,11 @@ class Pipeline {
   std::unique_ptr<KernelTracker> kernel_;
   PlacementCheck placement_;
   bool has_guest_ = false;
-  bool follows_events_ = false;   // follow() has something to do
-  bool exits_only_ = false;       // the sinks select only exits and losses
-  bool hands_out_exits_ = false;  // take() only passes on exits, without a guest's records
-  bool begun_ = false;            // an event of the window came
-  bool cut_ = false;              // the recording goes on after the window
-  bool carried_ = false;          // the states of vCPUs were carried to the window's beginning
+  bool follows_events_ = false;  // follow() has something to do
+  bool exits_only_ = false;      // the sinks select only exits and losses
+  bool begun_ = false;           // an event of the window came
+  bool cut_ = false;             // the recording goes on after the window
+  bool carried_ = false;         // the states of vCPUs were carried to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // stack of ended_, set on first use
   std::optional<Timestamp> first_, begin_;

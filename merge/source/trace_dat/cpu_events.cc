@@ -28,14 +28,7 @@ bool CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
       return false;
   }
   RingPage walk = begin;
-  kernel_events::RecordedEvent event;
-  std::uint64_t passed = 0;
-  const auto all = [](const std::byte*) { return true; };
-  if (order_ == std::endian::little) {
-    while (walk.next(event, all, passed) != RingPage::Found::kNothing) continue;
-  } else {
-    while (walk.next(event)) continue;
-  }
+  walk.skip_all();
   if (walk.damaged()) return false;
   RingPage after;
   const std::uint64_t next = after.load(reader_.peek(), commit_size_, order_) ? time_of(after) : 0;

@@ -149,6 +149,24 @@ class RingPage {
     return false;
   }
 
+  // Does what next() does up to the page's end, without looking at the events.
+  void skip_all() {
+    kernel_events::RecordedEvent event;
+    do {
+      const std::byte* at = at_;
+      std::uint64_t time = time_;
+      // Any event with a size in its header has room here.
+      while (order_ == std::endian::little && end_ - at >= 4 * std::ptrdiff_t{kPadding}) {
+        const auto header = trapline::load<std::uint32_t>(at);
+        const std::uint32_t words = header & 0x1f;
+        if (words - 1 >= kPadding - 1) break;
+        time += header >> 5;
+        at += 4 + words * 4;
+      }
+      at_ = at;
+      time_ = time;
+    } while (next(event));
+  }
   // Returns how many events were lost before this page; kNoneLost or kUnknownLost.
   [[nodiscard]] std::int64_t lost() const { return lost_; }
   [[nodiscard]] bool damaged() const { return damaged_; }

@@ -217,6 +217,14 @@ TEST_F(ExitTrackerTest, AHaltThatLastsAtTheEndIsNotToldOf) {
   EXPECT_FALSE(unended_[0].is_notable);
 }
 
+// An exit of this reason was followed by another one, so entries after it are not recorded.
+TEST_F(ExitTrackerTest, AnExitWhoseEntryMayLackIsNotOpenAtTheEnd) {
+  play({entry(10), exit(20), exit(40), entry(50), exit(60)});
+  finish(Timestamp(100));
+  ASSERT_THAT(unended_, SizeIs(2));
+  EXPECT_EQ(unended_[1].span.ended, ExitSpan::End::kCut);
+}
+
 TEST_F(ExitTrackerTest, TheEndOfAWindowCutsAnExit) {
   play({entry(10), exit(20)});
   tracker_->close(Timestamp(30), true);
@@ -337,6 +345,18 @@ TEST_F(ExitTrackerTest, AThreadThatTurnsUpOnTheHolesCpuIsClosed) {
   EXPECT_EQ(counters().closed_by_loss, 1u);
 }
 
+TEST_F(ExitTrackerTest, AThreadThatGoesToUserSpaceOnTheHolesCpuIsClosed) {
+  play({exit(100), lost(1, 105, 800), make(900, 1, kVcpu0, KvmUserspaceExit{2, 0}), entry(950)});
+  EXPECT_THAT(spans_, IsEmpty());
+}
+
+TEST_F(ExitTrackerTest, AThreadThatComesBackFromUserSpaceOnTheHolesCpuIsClosed) {
+  model(UserEnd::kIoctl);
+  play({exit(100), to_user(102), lost(1, 105, 800), make(900, 1, kVcpu0, IoctlEnter{0xAE80}),
+        entry(950)});
+  EXPECT_THAT(spans_, IsEmpty());
+}
+
 TEST_F(ExitTrackerTest, SpansThatBeganAfterTheHoleAreWhole) {
   play({exit(100), lost(0, 100, 800), exit(810), entry(850)});
   ASSERT_THAT(spans_, SizeIs(1));
@@ -355,6 +375,12 @@ TEST_F(ExitTrackerTest, WithoutKvmExitSpansAreTheTimeInUserSpace) {
   EXPECT_THAT(spans_[1].parts, parts(0, 40, 0, 0));
   EXPECT_EQ(spans_[1].detail.value, 0x71u);
   EXPECT_EQ(device(1), "rtc");
+}
+
+TEST_F(ExitTrackerTest, WithoutKvmExitTheBeginOfUserTimeIsTold) {
+  model(UserEnd::kReload, true);
+  play({to_user(100), reload(150)});
+  EXPECT_EQ(tracker_->user_ended(), Timestamp(100));
 }
 
 TEST_F(ExitTrackerTest, WithoutAnyEndExitsAreCountedOnly) {

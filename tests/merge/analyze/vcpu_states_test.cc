@@ -379,6 +379,42 @@ TEST_P(VcpuStatesTest, WithoutSwitchesALossClosesEveryThread) {
   EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
 }
 
+// The thread is next seen on the CPU whose events were lost.
+TEST_P(VcpuStatesTest, UpToItsLastEventBeforeALossAThreadsStateIsKnown) {
+  play({exit(100), port(150, 0x3f8), lost(1, 160, 800), entry(900, kVcpu0, 1)});
+  const VcpuTotals totals = end(900);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kKernel)], 50u);
+  EXPECT_EQ(totals.not_seen_ns, 750u);
+}
+
+TEST_P(VcpuStatesTest, WhereSwitchesBeginLateStatesAreKnownFromTheFirstOn) {
+  constexpr std::uint64_t kLate = 10'000'000;
+  model_.late_switches = true;
+  play({entry(50), exit(60), entry(70), exit(kLate + 100), entry(kLate + 200)});
+  EXPECT_EQ(tracker_->vcpus_at(Timestamp(kLate + 200))[0].totals.not_seen_ns, 140u);
+  play({switch_in(kLate + 300, kVcpu1, 1), exit(kLate + 400)});
+  const VcpuTotals totals = end(kLate + 450);
+  EXPECT_EQ(totals.not_seen_ns, 240u);
+  EXPECT_EQ(totals.guest_ns, 10 + (kLate - 10) + 100);
+}
+
+TEST_P(VcpuStatesTest, ExitsWithoutAnInstructionPointerAreCounted) {
+  const auto hidden = [](std::uint64_t at) {
+    return make(at, 0, kVcpu0, KvmExit{kSvmNpf, kSvm, 0, 0, 0});
+  };
+  play({entry(50), hidden(100), entry(110), hidden(120), entry(130)});
+  EXPECT_FALSE(end(140).rip_shown);
+  play({exit(150), entry(160)});
+  EXPECT_EQ(tracker_->vcpus()[0].totals.rip_hidden, 2u);
+  EXPECT_THAT(tracker_->rip_shown(), testing::ElementsAre(kVcpu0));
+}
+
+TEST_P(VcpuStatesTest, WhatServedAnExitThatDidNotEndServedNotTheNextOne) {
+  play({exit(100), to_user(110), marker(120, kReadRtc), exit(200), entry(210)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_THAT(spans_[0].handlers, IsEmpty());
+}
+
 TEST_P(VcpuStatesTest, WithoutKvmExitOnlyTheTimeInUserSpaceIsSeen) {
   model_.from_userspace_exit = true;
   model_.user_end = UserEnd::kReload;

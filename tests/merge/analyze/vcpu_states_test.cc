@@ -74,6 +74,7 @@ TEST_P(VcpuStatesTest, AHaltIsHaltedUntilItsWakeUpAndThenPreempted) {
   EXPECT_EQ(part(Part::kPreempted), 20u);
   EXPECT_EQ(part(Part::kKernel), 10u + 5u);
   EXPECT_EQ(part(Part::kBlocked), 0u);
+  EXPECT_FALSE(tracker_->saw_waits_in_halts());
 }
 
 TEST_P(VcpuStatesTest, BetweenTheFirstSleepAndTheLastWakeUpOfAHaltAllIsHalted) {
@@ -83,6 +84,7 @@ TEST_P(VcpuStatesTest, BetweenTheFirstSleepAndTheLastWakeUpOfAHaltAllIsHalted) {
   EXPECT_EQ(part(Part::kPreempted), 5u);
   EXPECT_EQ(part(Part::kKernel), 10u + 5u);
   EXPECT_EQ(part(Part::kUser), 0u);
+  EXPECT_TRUE(tracker_->saw_waits_in_halts());
 }
 
 TEST_P(VcpuStatesTest, APollThatWonIsHalted) {
@@ -396,6 +398,12 @@ TEST_P(VcpuStatesTest, WhereSwitchesBeginLateStatesAreKnownFromTheFirstOn) {
   const VcpuTotals totals = end(kLate + 450);
   EXPECT_EQ(totals.not_seen_ns, 240u);
   EXPECT_EQ(totals.guest_ns, 10 + (kLate - 10) + 100);
+}
+
+TEST_P(VcpuStatesTest, AStateThatBeginsWithTheRecordingsEndIsNoRun) {
+  play({entry(50), exit(100), entry(200)});
+  (void)end(200);
+  EXPECT_THAT(tracker_->state_runs(), IsEmpty());
 }
 
 TEST_P(VcpuStatesTest, ExitsWithoutAnInstructionPointerAreCounted) {

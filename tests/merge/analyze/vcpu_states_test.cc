@@ -101,6 +101,28 @@ TEST_P(VcpuStatesTest, APollBeforeTheSleepIsHalted) {
   EXPECT_EQ(part(Part::kKernel), 10u + 10u);
 }
 
+TEST_P(VcpuStatesTest, AHaltEndsWhereKvmEndsItWhereTheSwitchIsNotRecorded) {
+  play({exit(100, kSvmHlt), switch_out(110, false), halt_ended(150, 40, true), entry(160)});
+  EXPECT_EQ(part(Part::kHalted), 40u);
+  EXPECT_EQ(part(Part::kKernel), 10u + 10u);
+}
+
+TEST_P(VcpuStatesTest, AnOpenExitIsAHaltWhereOthersOfItsReasonWere) {
+  play({exit(100, kSvmVmrun), nested(101, NestedStep::kEnter), switch_out(110, false), wake(150),
+        switch_in(160), halt_ended(165, 55, true), entry(170), exit(200, kSvmVmrun),
+        switch_out(210, false)});
+  EXPECT_EQ(end(300).parts[static_cast<std::size_t>(Part::kHalted)], 40u + 90u);
+  ASSERT_THAT(tracker_->unended(), SizeIs(1));
+  EXPECT_TRUE(tracker_->unended()[0].span.halt);
+}
+
+TEST_P(VcpuStatesTest, TheGuestThatRunsAtTheEndIsOpen) {
+  play({entry(50)});
+  const VcpuTotals totals = end(90);
+  EXPECT_EQ(totals.open, State::kGuest);
+  EXPECT_EQ(totals.open_ns, 40u);
+}
+
 TEST_P(VcpuStatesTest, AHaltIsNeverLongerThanItsExit) {
   play({exit(100, kSvmHlt), halt_ended(160, 5'000, false), entry(170)});
   EXPECT_EQ(part(Part::kHalted), 60u);
@@ -350,6 +372,14 @@ TEST_P(VcpuStatesTest, AKvmExitThatWasOwedBeforeALossBeginsNoExit) {
   ASSERT_THAT(spans_, SizeIs(1));
   EXPECT_EQ(spans_[0].start.ns(), 960u);
   EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+}
+
+// Where it was switched in, and left the guest, was lost.
+TEST_P(VcpuStatesTest, AKvmExitThatWasOwedWhereAnotherCpusEventsAreLostBeginsNoExit) {
+  play({entry(50), lost(1, 60, 100), switch_out(70, true), exit(120, kSvmIo, kVcpu0, 1),
+        entry(150, kVcpu0, 1), exit(160, kSvmIo, kVcpu0, 1), entry(170, kVcpu0, 1)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 160u);
 }
 
 // The same where the thread was not known to be a vCPU's: its entry was lost as well.

@@ -83,7 +83,9 @@ struct TriggerMatcher::Tracking : SpanSink {
 
 TriggerMatcher::TriggerMatcher(Trigger trigger, kernel_events::Formats formats)
     : trigger_(std::move(trigger)), formats_(std::move(formats)) {
-  look_up_types();
+  for (const KernelEvent* event : kWanted) want(*event, true);
+  if (trigger_.stall)
+    for (const KernelEvent* event : kWantedOfStalls) want(*event, true);
   start_tracking(false);
 }
 TriggerMatcher::TriggerMatcher(TriggerMatcher&&) noexcept = default;
@@ -107,18 +109,9 @@ Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, kernel_events::Form
   return TriggerMatcher(std::move(trigger), std::move(formats));
 }
 
-void TriggerMatcher::look_up_types() {
-  const auto want = [this](const KernelEvent* event) {
-    const int type = formats_.type(*event);
-    if (type < 0) return;
-    if (wanted_.size() <= static_cast<std::size_t>(type)) {
-      wanted_.resize(static_cast<std::size_t>(type) + 1);
-    }
-    wanted_[static_cast<std::size_t>(type)] = 1;
-  };
-  for (const KernelEvent* event : kWanted) want(event);
-  if (!trigger_.stall) return;
-  for (const KernelEvent* event : kWantedOfStalls) want(event);
+void TriggerMatcher::want(const KernelEvent& event, bool wanted) {
+  if (const int type = formats_.type(event); type >= 0)
+    wanted_[static_cast<std::size_t>(type)] = wanted;
 }
 
 void TriggerMatcher::start_tracking(bool kvm_exit) {
@@ -134,11 +127,8 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
   // These events come at every return from user space. Where kvm_exit is recorded they change no
   // exit's duration, so they are not decoded.
   for (const KernelEvent* event :
-       {&events::kvm_userspace_exit, &events::sys_enter_ioctl, &events::kvm_fpu}) {
-    if (const int type = formats_.type(*event); type >= 0) {
-      wanted_[static_cast<std::size_t>(type)] = 0;
-    }
-  }
+       {&events::kvm_userspace_exit, &events::sys_enter_ioctl, &events::kvm_fpu})
+    want(*event, false);
 }
 
 std::string TriggerMatcher::reason_of(const ExitReason& reason) const {

@@ -88,7 +88,7 @@ class TriggerMatcher {
     ExitReason reason;
   };
   TriggerMatcher(Trigger trigger, kernel_events::Formats formats);
-  void look_up_types();
+  void want(const KernelEvent& event, bool wanted);
   void start_tracking(bool kvm_exit);
   [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
   [[nodiscard]] bool may_hit(const ExitReason& reason) const;
@@ -100,7 +100,7 @@ class TriggerMatcher {
 
   Trigger trigger_;
   kernel_events::Formats formats_;
-  std::vector<std::uint8_t> wanted_;  // by type
+  std::vector<std::uint8_t> wanted_ = std::vector<std::uint8_t>(1u << 16);  // by type
   std::unique_ptr<Tracking> tracking_;
   std::vector<Hit> hits_;
   std::vector<SyncStamp> stamps_;

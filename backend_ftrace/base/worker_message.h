@@ -6,9 +6,13 @@
 //
 //   task     request                                     answer
 //   any      kStatus                                     kStatus: u32 bits, WorkerStatus
-//   events   kFormats: u32 byte order (0 little), u32    none
-//            size of long, then pairs of texts: system,
-//            format. Again for more formats
+//   events   kFormats: u32 byte order (0 little), u32    kFormat for each format, empty if it is
+//            size of long, then pairs of texts: system,  not read: u32 type, u32 number of fields,
+//            format. Again for more formats              each text name, u32 offset, size, 1 for an
+//                                                        array; then __print_symbolic tables, each
+//                                                        text field, u32 number of names, each u32
+//                                                        value, text name
+//            kPrintk: text printk_formats                none
 //            kPrint: u32 CPU, text event; any number     kTexts: a text each
 //   symbols  kFile, with a descriptor                    kFile: text build-id, text debug link,
 //                                                        u32 its checksum, u32 1 where it has a
@@ -39,6 +43,8 @@ namespace trapline {
 enum class MessageKind : std::uint32_t {
   kStatus = 1,
   kFormats,
+  kFormat,
+  kPrintk,
   kPrint,
   kTexts,
   kFile,
@@ -69,19 +75,22 @@ class MessageWriter {
  public:
   template <std::unsigned_integral T>
   void number(T value) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
+    append(&value, sizeof value);
   }
   void text(std::string_view text) {
     number(static_cast<std::uint32_t>(text.size()));
-    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-    bytes_.insert(bytes_.end(), bytes, bytes + text.size());
+    if (!text.empty()) append(text.data(), text.size());
   }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   void clear() { bytes_.clear(); }
 
  private:
+  void append(const void* data, std::size_t size) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + size);
+    std::memcpy(bytes_.data() + at, data, size);
+  }
   std::vector<std::byte> bytes_;
 };
 

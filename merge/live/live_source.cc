@@ -25,14 +25,15 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
                                                      std::size_t ring_bytes) {
   const trace_dat::Layout& layout = feed->layout();
   auto formats = kernel_events::Formats::parse(feed->name(), kernel_events::FormatTexts(layout));
+  if (!formats) return tl::unexpected(std::move(formats).error());
   SourceInfo info;
   info.path = feed->name();
   info.kind = "live";
   info.clock = layout.clock;
   info.cycles = record::counts_cycles(layout.clock);
-  const Capabilities has = kernel_events::capabilities_by_format(formats);
+  const Capabilities has = kernel_events::capabilities_by_format(*formats);
   return std::unique_ptr<LiveSource>(
-      new LiveSource(std::move(formats), std::move(info), has, std::move(feed), ring_bytes));
+      new LiveSource(std::move(*formats), std::move(info), has, std::move(feed), ring_bytes));
 }
 
 LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
@@ -140,9 +141,7 @@ SessionJson session_of(PageFeed& feed, const std::string& version, std::uint64_t
   session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, ns);
   session.ended_by = "top";
   for (const kernel_events::EventFormat& format : feed.layout().formats) {
-    if (!format.text.starts_with("name: ") || format.system == "ftrace") continue;
-    session.events.push_back(format.system + ":" +
-                             format.text.substr(6, format.text.find('\n') - 6));
+    if (format.system != "ftrace") session.events.push_back(format.name());
   }
   for (const auto& [process, name] : feed.threads().vm_names)
     if (!name.empty()) session.vms.push_back({static_cast<std::int32_t>(process), name});

@@ -14,7 +14,7 @@
 #include "merge/model/kernel_events.h"
 #include "merge/record/doctor.h"
 #include "merge/record/ftrace_control.h"
-#include "merge/source/kernel_events/format_text.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
 namespace {
@@ -48,18 +48,6 @@ bool has_event(const Host& host, const KernelEvent& event) {
 bool is_expected(const KernelEvent& event, Processor processor) {
   return (event.recorded.arch & arch_of(processor)) != 0 &&
          (processor != Processor::kOther || event.recorded.arch == RecordedBy::kEveryArch);
-}
-
-// Returns the bytes of an event: the end of its last field, rounded up, and the ring buffer's
-// header.
-std::uint64_t event_bytes(const Host& host, const KernelEvent& event) {
-  const std::string format =
-      read_text(fmt::format("{}/events/{}/{}/format", host.tracefs, event.system, event.name))
-          .value_or("");
-  std::uint64_t end = 0;
-  for (const kernel_events::FormatField& field : kernel_events::format_fields(format))
-    end = std::max(end, std::uint64_t{field.offset} + field.size);
-  return end == 0 ? 0 : (end + 3) / 4 * 4 + 4;
 }
 
 }  // namespace
@@ -211,13 +199,26 @@ std::vector<Finding> check_kernel_functions(const Host& host) {
   return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded"}};
 }
 
+// An event takes its fields, rounded up to four bytes, and the ring buffer's header.
 std::uint64_t bytes_per_exit(const Host& host) {
-  if (host.tracefs.empty() || event_bytes(host, events::kvm_exit) == 0) return 0;
-  std::uint64_t bytes = 0;
+  if (host.tracefs.empty()) return 0;
+  kernel_events::FormatTexts texts;
+  std::vector<std::uint16_t> types;
   for (const KernelEvent* event :
        {&events::kvm_exit, &events::kvm_mmio, &events::kvm_userspace_exit, &events::sys_enter_ioctl,
-        &events::kvm_entry})
-    bytes += event_bytes(host, *event);
+        &events::kvm_entry}) {
+    auto text =
+        read_text(fmt::format("{}/events/{}/{}/format", host.tracefs, event->system, event->name));
+    const auto id = text ? kernel_events::format_id(*text) : std::nullopt;
+    if (!id && types.empty()) return 0;
+    if (!id) continue;
+    types.push_back(*id);
+    texts.formats.push_back({std::string(event->system), *std::move(text)});
+  }
+  const auto described = kernel_events::EventTexts("this kernel", texts).describe(types);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; described && i < types.size(); ++i)
+    bytes += ((*described)[i].size + 3) / 4 * 4 + 4;
   return bytes;
 }
 

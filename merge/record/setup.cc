@@ -94,8 +94,10 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
   }
   auto texts = formats_of(instance, events);
   if (!texts) return tl::unexpected(std::move(texts).error());
-  return TriggerMatcher::open(options.snapshot->trigger,
-                              kernel_events::Formats::parse("this kernel", std::move(*texts)));
+  auto formats = kernel_events::Formats::parse("this kernel", std::move(*texts));
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  if (const auto& read = formats->texts().status(); !read) return tl::unexpected(read.error());
+  return TriggerMatcher::open(options.snapshot->trigger, std::move(*formats));
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// Prints the texts of kernel events through libtraceevent, in the print format of each event.
+// Reads the formats of kernel events through libtraceevent, and prints events in their formats.
 #include <event-parse.h>
 #include <sys/mman.h>
 #include <trace-seq.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -45,6 +46,56 @@ class Fence {
 
 tep_handle* formats = nullptr;
 
+// Returns the first field of an expression; "" if it has none.
+std::string_view first_field(const tep_print_arg* arg) {
+  if (arg->type == TEP_PRINT_FIELD) return arg->field.name;
+  if (arg->type == TEP_PRINT_TYPE) return first_field(arg->typecast.item);
+  if (arg->type != TEP_PRINT_OP) return {};
+  const auto field = first_field(arg->op.left);
+  return field.empty() ? first_field(arg->op.right) : field;
+}
+
+// Writes the __print_symbolic tables in the order of the print format.
+void put_tables(const tep_print_arg* arg, MessageWriter& to) {
+  for (; arg != nullptr; arg = arg->next) {
+    if (arg->type == TEP_PRINT_OP) {
+      put_tables(arg->op.left, to);
+      put_tables(arg->op.right, to);
+    } else if (arg->type == TEP_PRINT_TYPE) {
+      put_tables(arg->typecast.item, to);
+    } else if (arg->type == TEP_PRINT_SYMBOL) {
+      to.text(first_field(arg->symbol.field));
+      std::uint32_t count = 0;
+      for (const auto* name = arg->symbol.symbols; name != nullptr; name = name->next) ++count;
+      to.number(count);
+      for (const auto* name = arg->symbol.symbols; name != nullptr; name = name->next) {
+        const char* value = name->value;  // a number, in brackets where the format has them
+        while (*value == '(' || *value == ' ') ++value;
+        to.number(static_cast<std::uint32_t>(std::strtoull(value, nullptr, 0)));
+        to.text(name->str);
+      }
+    }
+  }
+}
+
+void describe(const tep_event* event) {
+  MessageWriter to;
+  if (event != nullptr) {
+    to.number(static_cast<std::uint32_t>(event->id));
+    to.number(static_cast<std::uint32_t>(event->format.nr_common + event->format.nr_fields));
+    for (const auto* list : {event->format.common_fields, event->format.fields}) {
+      for (const auto* field = list; field != nullptr; field = field->next) {
+        to.text(field->name);
+        to.number(static_cast<std::uint32_t>(field->offset));
+        to.number(static_cast<std::uint32_t>(field->size));
+        to.number(std::uint32_t{(field->flags & (TEP_FIELD_IS_ARRAY | TEP_FIELD_IS_STRING)) != 0});
+      }
+    }
+    put_tables(event->print_fmt.args, to);
+  }
+  answer(MessageKind::kFormat, to.bytes());
+}
+
 void add_formats(MessageReader& request) {
   const auto order = request.number<std::uint32_t>();
   const auto long_size = request.number<std::uint32_t>();
@@ -58,8 +109,12 @@ void add_formats(MessageReader& request) {
   while (!request.at_end()) {
     const std::string system(request.text().value_or(""));
     const std::string format(request.text().value_or(""));
-    // Errors are ignored: libtraceevent then prints the format's events as well as it can.
-    (void)tep_parse_event(formats, format.c_str(), format.size(), system.c_str());
+    tep_event* event = nullptr;
+    // A print format that libtraceevent does not understand is no error: it then prints the events
+    // as well as it can.
+    if (tep_parse_format(formats, &event, format.c_str(), format.size(), system.c_str()) != 0)
+      event = nullptr;
+    describe(event);
   }
 }
 
@@ -96,6 +151,10 @@ void print(MessageReader& request) {
 void print_events(Request&& request) {
   MessageReader payload(request.payload);
   if (request.kind == MessageKind::kFormats) add_formats(payload);
+  if (request.kind == MessageKind::kPrintk && formats != nullptr) {
+    const std::string strings(payload.text().value_or(""));
+    (void)tep_parse_printk_formats(formats, strings.c_str());
+  }
   if (request.kind == MessageKind::kPrint) print(payload);
 }
 

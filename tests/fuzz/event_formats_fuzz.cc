@@ -1,9 +1,9 @@
 // Event formats and the events that they describe. Input: a byte that chooses a known event, the
 // format's text up to a zero byte, then the events, each a length byte and its bytes. The known
 // event's name takes the place of the format's, so that each decoder meets each layout.
-#include "backend_ftrace/base/worker.h"
 #include "merge/source/kernel_events/formats.h"
 #include "tests/fuzz/bounded.h"
+#include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/input_files.h"
 
 namespace {
@@ -17,7 +17,9 @@ void decode(std::string_view text, std::string_view events, std::size_t number) 
       {std::string(known.system), std::string(text)},
       {std::string(known.system), "name: " + std::string(known.name) + '\n' + std::string(text)}};
   const auto id = kernel_events::format_id(text);
-  kernel_events::Formats formats = kernel_events::Formats::parse("fuzz", std::move(texts));
+  auto parsed = kernel_events::Formats::parse("fuzz", std::move(texts));
+  fuzz::hold(parsed.has_value(), "a format is an Error of the whole");
+  kernel_events::Formats& formats = *parsed;
   formats.read_comms(events);
   Event event;
   while (!events.empty()) {
@@ -42,8 +44,6 @@ void decode(std::string_view text, std::string_view events, std::size_t number) 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool alone = (Worker::forbid("fuzzing"), true);
-  (void)alone;
   if (size == 0) return 0;
   const std::string_view input = fuzz::text_of(data, size).substr(1);
   const std::size_t end = std::min(input.find('\0'), input.size());

@@ -1,6 +1,5 @@
 // A perf.data, from its first byte to the spans: header or pipe, attrs, features, formats, records,
 // compressed ones, order.
-#include "backend_ftrace/base/worker.h"
 #include "merge/source/perf_data/perf_data_source.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
@@ -9,8 +8,6 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trapline;
   static const fuzz::MemoryFile file;
-  static const bool alone = (Worker::forbid("fuzzing"), true);
-  (void)alone;
   file.fill(fuzz::text_of(data, size));
   // Compressed records hold up to a thousand times their bytes.
   const bool compressed =

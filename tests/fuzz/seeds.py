@@ -204,6 +204,22 @@ def event_texts():
         yield data[1:]
 
 
+def format_answers():
+    """A worker's answers about a format of type 7: right, empty, cut off, and of the wrong kind."""
+    def text(word):
+        return struct.pack("<I", len(word)) + word
+    names = (b"common_pid", b"exit_reason", b"isa", b"vcpu_id", b"reason", b"prev_pid", b"next_pid", b"pid", b"buf")
+    fields = b"".join(text(name) + struct.pack("<3I", 4 * (i + 1), 4, name == b"buf") for i, name in enumerate(names))
+    tables = b"".join(text(name) + struct.pack("<II", 1, 12) + text(b"HLT") for name in (b"exit_reason", b"reason"))
+    right = struct.pack("<2I", 7, len(names)) + fields + tables
+    far = right.replace(struct.pack("<3I", 8, 4, 0), struct.pack("<3I", 65535, 4, 0))
+    events = b"".join(bytes([size]) + bytes(range(size)) for size in (2, 8, 24, 48))
+    for known in range(0, 64, 4):
+        for kind, answer in ((3, right), (3, b""), (3, right[:-3]), (3, far), (6, right), (13, right)):
+            answers = struct.pack("<BH", kind, len(answer)) + answer
+            yield struct.pack("<BH", known, len(answers)) + answers + events
+
+
 def texts_of_markers():
     with_name = rb"[ -~]{8,300}"
     for path in recordings():

@@ -4,7 +4,6 @@
 
 #include <csignal>
 
-#include "backend_ftrace/base/worker.h"
 #include "merge/session/finish.h"
 #include "merge/session/session_json.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
@@ -30,7 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                  "raw/plan.json", "trace.dat",      "raw/reserve"};
   static const fuzz::MemoryFolder folder;
   static const bool alone = [] {
-    Worker::forbid("fuzzing");
     // Sizes in the input make no files of that size.
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{16u << 20, 16u << 20};

@@ -1,6 +1,5 @@
 // A trace.dat, from its first byte to the spans: headers, options, sections, pages, chunks,
 // formats, events. What is the worker's is left out: whole texts.
-#include "backend_ftrace/base/worker.h"
 #include "merge/session/open.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/fuzz/bounded.h"
@@ -10,8 +9,6 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trapline;
   static const fuzz::MemoryFile file;
-  static const bool alone = (Worker::forbid("fuzzing"), true);
-  (void)alone;
   file.fill(fuzz::text_of(data, size));
   // Compressed pages hold up to a thousand times their bytes.
   const bool compressed = fuzz::text_of(data, size).find("zstd") != std::string_view::npos;

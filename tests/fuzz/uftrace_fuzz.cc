@@ -1,6 +1,5 @@
 // A whole uftrace directory, through the pipeline: info, task.txt, map, symbols, records with their
 // values, schedule events, functions of the kernel, sync records.
-#include "backend_ftrace/base/worker.h"
 #include "merge/source/uftrace/sync_file.h"
 #include "merge/source/uftrace/uftrace_source.h"
 #include "tests/fuzz/bounded.h"
@@ -14,8 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       "info",          "task.txt",      "sid-1.map",     "prog.sym",        "1.dat",    "2.dat",
       "perf-cpu0.dat", "perf-cpu1.dat", "kernel_header", "kernel-cpu0.dat", "kallsyms", "sync.txt"};
   static fuzz::MemoryFolder folder;
-  static const bool alone = (Worker::forbid("fuzzing"), true);
-  (void)alone;
   folder.fill(fuzz::text_of(data, size), names);
   fuzz::bounded(size, [] {
     auto source = open_uftrace(folder.path());

@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 2:
         return read_map(input);
       default:
-        (void)KernelFormat::parse(input);
+        (void)KernelFormat::parse("fuzz", input);
     }
   });
   return 0;

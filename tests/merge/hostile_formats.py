@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""trapline itself on recordings whose print formats harm libtraceevent, and with a worker that is killed:
-exit status 3, the file's name, no crash, no byte from behind the event, and soon.
+"""trapline itself on recordings whose formats harm libtraceevent, and with a worker that is killed: exit
+status 3, the file's name, no crash, no byte from behind the event, the rest as it was, and soon.
 
   hostile_formats.py TRAPLINE RECORDING
 """
@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support import trace_dat  # noqa: E402
 
 trapline, recording = sys.argv[1], pathlib.Path(sys.argv[2])
 EVENT = b"kvm_pio"
@@ -23,6 +26,22 @@ def with_print_format(data, text):
     line = b"print fmt: " + text
     assert len(line) <= end - start, "the print format is longer than the one that it replaces"
     return data[:start] + line.ljust(end - start) + data[end:]
+
+
+def with_brackets(path, harmed):
+    """Exits, one with a port; the formats of `harmed` exhaust libtraceevent's stack."""
+    def text(name, number):
+        sound = format_text(name, number)
+        return sound[:sound.index("print fmt: ")] + f'print fmt: "%d", {"(" * 2 ** 20}' if name in harmed else sound
+    format_text, trace_dat.format_text = trace_dat.format_text, text
+    dat = trace_dat.TraceDat(1)
+    for i in range(20):
+        at = 10 ** 9 + 10000 * i
+        dat.event(0, at, "kvm:kvm_exit", 5, exit_reason=0x7b, isa=2)
+        dat.event(0, at + 100, "kvm:kvm_pio", 5, rw=1, port=0x3f8)
+        dat.event(0, at + 1000, "kvm:kvm_entry", 5)
+    dat.write(path)
+    trace_dat.format_text = format_text
 
 
 def run(words, env=None):
@@ -52,6 +71,21 @@ with tempfile.TemporaryDirectory() as folder:
     # The report needs no print format.
     done, _ = run(["report", file])
     check("report", done.returncode == 0, done)
+    # A format that ends the worker costs the events of its type.
+    with_brackets(file, ())
+    done, _ = run(["report", file])
+    check("no brackets", done.returncode == 0 and b"port 0x3f8" in done.stdout, done)
+    exits = next(line for line in done.stdout.splitlines() if line.startswith(b"vCPU 0")).split()[4:7]
+    with_brackets(file, ("kvm:kvm_pio",))
+    done, seconds = run(["report", file])
+    same = next(line for line in done.stdout.splitlines() if line.startswith(b"vCPU 0")).split()[4:7]
+    check(f"the rest: {exits}, {same}", same == exits and b"0x3f8" not in done.stdout, done)
+    for harmed in ("kvm:kvm_pio", "kvm:kvm_exit", "kvm:kvm_entry"):
+        with_brackets(file, (harmed,))
+        for words in (["report", file], ["timeline", file], ["info", file], ["stalls", file]):
+            done, seconds = run(words)
+            check(f"{words[0]}, {harmed}", done.returncode == 3 and harmed.encode() in done.stderr and
+                  file.encode() in done.stderr and seconds < SECONDS, done)
     # A worker that is killed as soon as it is started.
     pathlib.Path(file).write_bytes(data)
     killed = pathlib.Path(folder, "worker")

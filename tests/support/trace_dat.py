@@ -64,13 +64,13 @@ def format_text(name, number):
 
 
 class TraceDat:
-    def __init__(self, cpus=1, formats=(), comms=b"", options=b"", clock=b"mono"):
+    def __init__(self, cpus=1, formats=(), comms=b"", options=b"", clock=b"mono", printk=b""):
         self.pages = [[] for _ in range(cpus)]
         self.numbers = {}
         self.open = [None] * cpus  # {time of its last event, bytes}
         self.lose = [False] * cpus
         self.formats, self.comms, self.options = list(formats), comms, options
-        self.clock = clock
+        self.clock, self.printk = clock, printk
         self.size = 0  # of all pages
 
     def number(self, name):
@@ -139,7 +139,8 @@ class TraceDat:
                 text += struct.pack("<Q", len(one)) + one
             if system == "ftrace":
                 text += struct.pack("<I", len(groups) - 1)
-        text += struct.pack("<II", 0, 0) + struct.pack("<Q", len(self.comms)) + self.comms
+        text += struct.pack("<II", 0, len(self.printk)) + self.printk
+        text += struct.pack("<Q", len(self.comms)) + self.comms
         text += struct.pack("<I", len(self.pages)) + b"options  \0" + self.options
         for number, body in ((4, b"[" + self.clock + b"]\0"), (6, b"Linux host 6.1.0\0")):
             text += struct.pack("<HI", number, len(body)) + body

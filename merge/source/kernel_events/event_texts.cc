@@ -4,7 +4,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/worker.h"
-#include "merge/source/kernel_events/format_text.h"
 #include "merge/source/kernel_events/formats.h"
 
 namespace trapline::kernel_events {
@@ -17,39 +16,131 @@ constexpr std::size_t kLongestText = 16 * 1024;     // of one event, as the work
 constexpr std::uint64_t kWorkerEvents = 1'000'000;  // then a fresh one: its time is limited
 constexpr unsigned kMostFailures = 4;               // types of events
 
-WorkerLimits limits_of(const FormatTexts& formats) {
-  std::uint64_t size = 0;
-  for (const EventFormat& format : formats.formats) size += format.text.size();
-  WorkerLimits limits = WorkerLimits::for_file(size);
-  limits.life *= 10;
-  return limits;
+}  // namespace
+
+std::string_view format_line(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const auto line = take_line(text);
+    if (line.starts_with(key)) return trimmed(line.substr(key.size()));
+  }
+  return {};
 }
 
-}  // namespace
+std::optional<std::uint16_t> format_id(std::string_view text) {
+  const auto id = parse_number(format_line(text, "ID:"));
+  return id && *id <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*id)) : std::nullopt;
+}
+
+std::string EventFormat::name() const {
+  return fmt::format("{}:{}", printable(system), printable(format_line(text, "name:")));
+}
+
+std::optional<EventDescription> EventDescription::parse(std::uint16_t type,
+                                                        std::span<const std::byte> answer) {
+  constexpr std::uint32_t kMostFields = 512, kMostNames = 4096, kLongestEvent = 1u << 16;
+  constexpr std::size_t kMostTables = 16;
+  EventDescription described;
+  if (answer.empty()) return described;
+  MessageReader reader(answer);
+  const auto id = reader.number<std::uint32_t>(), fields = reader.number<std::uint32_t>();
+  if (!fields || *id != type || *fields > kMostFields) return std::nullopt;
+  for (std::uint32_t i = 0; i < *fields; ++i) {
+    const auto name = reader.text();
+    const auto offset = reader.number<std::uint32_t>(), size = reader.number<std::uint32_t>();
+    const auto array = reader.number<std::uint32_t>();
+    if (!array || name->empty() || std::uint64_t{*offset} + *size > kLongestEvent)
+      return std::nullopt;
+    described.size = std::max(described.size, *offset + *size);
+    described.fields.push_back({printable(*name), *offset, *size, *array != 0});
+  }
+  while (!reader.at_end()) {
+    const auto field = reader.text();
+    const auto count = reader.number<std::uint32_t>();
+    if (!count || *count > kMostNames || described.symbols.size() == kMostTables)
+      return std::nullopt;
+    SymbolTableOfField& table = described.symbols.emplace_back();
+    table.field = printable(*field);
+    for (std::uint32_t i = 0; i < *count; ++i) {
+      const auto value = reader.number<std::uint32_t>();
+      const auto name = reader.text();
+      if (!name) return std::nullopt;
+      table.names.emplace(*value, printable(*name));
+    }
+  }
+  return described;
+}
 
 EventTexts::EventTexts(std::string recording, const FormatTexts& formats)
     : recording_(std::move(recording)), formats_(formats) {}
 EventTexts::~EventTexts() = default;
 
 void EventTexts::look_at_formats() {
-  looked_ = true;
-  for (const EventFormat& format : formats_.formats) {
-    const auto id = format_id(format.text);
-    if (!id) continue;
-    Type& type = types_[*id] = {&format};
-    for (const FormatField& field : format_fields(format.text))
-      type.size = std::max(type.size, field.offset + field.size);
+  if (std::exchange(looked_, true)) return;
+  // Of two formats of one type the last is the one that counts.
+  for (const EventFormat& format : formats_.formats)
+    if (const auto id = format_id(format.text)) types_[*id].format = &format;
+}
+
+Result<std::vector<EventDescription>> EventTexts::describe(std::span<const std::uint16_t> types) {
+  // A recording is opened more than once, and those of one kernel have the same formats.
+  constexpr std::size_t kMostKnown = 8;
+  static std::map<std::string, std::vector<EventDescription>> known;
+  look_at_formats();
+  std::vector<Type*> wanted;
+  for (const std::uint16_t type : types) wanted.push_back(&types_[type]);
+  const MessageWriter request = request_for(wanted);
+  std::string key(reinterpret_cast<const char*>(request.bytes().data()), request.size());
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  auto described = ask_formats(wanted);
+  if (!described) return described;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (!(*described)[i].fields.empty() || !status_) continue;
+    status_ = fail(ErrorKind::kDamaged, "{}: the format of {} cannot be read", recording_,
+                   wanted[i]->format->name());
   }
+  if (!status_) return described;
+  if (known.size() == kMostKnown) known.clear();
+  known.emplace(std::move(key), *described);
+  return described;
+}
+
+Result<std::vector<EventDescription>> EventTexts::ask_formats(std::span<Type* const> types) {
+  std::vector<EventDescription> described;
+  while (described.size() < types.size()) {
+    if (failures_ >= kMostFailures) {
+      described.emplace_back();
+      continue;
+    }
+    const std::size_t first = described.size();
+    const bool fresh = !runs();
+    auto done = start();
+    if (done) done = send_formats(types.subspan(first), described);
+    if (done || described.size() == types.size()) continue;
+    if (done.error().kind == ErrorKind::kRuntime) return tl::unexpected(std::move(done).error());
+    // A worker that ended over a format that was not its first may have been harmed by one before;
+    // the format is then sent to a new worker.
+    const bool ended = worker_->pid() < 0 && !worker_->timed_out();
+    if (ended && (described.size() != first || !fresh)) continue;
+    failed(*types[described.size()], std::move(done).error(), "reading the format of");
+    described.emplace_back();
+  }
+  for (std::size_t i = 0; i < types.size(); ++i) types[i]->size = described[i].size;
+  return described;
 }
 
 std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> event,
                              std::uint32_t cpu, const Following& following) {
-  if (!looked_) look_at_formats();
+  look_at_formats();
   const auto found = types_.find(type);
   if (found == types_.end()) return {};
   found->second.asked = true;
+  if (Type* const unread = &found->second; !unread->size) {
+    if (auto described = ask_formats({&unread, 1}); !described)
+      failed(*unread, std::move(described).error(), "reading the format of");
+  }
   // libtraceevent reads fields without checking the event's size.
-  if (found->second.size > event.size()) return "[cut off]";
+  if (found->second.size.value_or(0) > event.size()) return "[cut off]";
   if (const PrintedText& known = known_of(event); known.is(event, cpu)) {
     ++hits_;
     return known.text;
@@ -64,7 +155,7 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
     done = print(wanted, cpu);
   }
   if (!done) {
-    failed(wanted.front(), std::move(done).error());
+    failed(found->second, std::move(done).error(), "printing an event");
     return "[not printed]";
   }
   return known_of(event).text;
@@ -92,7 +183,7 @@ std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
     const auto found = types_.find(load<std::uint16_t>(next.data, formats_.order));
     if (found == types_.end()) continue;
     Type& its = found->second;
-    if (!its.asked || its.alone || its.size > next.size) continue;
+    if (!its.asked || its.alone || its.size.value_or(0) > next.size) continue;
     if (wanted.size() > most) break;
     wanted.push_back({&its, {next.data, next.size}});
   }
@@ -101,33 +192,65 @@ std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
 }
 
 Result<void> EventTexts::start() {
-  auto worker = Worker::start("events", recording_, limits_of(formats_));
+  if (runs()) return {};
+  std::uint64_t size = formats_.printk.size();
+  for (const EventFormat& format : formats_.formats) size += format.text.size();
+  WorkerLimits limits = WorkerLimits::for_file(size);
+  limits.life *= 10;
+  auto worker = Worker::start("events", recording_, limits);
   if (!worker) return tl::unexpected(std::move(worker).error());
   worker_ = std::make_unique<Worker>(std::move(*worker));
   printed_ = 0;
+  has_printk_ = false;
   for (auto& [id, type] : types_) type.sent = false;
   return {};
 }
 
-Result<void> EventTexts::send_formats(std::span<const Wanted> wanted) {
+bool EventTexts::runs() const { return worker_ && worker_->pid() >= 0 && printed_ < kWorkerEvents; }
+
+MessageWriter EventTexts::request_for(std::span<Type* const> types) const {
   MessageWriter formats;
   formats.number(std::uint32_t{formats_.order == std::endian::big});
   formats.number(formats_.long_size);
-  const std::size_t empty = formats.size();
-  for (const Wanted& one : wanted) {
-    if (std::exchange(one.type->sent, true)) continue;
-    formats.text(one.type->format->system);
-    formats.text(one.type->format->text);
+  for (const Type* type : types) {
+    formats.text(type->format->system);
+    formats.text(type->format->text);
   }
-  if (formats.size() == empty) return {};
-  return worker_->send(MessageKind::kFormats, formats.bytes());
+  return formats;
+}
+
+// Appends what each format says, up to a failure.
+Result<void> EventTexts::send_formats(std::span<Type* const> types,
+                                      std::vector<EventDescription>& described) {
+  if (types.empty()) return {};
+  for (Type* type : types) type->sent = true;
+  const MessageWriter formats = request_for(types);
+  if (auto sent = worker_->send(MessageKind::kFormats, formats.bytes()); !sent) return sent;
+  for (const Type* type : types) {
+    auto answer = worker_->receive();
+    if (!answer) return tl::unexpected(std::move(answer).error());
+    const auto id = format_id(type->format->text).value_or(0);
+    auto one = EventDescription::parse(id, answer->payload);
+    if (answer->kind != MessageKind::kFormat || !one) return worker_->impossible("a format");
+    described.push_back(*std::move(one));
+  }
+  // Events of trace_printk() only point to their text. libtraceevent takes these texts only once.
+  const bool points = std::ranges::any_of(types, [](const Type* type) {
+    return type->format->name().starts_with("ftrace:bp");  // bprint, bputs
+  });
+  if (!points || std::exchange(has_printk_, true)) return {};
+  MessageWriter strings;
+  strings.text(formats_.printk);
+  return worker_->send(MessageKind::kPrintk, strings.bytes());
 }
 
 Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu) {
-  if (!worker_ || worker_->pid() < 0 || printed_ >= kWorkerEvents) {
-    if (auto started = start(); !started) return started;
-  }
-  if (auto sent = send_formats(wanted); !sent) return sent;
+  if (auto started = start(); !started) return started;
+  std::vector<Type*> unsent;
+  for (const Wanted& one : wanted)
+    if (!std::exchange(one.type->sent, true)) unsent.push_back(one.type);
+  std::vector<EventDescription> known_before;
+  if (auto sent = send_formats(unsent, known_before); !sent) return sent;
   MessageWriter events;
   for (const Wanted& one : wanted) {
     events.number(cpu);
@@ -151,14 +274,13 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
   return {};
 }
 
-void EventTexts::failed(const Wanted& wanted, Error error) {
-  wanted.type->refused = true;
-  // If the worker cannot be started or times out, it is not tried again.
-  failures_ = !worker_ || worker_->timed_out() ? kMostFailures : failures_ + 1;
+void EventTexts::failed(Type& type, Error error, std::string_view doing) {
+  type.refused = true;
+  // If the worker cannot be started or times out on an event, it is not tried again.
+  const bool printing = type.size.has_value();
+  failures_ = !worker_ || (printing && worker_->timed_out()) ? kMostFailures : failures_ + 1;
   if (!status_) return;
-  const auto event = format_line(wanted.type->format->text, "name:");
-  error.message += fmt::format(" (it was printing an event {}:{})",
-                               printable(wanted.type->format->system), printable(event));
+  error.message += fmt::format(" (it was {} {})", doing, type.format->name());
   status_ = tl::unexpected(std::move(error));
 }
 

@@ -1,5 +1,6 @@
-// The texts of a recording's events, printed by libtraceevent in a worker process. The worker gets
-// only the formats and the events' bytes; it is started for the first text.
+// The formats of a recording's events, as libtraceevent reads them, and the events' texts, as it
+// prints them, in a worker process. The worker gets only the formats and the events' bytes; it is
+// started for the first of these. Its answers are checked as the file would be.
 //
 // A text costs a round trip to the worker, so later events on the same page, of types that were
 // requested before, are printed in the same trip.
@@ -7,6 +8,7 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,13 +20,43 @@
 #include "merge/source/kernel_events/recorded_event.h"
 
 namespace trapline {
+class MessageWriter;
 class Worker;
-}
+}  // namespace trapline
 
 namespace trapline::kernel_events {
 
 struct FormatTexts;
 struct EventFormat;
+
+struct FormatField {
+  std::string name;
+  std::uint32_t offset = 0, size = 0;  // they end within 64 KiB
+  bool array = false;  // its length is fixed, or given by the event's end or by a word of the event
+};
+
+// The names that a recording has for numbers.
+using SymbolNames = std::map<std::uint32_t, std::string>;
+struct SymbolTableOfField {
+  std::string field;  // the first field of the expression that has names
+  SymbolNames names;  // printable
+};
+
+// What the text of an event's format says, as in events/SYSTEM/NAME/format.
+struct EventDescription {
+  std::vector<FormatField> fields;          // the common ones first; none: it cannot be read
+  std::uint32_t size = 0;                   // end of the last field
+  std::vector<SymbolTableOfField> symbols;  // __print_symbolic's, in the order of the text
+
+  // Checks a worker's answer about the format of `type`; nullopt if it cannot be right.
+  [[nodiscard]] static std::optional<EventDescription> parse(std::uint16_t type,
+                                                             std::span<const std::byte> answer);
+};
+
+// Returns the value of the line of a format that begins with `key`, such as "name:"; "" without it.
+[[nodiscard]] std::string_view format_line(std::string_view text, std::string_view key);
+// Returns the number after "ID:", if it is below 65,536.
+[[nodiscard]] std::optional<std::uint16_t> format_id(std::string_view text);
 
 class EventTexts {
  public:
@@ -35,6 +67,11 @@ class EventTexts {
   EventTexts(std::string recording, const FormatTexts& formats);
   ~EventTexts();
 
+  // Returns what the formats of these types, which the recording has, say. A format on which the
+  // worker fails, even alone, or that cannot be read has no fields, and is an Error of status();
+  // kRuntime without a worker.
+  [[nodiscard]] Result<std::vector<EventDescription>> describe(
+      std::span<const std::uint16_t> types);
   // Returns the printable text of an event; "[cut off]" if the event is shorter than its fields,
   // "[not printed]" if the worker failed on it.
   [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> event,
@@ -45,7 +82,7 @@ class EventTexts {
  private:
   struct Type {
     const EventFormat* format = nullptr;
-    std::uint32_t size = 0;  // end of the last field
+    std::optional<std::uint32_t> size;  // end of the last field, once it was asked for
     bool asked = false;
     bool sent = false;     // the current worker has the format
     bool alone = false;    // a batch that included this type failed
@@ -70,9 +107,13 @@ class EventTexts {
   std::vector<Wanted> with_following(Type& type, std::span<const std::byte> event,
                                      const Following& following);
   [[nodiscard]] Result<void> start();
-  [[nodiscard]] Result<void> send_formats(std::span<const Wanted> wanted);
+  [[nodiscard]] Result<std::vector<EventDescription>> ask_formats(std::span<Type* const> types);
+  [[nodiscard]] MessageWriter request_for(std::span<Type* const> types) const;
+  [[nodiscard]] bool runs() const;
+  [[nodiscard]] Result<void> send_formats(std::span<Type* const> types,
+                                          std::vector<EventDescription>& described);
   [[nodiscard]] Result<void> print(std::span<const Wanted> wanted, std::uint32_t cpu);
-  void failed(const Wanted& wanted, Error error);
+  void failed(Type& type, Error error, std::string_view doing);
 
   std::string recording_;
   const FormatTexts& formats_;
@@ -80,6 +121,7 @@ class EventTexts {
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
   std::uint64_t printed_ = 0;  // by the present worker
+  bool has_printk_ = false;    // the present worker
   // Printed texts, each in the slot of its event's address; the next text of that slot replaces it.
   std::vector<PrintedText> known_;
   std::vector<RecordedEvent> after_;

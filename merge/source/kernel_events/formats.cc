@@ -87,47 +87,53 @@ std::string ReasonNames::of_userspace(std::uint32_t reason) const {
   return named(userspace, reason, "KVM_EXIT ");
 }
 
-Formats Formats::parse(std::string name, FormatTexts texts) {
+Result<Formats> Formats::parse(std::string name, FormatTexts texts) {
   Formats formats;
   formats.texts_ = std::make_unique<const FormatTexts>(std::move(texts));
   formats.order_ = formats.texts_->order;
   formats.printing_ = std::make_unique<EventTexts>(std::move(name), *formats.texts_);
-  for (const EventFormat& format : formats.texts_->formats)
-    if (const auto id = format_id(format.text)) formats.add_known(*id, format);
+  std::map<std::uint16_t, const KernelEvent*> by_type;  // of two formats of one type, the last
+  for (const EventFormat& format : formats.texts_->formats) {
+    const auto id = format_id(format.text);
+    if (!id) continue;
+    if (formats.names_.size() <= *id) formats.names_.resize(*id + 1U);
+    formats.names_[*id] = format.name();
+    by_type.erase(*id);
+    const KernelEvent* known = events::find(formats.names_[*id]);
+    if (known != nullptr && known->decoded.decoder != Decoder::kNone) by_type[*id] = known;
+  }
+  std::vector<std::uint16_t> known;
+  for (const auto& [type, event] : by_type) known.push_back(type);
+  auto described = formats.printing_->describe(known);
+  if (!described) return tl::unexpected(std::move(described).error());
+  for (std::size_t i = 0; i < known.size(); ++i)
+    formats.add_known(known[i], *by_type[known[i]], std::move((*described)[i]));
   if (formats.reasons_.svm.empty()) formats.reasons_.svm = formats.reasons_.vmx;
   return formats;
 }
 
-void Formats::add_known(std::size_t type, const EventFormat& format) {
-  const std::string name =
-      fmt::format("{}:{}", printable(format.system), printable(format_line(format.text, "name:")));
-  if (names_.size() <= type) names_.resize(type + 1);
-  names_[type] = name;
-  // A file may have two formats with the same number; the second replaces the first.
-  if (type < schemas_.size()) schemas_[type] = {};
-  const KernelEvent* known = events::find(name);
-  if (known == nullptr || known->decoded.decoder == Decoder::kNone) return;
-  const auto fields = format_fields(format.text);
+void Formats::add_known(std::size_t type, const KernelEvent& known, EventDescription format) {
+  if (format.fields.empty()) return;
   Schema schema;
-  schema.decoder = known->decoded.decoder;
-  schema.events = known->decoded.read_for;
-  schema.kind_of_payload = known->decoded.kind;
+  schema.decoder = known.decoded.decoder;
+  schema.events = known.decoded.read_for;
+  schema.kind_of_payload = known.decoded.kind;
   schema.order = order_;
   schema.min_size = kCommonFields;
-  for (std::size_t i = 0; i < known->fields.size() && !known->fields[i].empty(); ++i) {
-    schema.fields[i] = field_of(fields, known->fields[i]);
+  for (std::size_t i = 0; i < known.fields.size() && !known.fields[i].empty(); ++i) {
+    schema.fields[i] = field_of(format.fields, known.fields[i]);
     schema.min_size =
         std::max(schema.min_size, std::uint32_t{schema.fields[i].offset} + schema.fields[i].size);
   }
   if (schemas_.size() <= type) schemas_.resize(type + 1);
   schemas_[type] = schema;
-  read_reason_names(known->decoded.decoder, format.text);
+  read_reason_names(known.decoded.decoder, std::move(format.symbols));
 }
 
-void Formats::read_reason_names(Decoder decoder, std::string_view text) {
+void Formats::read_reason_names(Decoder decoder, std::vector<SymbolTableOfField> symbols) {
   const bool userspace = decoder == Decoder::kUserspaceExit;
   if (decoder != Decoder::kExit && !userspace) return;
-  for (SymbolTableOfField& table : format_symbols(text)) {
+  for (SymbolTableOfField& table : symbols) {
     if (userspace) {
       if (table.field == "reason") reasons_.userspace = std::move(table.names);
     } else if (table.field == "ret") {

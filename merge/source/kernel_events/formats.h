@@ -1,9 +1,9 @@
 // The event formats of one recording: finds fields by name once, and gives the names and texts of
 // events.
 //
-// Fields and the names of reasons are read from the format's text (format_text.h); libtraceevent
-// prints whole texts in a worker (event_texts.h), without its plugins, because its plugin for kvm
-// hides vcpu_id and does not support arm64.
+// libtraceevent reads the formats and prints whole texts, in a worker (event_texts.h), without its
+// plugins, because its plugin for kvm hides vcpu_id and does not support arm64. The formats of
+// events with a decoder are read at the start; others when a text needs them.
 #pragma once
 
 #include <array>
@@ -20,7 +20,6 @@
 #include "merge/model/event.h"
 #include "merge/model/kernel_events.h"
 #include "merge/source/kernel_events/event_texts.h"
-#include "merge/source/kernel_events/format_text.h"
 #include "merge/source/kernel_events/recorded_event.h"
 #include "merge/source/source.h"
 
@@ -29,6 +28,8 @@ namespace trapline::kernel_events {
 struct EventFormat {
   std::string system;
   std::string text;  // as in events/SYSTEM/NAME/format
+  // Returns a name such as "kvm:kvm_exit".
+  [[nodiscard]] std::string name() const;
 };
 
 // The facts that a kernel gives about its events, from a file or from tracefs.
@@ -36,6 +37,7 @@ struct FormatTexts {
   std::endian order = std::endian::little;
   std::uint32_t long_size = 8;
   std::vector<EventFormat> formats;
+  std::string printk;  // the texts of trace_printk(), as in printk_formats
 };
 
 // An integer field of an event. If this recording does not have the field, it reads as the
@@ -96,8 +98,9 @@ struct ReasonNames {
 
 class Formats {
  public:
-  // `name` is the recording's name for messages.
-  [[nodiscard]] static Formats parse(std::string name, FormatTexts texts);
+  // `name` is the recording's name for messages. Error: there is no worker. What it cannot read is
+  // an Error of texts().status().
+  [[nodiscard]] static Result<Formats> parse(std::string name, FormatTexts texts);
 
   // Returns the schemas, indexed by common_type; types beyond their number are not decoded.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
@@ -145,8 +148,8 @@ class Formats {
 
  private:
   Formats() = default;
-  void add_known(std::size_t type, const EventFormat& format);
-  void read_reason_names(Decoder decoder, std::string_view text);
+  void add_known(std::size_t type, const KernelEvent& known, EventDescription format);
+  void read_reason_names(Decoder decoder, std::vector<SymbolTableOfField> symbols);
 
   std::vector<Schema> schemas_;
   Field thread_{4, 4};

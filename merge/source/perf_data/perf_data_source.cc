@@ -505,10 +505,11 @@ Result<std::unique_ptr<Source>> open_perf_data(const std::string& path) {
   auto layout = perf_data::read_layout(*files);
   if (!layout) return tl::unexpected(std::move(layout).error());
   auto formats = kernel_events::Formats::parse(path, std::move(layout->tracing.texts));
-  formats.read_comms(layout->tracing.comms);
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  formats->read_comms(layout->tracing.comms);
   SourceInfo info{.path = path, .kind = "perf.data", .clock = layout->clock};
   auto source = std::make_unique<perf_data::PerfDataSource>(
-      std::move(files->file), std::move(*layout), std::move(formats), std::move(info));
+      std::move(files->file), std::move(*layout), std::move(*formats), std::move(info));
   if (auto looked = source->look(); !looked) return tl::unexpected(std::move(looked).error());
   return source;
 }

@@ -313,14 +313,24 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
   return plain;
 }
 
+Result<std::string> read_text_section(const File& file, const Layout& layout, const Extent& section,
+                                      std::size_t head) {
+  if (section.size == 0) return std::string();
+  auto text = read_section(file, layout, section);
+  if (text && layout.version == 7 && text->size() >= head) text->erase(0, head);
+  return text;
+}
+
 Result<kernel_events::Formats> read_formats(const File& file, const Layout& layout) {
-  kernel_events::Formats formats = kernel_events::Formats::parse(file.path(), layout);
-  if (layout.cmdlines.size == 0) return formats;
-  auto section = read_section(file, layout, layout.cmdlines);
-  if (!section) return tl::unexpected(std::move(section).error());
-  std::string_view text = *section;
-  if (layout.version == 7 && text.size() >= 8) text.remove_prefix(8);  // u64 size
-  formats.read_comms(text);
+  kernel_events::FormatTexts texts = layout;
+  // Without the strings, events of trace_printk() have no text.
+  texts.printk =
+      read_text_section(file, layout, layout.printk_strings, sizeof(std::uint32_t)).value_or("");
+  auto formats = kernel_events::Formats::parse(file.path(), std::move(texts));
+  if (!formats) return formats;
+  const auto comms = read_text_section(file, layout, layout.cmdlines, sizeof(std::uint64_t));
+  if (!comms) return tl::unexpected(comms.error());
+  formats->read_comms(*comms);
   return formats;
 }
 
@@ -333,7 +343,7 @@ Result<void> LayoutReader::read_v6() {
   read_ftrace_formats(reader_);
   read_event_formats(reader_);
   layout_.kallsyms = sized_section(reader_, reader_.number<std::uint32_t>());
-  reader_.skip(reader_.number<std::uint32_t>());  // printk
+  layout_.printk_strings = sized_section(reader_, reader_.number<std::uint32_t>());
   layout_.cmdlines = sized_section(reader_, reader_.number<std::uint64_t>());
   layout_.cpu_count = reader_.number<std::uint32_t>();
   std::vector<InstanceTable> instances;
@@ -366,7 +376,7 @@ Result<TracingData> LayoutReader::read_tracing_data() {
   TracingData data{std::move(layout_), {}};
   // The sections from here on are optional.
   reader_.skip(reader_.number<std::uint32_t>());  // kallsyms
-  reader_.skip(reader_.number<std::uint32_t>());  // printk
+  data.texts.printk = reader_.bytes(reader_.number<std::uint32_t>());
   if (version == "0.6") data.comms = reader_.bytes(reader_.number<std::uint64_t>());
   return data;
 }
@@ -514,6 +524,7 @@ Result<void> LayoutReader::read_sections_v7(const std::vector<Extent>& by_option
     if (!reader->ok()) return reader->status();
   }
   layout_.kallsyms = by_option[kKallsyms];
+  layout_.printk_strings = by_option[kPrintk];
   layout_.cmdlines = by_option[kCmdlines];
   return {};
 }

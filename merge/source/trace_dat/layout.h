@@ -75,7 +75,7 @@ struct Layout : kernel_events::FormatTexts {
   std::uint32_t page_size = 4096;
   Compression compression = Compression::kNone;
 
-  Extent kallsyms, cmdlines;
+  Extent kallsyms, printk_strings, cmdlines;
 
   std::string clock = "local";  // the clock in brackets in TRACECLOCK, else a buffer's
   std::string uname;
@@ -115,7 +115,12 @@ struct TracingData {
 [[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
                                                const Extent& section);
 
-// Returns the file's formats with the names of its threads. Errors: those of read_section.
+// Returns such a section's text; version 7 begins it with its length, a number of `head` bytes.
+[[nodiscard]] Result<std::string> read_text_section(const File& file, const Layout& layout,
+                                                    const Extent& section, std::size_t head);
+
+// Returns the file's formats with the names of its threads. Errors: those of read_section, and of
+// Formats::parse.
 [[nodiscard]] Result<kernel_events::Formats> read_formats(const File& file, const Layout& layout);
 
 }  // namespace trapline::trace_dat

@@ -142,12 +142,8 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
 // Returns "" for all functions if the kallsyms section cannot be read.
 std::string TraceDatSource::kernel_function(std::uint64_t address) const {
   if (!symbols_) {
-    std::string text;
-    if (layout_.kallsyms.size != 0)
-      text = read_section(file_, layout_, layout_.kallsyms).value_or("");
-    constexpr std::size_t kSize = 4;  // bytes of the length at the beginning in version 7
-    if (layout_.version == 7 && text.size() >= kSize) text.erase(0, kSize);
-    symbols_.emplace(std::move(text));
+    symbols_.emplace(
+        read_text_section(file_, layout_, layout_.kallsyms, sizeof(std::uint32_t)).value_or(""));
   }
   return std::string(symbols_->function_at(address));
 }

@@ -6,8 +6,6 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/held_files.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/model/kernel_events.h"
-#include "merge/source/kernel_events/format_text.h"
 
 namespace trapline {
 namespace {
@@ -129,39 +127,36 @@ namespace {
 
 constexpr std::uint64_t kLongestHeader = 1U << 20;
 
-// Returns the offset of a field of this size; nullopt if there is none.
-std::optional<std::uint32_t> offset_of(std::string_view format, std::string_view name,
-                                       std::uint64_t size) {
-  for (const kernel_events::FormatField& field : kernel_events::format_fields(format))
-    if (field.name == name && field.size == size && field.offset <= 4096) return field.offset;
-  return std::nullopt;
-}
-
 }  // namespace
 
-std::optional<KernelFormat> KernelFormat::parse(std::string_view header) {
+Result<std::optional<KernelFormat>> KernelFormat::parse(const std::string& path,
+                                                        std::string_view header) {
+  constexpr auto kNone = std::optional<KernelFormat>();
   KernelFormat format;
   const auto page = parse_number(kernel_events::format_line(header, "PAGE_SIZE:"));
   const auto word = parse_number(kernel_events::format_line(header, "LONG_SIZE:"));
   if (!page || *page < 64 || *page > kLongestHeader || !word || (*word != 4 && *word != 8) ||
       header.find("ENDIAN: LE") == header.npos)
-    return std::nullopt;
+    return kNone;
   format.page_size = static_cast<std::uint32_t>(*page);
   format.long_size = static_cast<std::uint32_t>(*word);
-  for (auto [name, event] : {std::pair{events::funcgraph_entry.name, &format.entry},
-                             std::pair{events::funcgraph_exit.name, &format.exit}}) {
-    const auto at = header.find(fmt::format("name: {}\n", name));
-    if (at == header.npos) return std::nullopt;
+  kernel_events::FormatTexts texts;
+  texts.long_size = format.long_size;
+  for (const KernelEvent* event : {&events::funcgraph_entry, &events::funcgraph_exit}) {
+    const auto at = header.find(fmt::format("name: {}\n", event->name));
+    if (at == header.npos) return kNone;
     const std::string_view text = header.substr(at);
-    const auto id = kernel_events::format_id(text);
-    const auto pid = offset_of(text, "common_pid", 4);
-    const auto func = offset_of(text, "func", format.long_size),
-               depth = offset_of(text, "depth", 4);
-    if (!id || !pid || !func || !depth) return std::nullopt;
-    *event = {*id, *func, *depth};
-    format.pid = *pid;
+    texts.formats.push_back(
+        {std::string(event->system), std::string(text.substr(0, text.find("\nTRACEFS:")))});
   }
-  return format;
+  auto formats = kernel_events::Formats::parse(path, std::move(texts));
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  const auto is_whole = [](const kernel_events::Schema& schema) {
+    return schema.decoder == Decoder::kFunction && schema.has(0) && schema.has(1);
+  };
+  if (std::ranges::count_if(formats->schemas(), is_whole) != 2) return kNone;
+  format.formats = std::make_shared<const kernel_events::Formats>(std::move(*formats));
+  return std::optional(format);
 }
 
 Result<std::vector<KernelCallReader>> KernelCallReader::open_all(const std::string& directory) {
@@ -176,33 +171,25 @@ Result<std::vector<KernelCallReader>> KernelCallReader::open_all(const std::stri
   std::string text(static_cast<std::size_t>(std::min(header->size(), kLongestHeader)), '\0');
   if (auto read = header->read(0, std::as_writable_bytes(std::span(text))); !read)
     return tl::unexpected(read.error());
-  const auto format = KernelFormat::parse(text);
-  if (!format) return readers;
+  const auto parsed = KernelFormat::parse(header_path, text);
+  if (!parsed) return tl::unexpected(parsed.error());
+  if (!*parsed) return readers;
   auto files = open_cpu_files(directory, "kernel-cpu");
   if (!files) return tl::unexpected(std::move(files).error());
   for (auto& [file, cpu] : *files)
-    readers.push_back(KernelCallReader(std::move(file), cpu, *format));
+    readers.push_back(KernelCallReader(std::move(file), cpu, **parsed));
   return readers;
 }
 
 std::optional<KernelCall> KernelCallReader::decode(
-    const kernel_events::RecordedEvent& event) const {
-  if (event.size < 2) return std::nullopt;
-  const auto id = load<std::uint16_t>(event.data);
-  const bool entry = id == format_.entry.id;
-  if (!entry && id != format_.exit.id) return std::nullopt;
-  const KernelFormat::Event& at = entry ? format_.entry : format_.exit;
-  if (event.size < std::max({at.func + format_.long_size, at.depth + 4, format_.pid + 4}))
-    return std::nullopt;
-  KernelCall call;
-  call.time = event.time;
-  call.cpu = cpu_;
-  call.entry = entry;
-  call.tid = load<std::uint32_t>(event.data + format_.pid);
-  call.depth = load<std::uint32_t>(event.data + at.depth);
-  call.function = format_.long_size == 8 ? load<std::uint64_t>(event.data + at.func)
-                                         : load<std::uint32_t>(event.data + at.func);
-  return call;
+    const kernel_events::RecordedEvent& recorded) const {
+  Event event;
+  if (!format_.formats->decode(recorded, event)) return std::nullopt;
+  const auto* call = std::get_if<HostEvent>(&event.payload);
+  if (call == nullptr) return std::nullopt;
+  return KernelCall{recorded.time, static_cast<std::uint32_t>(event.thread),
+                    cpu_,          static_cast<std::uint32_t>(call->number),
+                    call->address, call->step == HostStep::kFunctionBegin};
 }
 
 Result<std::optional<KernelCall>> KernelCallReader::next() {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 
 #include "merge/model/loss_counts.h"
 #include "merge/source/file.h"
+#include "merge/source/kernel_events/formats.h"
 #include "merge/source/trace_dat/ring_page.h"
 
 namespace trapline {
@@ -80,17 +82,13 @@ struct KernelCall {
   bool entry = false;
 };
 
-// The offsets of the fields in an event's record.
 struct KernelFormat {
-  struct Event {
-    std::uint16_t id = 0;
-    std::uint32_t func = 0, depth = 0;
-  };
   std::uint32_t page_size = 4096, long_size = 8;
-  std::uint32_t pid = 4;
-  Event entry, exit;
-  // Parses the text of kernel_header; nullopt without a function graph of a little-endian machine.
-  [[nodiscard]] static std::optional<KernelFormat> parse(std::string_view header);
+  std::shared_ptr<const kernel_events::Formats> formats;  // of the two events
+  // Parses the text of kernel_header, the file `path`; nullopt without a function graph of a
+  // little-endian machine. Error: there is no worker.
+  [[nodiscard]] static Result<std::optional<KernelFormat>> parse(const std::string& path,
+                                                                 std::string_view header);
 };
 
 class KernelCallReader {
@@ -108,8 +106,9 @@ class KernelCallReader {
 
  private:
   KernelCallReader(File file, std::int32_t cpu, KernelFormat format)
-      : file_(std::move(file)), cpu_(cpu), format_(format), buffer_(format.page_size) {}
-  [[nodiscard]] std::optional<KernelCall> decode(const kernel_events::RecordedEvent& event) const;
+      : file_(std::move(file)), cpu_(cpu), format_(std::move(format)), buffer_(format_.page_size) {}
+  [[nodiscard]] std::optional<KernelCall> decode(
+      const kernel_events::RecordedEvent& recorded) const;
 
   File file_;
   std::int32_t cpu_;

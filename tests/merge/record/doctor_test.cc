@@ -44,10 +44,13 @@ class DoctorTest : public ::testing::Test {
     const std::string folder = "/sys/kernel/tracing/events/" + name;
     file(folder + "/enable", "0\n");
     file(folder + "/format",
-         "\tfield:int a;\toffset:8;\tsize:" + std::to_string(size) + ";\tsigned:0;\n");
+         fmt::format("name: a\nID: {}\nformat:\n\tfield:char a[{}];\toffset:8;\tsize:{};"
+                     "\tsigned:0;\n\nprint fmt: \"\"\n",
+                     ++events_, size, size));
   }
   void refuse(const std::string& path, int cause) { refused_ = root_ + path, cause_ = cause; }
 
+  unsigned events_ = 0;
   test::TemporaryFolder temporary_;
   std::string root_ = temporary_.path();
   std::string refused_;

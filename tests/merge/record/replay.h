@@ -79,7 +79,9 @@ class RecordedPages {
       const auto at = format.text.find("\nID: ") + 5;
       return !types.contains(format.text.substr(at, format.text.find('\n', at) - at));
     });
-    return kernel_events::Formats::parse("test", layout);
+    auto formats = kernel_events::Formats::parse("test", layout);
+    EXPECT_TRUE(formats && formats->texts().status());
+    return std::move(formats).value();
   }
 
  private:

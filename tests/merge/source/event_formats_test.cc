@@ -1,5 +1,6 @@
-// Our reading of format texts, and the worker's printing, against libtraceevent in this process: on
-// every format and many events of every recording, and of this kernel. And print formats that harm.
+// What the worker says of formats, against an independent parser: every format of every recording
+// and of this kernel. Its printing, against libtraceevent in this process, on many events. And
+// formats that harm, and answers that cannot be right.
 #include <event-parse.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,12 +8,16 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/worker_message.h"
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/format_text.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -65,9 +70,8 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() { tep_free(tep_); }
-  tep_event* parse(const kernel_events::EventFormat& format) {
+  void parse(const kernel_events::EventFormat& format) {
     (void)tep_parse_event(tep_, format.text.c_str(), format.text.size(), format.system.c_str());
-    return tep_find_event(tep_, kernel_events::format_id(format.text).value_or(0));
   }
   std::string text(const Event& event) {
     tep_record record{};
@@ -89,108 +93,100 @@ class Library {
   tep_handle* tep_ = tep_alloc();
 };
 
-void expect_same_fields(const kernel_events::EventFormat& format) {
-  SCOPED_TRACE(format.text.substr(0, 60));
-  Library library;
-  const tep_event* event = library.parse(format);
-  ASSERT_NE(event, nullptr);
-  auto fields = kernel_events::format_fields(format.text);
-  std::size_t at = 0;
-  for (const tep_format_field* list : {event->format.common_fields, event->format.fields}) {
-    for (const tep_format_field* field = list; field != nullptr; field = field->next, ++at) {
-      ASSERT_LT(at, fields.size());
-      EXPECT_EQ(fields[at].name, field->name);
-      EXPECT_EQ(fields[at].offset, static_cast<std::uint32_t>(field->offset));
-      EXPECT_EQ(fields[at].size, static_cast<std::uint32_t>(field->size));
-      EXPECT_EQ(fields[at].array, (field->flags & (TEP_FIELD_IS_ARRAY | TEP_FIELD_IS_STRING)) != 0)
-          << field->name;
+struct Compared {
+  std::size_t formats = 0, names = 0;
+};
+
+// Compares what the worker says of the formats with what the independent parser reads.
+void compare(const std::string& name, std::vector<kernel_events::EventFormat> formats,
+             Compared& compared) {
+  SCOPED_TRACE(name);
+  std::map<std::uint16_t, std::string> by_type;  // of two of one type, the last
+  for (const auto& format : formats)
+    if (const auto id = test::format_id(format.text)) by_type[*id] = format.text;
+  std::vector<std::uint16_t> types;
+  for (const auto& [type, text] : by_type) types.push_back(type);
+  kernel_events::FormatTexts texts;
+  texts.formats = std::move(formats);
+  kernel_events::EventTexts worker(name, texts);
+  const auto described = worker.describe(types);
+  ASSERT_TRUE(described) << described.error().message;
+  EXPECT_TRUE(worker.status()) << worker.status().error().message;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string& text = by_type[types[i]];
+    SCOPED_TRACE(text.substr(0, 60));
+    const auto fields = test::format_fields(text);
+    const kernel_events::EventDescription& theirs = (*described)[i];
+    ASSERT_EQ(theirs.fields.size(), fields.size());
+    for (std::size_t at = 0; at < fields.size(); ++at) {
+      EXPECT_EQ(theirs.fields[at].name, fields[at].name);
+      EXPECT_EQ(theirs.fields[at].offset, fields[at].offset) << fields[at].name;
+      EXPECT_EQ(theirs.fields[at].size, fields[at].size) << fields[at].name;
+      EXPECT_EQ(theirs.fields[at].array, fields[at].array) << fields[at].name;
+    }
+    ++compared.formats;
+    const auto event = test::format_line(text, "name:");
+    if (event != "kvm_exit" && event != "kvm_userspace_exit") continue;
+    const auto symbols = test::format_symbols(text);
+    ASSERT_EQ(theirs.symbols.size(), symbols.size());
+    for (std::size_t at = 0; at < symbols.size(); ++at) {
+      EXPECT_EQ(theirs.symbols[at].field, symbols[at].field);
+      EXPECT_EQ(theirs.symbols[at].names, symbols[at].names);
+      compared.names += symbols[at].names.size();
     }
   }
-  EXPECT_EQ(at, fields.size());
 }
 
-TEST(FormatText, FieldsAreThoseThatLibtraceeventFinds) {
-  std::size_t count = 0;
+TEST(FormatsFromTheWorker, AreThoseOfTheIndependentParser) {
   auto paths = real_recordings();
   for (const std::string& name : trapline::test::recordings()) paths.push_back(data_path(name));
-  auto formats = formats_of_this_kernel();
-  for (const std::string& path : paths) {
-    for (kernel_events::EventFormat& format : formats_of(path))
-      formats.push_back(std::move(format));
-  }
-  for (const kernel_events::EventFormat& format : formats) {
-    expect_same_fields(format);
-    ++count;
-  }
-  EXPECT_GT(count, 1000u);
+  Compared compared;
+  for (const std::string& path : paths) compare(path, formats_of(path), compared);
+  compare("this kernel", formats_of_this_kernel(), compared);
+  EXPECT_GT(compared.formats, 1000u);
+  EXPECT_GT(compared.names, 100u);
 }
 
-void add_tables(const tep_print_arg* arg, std::vector<std::map<std::int64_t, std::string>>& to) {
-  for (; arg != nullptr; arg = arg->next) {
-    if (arg->type == TEP_PRINT_OP) {
-      add_tables(arg->op.left, to);
-      add_tables(arg->op.right, to);
-    } else if (arg->type == TEP_PRINT_TYPE) {
-      add_tables(arg->typecast.item, to);
-    } else if (arg->type == TEP_PRINT_SYMBOL) {
-      auto& table = to.emplace_back();
-      for (auto* symbol = arg->symbol.symbols; symbol != nullptr; symbol = symbol->next) {
-        std::string key = symbol->value;
-        std::erase_if(key, [](char c) { return c == '(' || c == ')' || c == ' '; });
-        table.emplace(static_cast<std::uint32_t>(std::strtoll(key.c_str(), nullptr, 0)),
-                      symbol->str);
-      }
-    }
-  }
-}
-
-TEST(FormatText, NamesOfReasonsAreThoseThatLibtraceeventFinds) {
-  std::size_t names = 0;
-  auto paths = real_recordings();
-  for (const std::string& name : trapline::test::recordings()) paths.push_back(data_path(name));
-  for (const std::string& path : paths) {
-    for (const kernel_events::EventFormat& format : formats_of(path)) {
-      const auto event_name = kernel_events::format_line(format.text, "name:");
-      if (event_name != "kvm_exit" && event_name != "kvm_userspace_exit") continue;
-      SCOPED_TRACE(path);
-      Library library;
-      const tep_event* event = library.parse(format);
-      std::vector<std::map<std::int64_t, std::string>> theirs;
-      add_tables(event->print_fmt.args, theirs);
-      const auto ours = kernel_events::format_symbols(format.text);
-      ASSERT_EQ(ours.size(), theirs.size());
-      for (std::size_t i = 0; i < ours.size(); ++i) {
-        std::map<std::int64_t, std::string> table(ours[i].names.begin(), ours[i].names.end());
-        EXPECT_EQ(table, theirs[i]);
-        names += table.size();
-      }
-    }
-  }
-  EXPECT_GT(names, 100u);
-}
-
-TEST(FormatText, DamagedTextsGiveWhatCanBeRead) {
-  EXPECT_FALSE(kernel_events::format_id("name: x\nID: 65536\n"));
-  EXPECT_FALSE(kernel_events::format_id("ID:"));
-  EXPECT_TRUE(kernel_events::format_fields("\tfield:int a;\toffset:4;\n").empty());
-  EXPECT_TRUE(kernel_events::format_fields("\tfield:int a;\toffset:-4;\tsize:4;\n").empty());
-  const auto symbols = kernel_events::format_symbols(
+TEST(IndependentParser, DamagedTextsGiveWhatCanBeRead) {
+  EXPECT_FALSE(test::format_id("name: x\nID: 65536\n"));
+  EXPECT_FALSE(test::format_id("ID:"));
+  EXPECT_TRUE(test::format_fields("\tfield:int a;\toffset:4;\n").empty());
+  EXPECT_TRUE(test::format_fields("\tfield:int a;\toffset:-4;\tsize:4;\n").empty());
+  const auto symbols = test::format_symbols(
       "print fmt: \"%s\", __print_symbolic(REC->a & (1, 2), { 1 + 2, \"x\\\"y\" }, { MAX, \"z\" }, "
       "{ (1 << 4), \"s\" \"t\" }, { 5 ");
   ASSERT_EQ(symbols.size(), 1u);
   EXPECT_EQ(symbols[0].field, "a");
-  EXPECT_EQ(symbols[0].names, (kernel_events::SymbolNames{{3, "x\\\"y"}, {16, "st"}}));
-  EXPECT_TRUE(kernel_events::format_symbols("print fmt: __print_symbolic(").at(0).names.empty());
+  EXPECT_EQ(symbols[0].names, (test::SymbolNames{{3, "x\\\"y"}, {16, "st"}}));
+  EXPECT_TRUE(test::format_symbols("print fmt: __print_symbolic(").at(0).names.empty());
+}
+
+TEST(Strings, OfTracePrintkAreFoundInBothVersions) {
+  std::set<int> versions;
+  for (const std::string& name : trapline::test::recordings()) {
+    const auto file = File::open(data_path(name));
+    const auto layout = file ? read_layout(*file) : Result<Layout>(tl::unexpected(file.error()));
+    if (!layout) continue;
+    const auto text = read_text_section(*file, *layout, layout->printk_strings, 4);
+    ASSERT_TRUE(text) << text.error().message;
+    if (text->empty()) continue;
+    EXPECT_TRUE(text->starts_with("0x")) << name << ": " << text->substr(0, 40);
+    EXPECT_NE(text->find(" : \""), std::string::npos) << name;
+    EXPECT_EQ(text->find_last_not_of(std::string_view("\n\0", 2)), text->rfind('"')) << name;
+    versions.insert(layout->version);
+  }
+  EXPECT_EQ(versions, (std::set<int>{6, 7}));
 }
 
 // What the look at a file finds and what its events decode as must agree.
-TEST(FormatText, OfTwoFormatsOfOneNumberTheLastNamesTheEventAndDecodesIt) {
+TEST(FormatsFromTheWorker, OfTwoFormatsOfOneNumberTheLastNamesTheEventAndDecodesIt) {
   const auto format = [](std::string_view name) {
     return kernel_events::EventFormat{
         "kvm", fmt::format("name: {}\nID: 7\nformat:\n"
                            "\tfield:unsigned short common_type;"
                            "\toffset:0;\tsize:2;\tsigned:0;\n"
-                           "\tfield:u32 exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n",
+                           "\tfield:u32 exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n\n"
+                           "print fmt: \"\"\n",
                            name)};
   };
   const std::array<std::byte, 16> bytes{std::byte{7}};
@@ -199,14 +195,151 @@ TEST(FormatText, OfTwoFormatsOfOneNumberTheLastNamesTheEventAndDecodesIt) {
     kernel_events::FormatTexts texts;
     texts.formats = {format("kvm_exit"), format("kvm_other")};
     if (known_last) std::swap(texts.formats[0], texts.formats[1]);
-    const kernel_events::Formats formats = kernel_events::Formats::parse("two", std::move(texts));
+    const auto formats = kernel_events::Formats::parse("two", std::move(texts));
+    ASSERT_TRUE(formats && formats->texts().status());
     Event event;
-    EXPECT_TRUE(formats.decode(recorded, event));
+    EXPECT_TRUE(formats->decode(recorded, event));
     EXPECT_EQ(std::holds_alternative<KvmExit>(event.payload), known_last);
-    kernel_events::CapabilityLooker looker(formats);
+    kernel_events::CapabilityLooker looker(*formats);
     looker.look(recorded);
     EXPECT_EQ(looker.found().kvm_exit, known_last);
   }
+}
+
+// An answer about a format, as the worker writes it.
+class Answer {
+ public:
+  explicit Answer(std::uint32_t id, std::uint32_t fields = 0) {
+    message_.number(id);
+    message_.number(fields);
+  }
+  Answer& field(std::string_view name, std::uint32_t offset, std::uint32_t size) {
+    message_.text(name);
+    for (const std::uint32_t word : {offset, size, 0u}) message_.number(word);
+    return *this;
+  }
+  Answer& table(std::string_view field, std::uint32_t says,
+                const std::vector<std::pair<std::uint32_t, std::string>>& names) {
+    message_.text(field);
+    message_.number(says);
+    for (const auto& [value, name] : names) {
+      message_.number(value);
+      message_.text(name);
+    }
+    return *this;
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return message_.bytes(); }
+  [[nodiscard]] std::optional<kernel_events::EventDescription> read() const {
+    return kernel_events::EventDescription::parse(7, bytes());
+  }
+
+ private:
+  MessageWriter message_;
+};
+
+TEST(AnswersAboutFormats, AreCheckedBeforeTheyAreUsed) {
+  const auto sound = Answer(7, 1).field("a", 8, 4).table("a", 2, {{1, "x"}, {2, "\x1b[2J"}});
+  const auto read = sound.read();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->size, 12u);
+  EXPECT_EQ(read->symbols.at(0).names.at(1), "x");
+  EXPECT_EQ(read->symbols.at(0).names.at(2), printable("\x1b[2J"));
+  // The end of the fields is a whole answer, too.
+  const std::size_t fields = Answer(7, 1).field("a", 8, 4).bytes().size();
+  for (std::size_t size = 1; size < sound.bytes().size(); ++size) {
+    EXPECT_EQ(kernel_events::EventDescription::parse(7, sound.bytes().first(size)).has_value(),
+              size == fields)
+        << size;
+  }
+  EXPECT_TRUE(kernel_events::EventDescription::parse(7, {})->fields.empty());
+  EXPECT_FALSE(Answer(8, 1).field("a", 8, 4).read());            // of another type
+  EXPECT_FALSE(Answer(7, 513).read());                           // too many fields
+  EXPECT_FALSE(Answer(7, 2).field("a", 8, 4).read());            // fewer than it says
+  EXPECT_FALSE(Answer(7, 1).field("", 8, 4).read());             // no name
+  EXPECT_TRUE(Answer(7, 1).field("a", 65'532, 4).read());        // ends at 64 KiB
+  EXPECT_FALSE(Answer(7, 1).field("a", 65'533, 4).read());       // beyond
+  EXPECT_FALSE(Answer(7, 1).field("a", 8, 0xffff'fffc).read());  // beyond, and around
+  EXPECT_FALSE(Answer(7, 0).table("a", 4097, {}).read());        // too many names
+  EXPECT_FALSE(Answer(7, 0).table("a", 2, {{1, "x"}}).read());   // fewer than it says
+  Answer tables(7, 0);
+  for (int i = 0; i < 16; ++i) tables.table("a", 0, {});
+  EXPECT_TRUE(tables.read());
+  EXPECT_FALSE(tables.table("a", 0, {}).read());
+}
+
+// Formats with these of the demo's replaced by one whose brackets exhaust libtraceevent's stack.
+Result<kernel_events::Formats> with_harmful(const std::set<std::string>& harmful,
+                                            std::string_view print = "") {
+  const std::string brackets(1u << 20, '(');
+  kernel_events::FormatTexts texts;
+  for (kernel_events::EventFormat format : formats_of(data_path("box/demo-v6.dat"))) {
+    const auto name = std::string(test::format_line(format.text, "name:"));
+    if (harmful.contains(name)) {
+      format.text.resize(format.text.find("print fmt: "));
+      format.text += fmt::format("print fmt: \"%d\", {}\n", print.empty() ? brackets : print);
+    }
+    texts.formats.push_back(std::move(format));
+  }
+  return kernel_events::Formats::parse("harmed.dat", std::move(texts));
+}
+
+std::set<std::string> decoded_types(const kernel_events::Formats& formats) {
+  std::set<std::string> names;
+  for (std::size_t type = 0; type < formats.schemas().size(); ++type) {
+    if (formats.schemas()[type].decoder != Decoder::kNone)
+      names.emplace(formats.name(static_cast<std::uint16_t>(type)));
+  }
+  return names;
+}
+
+TEST(HostileFormats, AFormatThatEndsTheWorkerCostsItsTypeAlone) {
+  const auto sound = with_harmful({});
+  ASSERT_TRUE(sound && sound->texts().status());
+  const auto all = decoded_types(*sound);
+  for (const std::set<std::string>& harmful :
+       {std::set<std::string>{"kvm_pio"}, {"kvm_pio", "kvm_exit"}, {"print", "kvm_entry"}}) {
+    const auto formats = with_harmful(harmful);
+    ASSERT_TRUE(formats);
+    const auto& status = formats->texts().status();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, ErrorKind::kDamaged);
+    EXPECT_THAT(status.error().message, HasSubstr("harmed.dat"));
+    EXPECT_THAT(status.error().message, HasSubstr("reading the format of"));
+    auto rest = all;
+    std::erase_if(rest, [&](const std::string& name) {
+      return harmful.contains(name.substr(name.find(':') + 1));
+    });
+    EXPECT_EQ(rest.size() + harmful.size(), all.size());
+    EXPECT_EQ(decoded_types(*formats), rest);
+  }
+}
+
+TEST(HostileFormats, AfterFourNoOtherIsTried) {
+  const auto formats =
+      with_harmful({"print", "kvm_exit", "kvm_entry", "kvm_pio", "kvm_userspace_exit"});
+  ASSERT_TRUE(formats);
+  EXPECT_FALSE(formats->texts().status());
+  for (const std::string& name : decoded_types(*formats))
+    EXPECT_THAT((std::set<std::string>{"ftrace:print", "kvm:kvm_exit", "kvm:kvm_entry",
+                                       "kvm:kvm_pio", "kvm:kvm_userspace_exit"}),
+                Not(::testing::Contains(name)));
+}
+
+TEST(HostileFormats, APrintFormatThatIsNotUnderstoodCostsNoFields) {
+  const auto sound = with_harmful({}), formats = with_harmful({"kvm_exit"}, "__nobody_knows(1, 2");
+  ASSERT_TRUE(formats && formats->texts().status());
+  EXPECT_EQ(decoded_types(*formats), decoded_types(*sound));
+}
+
+TEST(HostileFormats, AFormatThatCannotBeReadIsNotDecoded) {
+  kernel_events::FormatTexts texts;
+  texts.formats = {{"kvm", "name: kvm_exit\nID: 7\nformat:\n\tfield:unsigned short\n"}};
+  const auto formats = kernel_events::Formats::parse("harmed.dat", std::move(texts));
+  ASSERT_TRUE(formats);
+  EXPECT_TRUE(decoded_types(*formats).empty());
+  ASSERT_FALSE(formats->texts().status());
+  EXPECT_THAT(formats->texts().status().error().message,
+              HasSubstr("harmed.dat: the format of kvm:kvm_exit cannot be read"));
 }
 
 class Texts : public ::testing::TestWithParam<std::string> {};

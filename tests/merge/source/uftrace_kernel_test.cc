@@ -56,25 +56,32 @@ class UftraceKernelTest : public testing::Test {
 };
 
 TEST(KernelFormatTest, TakesIdsAndOffsetsFromTheText) {
-  const auto format = KernelFormat::parse(read(real_folder() + "/kernel_header"));
-  ASSERT_TRUE(format);
+  const auto parsed = KernelFormat::parse("kernel_header", read(real_folder() + "/kernel_header"));
+  ASSERT_TRUE(parsed && *parsed);
+  const KernelFormat* format = &**parsed;
   EXPECT_EQ(format->page_size, 4096u);
-  EXPECT_EQ(format->entry.id, 11);
-  EXPECT_EQ(format->exit.id, 10);
-  EXPECT_EQ(format->exit.func, 8u);
-  EXPECT_EQ(format->exit.depth, 16u);
+  EXPECT_EQ(format->formats->type(events::funcgraph_entry), 11);
+  EXPECT_EQ(format->formats->type(events::funcgraph_exit), 10);
+  const kernel_events::Schema& exit = format->formats->schemas()[10];
+  EXPECT_EQ(exit.fields[0].offset, 8u);
+  EXPECT_EQ(exit.fields[1].offset, 16u);
+}
+
+bool is_none(std::string_view header) {
+  const auto format = KernelFormat::parse("kernel_header", header);
+  return format && !*format;
 }
 
 TEST(KernelFormatTest, WithoutAFunctionGraphOrOfOtherMachinesThereIsNone) {
   std::string text = read(real_folder() + "/kernel_header");
-  EXPECT_FALSE(KernelFormat::parse(""));
+  EXPECT_TRUE(is_none(""));
   std::string big = text;
   big.replace(big.find("ENDIAN: LE"), 10, "ENDIAN: BE");
-  EXPECT_FALSE(KernelFormat::parse(big));
-  EXPECT_FALSE(KernelFormat::parse(text.substr(0, text.find("name: funcgraph_exit"))));
+  EXPECT_TRUE(is_none(big));
+  EXPECT_TRUE(is_none(text.substr(0, text.find("name: funcgraph_exit"))));
   std::string far = text;
   far.replace(far.find("offset:8;\tsize:8;\tsigned:0;\n\tfield:int depth"), 9, "offset:9999999;");
-  EXPECT_FALSE(KernelFormat::parse(far));
+  EXPECT_TRUE(is_none(far));
 }
 
 TEST_F(UftraceKernelTest, EveryFunctionIsEnteredAndLeftInOrder) {

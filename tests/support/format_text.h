@@ -7,9 +7,9 @@
 //     …
 //   print fmt: "reason %s", __print_symbolic(REC->exit_reason, { 10, "CPUID" }, { 12, "HLT" })
 //
-// Only the parts that reports need are parsed here: the fields, and the names that the print format
-// gives to numbers. libtraceevent prints whole events, in the worker (event_texts.h). The text is
-// not trusted; each function passes over it once.
+// Trapline reads formats with libtraceevent, in the worker (event_texts.h). This parser is not based
+// on libtraceevent: tests compare the two, and fuzz targets use it in place of the worker. The text
+// is not trusted; each function passes over it once.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trapline::kernel_events {
+namespace trapline::test {
 
 struct FormatField {
   std::string_view name;
@@ -44,4 +44,4 @@ struct SymbolTableOfField {
 // Returns the __print_symbolic tables of the print format, in the order of the text.
 [[nodiscard]] std::vector<SymbolTableOfField> format_symbols(std::string_view text);
 
-}  // namespace trapline::kernel_events
+}  // namespace trapline::test

@@ -1,10 +1,10 @@
-#include "merge/source/kernel_events/format_text.h"
+#include "tests/support/format_text.h"
 
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
 
-namespace trapline::kernel_events {
+namespace trapline::test {
 namespace {
 
 constexpr std::size_t kMostFields = 512;
@@ -202,4 +202,4 @@ std::vector<SymbolTableOfField> format_symbols(std::string_view text) {
   return tables;
 }
 
-}  // namespace trapline::kernel_events
+}  // namespace trapline::test

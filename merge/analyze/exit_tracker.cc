@@ -82,11 +82,15 @@ ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   Thread* thread = known_thread(event);
   if (thread == nullptr) return nullptr;
   thread->is_vcpu = true;
-  if (model_.from_userspace_exit && thread->phase == Thread::Phase::kOffline) {
-    account(*thread, event.at);
-    thread->phase = Thread::Phase::kUnknown;
-  }
+  if (model_.from_userspace_exit) has_started(*thread, event.at);
   return thread;
+}
+
+// Ends a vCPU's time before its first entry: only one that runs has such an event.
+void ExitTracker::has_started(Thread& thread, Timestamp at) {
+  if (thread.phase != Thread::Phase::kOffline) return;
+  account(thread, at);
+  thread.phase = Thread::Phase::kUnknown;
 }
 
 // Begins an exit; name() sets its reason.
@@ -223,9 +227,11 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
 const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUserspaceExit& exit) {
   if (!model_.from_userspace_exit) {
     Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr && created_.find(event.thread) != nullptr) thread = known_thread(event);
     if (thread == nullptr) return nullptr;
     seen(*thread, event);
     runs(*thread, event.at);
+    if (exit.error >= 0) has_started(*thread, event.at);
     if (thread->phase != Thread::Phase::kExit) return nullptr;
     account(*thread, event.at);
     // x86: KVM_RUN waited for SIPI (-EAGAIN).
@@ -282,8 +288,10 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
 const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& detail) {
   if (model_.from_userspace_exit) return on_fallback_detail(event, detail);
   Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr && created_.find(event.thread) != nullptr) thread = known_thread(event);
   if (thread == nullptr) return nullptr;
   seen(*thread, event);
+  has_started(*thread, event.at);
   if (thread->phase == Thread::Phase::kExit && detail.kind < thread->span.detail.kind) {
     thread->span.detail = detail;
     if (detail.kind == DetailKind::kHypercall) {

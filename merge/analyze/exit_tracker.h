@@ -380,6 +380,7 @@ class ExitTracker {
   static void name_device(Thread& thread);
   static void name_mmio(ExitSpan& span);
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
+  void has_started(Thread& thread, Timestamp at);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* known_thread(const Event& event);
   Thread* vcpu_thread(const Event& event);

@@ -587,14 +587,24 @@ class Model:
                 self.counters["entry_without_exit"] += 1
                 vcpu.forget(event.at) if vcpu.phase in ("guest", "left") else vcpu.account(event.at)
             vcpu.phase, vcpu.mark = "guest", event.at
-        elif event.tid in self.vcpus:
-            vcpu = self.vcpus[event.tid]
+        elif event.tid in self.vcpus or self.has_started(event) and event.tid in self.born:
+            vcpu = self.vcpus.get(event.tid) or self.thread(event, runs=False)
+            if vcpu.phase == "offline" and self.has_started(event):
+                vcpu.account(event.at)
+                vcpu.phase = "unknown"
             if event.name in ("kvm_userspace_exit", "print", "kvm_vcpu_wakeup"):
                 self.is_back(vcpu, event.at)
             if vcpu.phase == "exit":
                 self.inside(event, vcpu)
         elif self.is_user_end(event, "ioctl") or self.is_user_end(event, "reload"):
             self.thread(event, runs=False)
+
+    @staticmethod
+    def has_started(event):
+        """Only a vCPU that runs has such an event."""
+        if event.name == "kvm_userspace_exit":
+            return number(event.fields, "errno") >= 0
+        return detail_of(event) is not None
 
     def on_exit(self, event, vcpu):
         if vcpu.back and (vcpu.phase == "unknown" or vcpu.phase == "offline" and self.lossy):

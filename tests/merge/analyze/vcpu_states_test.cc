@@ -227,6 +227,28 @@ TEST_P(VcpuStatesTest, AVcpuIsOfflineFromItsCreationToItsFirstEntry) {
   EXPECT_EQ(totals.guest_ns, 10u);
 }
 
+// Its first entries and exits may not have been recorded.
+TEST_P(VcpuStatesTest, AVcpuThatIsSeenInKvmIsNotOffline) {
+  for (const bool told : {false, true}) {  // that it waits to be started
+    tracker_.reset();
+    play({created(20), told ? reload(60) : marker(60, kReadRtc), port(70, 0x3f8), to_user(72),
+          entry(100)});
+    const VcpuTotals totals = end(110);
+    EXPECT_EQ(totals.offline_ns, 50u);
+    EXPECT_EQ(totals.not_seen_ns, 30u);
+    EXPECT_EQ(totals.guest_ns, 10u);
+  }
+}
+
+TEST_P(VcpuStatesTest, AnExitToUserSpaceShowsThatAVcpuRanUnlessItHasToTryAgain) {
+  for (const bool again : {false, true}) {
+    tracker_.reset();
+    play({created(20), reload(60), make(72, 0, kVcpu0, KvmUserspaceExit{2, again ? kTryAgain : 0}),
+          entry(100)});
+    EXPECT_EQ(end(110).offline_ns, again ? 80u : 52u);
+  }
+}
+
 TEST_P(VcpuStatesTest, AThreadThatNeverEntersTheGuestRunsNoVcpu) {
   play({created(20), reload(60), marker(70, kReadRtc)});
   EXPECT_THAT(tracker_->vcpus(), IsEmpty());

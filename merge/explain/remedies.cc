@@ -148,7 +148,7 @@ std::string change_for_vmm(const std::string& change, std::string_view vmm) {
     if (!rest.empty()) rest += kBetween;
     rest += part;
   }
-  return rest.empty() ? "known for QEMU only, and this process has another name" : rest;
+  return rest.empty() ? "known for QEMU only, and nothing says that this is QEMU" : rest;
 }
 
 RemedyId remedy_of_device(std::string_view device) {

@@ -80,7 +80,7 @@ Error no_exits(const Timeline& timeline) {
               "trapline record, or trace-cmd record -e kvm without -P",
               path, events::kvm_exit.name, events::kvm_userspace_exit.name, counts,
               programs ? "count QEMU's events: trapline report" : "see them: trapline timeline",
-              programs ? " --by qemu-event" : ""),
+              programs ? " --by qemu-event, or time requests: --by span" : ""),
           ErrorKind::kRuntime};
 }
 

@@ -268,8 +268,7 @@ std::string_view Naming::vmm(ThreadId vcpu) const {
   // with a dot.
   const std::string process = comm(processes.of(vcpu, vcpu));
   const std::string_view name = std::string_view(process).substr(process.starts_with('.') ? 1 : 0);
-  if (process.empty() || name.starts_with("qemu") || name.starts_with("kvm") ||
-      thread.starts_with("CPU "))
+  if (name.starts_with("qemu") || name.starts_with("kvm") || thread.starts_with("CPU "))
     return kKnown;
   // QEMU may have been given another name. With several VMs, it is not known which one wrote the
   // events.

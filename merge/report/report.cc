@@ -318,7 +318,7 @@ std::string finding_without_overhead(const ReportData& report) {
                                                         : events::kvm_entry.full_name);
     if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
       text += fmt::format("; {} of {} were {}", percent_text(most.count(), all),
-                          to_user ? "those to QEMU" : "them", most.key);
+                          to_user ? fmt::format("those to {}", report.vmm) : "them", most.key);
     return text + '.';
   }
   const std::uint64_t whole = report.vcpu_time();
@@ -328,8 +328,8 @@ std::string finding_without_overhead(const ReportData& report) {
   if (report.exits_asked.empty() && is_named(report.costliest))
     text += fmt::format(" ({} alone: {})", shown_key(report.costliest, report.by),
                         percent_text(report.costliest_ns, whole));
-  return text + fmt::format(", in QEMU; what KVM and the guest took was not recorded ({}).",
-                            events::kvm_exit.full_name);
+  return text + fmt::format(", in {}; what KVM and the guest took was not recorded ({}).",
+                            report.vmm, events::kvm_exit.full_name);
 }
 
 // Returns the costliest row's share of the busy time; "at least" if exits that a loss cut cost time
@@ -395,7 +395,7 @@ std::string finding_text(const ReportData& report) {
                       percent_text(overhead.exit_ns, busy));
   text += costliest_text(report);
   if (!report.knows(State::kUser))
-    text += fmt::format("; how much of it QEMU took was not recorded ({})",
+    text += fmt::format("; how much of it {} took was not recorded ({})", report.vmm,
                         events::kvm_userspace_exit.full_name);
   if (!report.knows(State::kPreempted)) {
     text += fmt::format("; whether {} had to wait for a CPU was not recorded ({}).", the_vcpus,

@@ -163,6 +163,7 @@ struct ReportData {
   [[nodiscard]] std::string_view whole() const {
     return overhead && rows_of == RowsOf::kExits ? "busy time" : vcpus_time();
   }
+  std::string_view vmm = "QEMU";  // who runs the vCPUs: Naming::vmm()
   [[nodiscard]] std::string_view the_vcpus() const {
     return vcpus.size() == 1 ? "the vCPU" : "the vCPUs";
   }

@@ -134,6 +134,10 @@ TEST_F(AdviceTest, FaultsThatAreEachTheFirstOfTheirRangeAreNoneForLargerPages) {
 }
 
 TEST_F(AdviceTest, TheDebugPortIsThatOfTheExits) {
+  play(exit(now_, kSvmInterrupt), switch_out(now_ + 1, true),
+       make(now_ + 2, 0, kOtherThread, SchedSwitch{kOtherThread, kVcpu0, true, "CPU 0/KVM"}),
+       entry(now_ + 3));
+  now_ += 3;
   for (int i = 0; i < 40; ++i) access(0xe9);
   guest(100);
   const Advice found = advice();
@@ -168,7 +172,7 @@ TEST(RemediesTest, AnotherVmmIsOfferedNoOptionOfQemu) {
   EXPECT_EQ(change_for_vmm(change, "QEMU"), change);
   EXPECT_EQ(change_for_vmm(change, "the VMM"), "guest: clocksource=kvm-clock (or tsc)");
   EXPECT_EQ(change_for_vmm(std::string(remedy_of(RemedyId::kIrqchip).change), "the VMM"),
-            "known for QEMU only, and this process has another name");
+            "known for QEMU only, and nothing says that this is QEMU");
 }
 
 TEST_F(AdviceTest, WithShadowPagingLargerPagesSpareNoFault) {

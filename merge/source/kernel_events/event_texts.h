@@ -6,7 +6,7 @@
 // requested before, are printed in the same trip.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -93,8 +93,7 @@ class EventTexts {
     std::uint32_t cpu = 0;
     std::string text;
     [[nodiscard]] bool is(std::span<const std::byte> asked, std::uint32_t of_cpu) const {
-      return cpu == of_cpu && event.size() == asked.size() &&
-             std::memcmp(event.data(), asked.data(), asked.size()) == 0;
+      return cpu == of_cpu && std::ranges::equal(event, asked);
     }
   };
   struct Wanted {

@@ -207,7 +207,13 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
     thread->in_guest = true;
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    on_lost(event);
+    // Calls and returns, or an exit, may be lost, so nothing is known until the next entry, or until
+    // the thread's next event.
+    ++losses_;
+    threads_.lose([&](Thread& lost) {
+      lost.in_guest = false;
+      if (runs_ == GuestRuns::kOnThread) lost.time.on_loss(event.at);
+    });
   }
   if (runs_ == GuestRuns::kOnThread) return;
   for (const ThreadChange& change : changes) {
@@ -217,16 +223,6 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
     account(*thread, change.at);
     thread->in_guest = false;
   }
-}
-
-// A loss may hide calls and returns, or an exit, so nothing is known until the next entry, or until
-// the thread's next event.
-void GuestStacks::on_lost(const Event& event) {
-  ++losses_;
-  threads_.lose([&](Thread& thread) {
-    thread.in_guest = false;
-    if (runs_ == GuestRuns::kOnThread) thread.time.on_loss(event.at);
-  });
 }
 
 void GuestStacks::on_host(const Event& event, ThreadChanges changes, const VmmEvent* vmm_event) {

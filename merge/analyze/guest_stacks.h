@@ -196,7 +196,6 @@ class GuestStacks {
   void on_call(const Event& event, const GuestCall& call);
   void account(Thread& thread, Timestamp at);
   void account_thread(Thread& thread, Timestamp at);
-  void on_lost(const Event& event);
   template <typename ThisThread>  // const or not
   [[nodiscard]] static auto& frames_of(ThisThread& thread) {
     return thread.task == 0 ? thread.frames : *thread.task_frames;

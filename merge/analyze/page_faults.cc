@@ -212,19 +212,6 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
 }
 
 // A loss may hide what was mapped or unmapped.
-void PageFaults::on_lost() {
-  ++losses_;
-  handed_.clear();
-  removed_.clear();
-  threads_.lose([](Thread& thread) {
-    thread.memory.forget_open();
-    thread.in_reclaim = thread.in_compaction = thread.collapses = thread.sets_slots = false;
-    thread.deeds = {};
-    thread.advice.reset();
-    thread.copied = thread.page = kNoPage;
-  });
-}
-
 void PageFaults::on(const Event& event, const Pipeline& pipeline) {
   const Payload& payload = event.payload;
   const auto* host = std::get_if<HostEvent>(&payload);
@@ -269,7 +256,16 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     if (ioctl->command == kGetDirtyLog || ioctl->command == kClearDirtyLog)
       with_bitmap_.insert(process);
   } else if (std::holds_alternative<Lost>(payload)) {
-    on_lost();
+    ++losses_;
+    handed_.clear();
+    removed_.clear();
+    threads_.lose([](Thread& thread) {
+      thread.memory.forget_open();
+      thread.in_reclaim = thread.in_compaction = thread.collapses = thread.sets_slots = false;
+      thread.deeds = {};
+      thread.advice.reset();
+      thread.copied = thread.page = kNoPage;
+    });
   }
 }
 

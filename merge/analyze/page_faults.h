@@ -178,7 +178,6 @@ class PageFaults {
   void on_host(const Event& event, const HostEvent& host, const Pipeline& pipeline);
   void on_mapping(const Event& event, const HostEvent& host, const Pipeline& pipeline);
   void on_brought(Thread& worker, std::uint64_t page);
-  void on_lost();
   [[nodiscard]] ThreadId vm_of(ThreadId thread, const Pipeline& pipeline) const;
   [[nodiscard]] static Removed removed_by(ThreadId thread, const Thread* known);
   [[nodiscard]] const Removed* removed(ThreadId vm, std::uint64_t address) const;

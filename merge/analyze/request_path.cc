@@ -175,19 +175,15 @@ std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
   return value;
 }
 
-void RequestPath::on_hole(const Lost& lost) {
-  exits_.on_hole();
-  deliveries_.on_hole();
-  blocks_.on_hole();
-  spans_.on_hole();
-  threads_.clear();
-  hole_end_ = std::max(hole_end_, lost.to);
-}
-
 std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
                                            ThreadId process) {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    on_hole(*lost);
+    exits_.on_hole();
+    deliveries_.on_hole();
+    blocks_.on_hole();
+    spans_.on_hole();
+    threads_.clear();
+    hole_end_ = std::max(hole_end_, lost->to);
     return {};
   }
   if (event.at < hole_end_) return {};

@@ -144,7 +144,6 @@ class RequestPath {
   void after_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process,
                    const RequestSpan* ended);
   void begin_transfer(NameId name, ThreadId process);
-  void on_hole(const Lost& lost);
 
   Names* names_;
   RequestSpans spans_;

@@ -105,7 +105,13 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   } else if (std::holds_alternative<KvmUserspaceExit>(event.payload)) {
     (void)thread_of(event.thread);  // without kvm_exit, keeps the thread's waits from now on
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    on_lost();
+    // Forgets which vCPUs are in the guest: their next entries or exits show it.
+    threads_.lose([this](Thread& thread) {
+      if (!std::exchange(thread.known, false)) return;
+      Vm& vm = *vm_of_.find(thread.id)->second;
+      ++vm.unknown;
+      if (std::exchange(thread.in_guest, false)) --vm.in_guest;
+    });
   }
 }
 
@@ -536,16 +542,6 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
   thread->in_guest = false;
   --vm->in_guest;
   vm->left = std::max(vm->left, at);
-}
-
-// Forgets which vCPUs are in the guest: after a loss, their next entries or exits show it.
-void StallTracker::on_lost() {
-  threads_.lose([this](Thread& thread) {
-    if (!std::exchange(thread.known, false)) return;
-    Vm& vm = *vm_of_.find(thread.id)->second;
-    ++vm.unknown;
-    if (std::exchange(thread.in_guest, false)) --vm.in_guest;
-  });
 }
 
 void StallTracker::add_gap(Vm& vm, Timestamp end, bool open) {

@@ -223,7 +223,6 @@ class StallTracker {
 
   void on_guest(const GuestRun& run);
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
-  void on_lost();
   void on(const ThreadChange& change);
   Thread* thread_of(ThreadId id);
   void add_piece(Thread& thread, const Piece& piece);

@@ -33,11 +33,6 @@ void ThreadActivity::add(ThreadId id, Timestamp at, State state, NameId event) {
   ++thread->added;
 }
 
-void ThreadActivity::on_hole(Timestamp at) {
-  for (auto& entry : threads_.entries())
-    if (entry.state.state != State::kUnknown) add(entry.thread, at, State::kUnknown);
-}
-
 void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& switches) {
   State state = change.runs() ? State::kRan : change.sleeps() ? State::kSlept : State::kReady;
   if (change.leaves() || change.runs()) {
@@ -53,7 +48,8 @@ void ThreadActivity::on(const Event& event, ThreadChanges changes, NameId vmm_ev
                         const RecordedSwitches& switches) {
   for (const ThreadChange& change : changes) on(change, switches);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    on_hole(lost->from);
+    for (auto& entry : threads_.entries())
+      if (entry.state.state != State::kUnknown) add(entry.thread, lost->from, State::kUnknown);
   } else if (vmm_event != kNoName) {
     // The thread that writes an event runs.
     add(event.thread, event.at, State::kRan, vmm_event);

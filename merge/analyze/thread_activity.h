@@ -51,7 +51,6 @@ class ThreadActivity {
   };
   void add(ThreadId thread, Timestamp at, State state, NameId event = kNoName);
   void on(const ThreadChange& change, const RecordedSwitches& switches);
-  void on_hole(Timestamp at);
 
   ThreadTable<Thread> threads_;
 };

@@ -107,16 +107,15 @@ void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& ir
   deliveries_.on_notify(event, thread.worker.process, way, {raised});
 }
 
-void VhostTracker::on_hole() {
-  deliveries_.on_hole();
-  for (auto& entry : threads_.entries()) entry.state.turn.reset();
-  exits_.clear();
-}
-
 void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
                       const Processes& processes) {
   ended_.reset();
-  if (std::holds_alternative<Lost>(event.payload)) return on_hole();
+  if (std::holds_alternative<Lost>(event.payload)) {
+    deliveries_.on_hole();
+    for (auto& entry : threads_.entries()) entry.state.turn.reset();
+    exits_.clear();
+    return;
+  }
   for (const ThreadChange& change : changes) {
     if (change.leaves()) on_leave(change);
     if (change.runs()) on_run(change, processes);

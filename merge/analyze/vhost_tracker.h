@@ -126,7 +126,6 @@ class VhostTracker {
   void on_raise(const Event& event, Thread& worker, const KvmIrq& irq);
   static void add_piece(Turn& turn, TurnPart part, Timestamp end);
   void end(ThreadId thread, Thread& worker, Timestamp at);
-  void on_hole();
 
   ThreadTable<Thread> threads_;
   ThreadTable<Exit> exits_;

@@ -241,17 +241,6 @@ void WaitTracker::on_migration(Thread& thread, const ThreadChange& change) {
   runners_.on_queued(thread.cpu);
 }
 
-void WaitTracker::on_lost(const Event& event, const Lost& lost) {
-  cause_.on_lost(event);
-  runners_.on_lost(event.cpu, lost.from, lost.to);
-  woken_.clear();
-  threads_.lose([this](Thread& thread) {
-    if (thread.state == Thread::State::kRunning) return;
-    thread.state = Thread::State::kRunning;
-    ++counters_.cut_by_loss;
-  });
-}
-
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   pass();
   if (!quotas_) quotas_ = pipeline.processes().quotas();
@@ -261,7 +250,14 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
     if (const VmmEvent* told = pipeline.vmm_event())
       cause_.on_vmm_event(event, told->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    on_lost(event, *lost);
+    cause_.on_lost(event);
+    runners_.on_lost(event.cpu, lost->from, lost->to);
+    woken_.clear();
+    threads_.lose([this](Thread& thread) {
+      if (thread.state == Thread::State::kRunning) return;
+      thread.state = Thread::State::kRunning;
+      ++counters_.cut_by_loss;
+    });
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     cause_.on(event, *host);
     on_interrupt(event, *host);

@@ -132,7 +132,6 @@ class WaitTracker {
   void doubt_handler(Thread& thread) const;
   [[nodiscard]] Root root_of(const Culprit& waker, Timestamp since, Timestamp until,
                              const Threads& threads) const;
-  void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const ThreadChange& change);
   void run(Thread& thread, const ThreadChange& change, const Pipeline& pipeline);
   void name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline);

@@ -95,8 +95,6 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
   if (record->marker && !record->before && !record->after) saw(actions_[action->second], at, at);
 }
 
-void GuestBounds::on_hole() { vcpus_.clear(); }
-
 // A vCPU gets an offset when it starts, and later the same one again. If the offset changes while
 // the vCPU runs, readings of its TSC cannot be used.
 void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
@@ -194,7 +192,7 @@ void GuestBounds::on_event(const Event& event) {
   } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     on_marker(at, marker->text);
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    on_hole();
+    vcpus_.clear();
   }
 }
 

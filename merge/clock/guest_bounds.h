@@ -64,7 +64,6 @@ class GuestBounds {
   void on_write(ThreadId thread, bool mmio, std::uint64_t where, std::uint64_t value);
   void on_entry(ThreadId thread, std::uint64_t at);
   void on_marker(std::uint64_t at, std::string_view text);
-  void on_hole();
   // Notes that the TSC of the thread's vCPU is the host's TSC plus `offset`.
   void on_tsc_offset(ThreadId thread, std::uint64_t offset);
   // Passes an event of a timeline to the function above that takes events of its kind.

@@ -119,7 +119,9 @@ TEST_F(GuestBoundsTest, AHoleInTheRecordingCostsTheExitThatItCuts) {
   record(260, "1 2 after tsc=9");
   bounds_.on_exit(kThread, 1120);
   bounds_.on_write(kThread, false, 0x80, 0xa);
-  bounds_.on_hole();
+  Event lost;
+  lost.payload = Lost{};
+  bounds_.on_event(lost);
   bounds_.on_entry(kThread, 1170);
   write(1190, 1250, 0xb);
   EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(180, ClockBound::kNoLow, 1190),

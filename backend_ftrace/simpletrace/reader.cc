@@ -56,7 +56,8 @@ ValueKind kind_of(const Argument& argument) {
 
 }  // namespace
 
-Reader::Reader(std::string path, UniqueFd fd, const tracetool::EventFile& declarations)
+Reader::Reader(std::string path, std::shared_ptr<const UniqueFd> fd,
+               const tracetool::EventFile& declarations)
     : path_(std::move(path)),
       fd_(std::move(fd)),
       buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)),
@@ -66,11 +67,15 @@ Reader::Reader(std::string path, UniqueFd fd, const tracetool::EventFile& declar
 
 bool Reader::recognises(std::string_view first_bytes) { return layout_of(first_bytes).has_value(); }
 
-Result<Reader> Reader::open(const std::string& path, const tracetool::EventFile& declarations,
-                            const std::string& name) {
+Result<Reader> Reader::open(const std::string& path, const tracetool::EventFile& declarations) {
   UniqueFd fd = open_to_read(path);
   if (!fd) return fail("{}: cannot be opened: {}", path, std::strerror(errno));
-  Reader reader(name.empty() ? path : name, std::move(fd), declarations);
+  return read(std::make_shared<const UniqueFd>(std::move(fd)), path, declarations);
+}
+
+Result<Reader> Reader::read(std::shared_ptr<const UniqueFd> file, std::string name,
+                            const tracetool::EventFile& declarations) {
+  Reader reader(std::move(name), std::move(file), declarations);
   if (auto header = reader.read_header(); !header) return tl::unexpected(header.error());
   return reader;
 }
@@ -120,9 +125,9 @@ bool Reader::fill(std::size_t bytes) {
   begin_ = 0;
   while (end_ < bytes) {
     // Another reader may share the descriptor, hence pread; a pipe has no offset and needs read.
-    ssize_t got = ::pread(fd_.get(), buffer_.get() + end_, kBuffer - end_,
+    ssize_t got = ::pread(fd_->get(), buffer_.get() + end_, kBuffer - end_,
                           static_cast<off_t>(offset_ + end_ - begin_));
-    if (got < 0 && errno == ESPIPE) got = ::read(fd_.get(), buffer_.get() + end_, kBuffer - end_);
+    if (got < 0 && errno == ESPIPE) got = ::read(fd_->get(), buffer_.get() + end_, kBuffer - end_);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     end_ += static_cast<std::size_t>(got);

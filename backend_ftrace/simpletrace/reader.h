@@ -37,11 +37,12 @@ struct Record {
 
 class Reader {
  public:
-  // Opens a file. `declarations` give the arguments their types and must outlive the reader. Errors
-  // name `name`, or the path if `name` is empty.
+  // Opens a file. `declarations` give the arguments their types and must outlive the reader.
   [[nodiscard]] static Result<Reader> open(const std::string& path,
-                                           const tracetool::EventFile& declarations,
-                                           const std::string& name = {});
+                                           const tracetool::EventFile& declarations);
+  // Reads an open file, which others may read as well, from its start. Errors name `name`.
+  [[nodiscard]] static Result<Reader> read(std::shared_ptr<const UniqueFd> file, std::string name,
+                                           const tracetool::EventFile& declarations);
   // Returns whether the first 16 bytes are those of a simpletrace file.
   [[nodiscard]] static bool recognises(std::string_view first_bytes);
 
@@ -58,7 +59,8 @@ class Reader {
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
  private:
-  Reader(std::string path, UniqueFd fd, const tracetool::EventFile& declarations);
+  Reader(std::string path, std::shared_ptr<const UniqueFd> fd,
+         const tracetool::EventFile& declarations);
 
   [[nodiscard]] Result<void> read_header();
   [[nodiscard]] bool fill(std::size_t bytes);  // makes `bytes` bytes available
@@ -75,7 +77,7 @@ class Reader {
   bool cut();
 
   std::string path_;
-  UniqueFd fd_;
+  std::shared_ptr<const UniqueFd> fd_;
   std::unordered_map<std::string_view, const tracetool::Event*> by_name_;
   std::vector<const tracetool::Event*> by_number_;  // used when the file maps no names
   std::unordered_map<std::uint64_t, std::string> names_;

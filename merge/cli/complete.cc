@@ -79,7 +79,7 @@ Values fixed_values(const std::string& command, const std::string& option,
 InputOptions recordings_among(const Values& words) {
   InputOptions input;
   for (const std::string& word : words)
-    if (!word.starts_with('-') && kind_of_source(word)) input.paths.push_back(word);
+    if (!word.starts_with('-') && recognise(word)) input.paths.push_back(word);
   return input;
 }
 

@@ -220,8 +220,14 @@ class Watcher final : public EvidenceObserver {
 };
 
 // Looks for what is wanted in a pass over the timeline.
-Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progress) {
-  Timeline timeline(std::move(input.sources));
+Result<FirstLook> look(const Input& input, const LookFor& wanted, const Progress& progress) {
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const auto& source : input.sources) {
+    auto again = source->again();
+    if (!again) return tl::unexpected(std::move(again).error());
+    sources.push_back(std::move(*again));
+  }
+  Timeline timeline(std::move(sources));
   ExitsFound exits(wanted, source_of(timeline));
   Pipeline pipeline(pipeline_options(timeline, input), {&exits});
   feed(timeline, pipeline, progress);
@@ -244,15 +250,9 @@ Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wante
   auto input = open_input(how);
   if (!input) return tl::unexpected(std::move(input).error());
   if (!looks) return LookedAt{std::move(*input), {}};
-  const bool saw_all = watcher.saw_all(wanted, *input);
-  auto found = saw_all ? watcher.found(wanted, *input) : look(std::move(*input), wanted, progress);
+  input->observed = watcher.saw_all(wanted, *input);
+  auto found = input->observed ? watcher.found(wanted, *input) : look(*input, wanted, progress);
   if (!found) return tl::unexpected(std::move(found).error());
-  if (!saw_all) {
-    how.observer = nullptr;
-    how.verbose = {};  // the first open_input() has reported everything
-    input = open_input(how);
-    if (!input) return tl::unexpected(std::move(input).error());
-  }
   return LookedAt{std::move(*input), std::move(*found)};
 }
 

@@ -7,9 +7,10 @@ namespace trapline {
 namespace {
 
 // Returns the guest's CPU that made an event: the event's own or its task's; kNoVcpu if not known.
-std::int32_t cpu_of(const Event& event, bool of_tasks) {
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) return call->cpu;
-  if (of_tasks || std::holds_alternative<Lost>(event.payload)) return kNoVcpu;
+std::int32_t cpu_of(const Event& event, const Collect& what) {
+  if (const auto* call = std::get_if<GuestCall>(&event.payload))
+    return what.of_vcpus ? call->vcpu : call->cpu;
+  if (what.of_tasks || std::holds_alternative<Lost>(event.payload)) return kNoVcpu;
   return static_cast<std::int32_t>(event.cpu);
 }
 
@@ -85,7 +86,7 @@ CollectedEvidence collect(Source& source, const Collect& what) {
     } else if (const auto* made = std::get_if<NewThread>(&event.payload)) {
       evidence.processes.on(event, *made);
     }
-    if (what.times) times.add(cpu_of(event, what.of_tasks), at);
+    if (what.times) times.add(cpu_of(event, what), at);
     evidence.vcpus.on(event);
     if (what.runs) evidence.runs.on_event(event);
     for (GuestBounds* guest : what.guests) guest->on_event(event);

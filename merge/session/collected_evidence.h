@@ -74,6 +74,7 @@ struct CollectedEvidence {
 struct Collect {
   bool times = false;                       // collect times by the guest's CPU
   bool of_tasks = false;                    // only guest calls show the CPU that made them
+  bool of_vcpus = false;                    // of these, the vCPU is that CPU
   bool runs = false;                        // collect when vCPUs ran
   std::vector<GuestBounds*> guests;         // they get every event
   std::function<void(const Event&)> visit;  // gets every event too; may be empty

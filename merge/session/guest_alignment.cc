@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_events.h"
-#include "merge/source/uftrace/sync_file.h"
 
 namespace trapline {
 namespace {
@@ -14,23 +13,6 @@ namespace {
 using clocks::Assumption;
 using clocks::Interval;
 using clocks::Relation;
-
-Result<TimesByCpu> sample_records(const DataDirectory& directory) {
-  TimeSample sample;
-  for (const std::uint32_t tid : directory.tids()) {
-    const std::int32_t vcpu = vcpu_of_task(tid);
-    if (vcpu == kNoVcpu) continue;
-    auto reader = directory.records(tid);
-    if (!reader) return tl::unexpected(std::move(reader).error());
-    while (true) {
-      auto record = reader->next();
-      if (!record) return tl::unexpected(std::move(record).error());
-      if (!*record) break;
-      if ((*record)->type() != RecordType::kLost) sample.add(vcpu, (*record)->time());
-    }
-  }
-  return sample.take();
-}
 
 // The bounds that relate the guest's clock to its host's, and the assumption about them.
 struct GuestEvidence {
@@ -309,18 +291,6 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
     return found == vcpus.end() ? std::nullopt : std::optional(found->second);
   }
   return std::next(vcpus.begin(), cpu)->second;
-}
-
-Result<GuestRecording> guest_recording(const DataDirectory& directory) {
-  GuestRecording guest;
-  auto file = read_sync_file(directory.path() + "/sync.txt");
-  if (!file) return tl::unexpected(std::move(file).error());
-  guest.clock = std::move(file->clock);
-  guest.syncs = std::move(file->guest);
-  if (guest.syncs.empty()) return guest;
-  if (auto sampled = assign(guest.times, sample_records(directory)); !sampled)
-    return tl::unexpected(std::move(sampled).error());
-  return guest;
 }
 
 Result<GuestBounds> guest_bounds(const GuestRecording& guest, const HostRecording& host) {

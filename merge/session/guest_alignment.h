@@ -24,7 +24,6 @@
 #include "merge/clock/relation.h"
 #include "merge/model/source_alignment.h"
 #include "merge/session/collected_evidence.h"
-#include "plugin/format/directory.h"
 
 namespace trapline {
 
@@ -71,9 +70,6 @@ struct HostRecording {
   [[nodiscard]] std::optional<ClockId> readable() const;
   [[nodiscard]] StampClock stamps() const { return {clock, cycles, rate_change_ppm}; }
 };
-
-// Returns the clock, the guest's sync records and the times in a directory that the plugin wrote.
-[[nodiscard]] Result<GuestRecording> guest_recording(const DataDirectory& directory);
 
 // Returns the guest's sync records, which become bounds when collect() shows them the host's
 // recording.

@@ -21,8 +21,10 @@ bool is_left_out(const InputOptions& options, const std::string& name) {
   return std::ranges::find(options.without, name) != options.without.end();
 }
 
-// Checks that a part is there, as large as the session's list says, and a recording.
-Result<void> check_part(const std::string& session, const SessionPart& part) {
+// Checks that a part is there, as large as the session's list says, and a recording. Adds it to
+// `open`.
+Result<void> check_part(const std::string& session, const SessionPart& part,
+                        std::vector<RecordingPart>& open) {
   const std::string path = session + "/" + part.name;
   const auto folder = Folder::open_to_read(session);
   if (!folder) return tl::unexpected(folder.error());
@@ -38,12 +40,14 @@ Result<void> check_part(const std::string& session, const SessionPart& part) {
                 printable(path), size, part.size, go_on);
   }
   // A log without times is not a recording.
-  const auto kind = kind_of_source(path);
-  if (kind || part.name == "qemu.log") return {};
-  return fail(ErrorKind::kDamaged, "{}; session.json lists it; {}", kind.error().message, go_on);
+  auto is = recognise(path);
+  if (is) open.push_back(std::move(*is));
+  if (is || part.name == "qemu.log") return {};
+  return fail(ErrorKind::kDamaged, "{}; session.json lists it; {}", is.error().message, go_on);
 }
 
-Result<void> check_parts(const InputOptions& options) {
+// Returns the parts that the sessions list, opened.
+Result<std::vector<RecordingPart>> check_parts(const InputOptions& options) {
   std::vector<std::string> listed;
   std::vector<std::pair<std::string, SessionPart>> parts;  // the parts to read, with their session
   for (const std::string& path : options.paths) {
@@ -61,17 +65,20 @@ Result<void> check_parts(const InputOptions& options) {
                 listed.empty() ? "no session's list of parts (session.json) was given"
                                : fmt::format("the session lists {}", fmt::join(listed, ", ")));
   }
+  std::vector<RecordingPart> open;
   for (const auto& [session, part] : parts)
-    if (auto checked = check_part(session, part); !checked) return checked;
-  return {};
+    if (auto checked = check_part(session, part, open); !checked)
+      return tl::unexpected(std::move(checked).error());
+  return open;
 }
 
 // Returns the recordings in the named files and folders, host recordings first.
 Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   std::vector<RecordingPart> parts;
-  if (auto checked = check_parts(options); !checked) return tl::unexpected(checked.error());
+  const auto listed = check_parts(options);
+  if (!listed) return tl::unexpected(listed.error());
   for (const std::string& path : options.paths) {
-    auto inside = parts_of_source(path);
+    auto inside = parts_of_source(path, *listed);
     if (!inside) return tl::unexpected(std::move(inside).error());
     std::erase_if(*inside, [&options](const RecordingPart& part) {
       return !part.named && is_left_out(options, fs::path(part.path).filename());
@@ -202,7 +209,7 @@ void leave_out_second_calls(std::vector<RecordingPart>& parts, Input& input) {
     bool leave_out = false;
     for (RecordingPart& trace : parts) {
       if (directory->kind != SourceKind::kUftrace || trace.kind != SourceKind::kTraceDat) continue;
-      auto overlap = compare_marker_calls(trace.path, directory->path);
+      auto overlap = compare_marker_calls(*trace.file, directory->path);
       if (!overlap || !*overlap) continue;  // their readers report what is wrong with them
       input.notes.push_back((*overlap)->note);
       leave_out = (*overlap)->use_markers;

@@ -85,7 +85,7 @@ Difference compare(const Tally& markers, const Tally& directory) {
 
 }  // namespace
 
-Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& trace_dat,
+Result<std::optional<MarkerOverlap>> compare_marker_calls(const File& trace_dat,
                                                           const std::string& directory) {
   using Answer = std::optional<MarkerOverlap>;
   const auto sync = read_sync_file(directory + "/sync.txt");
@@ -112,9 +112,9 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& tra
   const Difference difference = compare(*markers, *in_directory);
   MarkerOverlap overlap;
   overlap.use_markers = markers->calls >= in_directory->calls;
-  const std::string& left_out = overlap.use_markers ? directory : trace_dat;
+  const std::string& left_out = overlap.use_markers ? directory : trace_dat.path();
   const std::string of = overlap.use_markers ? "its calls" : "the calls in its markers";
-  const std::string& other = overlap.use_markers ? trace_dat : directory;
+  const std::string& other = overlap.use_markers ? trace_dat.path() : directory;
   if (difference.only_in_markers + difference.only_in_directory == 0) {
     overlap.note =
         fmt::format("{}: {} are those in {} ({} calls and returns, no difference) and count once",
@@ -125,7 +125,7 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& tra
         "returns only in the markers, {} only in the directory, most of them of {}; lost: {} in "
         "{}, {} in {}",
         left_out, of, other, difference.only_in_markers, difference.only_in_directory,
-        difference.function, markers->lost, trace_dat, in_directory->lost, directory);
+        difference.function, markers->lost, trace_dat.path(), in_directory->lost, directory);
   }
   return Answer(std::move(overlap));
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/source/file.h"
 
 namespace trapline {
 
@@ -19,6 +20,6 @@ struct MarkerOverlap {
 // both name their run ("# run:" in sync.txt, `run=` in the markers), the names decide; otherwise
 // the two must have a function in common. Reads both to their end.
 [[nodiscard]] Result<std::optional<MarkerOverlap>> compare_marker_calls(
-    const std::string& trace_dat, const std::string& directory);
+    const File& trace_dat, const std::string& directory);
 
 }  // namespace trapline

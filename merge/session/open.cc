@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 // Bytes that are searched for a line of a trace, since a mail with one may begin with much prose.
 constexpr std::size_t kLook = 1U << 20;
+constexpr std::size_t kLongestMagic = 16;
 constexpr const char* kGuestSyncs = kSessionParts.back();
 constexpr auto kParts = std::span(kSessionParts).first<kSessionParts.size() - 1>();
 constexpr const char* kExpected =
@@ -55,11 +56,16 @@ bool has_events_without_times(std::string_view text) {
   return events * 2 > lines;
 }
 
-Result<SourceKind> kind_of_file(const std::string& path) {
-  auto file = trace_dat::open_trace_file(path);
-  if (!file) return tl::unexpected(std::move(file).error());
-  std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), kLook)), '\0');
-  if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read)
+// Reads the first bytes of a file, at most `most`.
+Result<void> read_head(const File& file, std::uint64_t most, std::string& head) {
+  head.resize(static_cast<std::size_t>(std::min(file.size(), most)));
+  return file.read(0, std::as_writable_bytes(std::span(head)));
+}
+
+Result<SourceKind> kind_of_file(const File& file) {
+  const std::string& path = file.path();
+  std::string head;
+  if (auto read = read_head(file, kLongestMagic, head); !read)
     return tl::unexpected(std::move(read).error());
   // Includes a file that is empty or cut off inside the magic: the reader of trace.dat reports it.
   if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size())))
@@ -67,7 +73,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   // perf's magic in both byte orders, and that of its first version.
   for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"})
     if (head.starts_with(magic)) return SourceKind::kPerfData;
-  if (head.size() >= 16) {
+  if (head.size() == kLongestMagic) {
     // QEMU's simpletrace: the id -1 and the magic; as first proposed: the magic in either byte
     // order.
     const auto* bytes = reinterpret_cast<const std::byte*>(head.data());
@@ -77,6 +83,8 @@ Result<SourceKind> kind_of_file(const std::string& path) {
       return SourceKind::kSimpletrace;
     if (first == kRfcMagic || byte_swapped(first) == kRfcMagic) return SourceKind::kSimpletrace;
   }
+  if (auto read = read_head(file, kLook, head); !read)
+    return tl::unexpected(std::move(read).error());
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
   if (has_trace_line(head)) return SourceKind::kTraceText;
@@ -92,28 +100,20 @@ Result<SourceKind> kind_of_file(const std::string& path) {
               kExpected);
 }
 
-Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
-                                              const SourceOptions& options) {
-  auto source = trace_dat::open_trace_dat(
-      part.path, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
-  auto session = source ? session_of_recording(part.path) : std::nullopt;
-  if (!session || session->changes.empty()) return source;
-  constexpr std::uint32_t kMostCpus = 1U << 16;
-  const auto cpus = std::min((*source)->describe().machine.cpus, kMostCpus);
-  return with_changes(std::move(*source), std::move(session->changes), std::max(cpus, 1U));
+// Returns the kind of a file that is there, if it is one.
+std::optional<SourceKind> kind_at(const std::string& path) {
+  const auto part = is_file(path) ? recognise(path) : RecordingPart{};
+  return part && part->file ? std::optional(part->kind) : std::nullopt;
 }
 
-}  // namespace
-
-Result<SourceKind> kind_of_source(const std::string& path) {
-  if (!is_folder(path)) return kind_of_file(path);
+Result<SourceKind> kind_of_folder(const std::string& path) {
   if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt"))
     return SourceKind::kUftrace;
   for (const char* part : kParts)
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   // The folder of perf record --threads has a file of this name.
   const std::string data = (fs::path(path) / "data").string();
-  if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
+  if (kind_at(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
   if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
   if (is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json")) {
     return fail(ErrorKind::kDamaged,
@@ -132,10 +132,39 @@ Result<SourceKind> kind_of_source(const std::string& path) {
               path, kParts.front(), kExpected);
 }
 
-Result<std::vector<RecordingPart>> parts_of_source(const std::string& path) {
-  const auto kind = kind_of_source(path);
-  if (!kind) return tl::unexpected(kind.error());
-  if (*kind != SourceKind::kSession) return std::vector{RecordingPart{path, *kind}};
+Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
+                                              const SourceOptions& options) {
+  auto source = trace_dat::open_trace_dat(
+      *part.file, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
+  auto session = source ? session_of_recording(part.path) : std::nullopt;
+  if (!session || session->changes.empty()) return source;
+  constexpr std::uint32_t kMostCpus = 1U << 16;
+  const auto cpus = std::min((*source)->describe().machine.cpus, kMostCpus);
+  return with_changes(std::move(*source), std::move(session->changes), std::max(cpus, 1U));
+}
+
+}  // namespace
+
+Result<RecordingPart> recognise(const std::string& path) {
+  RecordingPart part{.path = path};
+  if (!is_folder(path)) {
+    if (auto opened = assign(part.file, trace_dat::open_trace_file(path)); !opened)
+      return tl::unexpected(std::move(opened).error());
+  }
+  auto found = assign(part.kind, part.file ? kind_of_file(*part.file) : kind_of_folder(path));
+  if (!found) return tl::unexpected(std::move(found).error());
+  return part;
+}
+
+Result<std::vector<RecordingPart>> parts_of_source(const std::string& path,
+                                                   std::span<const RecordingPart> open) {
+  const auto recognised = [open](const std::string& at) {
+    const auto known = std::ranges::find(open, at, &RecordingPart::path);
+    return known == open.end() ? recognise(at) : Result<RecordingPart>(*known);
+  };
+  auto whole = recognise(path);
+  if (!whole) return tl::unexpected(std::move(whole).error());
+  if (whole->kind != SourceKind::kSession) return std::vector{std::move(*whole)};
   std::vector<RecordingPart> parts;
   std::string reason;
   for (const char* part : kParts) {
@@ -143,8 +172,9 @@ Result<std::vector<RecordingPart>> parts_of_source(const std::string& path) {
     // A QEMU log without timestamps, or an empty one, has nothing for a timeline.
     const bool there = is_there(inside) || trace_dat::is_unfinished_trace(inside);
     if (!there) continue;
-    if (const auto what = kind_of_source(inside)) {
-      parts.push_back({inside, *what, false});
+    if (auto what = recognised(inside)) {
+      parts.push_back(std::move(*what));
+      parts.back().named = false;
     } else if (reason.empty()) {
       reason = what.error().message;
     }
@@ -152,15 +182,15 @@ Result<std::vector<RecordingPart>> parts_of_source(const std::string& path) {
   if (parts.empty())
     return fail("{}: none of the session's recordings can be read: {}", path, reason);
   const std::string syncs = (fs::path(path) / kGuestSyncs).string();
-  if (is_file(syncs) && kind_of_source(syncs) == SourceKind::kGuestSync)
-    parts.push_back({syncs, SourceKind::kGuestSync, false});
+  if (kind_at(syncs) == SourceKind::kGuestSync)
+    parts.push_back({.path = syncs, .kind = SourceKind::kGuestSync, .named = false});
   return parts;
 }
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
-  const auto kind = kind_of_source(path);
-  if (!kind) return tl::unexpected(kind.error());
-  return open_source({path, *kind}, options);
+  const auto part = recognise(path);
+  if (!part) return tl::unexpected(part.error());
+  return open_source(*part, options);
 }
 
 Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
@@ -169,16 +199,20 @@ Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
   switch (part.kind) {
     case SourceKind::kTraceDat:
       return open_recorded(part, options);
-    case SourceKind::kPerfData:
-      return open_perf_data(path);
+    case SourceKind::kPerfData: {
+      if (part.file) return open_perf_data({*part.file, {}});
+      auto files = perf_data::open_folder(path);
+      if (!files) return tl::unexpected(std::move(files).error());
+      return open_perf_data(std::move(*files));
+    }
     case SourceKind::kUftrace:
       return open_uftrace(path);
     case SourceKind::kSimpletrace:
-      return open_simpletrace(path, options.trace_events);
+      return open_simpletrace(*part.file, options.trace_events);
     case SourceKind::kQemuLog:
-      return open_qemu_log(path);
+      return open_qemu_log(*part.file);
     case SourceKind::kTraceText:
-      return open_trace_text(path, options.unit);
+      return open_trace_text(*part.file, options.unit);
     case SourceKind::kGuestSync:
       return fail(ErrorKind::kUsage,
                   "{} holds sync records of a guest and no events; give it together with the "
@@ -241,9 +275,7 @@ std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file) {
   return gatherer.take();
 }
 
-Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock) {
-  if (const auto range = source.range())
-    clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+Result<bool> add_known_evidence(clocks::SourceClock& clock) {
   if (is_folder(clock.path)) {
     const auto sync = read_sync_file(clock.path + "/sync.txt");
     if (!sync) return tl::unexpected(sync.error());

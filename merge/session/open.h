@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/clock/alignment.h"
 #include "merge/session/collected_evidence.h"
+#include "merge/source/file.h"
 #include "merge/source/source.h"
 #include "merge/source/uftrace/sync_file.h"
 
@@ -32,6 +34,7 @@ enum class SourceKind : std::uint8_t {
 struct RecordingPart {
   std::string path;
   SourceKind kind = SourceKind::kTraceDat;
+  std::optional<File> file = {};  // stays open; nullopt: a folder
   bool named = true;
   bool marker_calls = true;  // false: skip calls in trace_marker, since a directory has them too
 };
@@ -42,16 +45,16 @@ struct SourceOptions {
   std::string unit;  // "ns", "cycles": for a text whose times are whole numbers
 };
 
-// Returns the kind of recording at the path. The Error says why none can be read there.
-[[nodiscard]] Result<SourceKind> kind_of_source(const std::string& path);
+// Returns the recording or session at the path, opened. The Error says why none can be read there.
+[[nodiscard]] Result<RecordingPart> recognise(const std::string& path);
 
 // Returns the recordings of a session folder that exist: trace.dat, perf.data, uftrace.data,
 // qemu.log, trace.bin, and sync.txt with the output of `trapline sync`. Any other path is its own
-// part.
-[[nodiscard]] Result<std::vector<RecordingPart>> parts_of_source(const std::string& path);
+// part. Those in `open` are not opened again.
+[[nodiscard]] Result<std::vector<RecordingPart>> parts_of_source(
+    const std::string& path, std::span<const RecordingPart> open);
 
-// Opens one recording; a session folder is an Error: open its parts. The path's kind is determined
-// first.
+// Returns the source of one recording; a session folder is an Error: take its parts.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
                                                           const SourceOptions& options);
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const std::string& path,
@@ -70,7 +73,7 @@ struct SourceOptions {
 // Returns the sync records of a sync.txt, with stamps on the clock of its directory's records.
 [[nodiscard]] std::vector<clocks::SyncEntry> brackets_of(const SyncFile& file);
 // Adds the evidence that is known without reading the recording. Returns whether that suffices.
-[[nodiscard]] Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock);
+[[nodiscard]] Result<bool> add_known_evidence(clocks::SourceClock& clock);
 void add_evidence(const CollectedEvidence& evidence, clocks::SourceClock& clock);
 
 }  // namespace trapline

@@ -8,7 +8,6 @@
 #include "merge/clock/cpu_conflict.h"
 #include "merge/clock/shift_bound.h"
 #include "merge/session/wrapped_sources.h"
-#include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
@@ -89,20 +88,18 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
 
 Result<void> Recordings::collect_evidence(Recording& recording, const Collect& what) {
   if (recording.evidence) return {};
-  auto again = open_source(recording.part, how_);
+  auto again = recording.source->again();
   if (!again) return tl::unexpected(std::move(again).error());
   EvidenceObserver* observer = &recording == &recordings_.front() ? what_observes() : nullptr;
-  if (observer == nullptr) {
-    recording.evidence = collect(**again, what);
-    return {};
-  }
-  // A recording that is alone needs no alignment, so the observer's exits are enough.
-  if (recordings_.size() == 1) (*again)->select(EventClass::kExits);
   Collect how = what;
-  how.visit = [observer](const Event& event) { observer->on(event); };
-  observer->begin(**again, recording.is.has);
+  if (observer != nullptr) {
+    // A recording that is alone needs no alignment, so the observer's exits are enough.
+    if (recordings_.size() == 1) (*again)->select(EventClass::kExits);
+    how.visit = [observer](const Event& event) { observer->on(event); };
+    observer->begin(**again, recording.is.has);
+  }
   recording.evidence = collect(**again, how);
-  observer->end((*again)->status());
+  if (observer != nullptr) observer->end((*again)->status());
   return {};
 }
 
@@ -147,15 +144,6 @@ Result<void> Recordings::gather_guest(Recording& recording) {
     auto file = read_sync_file(recording.part.path + "/sync.txt");
     if (!file) return tl::unexpected(std::move(file).error());
     guest.syncs = std::move(file->guest);
-    if (!guest.syncs.empty() && guest.syncs.front().stamp) {  // the plugin stamps what it sees
-      auto directory = DataDirectory::open(recording.part.path);
-      if (!directory) return tl::unexpected(std::move(directory).error());
-      if (auto outside = assign(recording.guest, guest_recording(*directory)); !outside)
-        return outside;
-      recording.guest->clock = recording.is.clock;
-      recording.guest->kinship = kinship(recording.is);
-      return {};
-    }
   } else {
     auto collected = collect_evidence(recording, {.times = true, .guests = {}, .visit = {}});
     if (!collected) return collected;
@@ -166,21 +154,25 @@ Result<void> Recordings::gather_guest(Recording& recording) {
     std::ranges::stable_sort(guest.brackets, {},
                              [](const clocks::SyncEntry& entry) { return entry.point.stamp; });
   }
-  guest.inside = true;
+  // The plugin stamps what it sees.
+  guest.inside = !of_tasks || guest.syncs.empty() || !guest.syncs.front().stamp;
   guest.clock = recording.is.clock;
-  guest.cycles = recording.is.cycles;
+  guest.cycles = guest.inside && recording.is.cycles;
   guest.kinship = kinship(recording.is);
-  auto printed = printed_in(recording);
-  if (!printed) return tl::unexpected(std::move(printed).error());
-  guest.own_syncs = !of_tasks && printed->empty();
-  // Both may have the same series: `trapline sync` writes it to trace_marker and prints it.
-  std::set<std::uint32_t> known;
-  for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);
-  for (const GuestSyncLine& line : *printed)
-    if (!known.contains(line.record.series)) guest.syncs.push_back(line);
+  if (guest.inside) {
+    auto printed = printed_in(recording);
+    if (!printed) return tl::unexpected(std::move(printed).error());
+    guest.own_syncs = !of_tasks && printed->empty();
+    // Both may have the same series: `trapline sync` writes it to trace_marker and prints it.
+    std::set<std::uint32_t> known;
+    for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);
+    for (const GuestSyncLine& line : *printed)
+      if (!known.contains(line.record.series)) guest.syncs.push_back(line);
+  }
   if (guest.syncs.empty()) return {};
   if (of_tasks) {
-    const Collect what{.times = true, .of_tasks = true, .guests = {}, .visit = {}};
+    const Collect what{
+        .times = true, .of_tasks = true, .of_vcpus = !guest.inside, .guests = {}, .visit = {}};
     if (auto collected = collect_evidence(recording, what); !collected) return collected;
   }
   guest.times = std::move(recording.evidence->times);
@@ -237,7 +229,7 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
     if (const auto range = recording.source->range())
       clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
     if (!with_syncs) continue;
-    const auto known = add_known_evidence(*recording.source, clock);
+    const auto known = add_known_evidence(clock);
     if (!known) return tl::unexpected(known.error());
     if (*known) continue;
     if (auto collected = collect_evidence(recording, {}); !collected)
@@ -313,12 +305,12 @@ std::size_t Recordings::aligned_place(const Recording& recording) const {
                                                 [](const Recording& one) { return !one.aligned; }));
 }
 
-// Opens the recording once more, on the timeline's clock; with `only_exits`, only the events that
-// exits need.
-Result<std::unique_ptr<Source>> Recordings::open_aligned(const Recording& recording,
-                                                         const clocks::Alignment& alignment,
-                                                         bool only_exits) const {
-  auto again = open_source(recording.part, how_);
+// Returns the recording on the timeline's clock, to be read once more; with `only_exits`, only the
+// events that exits need.
+Result<std::unique_ptr<Source>> Recordings::again_aligned(const Recording& recording,
+                                                          const clocks::Alignment& alignment,
+                                                          bool only_exits) const {
+  auto again = recording.source->again();
   if (!again) return again;
   if (only_exits) (*again)->select(EventClass::kExits);
   return with_clock(std::move(*again), alignment.sources[aligned_place(recording)],
@@ -335,7 +327,7 @@ Result<void> Recordings::check_shift(const Recording& recording,
   if (!guest || guest->threads.empty() || has_offset(options_, recording.part.path)) return {};
   std::vector<std::unique_ptr<Source>> sources;
   for (const Recording* one : {&guest->host, &recording}) {
-    auto again = open_aligned(*one, alignment, one == &guest->host);
+    auto again = again_aligned(*one, alignment, one == &guest->host);
     if (!again) return tl::unexpected(std::move(again).error());
     sources.push_back(std::move(*again));
   }
@@ -382,7 +374,7 @@ Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
     const clocks::AlignedSource& one = alignment.sources[aligned_place(recording)];
     known.push_back(
         {recording.is.has.sched_switch, one.error_ns.value_or(one.one_boot_error_ns.value_or(0))});
-    auto again = open_aligned(recording, alignment, true);
+    auto again = again_aligned(recording, alignment, true);
     if (!again) return tl::unexpected(std::move(again).error());
     sources.push_back(std::move(*again));
   }
@@ -433,8 +425,7 @@ Result<void> Recordings::align_clocks() {
         input_.processes.set_recorder(ThreadId{recording.is.recorder});
       if (recording.is.selected != 0)
         input_.processes.set_selected(ThreadId{recording.is.selected});
-      if (recording.part.kind == SourceKind::kPerfData)
-        input_.processes.merge(perf_data_processes(recording.part.path));
+      input_.processes.merge(recording.is.processes);
     }
     for (const std::string& note : one.notes) input_.notes.push_back(note);
     if (recording.is.witness == Witness::kKernel && !guest) ++kernels;
@@ -459,9 +450,7 @@ Result<void> Recordings::align_clocks() {
                                machine_of(recording.aligned->threads, guests)));
       continue;
     }
-    auto source = open_guest_calls(recording.part.path, *recording.aligned);
-    if (!source) return tl::unexpected(std::move(source).error());
-    input_.sources.push_back(std::move(*source));
+    input_.sources.push_back(with_guest_calls(std::move(recording.source), *recording.aligned));
   }
   return {};
 }

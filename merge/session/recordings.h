@@ -13,7 +13,6 @@
 #include "merge/session/input.h"
 #include "merge/session/open.h"
 #include "merge/source/source.h"
-#include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
 
@@ -31,8 +30,8 @@ struct Recording {
 
 //   paths ─→ describe ─→ evidence of guests ─→ evidence of the host ─→ align ─→ sources
 //
-// Each recording is opened once, for its own facts and for the result. If its evidence is needed,
-// it is opened once more and read to its end. The host's recording is the first one.
+// Each recording is opened once. If its evidence is needed, it is read to its end before it is read
+// for the result. The host's recording is the first one.
 class Recordings {
  public:
   // Borrows both arguments, which must outlive this object.
@@ -60,9 +59,9 @@ class Recordings {
   [[nodiscard]] std::optional<ShiftedGuest> shifted_guest(const Recording& recording) const;
   Result<void> check_shift(const Recording& recording, clocks::Alignment& alignment) const;
   [[nodiscard]] std::size_t aligned_place(const Recording& recording) const;
-  [[nodiscard]] Result<std::unique_ptr<Source>> open_aligned(const Recording& recording,
-                                                             const clocks::Alignment& alignment,
-                                                             bool only_exits) const;
+  [[nodiscard]] Result<std::unique_ptr<Source>> again_aligned(const Recording& recording,
+                                                              const clocks::Alignment& alignment,
+                                                              bool only_exits) const;
   bool leave_out_last(const std::string& why);
 
   [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "merge/source/uftrace/sync_file.h"
-#include "merge/source/uftrace/uftrace_source.h"
 
 namespace trapline {
 namespace {
@@ -18,6 +17,12 @@ class MappedSource final : public WrappedSource {
   }
 
   Read next(Event& event) override { return next_placed(event); }
+
+ private:
+  using WrappedSource::WrappedSource;
+  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
+    return std::unique_ptr<Source>(new MappedSource(std::move(source), *this));
+  }
 };
 
 }  // namespace
@@ -51,6 +56,12 @@ class GuestFunctionSource final : public WrappedSource {
   [[nodiscard]] std::string comm(ThreadId) const override { return "guest"; }
 
  private:
+  GuestFunctionSource(std::unique_ptr<Source> source, const GuestFunctionSource& like)
+      : WrappedSource(std::move(source), like), threads_(like.threads_) {}
+  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
+    return std::unique_ptr<Source>(new GuestFunctionSource(std::move(source), *this));
+  }
+
   std::map<std::int32_t, ThreadId> threads_;
 };
 
@@ -92,6 +103,9 @@ class ChangedSource final : public ForwardingSource {
   }
 
  private:
+  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
+    return std::make_unique<ChangedSource>(std::move(source), changes_, cpus_);
+  }
   [[nodiscard]] Timestamp from() const { return Timestamp(changes_[at_].from_ns); }
   [[nodiscard]] Timestamp to() const { return Timestamp(changes_[at_].to_ns); }
   Read tell(Event& event) {
@@ -132,6 +146,10 @@ class CallsOfThreads final : public WrappedSource {
   }
 
  private:
+  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
+    return std::make_unique<CallsOfThreads>(std::move(source), threads_);
+  }
+
   const std::map<std::int32_t, ThreadId> threads_;
   std::optional<std::int32_t> vcpu_;  // of the last call, with its thread
   std::map<std::int32_t, ThreadId>::const_iterator thread_;
@@ -153,11 +171,9 @@ std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
   return std::make_unique<CallsOfThreads>(std::move(source), std::move(threads));
 }
 
-Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
-                                                 const GuestAlignment& relation) {
-  auto source = open_uftrace(path);
-  if (!source) return tl::unexpected(std::move(source).error());
-  return std::make_unique<GuestFunctionSource>(std::move(*source), relation);
+std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
+                                         const GuestAlignment& relation) {
+  return std::make_unique<GuestFunctionSource>(std::move(source), relation);
 }
 
 namespace {
@@ -191,6 +207,12 @@ class GuestKernelSource final : public WrappedSource {
   }
 
  private:
+  GuestKernelSource(std::unique_ptr<Source> source, const GuestKernelSource& like)
+      : WrappedSource(std::move(source), like), threads_(like.threads_), machine_(like.machine_) {}
+  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
+    return std::unique_ptr<Source>(new GuestKernelSource(std::move(source), *this));
+  }
+
   std::map<std::int32_t, ThreadId> threads_;
   MachineId machine_;
 };

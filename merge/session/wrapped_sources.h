@@ -28,6 +28,8 @@ class WrappedSource : public ForwardingSource {
  protected:
   WrappedSource(std::unique_ptr<Source> source, ClockMap map)
       : ForwardingSource(std::move(source)), info_(source_->info()), map_(std::move(map)) {}
+  WrappedSource(std::unique_ptr<Source> source, const WrappedSource& like)
+      : ForwardingSource(std::move(source)), info_(like.info_), map_(like.map_) {}
 
   // Returns the inner source's next event, with its time on the timeline.
   Read next_placed(Event& event) {
@@ -53,11 +55,11 @@ class WrappedSource : public ForwardingSource {
                                                  const clocks::AlignedSource& aligned,
                                                  const std::string& timeline_clock);
 
-// Opens a uftrace directory that was recorded outside the guest (by the plugin) as a source on the
+// Wraps a uftrace directory that was recorded outside the guest (by the plugin) as a source on the
 // host's clock. Its events get the threads of the guest's vCPUs; tasks for which `relation` has no
 // thread keep their own number.
-[[nodiscard]] Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
-                                                               const GuestAlignment& relation);
+[[nodiscard]] std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
+                                                       const GuestAlignment& relation);
 
 // Wraps a recording whose instance another process changed: a loss on each of `cpus` CPUs replaces
 // the events between the times of each change.

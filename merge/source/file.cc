@@ -1,6 +1,5 @@
 #include "merge/source/file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,26 +7,22 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/held_files.h"
 #include "merge/source/stream_copy.h"
 
 namespace trapline {
 
 Result<File> File::open(std::string path) {
-  const auto readable = readable_path(path);
-  if (!readable) return tl::unexpected(readable.error());
-  // Without O_NONBLOCK, opening a FIFO waits for a writer.
-  UniqueFd fd = open_to_read(*readable, O_NONBLOCK);
-  if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
+  auto fd = open_readable(path);
+  if (!fd) return tl::unexpected(std::move(fd).error());
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));
+  if (::fstat(fd->get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode))
     return fail("{}: not a regular file; name a trace.dat or a session folder", path);
   if (status.st_size == 0) {
     return fail(ErrorKind::kDamaged, "{}: the file is empty; was the recording stopped cleanly?",
                 path);
   }
-  return File(std::move(path), std::move(fd), static_cast<std::uint64_t>(status.st_size));
+  return File(std::move(path), std::move(*fd), static_cast<std::uint64_t>(status.st_size));
 }
 
 File File::compose(std::string path, std::vector<Piece> pieces, Guard guard) {
@@ -81,7 +76,7 @@ Result<void> File::read_pieces(std::uint64_t offset, std::span<std::byte> into) 
 }
 
 Result<void> File::read(std::uint64_t offset, std::span<std::byte> into) const {
-  return is_composed() ? read_pieces(offset, into) : read_from(fd_.get(), offset, into);
+  return is_composed() ? read_pieces(offset, into) : read_from(fd_->get(), offset, into);
 }
 
 }  // namespace trapline

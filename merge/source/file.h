@@ -1,5 +1,6 @@
 // Reads a recording by position: a file, or the copy of a stream (stream_copy.h). The size is read
-// once, when the file is opened; if the file shrinks later, a short read is an error.
+// once, when the file is opened; if the file shrinks later, a short read is an error. Copies of a
+// File share its descriptor.
 //
 // A recording that its recorder has not finished is in several files, which compose() presents as
 // one.
@@ -47,6 +48,8 @@ class File {
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // Returns whether compose() made the file of pieces.
   [[nodiscard]] bool is_composed() const { return !pieces_.empty(); }
+  // Returns the descriptor of a file that is not composed.
+  [[nodiscard]] const std::shared_ptr<const UniqueFd>& descriptor() const { return fd_; }
 
   // Fills all of `into` with the bytes from `offset` on; kDamaged if the file ends before that.
   [[nodiscard]] Result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
@@ -56,13 +59,13 @@ class File {
 
  private:
   File(std::string path, UniqueFd fd, std::uint64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+      : path_(std::move(path)), fd_(std::make_shared<const UniqueFd>(std::move(fd))), size_(size) {}
   [[nodiscard]] Result<void> read_from(int fd, std::uint64_t offset,
                                        std::span<std::byte> into) const;
   [[nodiscard]] Result<void> read_pieces(std::uint64_t offset, std::span<std::byte> into) const;
 
   std::string path_;
-  UniqueFd fd_;
+  std::shared_ptr<const UniqueFd> fd_;
   std::uint64_t size_;
   std::vector<Piece> pieces_;
   Guard guard_;

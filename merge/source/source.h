@@ -15,6 +15,7 @@
 #include "merge/model/capabilities.h"
 #include "merge/model/event.h"
 #include "merge/model/loss_counts.h"
+#include "merge/model/processes.h"
 #include "merge/model/source_alignment.h"
 
 namespace trapline {
@@ -51,6 +52,7 @@ struct Description {
   // `recorder` made the recording and left out the switches among its own threads. `selected` is
   // the only process whose thread switches were recorded. Both are process ids; 0: none.
   std::int32_t recorder = 0, selected = 0;
+  Processes processes;  // of the threads that existed when a perf.data began
   // True if trace-cmd's TIME_SHIFT was applied, so that times are on the host's clock. trace_id is
   // the id of this recording, peer_id that of its host's.
   bool shifted = false;
@@ -104,6 +106,12 @@ enum class Read : std::uint8_t {
 class Source {
  public:
   virtual ~Source() = default;
+
+  // Returns a source of the same recording that begins at its start. It shares the open file and
+  // what is known about it. Errors: a live source; those of reading.
+  [[nodiscard]] virtual Result<std::unique_ptr<Source>> again() const {
+    return fail("{}: can be read only once", info().path);
+  }
 
   // Selects classes of events; call it before the first next().
   virtual void select(EventClass) {}
@@ -161,6 +169,10 @@ class ForwardingSource : public Source {
  public:
   explicit ForwardingSource(std::unique_ptr<Source> source) : source_(std::move(source)) {}
 
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const final {
+    auto again = source_->again();
+    return again ? around(std::move(*again)) : std::move(again);
+  }
   void select(EventClass events) override { source_->select(events); }
   [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
   [[nodiscard]] const SourceInfo& info() const override { return source_->info(); }
@@ -197,6 +209,9 @@ class ForwardingSource : public Source {
   }
 
  protected:
+  // Returns another source wrapped as this one is, before it is read.
+  [[nodiscard]] virtual std::unique_ptr<Source> around(std::unique_ptr<Source> source) const = 0;
+
   std::unique_ptr<Source> source_;
 };
 

@@ -35,19 +35,11 @@ namespace {
 constexpr std::size_t kAtOnce = 256u << 10;
 constexpr const char* kPipeInto = "pipe a recording into it: perf script | trapline report -";
 
-std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
-
-// Opens a stream. O_NONBLOCK keeps open() from waiting for a FIFO's writer; it is then cleared, so
-// that reads wait for the writers that exist.
-Result<UniqueFd> open_stream(const std::string& path) {
-  if (path == kStandardInput) {
-    if (::isatty(STDIN_FILENO) == 1)
-      return fail(ErrorKind::kUsage, "-: the standard input is a terminal; {}", kPipeInto);
-    return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
-  }
-  UniqueFd fd = open_to_read(path, O_NONBLOCK);
+// Opens a file or a stream. O_NONBLOCK keeps open() from waiting for a FIFO's writer.
+Result<UniqueFd> open_once(const std::string& path) {
+  UniqueFd fd = path == kStandardInput ? UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0))
+                                       : open_to_read(path, O_NONBLOCK);
   if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
-  (void)::fcntl(fd.get(), F_SETFL, 0);
   return fd;
 }
 
@@ -84,7 +76,7 @@ Result<UniqueFd> copy_of(const std::string& path, const UniqueFd& stream) {
 
 }  // namespace
 
-Result<std::string> readable_path(const std::string& path) {
+Result<UniqueFd> open_readable(const std::string& path) {
   // Keyed by device and inode, since a name may later be that of another file.
   static std::map<std::pair<dev_t, ino_t>, UniqueFd> copies;
   const bool standard = path == kStandardInput;
@@ -95,30 +87,31 @@ Result<std::string> readable_path(const std::string& path) {
   if (!known && standard)
     return fail(ErrorKind::kUsage, "-: the standard input is closed; {}", kPipeInto);
   const bool is_file = S_ISREG(status.st_mode), has_size = status.st_size != 0;
-  // If the file cannot be examined or cannot be a recording, the caller fails to open it.
-  if (!known || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return path;
   UniqueFd& copy = copies[{status.st_dev, status.st_ino}];
-  if (copy) return path_of(copy);
+  const auto copied = [&copy] { return UniqueFd(::fcntl(copy.get(), F_DUPFD_CLOEXEC, 0)); };
+  if (copy) return copied();
+  auto file = open_once(path);
+  // The caller refuses what cannot be a recording.
+  if (!file || (!standard && !S_ISFIFO(status.st_mode) && !is_file)) return file;
   if (is_file && has_size) {
-    const UniqueFd file(standard ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                 : open_to_read(path, O_NONBLOCK).release());
-    if (auto decoded = assign(copy, decoded_copy(path, file.get())); !decoded)
+    if (auto decoded = assign(copy, decoded_copy(path, file->get())); !decoded)
       return tl::unexpected(std::move(decoded).error());
-    if (copy) return path_of(copy);
-    return standard ? fmt::format("/proc/self/fd/{}", STDIN_FILENO) : path;
+    return copy ? copied() : std::move(*file);
   }
-  auto stream = open_stream(path);
-  if (!stream) return tl::unexpected(std::move(stream).error());
-  if (auto ends = check_ends(path, *stream); !ends) return tl::unexpected(std::move(ends).error());
-  auto made = copy_of(path, *stream);
-  if (!made) return tl::unexpected(std::move(made).error());
-  if (!*made && is_file && !standard) return path;  // an empty file: the caller gives the Error
+  if (standard && ::isatty(STDIN_FILENO) == 1)
+    return fail(ErrorKind::kUsage, "-: the standard input is a terminal; {}", kPipeInto);
+  if (auto ends = check_ends(path, *file); !ends) return tl::unexpected(std::move(ends).error());
+  // Reads wait for the writers that exist.
+  if (!standard) (void)::fcntl(file->get(), F_SETFL, 0);
+  auto made = copy_of(path, *file);
+  if (!made) return made;
+  if (!*made && is_file && !standard) return file;  // an empty file: the caller gives the Error
   if (!*made) return fail(ErrorKind::kDamaged, "{}: nothing came through it", path);
   copy = std::move(*made);
   auto decoded = decoded_copy(path, copy.get());
-  if (!decoded) return tl::unexpected(std::move(decoded).error());
+  if (!decoded) return decoded;
   if (*decoded) copy = std::move(*decoded);
-  return path_of(copy);
+  return copied();
 }
 
 }  // namespace trapline

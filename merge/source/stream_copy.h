@@ -24,9 +24,9 @@ namespace trapline {
 // The path that means standard input; a file called "-" is given as "./-".
 inline constexpr std::string_view kStandardInput = "-";
 
-// Returns the name of a file that can be read by position: `path` itself or, for a stream or an
-// encoded file, the name of a decoded copy. The copy is made once, of all bytes, and stays as long
-// as this process. Errors: an empty stream; trace_pipe, which has no end; those of decoded_copy().
-[[nodiscard]] Result<std::string> readable_path(const std::string& path);
+// Opens a file that can be read by position: `path` itself or, for a stream or an encoded file, a
+// decoded copy. The copy is made once, of all bytes, and stays as long as this process. Errors: the
+// file cannot be opened; an empty stream; trace_pipe, which has no end; those of decoded_copy().
+[[nodiscard]] Result<UniqueFd> open_readable(const std::string& path);
 
 }  // namespace trapline

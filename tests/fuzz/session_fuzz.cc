@@ -10,6 +10,7 @@
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/input_files.h"
+#include "tests/support/open_by_path.h"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/declared_events.h"
 #include "tests/fuzz/input_files.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::fuzz {
 

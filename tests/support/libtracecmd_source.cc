@@ -45,8 +45,9 @@ std::unique_ptr<LibtracecmdSource> LibtracecmdSource::open(const std::string& pa
                                  std::move(info),
                                  trace_dat::TimeScale(1, 0, 0),
                                  false};
-  return std::unique_ptr<LibtracecmdSource>(new LibtracecmdSource(
-      std::move(recording), capabilities.value_or(Capabilities{}), std::exchange(g_records, {})));
+  return std::unique_ptr<LibtracecmdSource>(
+      new LibtracecmdSource(std::make_shared<const trace_dat::TraceFile>(std::move(recording)),
+                            capabilities.value_or(Capabilities{}), std::exchange(g_records, {})));
 }
 
 // A loss is only known when the record after it arrives: its event comes late in time.

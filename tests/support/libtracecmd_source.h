@@ -27,8 +27,8 @@ class LibtracecmdSource final : public trace_dat::TraceDatSource {
   };
 
  private:
-  LibtracecmdSource(trace_dat::TraceFile recording, Capabilities capabilities,
-                    std::vector<Record> records)
+  LibtracecmdSource(std::shared_ptr<const trace_dat::TraceFile> recording,
+                    Capabilities capabilities, std::vector<Record> records)
       : TraceDatSource(std::move(recording), capabilities), records_(std::move(records)) {}
 
   std::vector<Record> records_;

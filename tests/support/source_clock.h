@@ -8,7 +8,9 @@ namespace trapline::test {
 [[nodiscard]] inline clocks::SourceClock clock_with_syncs(const std::string& path) {
   const auto source = open_source(path, {}).value();
   clocks::SourceClock clock = clock_of(source->describe());
-  if (!add_known_evidence(*source, clock).value()) add_evidence(collect(*source, {}), clock);
+  if (const auto range = source->range())
+    clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+  if (!add_known_evidence(clock).value()) add_evidence(collect(*source, {}), clock);
   return clock;
 }
 

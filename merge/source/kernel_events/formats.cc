@@ -89,9 +89,9 @@ std::string ReasonNames::of_userspace(std::uint32_t reason) const {
 
 Result<Formats> Formats::parse(std::string name, FormatTexts texts) {
   Formats formats;
-  formats.texts_ = std::make_unique<const FormatTexts>(std::move(texts));
+  formats.texts_ = std::make_shared<const FormatTexts>(std::move(texts));
   formats.order_ = formats.texts_->order;
-  formats.printing_ = std::make_unique<EventTexts>(std::move(name), *formats.texts_);
+  formats.printing_ = std::make_shared<EventTexts>(std::move(name), *formats.texts_);
   std::map<std::uint16_t, const KernelEvent*> by_type;  // of two formats of one type, the last
   for (const EventFormat& format : formats.texts_->formats) {
     const auto id = format_id(format.text);

@@ -157,8 +157,9 @@ class Formats {
   ReasonNames reasons_;
   std::vector<std::string> names_;  // by type
   std::map<std::int32_t, std::string> comms_;
-  std::unique_ptr<const FormatTexts> texts_;
-  std::unique_ptr<EventTexts> printing_;  // reads texts_
+  // Copies share these, and so one worker.
+  std::shared_ptr<const FormatTexts> texts_;
+  std::shared_ptr<EventTexts> printing_;  // reads texts_
 };
 
 }  // namespace trapline::kernel_events

@@ -310,12 +310,7 @@ class LayoutReader {
 
 }  // namespace
 
-Result<Files> open_files(const std::string& path) {
-  if (!is_folder(path)) {
-    auto file = File::open(path);
-    if (!file) return tl::unexpected(std::move(file).error());
-    return Files{std::move(*file), {}};
-  }
+Result<Files> open_folder(const std::string& path) {
   std::vector<File::Piece> pieces;
   std::vector<std::uint64_t> sizes;
   std::uint64_t at = 0;

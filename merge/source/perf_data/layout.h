@@ -57,8 +57,8 @@ struct Files {
   File file;
   std::vector<std::uint64_t> sizes;
 };
-// Opens a perf.data. Errors: those of File::open().
-[[nodiscard]] Result<Files> open_files(const std::string& path);
+// Opens the files of a folder.
+[[nodiscard]] Result<Files> open_folder(const std::string& path);
 
 // Reads the layout. Errors: not a perf.data; from a big-endian machine; cut off before the formats
 // of its events (kDamaged); or recorded so that it does not contain every event of a tracepoint.

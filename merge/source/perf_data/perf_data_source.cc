@@ -193,26 +193,41 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
         order_(pool_) {
     (void)open_range(0);
   }
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+    auto again = std::make_unique<PerfDataSource>(file_, layout_, formats_, info_);
+    again->capabilities_ = capabilities_;
+    again->processes_ = processes_;
+    return again;
+  }
 
   // Reads until the recording's capabilities are known: to the end if there is no kvm_exit, without
-  // which exits are modelled differently.
+  // which exits are modelled differently. Finds the processes of the threads that existed before.
   [[nodiscard]] Result<void> look() {
-    if (!layout_.has_tracepoints) return {};  // no tracepoints, so no capabilities
     constexpr std::uint64_t kLook = 1u << 16;
     kernel_events::CapabilityLooker looker(formats_);
-    std::uint64_t events = 0;
+    Threads before;
+    std::uint64_t samples = 0, events = 0;
     for (Record record; next_record(record);) {
+      if (record.type != RecordType::kSample) {
+        const bool of_old = record.type == RecordType::kFork && samples == 0 && range_ == 0;
+        if (const auto fork = of_old ? parse_fork(record.bytes) : std::nullopt)
+          before.on_fork(*fork);
+        continue;
+      }
+      ++samples;
+      if (!layout_.has_tracepoints) break;  // no tracepoints, so no capabilities
       Sample sample;
-      if (record.type != RecordType::kSample) continue;
       if (sample_of(layout_, record, sample) != Look::kSample) continue;
       looker.look(recorded_of(sample.time, sample.raw.data(), sample.raw.size()));
       ++events;
       if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
     }
+    processes_ = before.processes();
     capabilities_ = looker.found();
-    if (events == 0 && !records_->status()) return records_->status();
+    const Result<void> status = records_->status();
     (void)open_range(0);
-    if (events != 0) return {};
+    if (events != 0 || !layout_.has_tracepoints) return {};
+    if (!status) return status;
     return fail(ErrorKind::kDamaged,
                 "{}: holds no events of its tracepoints; did they occur while it was recorded?",
                 file_.path());
@@ -252,6 +267,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     is.machine.cpus = layout_.cpu_count;
     if (layout_.has_tracepoints) is.witness = Witness::kKernel;
     is.has = capabilities_;
+    is.processes = processes_;
     return is;
   }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
@@ -486,6 +502,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   RecordOrder order_;
   Losses losses_;
   Threads threads_;
+  Processes processes_;
   Block* facts_ = nullptr;  // holds losses that wait for their turn; holds itself once
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;
@@ -499,36 +516,18 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
 
 namespace trapline {
 
-Result<std::unique_ptr<Source>> open_perf_data(const std::string& path) {
-  auto files = perf_data::open_files(path);
-  if (!files) return tl::unexpected(std::move(files).error());
-  auto layout = perf_data::read_layout(*files);
+Result<std::unique_ptr<Source>> open_perf_data(perf_data::Files files) {
+  const std::string path = files.file.path();
+  auto layout = perf_data::read_layout(files);
   if (!layout) return tl::unexpected(std::move(layout).error());
   auto formats = kernel_events::Formats::parse(path, std::move(layout->tracing.texts));
   if (!formats) return tl::unexpected(std::move(formats).error());
   formats->read_comms(layout->tracing.comms);
   SourceInfo info{.path = path, .kind = "perf.data", .clock = layout->clock};
   auto source = std::make_unique<perf_data::PerfDataSource>(
-      std::move(files->file), std::move(*layout), std::move(*formats), std::move(info));
+      std::move(files.file), std::move(*layout), std::move(*formats), std::move(info));
   if (auto looked = source->look(); !looked) return tl::unexpected(std::move(looked).error());
   return source;
-}
-
-Processes perf_data_processes(const std::string& path) {
-  perf_data::Threads threads;
-  const auto files = perf_data::open_files(path);
-  if (!files) return threads.processes();
-  const auto layout = perf_data::read_layout(*files);
-  if (!layout) return threads.processes();
-  perf_data::BlockPool pool;
-  const perf_data::Layout::Range& first = layout->ranges.front();
-  perf_data::RecordReader records(files->file, pool, first.begin, first.end);
-  for (perf_data::Record record;
-       records.next(record) && record.type != perf_data::RecordType::kSample;) {
-    if (record.type != perf_data::RecordType::kFork) continue;
-    if (const auto fork = perf_data::parse_fork(record.bytes)) threads.on_fork(*fork);
-  }
-  return threads.processes();
 }
 
 }  // namespace trapline

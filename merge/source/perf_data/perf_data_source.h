@@ -11,19 +11,14 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/model/processes.h"
+#include "merge/source/perf_data/layout.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
 // Opens a perf.data. Errors: those of perf_data::read_layout.
-[[nodiscard]] Result<std::unique_ptr<Source>> open_perf_data(const std::string& path);
-
-// Returns the processes of the threads that existed when the recording began; none if the file
-// cannot be read.
-[[nodiscard]] Processes perf_data_processes(const std::string& path);
+[[nodiscard]] Result<std::unique_ptr<Source>> open_perf_data(perf_data::Files files);
 
 }  // namespace trapline

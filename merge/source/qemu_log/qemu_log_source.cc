@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/source/file.h"
 #include "merge/source/programs_events.h"
 #include "merge/source/trace_text/text_lines.h"
 
@@ -21,6 +20,9 @@ class QemuLogSource final : public ProgramsEvents {
     info_.clock = "real";
     info_.resolution_ns = 1000;
     info_.role = Role::kHostProgram;
+  }
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+    return std::make_unique<QemuLogSource>(file_);
   }
 
   // Reads only the first and the last block: lines are out of order by less than one block.
@@ -98,10 +100,8 @@ std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
   return parsed;
 }
 
-Result<std::unique_ptr<Source>> open_qemu_log(const std::string& path) {
-  auto file = File::open(path);
-  if (!file) return tl::unexpected(std::move(file).error());
-  return std::make_unique<QemuLogSource>(std::move(*file));
+Result<std::unique_ptr<Source>> open_qemu_log(File file) {
+  return std::make_unique<QemuLogSource>(std::move(file));
 }
 
 }  // namespace trapline

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/source/file.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -25,6 +26,6 @@ struct QemuLogLine {
 };
 [[nodiscard]] std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line);
 
-[[nodiscard]] Result<std::unique_ptr<Source>> open_qemu_log(const std::string& path);
+[[nodiscard]] Result<std::unique_ptr<Source>> open_qemu_log(File file);
 
 }  // namespace trapline

@@ -3,37 +3,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
 #include "merge/source/programs_events.h"
-#include "merge/source/stream_copy.h"
 
 namespace trapline {
 namespace {
 
 class SimpletraceSource final : public ProgramsEvents {
  public:
-  SimpletraceSource(std::string path, std::unique_ptr<tracetool::EventFile> declarations,
-                    simpletrace::Reader reader, std::uint64_t size)
+  SimpletraceSource(File file, std::shared_ptr<const tracetool::EventFile> declarations,
+                    simpletrace::Reader reader)
       : ProgramsEvents(4096),
+        file_(std::move(file)),
         declarations_(std::move(declarations)),
-        reader_(std::move(reader)),
-        size_(size) {
-    info_.path = std::move(path);
+        reader_(std::move(reader)) {
+    info_.path = file_.path();
     info_.kind = "simpletrace";
     info_.role = Role::kHostProgram;
     info_.clock = "mono";
   }
+  [[nodiscard]] static Result<std::unique_ptr<Source>> open(
+      File file, std::shared_ptr<const tracetool::EventFile> declarations) {
+    auto reader = simpletrace::Reader::read(file.descriptor(), file.path(), *declarations);
+    if (!reader) return tl::unexpected(std::move(reader).error());
+    return std::make_unique<SimpletraceSource>(std::move(file), std::move(declarations),
+                                               std::move(*reader));
+  }
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+    return open(file_, declarations_);
+  }
 
   // Records have no index, so only a small file is read for this; nullopt for larger ones.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
-    if (size_ > kMostForRange) return std::nullopt;
-    const auto readable = readable_path(info_.path);
-    if (!readable) return std::nullopt;
-    auto reader = simpletrace::Reader::open(*readable, *declarations_);
+    if (file_.size() > kMostForRange) return std::nullopt;
+    auto reader = simpletrace::Reader::read(file_.descriptor(), info_.path, *declarations_);
     if (!reader) return std::nullopt;
     std::optional<std::pair<Timestamp, Timestamp>> range;
     simpletrace::Record record;
@@ -46,7 +52,7 @@ class SimpletraceSource final : public ProgramsEvents {
     return range;
   }
   double progress() const override {
-    return size_ == 0 ? 1.0 : static_cast<double>(reader_.offset()) / static_cast<double>(size_);
+    return static_cast<double>(reader_.offset()) / static_cast<double>(file_.size());
   }
 
  private:
@@ -86,28 +92,20 @@ class SimpletraceSource final : public ProgramsEvents {
     hold(std::move(held));
   }
 
-  std::unique_ptr<tracetool::EventFile> declarations_;
+  File file_;
+  std::shared_ptr<const tracetool::EventFile> declarations_;
   simpletrace::Reader reader_;
   simpletrace::Record record_;
   std::string text_;  // text of the record
-  std::uint64_t size_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Source>> open_simpletrace(const std::string& path,
-                                                 const std::string& events_path) {
+Result<std::unique_ptr<Source>> open_simpletrace(File file, const std::string& events_path) {
   auto declarations = tracetool::read_trace_events(events_path);
   if (!declarations) return tl::unexpected(declarations.error());
-  auto kept = std::make_unique<tracetool::EventFile>(std::move(*declarations));
-  const auto readable = readable_path(path);
-  if (!readable) return tl::unexpected(readable.error());
-  auto reader = simpletrace::Reader::open(*readable, *kept, path);
-  if (!reader) return tl::unexpected(reader.error());
-  std::error_code ignored;
-  const auto size = std::filesystem::file_size(*readable, ignored);
-  return std::make_unique<SimpletraceSource>(path, std::move(kept), std::move(*reader),
-                                             ignored ? 0 : size);
+  return SimpletraceSource::open(
+      std::move(file), std::make_shared<const tracetool::EventFile>(std::move(*declarations)));
 }
 
 }  // namespace trapline

@@ -12,12 +12,13 @@
 #include <string>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/source/file.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
 // `events_path` is the trace-events-all of the program that wrote the file.
-[[nodiscard]] Result<std::unique_ptr<Source>> open_simpletrace(const std::string& path,
+[[nodiscard]] Result<std::unique_ptr<Source>> open_simpletrace(File file,
                                                                const std::string& events_path);
 
 }  // namespace trapline

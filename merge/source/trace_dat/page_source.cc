@@ -9,7 +9,6 @@
 
 #include "backend_ftrace/base/saturated_sum.h"
 #include "backend_ftrace/base/text.h"
-#include "merge/source/trace_dat/sample.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -19,25 +18,19 @@ constexpr std::size_t kLargestBuffer = 256u << 10;
 
 }  // namespace
 
-Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
-  auto capabilities = sample_capabilities(recording.file, recording.layout, recording.formats);
-  if (!capabilities) return tl::unexpected(std::move(capabilities).error());
-  // The source is made first, because the streams point to its own File and Layout.
-  auto source =
-      std::unique_ptr<PageSource>(new PageSource(std::move(recording), *capabilities, {}));
-  const Layout& layout = source->layout_;
+PageSource::PageSource(std::shared_ptr<const TraceFile> recording, Capabilities capabilities)
+    : TraceDatSource(std::move(recording), capabilities) {
   std::size_t cpus = 0;
-  for (const Buffer& buffer : layout.buffers) cpus += buffer.cpus.size();
+  for (const Buffer& buffer : layout_.buffers) cpus += buffer.cpus.size();
   const std::size_t size = std::min(kLargestBuffer, kReadAhead / std::max<std::size_t>(cpus, 1));
-  source->streams_.reserve(cpus);
-  for (const Buffer& buffer : layout.buffers) {
+  streams_.reserve(cpus);
+  for (const Buffer& buffer : layout_.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
-      source->streams_.emplace_back(source->file_, layout, pages, buffer.page_size, size,
-                                    layout.time_shift ? &*layout.time_shift : nullptr);
+      streams_.emplace_back(file_, layout_, pages, buffer.page_size, size,
+                            layout_.time_shift ? &*layout_.time_shift : nullptr);
     }
   }
-  source->told_.resize(cpus);
-  return source;
+  told_.resize(cpus);
 }
 
 bool PageSource::advance(std::size_t stream, Timestamp from) {

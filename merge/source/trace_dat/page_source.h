@@ -10,16 +10,17 @@ namespace trapline::trace_dat {
 
 class PageSource final : public TraceDatSource {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(TraceFile recording);
+  PageSource(std::shared_ptr<const TraceFile> recording, Capabilities capabilities);
 
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+    return std::make_unique<PageSource>(recording_, capabilities_);
+  }
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::string reader() const override { return "trapline, page by page"; }
 
  private:
-  PageSource(TraceFile recording, Capabilities capabilities, std::vector<CpuEvents> streams)
-      : TraceDatSource(std::move(recording), capabilities), streams_(std::move(streams)) {}
   bool start();
   void choose();
   void go_on_with(std::size_t stream);

@@ -5,7 +5,6 @@
 #include "merge/source/trace_dat/page_source.h"
 #include "merge/source/trace_dat/sample.h"
 #include "merge/source/trace_dat/tail.h"
-#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -148,20 +147,21 @@ std::string TraceDatSource::kernel_function(std::uint64_t address) const {
   return std::string(symbols_->function_at(address));
 }
 
-Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {
-  auto file = open_trace_file(std::move(path));
-  if (!file) return tl::unexpected(std::move(file).error());
-  auto layout = read_layout(*file);
+Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file, const Options& options) {
+  auto layout = read_layout(file);
   if (!layout) return tl::unexpected(std::move(layout).error());
-  if (!any_data(*layout)) return no_events(*file, *layout);
-  SourceInfo info{file->path(), "trace.dat", layout->clock, false};
-  auto scale = scale_of(*file, *layout, options, info.cycles);
+  if (!any_data(*layout)) return no_events(file, *layout);
+  SourceInfo info{file.path(), "trace.dat", layout->clock, false};
+  auto scale = scale_of(file, *layout, options, info.cycles);
   if (!scale) return tl::unexpected(std::move(scale).error());
-  auto formats = read_formats(*file, *layout);
+  auto formats = read_formats(file, *layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
-  TraceFile recording{std::move(*file), std::move(*layout),  std::move(*formats), std::move(info),
-                      *scale,           options.marker_calls};
-  return PageSource::open(std::move(recording));
+  auto capabilities = sample_capabilities(file, *layout, *formats);
+  if (!capabilities) return tl::unexpected(std::move(capabilities).error());
+  return std::make_unique<PageSource>(std::make_shared<const TraceFile>(TraceFile{
+                                          std::move(file), std::move(*layout), std::move(*formats),
+                                          std::move(info), *scale, options.marker_calls}),
+                                      *capabilities);
 }
 
 }  // namespace trapline::trace_dat

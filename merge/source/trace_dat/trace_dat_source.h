@@ -51,7 +51,7 @@ struct Options {
   bool marker_calls = true;  // turn guest calls in trace_marker into events of their own
 };
 
-// An opened recording and the facts in its header.
+// An opened recording and the facts in its header; all sources that read it share one.
 struct TraceFile {
   File file;
   Layout layout;
@@ -70,12 +70,13 @@ class TraceDatSource : public kernel_events::KernelEventSource {
   [[nodiscard]] std::string kernel_function(std::uint64_t address) const override;
 
  protected:
-  TraceDatSource(TraceFile recording, Capabilities capabilities)
-      : KernelEventSource(std::move(recording.formats), std::move(recording.info), capabilities,
-                          recording.marker_calls),
-        file_(std::move(recording.file)),
-        layout_(std::move(recording.layout)),
-        scale_(recording.scale) {}
+  TraceDatSource(std::shared_ptr<const TraceFile> recording, Capabilities capabilities)
+      : KernelEventSource(recording->formats, recording->info, capabilities,
+                          recording->marker_calls),
+        recording_(std::move(recording)),
+        file_(recording_->file),
+        layout_(recording_->layout),
+        scale_(recording_->scale) {}
   // Returns whether next() shall skip the record: if nobody selected its class (then counts it
   // without decoding it), or if it stands for a boundary page (cpu_events.h).
   [[nodiscard]] bool leave_out(const kernel_events::RecordedEvent& recorded) {
@@ -89,8 +90,9 @@ class TraceDatSource : public kernel_events::KernelEventSource {
     return stream.left_out_before() && layout_.writer.starts_with("trapline");
   }
 
-  File file_;
-  Layout layout_;
+  std::shared_ptr<const TraceFile> recording_;
+  const File& file_;
+  const Layout& layout_;
   TimeScale scale_;
 
  private:
@@ -99,7 +101,7 @@ class TraceDatSource : public kernel_events::KernelEventSource {
 
 // Opens a recording. Errors: those of read_layout and read_formats; no events; --tsc-khz for a
 // recording in nanoseconds.
-[[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path,
+[[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file,
                                                                      const Options& options);
 
 }  // namespace trapline::trace_dat

@@ -594,6 +594,9 @@ class TraceTextSource final : public Source {
     info_.cycles = look.cycles();
     if (look.unit > 1 && !look.form.timeless) info_.resolution_ns = look.unit;
   }
+  [[nodiscard]] Result<std::unique_ptr<Source>> again() const override {
+    return std::make_unique<TraceTextSource>(file_, look_, plan_, losses_);
+  }
 
   void select(EventClass events) override { selected_ = events; }
   Read next(Event& event) override {
@@ -777,12 +780,11 @@ bool has_trace_line(std::string_view text) {
   return false;
 }
 
-Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::string_view unit) {
-  auto file = File::open(path);
-  if (!file) return tl::unexpected(std::move(file).error());
+Result<std::unique_ptr<Source>> open_trace_text(File file, std::string_view unit) {
+  const std::string path = file.path();
   trace_text::TextLook look;
   look.whole_unit = unit;
-  auto plan = trace_text::look_at(*file, look);
+  auto plan = trace_text::look_at(file, look);
   if (!plan) return tl::unexpected(std::move(plan).error());
   if (!look.first) {
     return fail(
@@ -804,9 +806,9 @@ Result<std::unique_ptr<Source>> open_trace_text(const std::string& path, std::st
                 "(trace-cmd report prints the clock boot so) or --unit cycles (x86-tsc)",
                 path);
   }
-  auto losses = trace_text::find_text_losses(*file, look.form, plan->parts);
+  auto losses = trace_text::find_text_losses(file, look.form, plan->parts);
   if (!losses) return tl::unexpected(std::move(losses).error());
-  return std::make_unique<trace_text::TraceTextSource>(std::move(*file), look, std::move(*plan),
+  return std::make_unique<trace_text::TraceTextSource>(std::move(file), look, std::move(*plan),
                                                        std::move(*losses));
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "merge/source/file.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -26,7 +27,6 @@ namespace trapline {
 // Opens a text. `unit` is the unit of times without a fraction, "ns" or "cycles"; empty: a line
 // about the clock gives it. Errors: no line of the file is part of a trace (with the forms that can
 // be read); nothing gives the unit.
-[[nodiscard]] Result<std::unique_ptr<Source>> open_trace_text(const std::string& path,
-                                                              std::string_view unit);
+[[nodiscard]] Result<std::unique_ptr<Source>> open_trace_text(File file, std::string_view unit);
 
 }  // namespace trapline

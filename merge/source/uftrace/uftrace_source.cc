@@ -24,12 +24,19 @@ constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
 
 class UftraceSource final : public Source {
  public:
-  explicit UftraceSource(DataDirectory directory)
-      : directory_(std::move(directory)), values_(directory_.info()) {
+  explicit UftraceSource(std::shared_ptr<DataDirectory> directory)
+      : shared_(std::move(directory)), directory_(*shared_), values_(directory_.info()) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
     info_.role = Role::kGuest;
   }
+
+  static Result<std::unique_ptr<Source>> open(std::shared_ptr<DataDirectory> directory) {
+    auto source = std::make_unique<UftraceSource>(std::move(directory));
+    if (auto opened = source->open(); !opened) return tl::unexpected(std::move(opened).error());
+    return source;
+  }
+  Result<std::unique_ptr<Source>> again() const override { return open(shared_); }
 
   Result<void> open() {
     const std::size_t count = std::max<std::size_t>(directory_.tids().size(), 1);
@@ -357,7 +364,8 @@ class UftraceSource final : public Source {
     return {};
   }
 
-  DataDirectory directory_;
+  std::shared_ptr<DataDirectory> shared_;
+  DataDirectory& directory_;
   std::map<std::string, SessionSymbols> symbols_;
   mutable UftraceValues values_;  // learns functions as they come
   std::vector<Lane> lanes_;
@@ -383,9 +391,7 @@ class UftraceSource final : public Source {
 Result<std::unique_ptr<Source>> open_uftrace(const std::string& path) {
   auto directory = DataDirectory::open(path);
   if (!directory) return tl::unexpected(std::move(directory).error());
-  auto source = std::make_unique<UftraceSource>(std::move(*directory));
-  if (auto opened = source->open(); !opened) return tl::unexpected(std::move(opened).error());
-  return source;
+  return UftraceSource::open(std::make_shared<DataDirectory>(std::move(*directory)));
 }
 
 }  // namespace trapline

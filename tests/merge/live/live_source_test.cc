@@ -9,6 +9,7 @@
 #include "merge/session/session_folder.h"
 #include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::live {

@@ -10,6 +10,7 @@
 #include "merge/analyze/stall_tracker.h"
 #include "tests/merge/record/replay.h"
 #include "tests/support/libtracecmd_source.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::record {

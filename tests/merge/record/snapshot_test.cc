@@ -8,6 +8,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "tests/merge/record/replay.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::record {

@@ -13,6 +13,8 @@
 #include <sstream>
 
 #include "merge/session/wrapped_sources.h"
+#include "merge/source/uftrace/uftrace_source.h"
+#include "plugin/format/directory.h"
 #include "plugin/format/directory_writer.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/temporary_folder.h"
@@ -92,9 +94,14 @@ class GuestAlignmentTest : public ::testing::Test {
     return std::move(*directory);
   }
   Result<std::optional<GuestAlignment>> align(const DataDirectory& directory) {
-    auto guest = guest_recording(directory);
-    EXPECT_TRUE(guest);
-    return align(*guest);
+    auto file = read_sync_file(directory.path() + "/sync.txt");
+    auto source = open_uftrace(directory.path());
+    EXPECT_TRUE(file && source);
+    GuestRecording guest;
+    guest.clock = std::move(file->clock);
+    guest.syncs = std::move(file->guest);
+    guest.times = collect(**source, {.times = true, .of_tasks = true, .of_vcpus = true}).times;
+    return align(guest);
   }
 
   // What was recorded inside: `trapline sync` printed what the plugin would have stamped.
@@ -290,13 +297,14 @@ TEST_F(GuestAlignmentTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
   const DataDirectory directory = written();
   const auto relation = align(directory);
   ASSERT_TRUE(relation && *relation);
-  auto source = open_guest_calls(directory.path(), **relation);
-  ASSERT_TRUE(source) << source.error().message;
-  EXPECT_EQ((*source)->info().aligned.error_ns.value(), (*relation)->line.error());
+  auto recorded = open_uftrace(directory.path());
+  ASSERT_TRUE(recorded) << recorded.error().message;
+  const auto source = with_guest_calls(std::move(*recorded), **relation);
+  EXPECT_EQ(source->info().aligned.error_ns.value(), (*relation)->line.error());
   Event event;
   std::size_t calls = 0;
   Timestamp last;
-  while ((*source)->next(event) == Read::kEvent) {
+  while (source->next(event) == Read::kEvent) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     ASSERT_NE(call, nullptr);
     EXPECT_EQ(event.thread, kThread);
@@ -306,7 +314,7 @@ TEST_F(GuestAlignmentTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
     last = event.at;
     ++calls;
   }
-  EXPECT_TRUE((*source)->status());
+  EXPECT_TRUE(source->status());
   EXPECT_EQ(calls, 800u);
 }
 

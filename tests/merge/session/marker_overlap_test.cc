@@ -22,7 +22,7 @@ class MarkerOverlapTest : public ::testing::Test {
  protected:
   void SetUp() override { fs::copy(kSession / "uftrace.data", directory_); }
   [[nodiscard]] std::optional<MarkerOverlap> compared() const {
-    auto overlap = compare_marker_calls(kSession / "trace.dat", directory_);
+    auto overlap = compare_marker_calls(File::open(kSession / "trace.dat").value(), directory_);
     EXPECT_TRUE(overlap) << overlap.error().message;
     return overlap ? *overlap : std::nullopt;
   }

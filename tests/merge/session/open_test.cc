@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/open_by_path.h"
 #include "tests/support/source_clock.h"
 #include "tests/support/temporary_folder.h"
 
@@ -42,7 +43,7 @@ TEST(OpenSource, ASessionIsItsParts) {
   fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat", folder / "trace.dat");
   std::ofstream(folder / "qemu.log") << "1@1795250191.908053:load_file a\n";
   ASSERT_EQ(kind_of_source(folder.path()), SourceKind::kSession);
-  const auto parts = parts_of_source(folder.path());
+  const auto parts = parts_of_source(folder.path(), {});
   ASSERT_TRUE(parts);
   ASSERT_EQ(parts->size(), 2u);
   EXPECT_EQ(parts->front().path, folder / "trace.dat");

@@ -12,6 +12,7 @@
 #include "merge/session/finish.h"
 #include "merge/session/open.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {
@@ -84,7 +85,7 @@ class UnfinishedTest : public ::testing::Test {
 TEST_F(UnfinishedTest, IsReadAsTheFinishedOneAndNothingChanges) {
   const auto before = files();
   ASSERT_EQ(kind_of_source(folder_), SourceKind::kSession);
-  const auto parts = parts_of_source(folder_);
+  const auto parts = parts_of_source(folder_, {});
   ASSERT_TRUE(parts) << parts.error().message;
   ASSERT_EQ(parts->size(), 1u);
   EXPECT_EQ(parts->front().path, trace());

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::trace_dat {
 namespace {

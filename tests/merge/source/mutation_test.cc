@@ -9,6 +9,7 @@
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/source/mutate.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::trace_dat {
 namespace {

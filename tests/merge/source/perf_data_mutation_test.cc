@@ -1,6 +1,7 @@
 // Damaged recordings by perf: events in order of time or a clean error, in bounded time.
 #include "merge/source/perf_data/perf_data_source.h"
 #include "tests/merge/source/read_mutations.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::perf_data {
 namespace {
@@ -22,10 +23,7 @@ TEST_P(PerfDataMutations, GiveEventsInOrderOrAnError) {
   const std::uint64_t size = whole.size();
   // The header, attrs, records and formats.
   Mutator mutator(whole, {0, 16, 104, 250, size / 8, size / 4, size / 2, size - 2000});
-  const auto open = [](const std::string& path) {
-    (void)perf_data_processes(path);
-    return open_perf_data(path);
-  };
+  const auto open = [](const std::string& path) { return open_perf_data(path); };
   const std::uint64_t opened =
       test::read_mutations(mutator, kMutations, open, [](Source&, const Event*) {});
   EXPECT_GT(opened, kMutations / 4);

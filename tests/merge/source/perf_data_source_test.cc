@@ -6,6 +6,7 @@
 #include "merge/source/perf_data/sample.h"
 #include "tests/merge/source/perf_data_file.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::perf_data {
 namespace {
@@ -121,7 +122,7 @@ TEST_F(PerfDataTest, ThreadsComeFromForkRecords) {
   EXPECT_EQ(threads_[0].child, ThreadId{12});
   EXPECT_TRUE(threads_[0].same_process);
   EXPECT_EQ(source->counters().events, 1u);
-  EXPECT_EQ(perf_data_processes(temporary_.path()).of(ThreadId{11}, ThreadId{0}), ThreadId{10});
+  EXPECT_EQ(source->describe().processes.of(ThreadId{11}, ThreadId{0}), ThreadId{10});
 }
 
 TEST_F(PerfDataTest, APipeThatWasCutIsReadToWhereItIsWhole) {

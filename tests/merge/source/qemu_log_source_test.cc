@@ -9,6 +9,7 @@
 
 #include "merge/session/open.h"
 #include "tests/plugin/qemu_run.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/require.h"
 
 namespace trapline::test {

@@ -8,6 +8,7 @@
 
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/input.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {

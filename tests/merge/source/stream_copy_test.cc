@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "backend_ftrace/base/text_file.h"
 #include "merge/session/open.h"
 #include "merge/source/file.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline {
 namespace {
@@ -20,6 +22,7 @@ using test::contents;
 using test::data_path;
 using test::TemporaryFile;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The bytes of `path`, as File reads them.
 std::string bytes_of(const std::string& path) {
@@ -31,11 +34,42 @@ std::string bytes_of(const std::string& path) {
   return bytes;
 }
 
+// Returns what /proc names the file that is read for `path`.
+std::string read_for(const std::string& path) {
+  const auto fd = open_readable(path);
+  EXPECT_TRUE(fd) << fd.error().message;
+  return fd ? std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd->get())).string()
+            : std::string();
+}
+
 TEST(StreamCopy, AFileIsReadWhereItLies) {
   const std::string path = data_path("box/vmm.dat");
-  EXPECT_EQ(readable_path(path).value(), path);
-  EXPECT_EQ(readable_path("/nonexistent").value(), "/nonexistent");
-  EXPECT_EQ(readable_path("/").value(), "/");
+  EXPECT_EQ(read_for(path), std::filesystem::canonical(path));
+  EXPECT_EQ(read_for("/"), "/");
+  EXPECT_THAT(open_readable("/nonexistent").error().message, HasSubstr("No such file"));
+}
+
+// Sources of one recording share its descriptor, also while several of them read.
+TEST(StreamCopy, ARecordingIsOpenedOnceHoweverOftenItIsRead) {
+  const TemporaryFile file(contents(data_path("box/vmm.dat")));
+  const auto part = recognise(file.path());
+  ASSERT_TRUE(part);
+  const auto source = open_source(*part, {});
+  ASSERT_TRUE(source);
+  std::filesystem::remove(file.path());
+  const auto counts = [](Source& read) {
+    for (Event event; read.next(event) == Read::kEvent;) continue;
+    EXPECT_TRUE(read.status());
+    return read.event_counts();
+  };
+  const auto first = (*source)->again(), second = (*source)->again();
+  ASSERT_TRUE(first && second);
+  Event event;
+  EXPECT_EQ((*second)->next(event), Read::kEvent);
+  const auto all = counts(**first);
+  EXPECT_FALSE(all.empty());
+  EXPECT_EQ(counts(**second), all);
+  EXPECT_EQ(counts(**source), all);
 }
 
 // As a shell names it for <(command).
@@ -56,19 +90,17 @@ TEST(StreamCopy, APipeIsReadAsOftenAsAFile) {
 }
 
 TEST(StreamCopy, AFileWithoutASizeIsReadToItsEnd) {
-  const auto copy = readable_path("/proc/self/status");
-  ASSERT_TRUE(copy) << copy.error().message;
-  EXPECT_NE(*copy, "/proc/self/status");
+  EXPECT_THAT(read_for("/proc/self/status"), Not(HasSubstr("status")));
   EXPECT_THAT(bytes_of("/proc/self/status"), HasSubstr("Pid:\t" + std::to_string(::getpid())));
   const TemporaryFile empty("");
-  EXPECT_EQ(readable_path(empty.path()).value(), empty.path());
+  EXPECT_EQ(read_for(empty.path()), std::filesystem::canonical(empty.path()));
 }
 
 TEST(StreamCopy, NoRoomIsAnErrorThatNamesTheFolder) {
   const char* before = std::getenv("TMPDIR");
   const std::string kept = before == nullptr ? "" : before;
   ::setenv("TMPDIR", "/nonexistent", 1);
-  const auto none = readable_path("/proc/self/stat");
+  const auto none = open_readable("/proc/self/stat");
   before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("/nonexistent (TMPDIR)"));

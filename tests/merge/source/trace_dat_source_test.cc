@@ -12,6 +12,7 @@
 #include "backend_ftrace/base/text.h"
 #include "tests/merge/source/recordings.h"
 #include "tests/support/libtracecmd_source.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::trace_dat {
 namespace {

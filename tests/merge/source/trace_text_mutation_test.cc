@@ -1,6 +1,7 @@
 // Damaged texts: events in order of time or a clean error, in bounded time.
 #include "merge/source/trace_text/trace_text_source.h"
 #include "tests/merge/source/read_mutations.h"
+#include "tests/support/open_by_path.h"
 
 namespace trapline::trace_text {
 namespace {

@@ -10,6 +10,7 @@
 #include "merge/source/trace_text/text_fields.h"
 #include "merge/source/trace_text/text_lines.h"
 #include "merge/source/trace_text/trace_text_source.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::trace_text {

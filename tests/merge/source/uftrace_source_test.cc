@@ -13,6 +13,7 @@
 #include "merge/source/uftrace/uftrace_source.h"
 #include "tests/merge/source/uftrace_dump.h"
 #include "tests/plugin/qemu_run.h"
+#include "tests/support/open_by_path.h"
 #include "tests/support/require.h"
 #include "tests/support/source_clock.h"
 #include "tests/support/temporary_folder.h"

@@ -119,26 +119,24 @@ Result<void> run_export(ExportArguments& options) {
       {timeline, std::move(notes), std::move(host.wall_clock), std::move(host.boot_id)},
       options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
-  if (auto read =
-          pass->run({exporter->get()}, progress.callback(), [&] { return (*exporter)->failed(); });
-      !read) {
-    return read;
-  }
+  const auto end = std::move(*pass).run({exporter->get()}, progress.callback(),
+                                        [&] { return (*exporter)->failed(); });
+  if (!end) return tl::unexpected(end.error());
   if (options.pass.guest_intervals) {
-    if (auto found = check_guest_intervals(*pass); !found) return found;
+    if (auto found = check_guest_intervals(*end); !found) return found;
   }
-  if (auto found = pass->check_names(); !found) return found;
-  if (pass->status() && (*exporter)->is_empty() && !options.allow_empty) {
+  if (auto found = end->check_names(); !found) return found;
+  if (end->status() && (*exporter)->is_empty() && !options.allow_empty) {
     return fail(
         "{0}: nothing to export: there are no {1}, or none that was asked for; see what was "
         "recorded: trapline info {0}; --allow-empty writes the file all the same",
         options.pass.input.paths.front(),
         options.how.format == "folded" ? "exits" : "rows of " + options.how.rows);
   }
-  if (auto finished = (*exporter)->finish(pass->naming()); !finished) return finished;
-  if (!options.perfetto) return pass->status();
+  if (auto finished = (*exporter)->finish(end->naming()); !finished) return finished;
+  if (!options.perfetto) return end->status();
   auto shown = show_in_perfetto(options.how.output, std::move(options.perfetto));
-  return shown ? pass->status() : shown;
+  return shown ? end->status() : shown;
 }
 
 void add_row_options(CLI::App& command, ExportArguments& options) {

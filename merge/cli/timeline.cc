@@ -60,7 +60,8 @@ Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
 
 // Says that no line was printed. Returns an Error if the user named an interval without events; a
 // selection of vCPUs or exits may also have left out those in it.
-Result<void> nothing_printed(const TimelineArguments& options, const Pass& pass, bool has_events) {
+Result<void> nothing_printed(const TimelineArguments& options, const PassEnd& pass,
+                             bool has_events) {
   const bool named =
       !options.around.empty() || options.pass.which.from.time || options.pass.which.to.time;
   if (named && !has_events)
@@ -70,7 +71,7 @@ Result<void> nothing_printed(const TimelineArguments& options, const Pass& pass,
 }
 
 // Prints the interval as a page. Exits that begin in it are drawn if they end soon after it.
-Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const Interval& interval) {
+Result<void> print_page_of(const TimelineArguments& options, Pass pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
   const auto& [from, to] = interval;
   ReportOptions about = page_options(options.pass.input, options.which);
@@ -82,34 +83,32 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
   page::TimelinePage page(pass.timeline(), about, from, to);
   // Events before the interval show where the vCPUs are at its beginning.
   pass.look_at({}, to ? std::optional(TimeSpec{to->ns + kAfter, to->relative}) : std::nullopt);
-  {
-    ProgressLine progress;
-    if (auto read = pass.run({&page}, progress.callback()); !read) return read;
+  const auto end = std::move(pass).run({&page}, ProgressLine().callback());
+  if (!end) return tl::unexpected(end.error());
+  if (page.empty() && end->status()) {
+    if (auto none = nothing_printed(options, *end, false); !none) return none;
   }
-  if (page.empty() && pass.status()) {
-    if (auto none = nothing_printed(options, pass, false); !none) return none;
-  }
-  const std::string json = page.json(pass.pipeline());
+  const std::string json = page.json(end->pipeline());
   auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
-  return printed ? pass.status() : printed;
+  return printed ? end->status() : printed;
 }
 
-Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
+Result<void> print_text(const TimelineArguments& options, Pass pass, const Interval& interval) {
   const ChosenExits* const only = options.pass.chosen ? &pass.found().chosen : nullptr;
   bool has_lines = false, has_events = false;
-  Result<void> read;
+  Result<PassEnd> end = fail("");
   auto printed = print_to(options.output, [&](std::ostream& out) {
     TimelineView view_of(pass.timeline(), interval.from, only, style_of(options.output),
                          pass.input().capabilities.vcpus, out);
     pass.look_at({}, interval.to);
-    read = pass.run({&view_of}, {}, [&out] { return !out; });
+    end = std::move(pass).run({&view_of}, {}, [&out] { return !out; });
     has_lines = view_of.lines() != 0;
     has_events = view_of.has_events();
   });
   if (!printed) return printed;
-  if (!pass.status()) return pass.status();
-  if (!read) return read;
-  return has_lines ? Result<void>() : nothing_printed(options, pass, has_events);
+  if (!end) return tl::unexpected(end.error());
+  if (!end->status() || has_lines) return end->status();
+  return nothing_printed(options, *end, has_events);
 }
 
 Result<void> print_timeline(TimelineArguments& options) {
@@ -129,9 +128,10 @@ Result<void> print_timeline(TimelineArguments& options) {
   if (!pass) return tl::unexpected(std::move(pass).error());
   auto interval = interval_of(options, *pass, *context);
   if (!interval) return tl::unexpected(std::move(interval).error());
-  auto printed = options.format == "html" ? print_page_of(options, *pass, *interval)
-                                          : print_text(options, *pass, *interval);
-  for (const std::string& sentence : pass->input().missing) say(sentence);
+  const std::vector<std::string> missing = pass->input().missing;
+  auto printed = options.format == "html" ? print_page_of(options, std::move(*pass), *interval)
+                                          : print_text(options, std::move(*pass), *interval);
+  for (const std::string& sentence : missing) say(sentence);
   return printed;
 }
 

@@ -326,7 +326,7 @@ Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
 }
 
 // Checks whether there can be any rows.
-Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& recorded) {
+Result<void> check_found(const PassEnd& pass, CompareRows rows, const Recorded& recorded) {
   const std::string& path = pass.path();
   if (rows == CompareRows::kFunctions) {
     if (!recorded.rows.empty()) return {};

@@ -165,7 +165,7 @@ std::vector<std::string> guest_clocks(const Timeline& timeline) {
   return clocks;
 }
 
-Result<void> check_guest_intervals(const Pass& pass) {
+Result<void> check_guest_intervals(const PassEnd& pass) {
   const GuestIntervals& intervals = *pass.pipeline().guest_intervals();
   if (intervals.counters().intervals != 0) return {};
   return fail(ErrorKind::kUsage, "--guest-span: {}: no interval of '{}' {}; {}", pass.path(),

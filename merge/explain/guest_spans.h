@@ -74,7 +74,7 @@ class GuestSpans : public SpanSink {
 [[nodiscard]] std::vector<std::string> guest_clocks(const Timeline& timeline);
 
 // Returns an Error after the pass if no interval was found; it says which recording is missing.
-[[nodiscard]] Result<void> check_guest_intervals(const Pass& pass);
+[[nodiscard]] Result<void> check_guest_intervals(const PassEnd& pass);
 
 // Summarises PassOptions::guest_intervals. Errors: those of run_explain; no interval.
 [[nodiscard]] Result<GuestSpansExplained> run_guest_spans(const PassOptions& what,

@@ -117,14 +117,13 @@ Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
   return pass;
 }
 
-Result<Pass> Pass::read(PassOptions options, std::vector<SpanSink*> sinks,
-                        const Progress& progress) {
+Result<PassEnd> Pass::read(PassOptions options, std::vector<SpanSink*> sinks,
+                           const Progress& progress) {
   auto pass = open(std::move(options), progress);
-  if (!pass) return pass;
-  if (auto read = pass->run(std::move(sinks), progress); !read)
-    return tl::unexpected(std::move(read).error());
-  if (auto status = pass->status(); !status) return tl::unexpected(std::move(status).error());
-  return pass;
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  auto end = std::move(*pass).run(std::move(sinks), progress);
+  if (end && !end->status()) return tl::unexpected(end->status().error());
+  return end;
 }
 
 void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
@@ -133,8 +132,8 @@ void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
   may_be_empty_ = true;
 }
 
-Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
-                       const std::function<bool()>& stop) {
+Result<PassEnd> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
+                          const std::function<bool()>& stop) && {
   SpanClass selected = SpanClass::kNone;
   for (const SpanSink* sink : sinks) selected = selected | sink->selects();
   PipelineOptions how = pipeline_options(*timeline_, *input_);
@@ -148,30 +147,31 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   if (how.from || how.to) selected = selected | SpanClass::kAllEvents;
   for (std::size_t i = 0; i < timeline_->size(); ++i)
     timeline_->select(i, events_for(selected, timeline_->source(i).info().role));
-  pipeline_ = make_pipeline(std::move(how), matcher_.get(), std::move(sinks));
+  auto pipeline = make_pipeline(std::move(how), matcher_.get(), std::move(sinks));
   SharedExits shared(*timeline_);
-  feed(*timeline_, *pipeline_, progress, stop, shared.compares() ? &shared : nullptr);
-  if (auto distinct = check_distinct(*timeline_); !distinct) return distinct;
-  if (auto distinct = shared.check(); !distinct) return distinct;
-  if (auto placed = check_placement(*timeline_, *pipeline_); !placed) return placed;
-  finish(*timeline_, *pipeline_);
-  const bool empty = !pipeline().begin() && pipeline().stacks().records() == 0;
-  const bool whole = status() && !(stop && stop()) && !may_be_empty_;
-  if (whole && empty && pipeline().is_window()) return tl::unexpected(empty_window(timeline()));
-  return {};
+  feed(*timeline_, *pipeline, progress, stop, shared.compares() ? &shared : nullptr);
+  auto right = check_distinct(*timeline_);
+  if (right) right = shared.check();
+  if (right) right = check_placement(*timeline_, *pipeline);
+  if (!right) return tl::unexpected(std::move(right).error());
+  finish(*timeline_, *pipeline);
+  const bool empty = !pipeline->begin() && pipeline->stacks().records() == 0;
+  const bool whole = timeline().status() && !(stop && stop()) && !may_be_empty_;
+  if (whole && empty && pipeline->is_window()) return tl::unexpected(empty_window(timeline()));
+  return PassEnd(std::move(*this), std::move(pipeline));
 }
 
-Result<void> Pass::check_exits() const {
+Result<void> PassEnd::check_exits() const {
   if (!has_exits(input().capabilities)) return tl::unexpected(no_exits(timeline()));
   if (pipeline().exits().lacks_entries()) return tl::unexpected(no_entries(timeline()));
   return {};
 }
 
-Result<void> Pass::check_names() const {
+Result<void> PassEnd::check_names() const {
   return matcher() == nullptr || !status() ? Result<void>() : matcher()->check();
 }
 
-Result<void> Pass::check_times() const {
+Result<void> PassEnd::check_times() const {
   if (auto found = check_exits(); !found) return found;
   if (auto found = check_names(); !found) return found;
   if (!pipeline().exits().model().cycles) return {};

@@ -5,7 +5,7 @@
 //        the command makes its sinks, which suit the recording  <──────────────────────┘
 //                   │
 //   Pass::run():   decoding of what the sinks select: Timeline ──> Pipeline ──> sinks
-//                   ──> check of the clocks, end of the recording
+//                   ──> check of the clocks, end of the recording ──> PassEnd
 #pragma once
 
 #include <functional>
@@ -46,22 +46,14 @@ struct PassOptions {
   std::uint64_t stalls_ns = PipelineOptions().stalls_ns;
 };
 
-class Pass {
+// Opened recordings. References to the timeline and to the input stay valid when this is moved.
+class OpenedPass {
  public:
-  // Opens the recordings and takes a first look at them. Errors: those of open_input(); nothing
-  // matches a filter; the interval is outside the recording.
-  [[nodiscard]] static Result<Pass> open(PassOptions options, const Progress& progress);
-  // Calls open() and run() for a command that needs the whole recordings: one that ends early is an
-  // Error.
-  [[nodiscard]] static Result<Pass> read(PassOptions options, std::vector<SpanSink*> sinks,
-                                         const Progress& progress);
-
-  // References to the timeline and to the input stay valid when the Pass is moved.
   [[nodiscard]] const Timeline& timeline() const { return *timeline_; }
   [[nodiscard]] const Input& input() const { return *input_; }  // its sources are the timeline's
   [[nodiscard]] const FirstLook& found() const { return found_; }
   // Returns the matcher of the exits that are passed on; null: all are. The matcher's figures are
-  // complete after run().
+  // those of a PassEnd.
   [[nodiscard]] const ExitMatcher* matcher() const { return matcher_.get(); }
   // Returns the first recording's path, for messages.
   [[nodiscard]] const std::string& path() const { return timeline().source(0).info().path; }
@@ -69,16 +61,19 @@ class Pass {
   [[nodiscard]] const Selection& asked_for() const { return asked_.which; }
   // Returns whether intervals of the guest were requested.
   [[nodiscard]] bool has_guest_intervals() const { return asked_.guest_intervals.has_value(); }
-  // Replaces the options' interval by one that need not contain an event.
-  void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
 
-  // Reads until the end, or until `stop` returns true; call it once. Errors: two recordings contain
-  // the same run; they contradict the alignment of their clocks; no event is in the interval. If
-  // recordings end early, the sinks have what came before, and status() says why.
-  [[nodiscard]] Result<void> run(std::vector<SpanSink*> sinks, const Progress& progress,
-                                 const std::function<bool()>& stop = {});
+ protected:
+  OpenedPass() = default;
+  PassOptions asked_;
+  FirstLook found_;
+  std::unique_ptr<Input> input_;
+  std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<ExitMatcher> matcher_;
+};
 
-  // The following are about what run() has read.
+// What was read. Pass::run() alone makes it, so nothing asks for results before they are there.
+class PassEnd : public OpenedPass {
+ public:
   [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }
   [[nodiscard]] Naming naming() const { return {timeline(), pipeline()}; }
   [[nodiscard]] Result<void> status() const { return timeline().status(); }
@@ -90,14 +85,35 @@ class Pass {
   [[nodiscard]] Result<void> check_times() const;
 
  private:
-  Pass() = default;
-  PassOptions asked_;
-  FirstLook found_;
-  bool may_be_empty_ = false;
-  std::unique_ptr<Input> input_;
-  std::unique_ptr<Timeline> timeline_;
-  std::unique_ptr<ExitMatcher> matcher_;
+  friend class Pass;
+  PassEnd(OpenedPass opened, std::unique_ptr<Pipeline> pipeline)
+      : OpenedPass(std::move(opened)), pipeline_(std::move(pipeline)) {}
   std::unique_ptr<Pipeline> pipeline_;
+};
+
+class Pass : public OpenedPass {
+ public:
+  // Opens the recordings and takes a first look at them. Errors: those of open_input(); nothing
+  // matches a filter; the interval is outside the recording.
+  [[nodiscard]] static Result<Pass> open(PassOptions options, const Progress& progress);
+  // Calls open() and run() for a command that needs the whole recordings: one that ends early is an
+  // Error.
+  [[nodiscard]] static Result<PassEnd> read(PassOptions options, std::vector<SpanSink*> sinks,
+                                            const Progress& progress);
+
+  // Replaces the options' interval by one that need not contain an event.
+  void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
+
+  // Reads until the end, or until `stop` returns true; what was opened is then the PassEnd's.
+  // Errors: two recordings contain the same run; they contradict the alignment of their clocks; no
+  // event is in the interval. If recordings end early, the sinks have what came before, and
+  // PassEnd::status() says why.
+  [[nodiscard]] Result<PassEnd> run(std::vector<SpanSink*> sinks, const Progress& progress,
+                                    const std::function<bool()>& stop = {}) &&;
+
+ private:
+  Pass() = default;
+  bool may_be_empty_ = false;
 };
 
 // Returns what a pipeline needs to know about an opened input.

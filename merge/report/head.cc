@@ -54,7 +54,7 @@ Facts head_facts(std::string_view command, bool cycles, std::uint64_t begin_ns,
           {"losses.gaps_uncounted", losses.gaps_uncounted}};
 }
 
-Report begin_report(std::string_view command, const Pass& pass) {
+Report begin_report(std::string_view command, const PassEnd& pass) {
   const Timeline& timeline = pass.timeline();
   LossCounts losses;
   for (std::size_t i = 0; i < timeline.size(); ++i) losses.add(timeline.source(i).counters());

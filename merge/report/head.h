@@ -28,7 +28,7 @@ struct SourceRow {
 [[nodiscard]] Facts head_facts(std::string_view command, bool cycles, std::uint64_t begin_ns,
                                std::uint64_t end_ns, const LossCounts& losses);
 // Makes a report of the pass with its head and its sources.
-[[nodiscard]] Report begin_report(std::string_view command, const Pass& pass);
+[[nodiscard]] Report begin_report(std::string_view command, const PassEnd& pass);
 
 // A counter. JSON has all; text only those that exceed what is expected.
 struct CounterRow {

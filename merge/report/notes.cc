@@ -173,7 +173,7 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
                   printable(input.trace_events)));
 }
 
-std::vector<std::string> notes_of(const Pass& pass) {
+std::vector<std::string> notes_of(const PassEnd& pass) {
   std::vector<std::string> notes = pass.input().notes;
   note_sources(pass.timeline(), notes);
   note_declarations(pass.input(), pass.pipeline().names(), notes);

@@ -15,7 +15,7 @@ namespace trapline {
 
 // Returns notes for a result that is not a report: those of the input, and how the model divides
 // times.
-[[nodiscard]] std::vector<std::string> notes_of(const Pass& pass);
+[[nodiscard]] std::vector<std::string> notes_of(const PassEnd& pass);
 
 // Adds what the sources of the timeline note about themselves, their damage, and their losses
 // without a place, as far as they were read.

@@ -240,7 +240,7 @@ Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_f
 }
 
 // Checks after the pass whether there is something to report.
-Result<void> check_found(const Pass& pass, const ReportOptions& options) {
+Result<void> check_found(const PassEnd& pass, const ReportOptions& options) {
   if (!pass.status() || has_exits(pass.input().capabilities)) return {};
   if (options.calls && pass.pipeline().stacks().records() != 0)
     return check_calls(options, pass.asked_for().exits);
@@ -261,14 +261,16 @@ ReportOptions options_for(const ReportOptions& asked, const Input& input) {
   return options;
 }
 
-Result<void> read_report(Pass& pass, const ReportOptions& options, std::vector<SpanSink*> sinks,
-                         const Progress& progress) {
-  if (auto read = pass.run(std::move(sinks), progress); !read) return read;
-  if (auto found = check_found(pass, options); !found) return found;
-  return pass.check_names();
+Result<PassEnd> read_report(Pass pass, const ReportOptions& options, std::vector<SpanSink*> sinks,
+                            const Progress& progress) {
+  auto end = std::move(pass).run(std::move(sinks), progress);
+  auto found = end ? check_found(*end, options) : Result<void>();
+  if (end && found) found = end->check_names();
+  if (!found) return tl::unexpected(std::move(found).error());
+  return end;
 }
 
-ReportData report_of(const Pass& pass, const Aggregator& aggregator) {
+ReportData report_of(const PassEnd& pass, const Aggregator& aggregator) {
   ReportData report = aggregator.snapshot(pass.naming());
   report.vcpus_asked = pass.asked_for().vcpus;
   report.exits_asked = pass.asked_for().exits;
@@ -289,9 +291,9 @@ Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked
   auto tables = make_tables(options);
   if (!tables) return tl::unexpected(std::move(tables).error());
   Aggregator aggregator(pass->input(), options, std::move(*tables));
-  if (auto read = read_report(*pass, options, aggregator.sinks(), progress); !read)
-    return tl::unexpected(std::move(read).error());
-  return ReportRun{report_of(*pass, aggregator), pass->status()};
+  const auto end = read_report(std::move(*pass), options, aggregator.sinks(), progress);
+  if (!end) return tl::unexpected(end.error());
+  return ReportRun{report_of(*end, aggregator), end->status()};
 }
 
 }  // namespace trapline

@@ -73,11 +73,11 @@ struct ReportRun {
 
 // Calls Pass::run() for a report and for other sinks. Errors: a recording without exits (says which
 // events it contains and how to record the right ones); a window without events.
-[[nodiscard]] Result<void> read_report(Pass& pass, const ReportOptions& options,
-                                       std::vector<SpanSink*> sinks, const Progress& progress);
+[[nodiscard]] Result<PassEnd> read_report(Pass pass, const ReportOptions& options,
+                                          std::vector<SpanSink*> sinks, const Progress& progress);
 
 // Returns the aggregator's report of what read_report() has read.
-[[nodiscard]] ReportData report_of(const Pass& pass, const Aggregator& aggregator);
+[[nodiscard]] ReportData report_of(const PassEnd& pass, const Aggregator& aggregator);
 
 // Makes a whole report. Errors: also those of Pass::open().
 [[nodiscard]] Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,

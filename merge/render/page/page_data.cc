@@ -8,7 +8,7 @@
 
 namespace trapline {
 PageData::PageData(const Pass& pass, const ReportOptions& options)
-    : options_(options), pass_(pass), requests_(pass.input(), asked_requests_) {
+    : options_(options), requests_(pass.input(), asked_requests_) {
   asked_requests_.requests = true;  // which the aggregator reads later
   asked_requests_.by_text = "span";
   if (options_.asks("--kernel")) kernel_.emplace(page::kMostKernelStacks);
@@ -32,12 +32,12 @@ Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
   PageData data(*pass, asked);
   std::vector<SpanSink*> sinks = aggregator.sinks();
   for (SpanSink* sink : data.sinks()) sinks.push_back(sink);
-  if (auto read = read_report(*pass, asked, std::move(sinks), progress); !read)
-    return tl::unexpected(std::move(read).error());
-  ReportData report = report_of(*pass, aggregator);
-  auto recording = data.recording(report);
+  const auto end = read_report(std::move(*pass), asked, std::move(sinks), progress);
+  if (!end) return tl::unexpected(end.error());
+  ReportData report = report_of(*end, aggregator);
+  auto recording = data.recording(*end, report);
   if (!recording) return tl::unexpected(std::move(recording).error());
-  return PageRun{std::move(report), std::move(*recording), pass->status()};
+  return PageRun{std::move(report), std::move(*recording), end->status()};
 }
 
 void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {

@@ -51,15 +51,14 @@ class PageData : public SpanSink {
   static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10,
                                kStallRows = 20;
 
-  // Collects the data in `pass`, for the page of a report with these options; borrows both.
+  // Collects the data in `pass`, for the page of a report with these options, which are borrowed.
   PageData(const Pass& pass, const ReportOptions& options);
 
   // Returns the sinks that the pass needs for the page.
   [[nodiscard]] std::vector<SpanSink*> sinks();
-  // Returns the recording's part of the page's data, after the pass: one line of JSON, ASCII
-  // without '<' and '>', at most kMostBytes if possible. An Error if --guest-span found no
-  // interval.
-  [[nodiscard]] Result<std::string> recording(const ReportData& report);
+  // Returns the recording's part of the page's data: one line of JSON, ASCII without '<' and '>', at
+  // most kMostBytes if possible. An Error if --guest-span found no interval.
+  [[nodiscard]] Result<std::string> recording(const PassEnd& pass, const ReportData& report);
 
   [[nodiscard]] SpanClass selects() const override {
     const SpanClass kernel = kernel_ ? SpanClass::kKernelParts : SpanClass::kNone;
@@ -96,7 +95,6 @@ class PageData : public SpanSink {
   };
 
   const ReportOptions& options_;
-  const Pass& pass_;
   ReportOptions asked_requests_;
   Aggregator requests_;
   page::Exits exits_;

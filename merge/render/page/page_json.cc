@@ -52,6 +52,7 @@ std::string members_of(const std::vector<Table>& tables) {
 
 struct PageData::Writer {
   const PageData& data;
+  const PassEnd& pass;
   const ReportData& report;
   const Naming names;
   std::uint64_t start = 0;
@@ -143,8 +144,7 @@ struct PageData::Writer {
   // Returns what session.json says about the recording.
   Table recorded() const {
     using Row = std::pair<std::string, std::string>;
-    TableOf<Row> table({.key = "recorded", .packed = true}, data.pass_.input().recorded,
-                       &Row::first);
+    TableOf<Row> table({.key = "recorded", .packed = true}, pass.input().recorded, &Row::first);
     table.add({"name"}, &Row::first);
     table.add({"value"}, &Row::second);
     return table;
@@ -264,14 +264,14 @@ std::string without_markup(const std::string& json) {
   return text.append(json, from);
 }
 
-Result<std::string> PageData::recording(const ReportData& report) {
-  const Pipeline& pipeline = pass_.pipeline();
+Result<std::string> PageData::recording(const PassEnd& pass, const ReportData& report) {
+  const Pipeline& pipeline = pass.pipeline();
   if (guest_spans_) {
-    if (auto found = check_guest_intervals(pass_); !found)
+    if (auto found = check_guest_intervals(pass); !found)
       return tl::unexpected(std::move(found).error());
-    guest_spans_explained_ = guest_spans_->explain(pass_.naming());
+    guest_spans_explained_ = guest_spans_->explain(pass.naming());
   }
-  Writer writer{*this, report, pass_.naming(), report.start_ns, {}, {}};
+  Writer writer{*this, pass, report, pass.naming(), report.start_ns, {}, {}};
   writer.make_fixed();
   const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
   Cells& cells = exits_.cells;

@@ -32,8 +32,9 @@ Expected read_whole(const InputOptions& options) {
   auto pass = Pass::open(what, {});
   EXPECT_TRUE(pass) << pass.error().message;
   Longest longest;
-  EXPECT_TRUE(pass->run({&longest}, {}));
-  return {vcpu_threads(pass->pipeline().vcpus(), pass->timeline()), longest.longest};
+  const auto end = std::move(*pass).run({&longest}, {});
+  EXPECT_TRUE(end);
+  return {vcpu_threads(end->pipeline().vcpus(), end->timeline()), longest.longest};
 }
 
 // Whether those that are handed out are among the chosen.
@@ -96,7 +97,7 @@ TEST(FirstLook, ChoosesTheExitsOfAReasonInThePassForEvidenceOthersInOneOfItsOwn)
     auto pass = Pass::open(what, {});
     ASSERT_TRUE(pass);
     Chosen chosen(opened->found.chosen);
-    ASSERT_TRUE(pass->run({&chosen}, {}));
+    ASSERT_TRUE(std::move(*pass).run({&chosen}, {}));
     EXPECT_GT(chosen.exits, 100u);
     EXPECT_EQ(chosen.missing, 0u);
   }

@@ -207,8 +207,8 @@ void GuestStacks::on(const Event& event, ThreadChanges changes) {
     thread->in_guest = true;
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    // Calls and returns, or an exit, may be lost, so nothing is known until the next entry, or until
-    // the thread's next event.
+    // Calls and returns, or an exit, may be lost, so nothing is known until the next entry or the
+    // thread's next event.
     ++losses_;
     threads_.lose([&](Thread& lost) {
       lost.in_guest = false;

@@ -1,5 +1,6 @@
-// Answers of a worker that was taken over by the formats that it read. Whatever it says of a format,
-// events are decoded within their bytes, names are printable, and what cannot be right is told.
+// Answers of a worker that was taken over by the formats that it read. Whatever it says of a
+// format, events are decoded within their bytes, names are printable, and what cannot be right is
+// told.
 // Input: a byte that chooses a known event, two bytes with the length of the answers, the answers
 // (canned_worker.h), then events, each a length byte and its bytes.
 #include <cstring>

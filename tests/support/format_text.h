@@ -7,9 +7,9 @@
 //     …
 //   print fmt: "reason %s", __print_symbolic(REC->exit_reason, { 10, "CPUID" }, { 12, "HLT" })
 //
-// Trapline reads formats with libtraceevent, in the worker (event_texts.h). This parser is not based
-// on libtraceevent: tests compare the two, and fuzz targets use it in place of the worker. The text
-// is not trusted; each function passes over it once.
+// Trapline reads formats with libtraceevent, in the worker (event_texts.h). This parser is not
+// based on libtraceevent: tests compare the two, and fuzz targets use it in place of the worker.
+// The text is not trusted; each function passes over it once.
 #pragma once
 
 #include <cstdint>

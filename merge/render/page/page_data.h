@@ -56,8 +56,8 @@ class PageData : public SpanSink {
 
   // Returns the sinks that the pass needs for the page.
   [[nodiscard]] std::vector<SpanSink*> sinks();
-  // Returns the recording's part of the page's data: one line of JSON, ASCII without '<' and '>', at
-  // most kMostBytes if possible. An Error if --guest-span found no interval.
+  // Returns the recording's part of the page's data: one line of JSON, ASCII without '<' and '>',
+  // at most kMostBytes if possible. An Error if --guest-span found no interval.
   [[nodiscard]] Result<std::string> recording(const PassEnd& pass, const ReportData& report);
 
   [[nodiscard]] SpanClass selects() const override {

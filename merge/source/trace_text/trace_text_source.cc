@@ -767,7 +767,6 @@ bool has_trace_line(std::string_view text) {
   TextForm loose, timeless;
   loose.loose = timeless.loose = timeless.timeless = true;
   TextEvents events;
-  Event event;
   while (!text.empty()) {
     const std::string_view one = take_line(text);
     const TextLine line = parse_text_line(one);

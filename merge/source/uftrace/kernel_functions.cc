@@ -131,7 +131,7 @@ constexpr std::uint64_t kLongestHeader = 1U << 20;
 
 Result<std::optional<KernelFormat>> KernelFormat::parse(const std::string& path,
                                                         std::string_view header) {
-  constexpr auto kNone = std::optional<KernelFormat>();
+  const auto kNone = std::optional<KernelFormat>();
   KernelFormat format;
   const auto page = parse_number(kernel_events::format_line(header, "PAGE_SIZE:"));
   const auto word = parse_number(kernel_events::format_line(header, "LONG_SIZE:"));

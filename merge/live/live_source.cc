@@ -26,6 +26,8 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
   const trace_dat::Layout& layout = feed->layout();
   auto formats = kernel_events::Formats::parse(feed->name(), kernel_events::FormatTexts(layout));
   if (!formats) return tl::unexpected(std::move(formats).error());
+  // Without a format, its events would be missing from every frame.
+  if (const auto& read = formats->texts().status(); !read) return tl::unexpected(read.error());
   SourceInfo info;
   info.path = feed->name();
   info.kind = "live";

@@ -89,6 +89,7 @@ TEST_P(VcpuStatesTest, BetweenTheFirstSleepAndTheLastWakeUpOfAHaltAllIsHalted) {
 
 TEST_P(VcpuStatesTest, APollThatWonIsHalted) {
   play({exit(100, kSvmHlt), halt_ended(160, 50, false), entry(170)});
+  EXPECT_FALSE(tracker_->saw_waits_in_halts());
   EXPECT_EQ(part(Part::kHalted), 50u);
   EXPECT_EQ(part(Part::kKernel), 10u + 10u);
 }

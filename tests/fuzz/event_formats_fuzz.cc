@@ -23,14 +23,10 @@ void decode(std::string_view text, std::string_view events, std::size_t number) 
   formats.read_comms(events);
   Event event;
   while (!events.empty()) {
-    const std::size_t size =
-        std::min<std::size_t>(static_cast<unsigned char>(events[0]), events.size() - 1);
-    // A copy of exactly that size: whatever reads on is seen.
-    std::vector<std::byte> bytes(size);
-    if (size != 0) std::memcpy(bytes.data(), events.data() + 1, size);
-    if (id && size >= 2) std::memcpy(bytes.data(), &*id, 2);
-    events.remove_prefix(1 + size);
-    const kernel_events::RecordedEvent recorded{1, bytes.data(), static_cast<std::uint32_t>(size)};
+    std::vector<std::byte> bytes = fuzz::take_event(events);
+    if (id && bytes.size() >= 2) std::memcpy(bytes.data(), &*id, 2);
+    const kernel_events::RecordedEvent recorded{1, bytes.data(),
+                                                static_cast<std::uint32_t>(bytes.size())};
     (void)formats.decode(recorded, event);
     (void)formats.name(event.type);
     (void)formats.comm(event.thread);

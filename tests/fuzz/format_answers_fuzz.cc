@@ -34,14 +34,10 @@ void read(const KernelEvent& known, std::string_view events) {
   const auto nothing = [](std::size_t, std::vector<kernel_events::RecordedEvent>&) {};
   Event event;
   while (!events.empty()) {
-    const std::size_t size =
-        std::min<std::size_t>(static_cast<unsigned char>(events[0]), events.size() - 1);
-    std::vector<std::byte> bytes(size);
-    if (size != 0) std::memcpy(bytes.data(), events.data() + 1, size);
-    events.remove_prefix(1 + size);
-    if (size < 2) continue;  // no reader of pages or records has such an event
+    std::vector<std::byte> bytes = fuzz::take_event(events);
+    if (bytes.size() < 2) continue;  // no reader of pages or records has such an event
     std::memcpy(bytes.data(), &kType, 2);
-    (void)formats->decode({1, bytes.data(), static_cast<std::uint32_t>(size)}, event);
+    (void)formats->decode({1, bytes.data(), static_cast<std::uint32_t>(bytes.size())}, event);
     if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
       const auto name = formats->reasons().of_exit(exit->isa, exit->reason, exit->exception_class);
       fuzz::hold(printable(name) == name, "a reason's name is not printable");
@@ -58,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < kHead) return 0;
   const KernelEvent& known = events::all()[data[0] % events::all().size()];
   const std::string_view input = fuzz::text_of(data, size).substr(kHead);
-  const std::size_t answers = std::min<std::size_t>(data[1] | data[2] << 8, input.size());
+  const std::size_t answers = std::min(data[1] | std::size_t{data[2]} << 8, input.size());
   fuzz::bounded(size, [&] {
     fuzz::false_answers = input.substr(0, answers);
     read(known, input.substr(answers));

@@ -1,6 +1,7 @@
 // Inputs of a fuzz target as files that no disk sees: readers open them by their paths.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,15 @@ namespace trapline::fuzz {
 
 [[nodiscard]] inline std::string_view text_of(const unsigned char* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
+}
+// Takes an event off the input: a length byte and its bytes. The copy has exactly that size, so
+// that whatever reads on is seen.
+[[nodiscard]] inline std::vector<std::byte> take_event(std::string_view& input) {
+  const auto length = static_cast<unsigned char>(input.front());
+  const auto text = input.substr(1, length);
+  input.remove_prefix(1 + text.size());
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return {bytes, bytes + text.size()};
 }
 
 // One file in memory, filled anew for each input.

@@ -71,7 +71,8 @@ class OpenedPass {
   std::unique_ptr<ExitMatcher> matcher_;
 };
 
-// What was read. Pass::run() alone makes it, so nothing asks for results before they are there.
+// The recordings after they were read. Only Pass::run() makes one, so no command can ask for
+// results before they exist.
 class PassEnd : public OpenedPass {
  public:
   [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }

@@ -76,13 +76,13 @@ EventTexts::~EventTexts() = default;
 
 void EventTexts::look_at_formats() {
   if (std::exchange(looked_, true)) return;
-  // Of two formats of one type the last is the one that counts.
+  // If two formats have the same type, the last one counts.
   for (const EventFormat& format : formats_.formats)
     if (const auto id = format_id(format.text)) types_[*id].format = &format;
 }
 
 Result<std::vector<EventDescription>> EventTexts::describe(std::span<const std::uint16_t> types) {
-  // A recording is opened more than once, and those of one kernel have the same formats.
+  // Recordings of one kernel, such as those that diff compares, have the same formats.
   constexpr std::size_t kMostKnown = 8;
   static std::map<std::string, std::vector<EventDescription>> known;
   look_at_formats();

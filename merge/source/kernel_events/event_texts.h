@@ -42,7 +42,7 @@ struct SymbolTableOfField {
   SymbolNames names;  // printable
 };
 
-// What the text of an event's format says, as in events/SYSTEM/NAME/format.
+// The fields and names that an event's format declares, as in events/SYSTEM/NAME/format.
 struct EventDescription {
   std::vector<FormatField> fields;          // the common ones first; none: it cannot be read
   std::uint32_t size = 0;                   // end of the last field

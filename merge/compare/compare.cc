@@ -99,16 +99,16 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
 // Returns one figure of all runs, with the greatest noise of any run.
 RunFigures figures_of(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
                       const std::string& key, Metric metric) {
-  RunFigures figures;
+  RunFigures figures{{}, {}, Resolution(is_percentile(metric) ? kBucketError : 0, 0, 0)};
+  Resolution& resolution = figures.resolution;
   for (const auto* side : {&before, &after}) {
     for (const Recorded& run : *side) {
       const Figure figure = figure_of(run, key, metric);
       (side == &before ? figures.before : figures.after).push_back(figure.value);
-      if (!std::isnan(figure.value)) figures.noise = std::max(figures.noise, figure.noise);
-      if (is_percentile(metric)) figures.unit = std::max(figures.unit, run.unit);
+      if (!std::isnan(figure.value)) resolution.noise = std::max(resolution.noise, figure.noise);
+      if (is_percentile(metric)) resolution.unit = std::max(resolution.unit, run.unit);
     }
   }
-  if (is_percentile(metric)) figures.resolution = kBucketError;
   return figures;
 }
 
@@ -118,9 +118,9 @@ MetricChange metric_change(const std::vector<Recorded>& before, const std::vecto
   result.before = result.after = result.change = kUnknown;
   if (!applies) return result;
   result.runs = figures_of(before, after, key, metric);
-  const bool logarithms = takes_logarithms(result.runs);
-  result.before = side_value(result.runs.before, logarithms);
-  result.after = side_value(result.runs.after, logarithms);
+  const bool logarithms = takes_logarithms(*result.runs);
+  result.before = side_value(result.runs->before, logarithms);
+  result.after = side_value(result.runs->after, logarithms);
   if (result.before > 0) {
     result.change = result.after / result.before - 1;
   } else if (result.before == 0 && result.after > 0) {
@@ -168,9 +168,9 @@ void test(Comparison& comparison) {
   for (ComparedRow& row : comparison.rows) {
     if (row.before_count + row.after_count < kFewestExits) continue;
     for (MetricChange& metric : row.metrics) {
-      if (metric.runs.before.empty()) continue;
+      if (!metric.runs || metric.runs->before.empty()) continue;
       metrics.push_back(&metric);
-      figures.push_back(metric.runs);
+      figures.push_back(*metric.runs);
     }
   }
   const Tested tested =

@@ -78,9 +78,9 @@ inline constexpr std::array<std::string_view, kMetrics> kMetricNames = {
 
 // One metric of a row on both sides, and its change. Figures are NaN if they are not known.
 struct MetricChange {
-  RunFigures runs;
-  double before = 0, after = 0;  // values of the sides
-  double change = 0;             // as a share of `before`; infinite if that was 0
+  std::optional<RunFigures> runs;  // none if the row does not have the metric
+  double before = 0, after = 0;    // values of the sides
+  double change = 0;               // as a share of `before`; infinite if that was 0
   Change test;
 };
 

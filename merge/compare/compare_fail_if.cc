@@ -114,7 +114,8 @@ Result<FailVerdict> check_fail_conditions(const Comparison& comparison,
   // Uses only what the comparison tested; rows with too few exits are left out.
   std::vector<RunFigures> figures;
   for (const Named& named : all)
-    figures.push_back(named.metric().test.tested ? named.metric().runs : RunFigures());
+    figures.push_back(named.metric().test.tested ? *named.metric().runs
+                                                 : RunFigures{{}, {}, Resolution(0, 0, 0)});
   const Tested tested =
       test_together(figures, comparison.method, comparison.confidence, comparison.seed);
   FailVerdict verdict;

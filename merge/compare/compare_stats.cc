@@ -114,19 +114,20 @@ std::optional<Scaled> scaled(const RunFigures& figures) {
   all.values = figures.before;
   all.values.insert(all.values.end(), figures.after.begin(), figures.after.end());
   const double typical = side_value(all.values, all.logarithms);
-  all.exact.floor = kRounding * kRounding + 2 * figures.resolution * figures.resolution;
-  all.exact.noise = figures.noise / (typical * typical);
+  all.exact.floor =
+      kRounding * kRounding + 2 * figures.resolution.bucket * figures.resolution.bucket;
+  all.exact.noise = figures.resolution.noise / (typical * typical);
   if (all.logarithms) {
     // On a logarithmic scale, the unit's size depends on the figure. It is largest at the smallest
     // figure, so that size is taken.
     double least = std::numeric_limits<double>::infinity();
     for (const double value : all.values) least = std::fmin(least, value);
-    all.exact.unit = std::log1p(figures.unit / least);
+    all.exact.unit = std::log1p(figures.resolution.unit / least);
     for (double& value : all.values) value = std::log(value);
   } else {
     all.unit = typical;
     if (all.unit <= 0) return std::nullopt;  // all are 0
-    all.exact.unit = figures.unit / all.unit;
+    all.exact.unit = figures.resolution.unit / all.unit;
     for (double& value : all.values) value /= all.unit;
   }
   const double middle = side_value(all.values, false);

@@ -35,17 +35,24 @@ class Random {
   std::uint64_t state_;
 };
 
+// How finely a figure is known; Resolution(0, 0, 0) is of an exact one.
+struct Resolution {
+  Resolution(double bucket_error, double stamp_unit, double stamp_noise)
+      : bucket(bucket_error), unit(stamp_unit), noise(stamp_noise) {}
+  // Relative error of a run's figure that all runs may share: the width of a histogram's bucket.
+  double bucket;
+  // The unit of the stamps behind an order statistic. Figures of equal runs may differ by it, for
+  // all runs in the same way, so a change up to this is never proven.
+  double unit;
+  // Variance that the rounding of stamps alone gives a run's mean, sum or rate. A smaller variance
+  // between the runs is chance, so at least this is taken.
+  double noise;
+};
+
 // One figure for each run of both sides; NaN if a run does not have it.
 struct RunFigures {
   std::vector<double> before, after;
-  // Relative error of a run's figure that all runs may share: the width of a histogram's bucket.
-  double resolution = 0;
-  // The unit of the stamps behind an order statistic. Figures of equal runs may differ by it, for
-  // all runs in the same way, so a change up to this is never proven.
-  double unit = 0;
-  // Variance that the rounding of stamps alone gives a run's mean, sum or rate. A smaller variance
-  // between the runs is chance, so at least this is taken.
-  double noise = 0;
+  Resolution resolution;
 };
 
 // How a comparison decides, by the number of runs of the side that has fewer.

@@ -67,8 +67,13 @@ void add_figures(TableOf<Row>& table, const std::string& prefix, Column change, 
   add(std::move(change), [](const MetricChange& metric) {
     return Changed{metric.change, metric.test.proven, metric.test.is_vague()};
   });
-  add({.key = "before_runs", .csv = false}, [](const auto& metric) { return metric.runs.before; });
-  add({.key = "after_runs", .csv = false}, [](const auto& metric) { return metric.runs.after; });
+  const auto runs = [](std::vector<double> RunFigures::*side) {
+    return [side](const MetricChange& metric) {
+      return metric.runs ? (*metric.runs).*side : std::vector<double>();
+    };
+  };
+  add({.key = "before_runs", .csv = false}, runs(&RunFigures::before));
+  add({.key = "after_runs", .csv = false}, runs(&RunFigures::after));
   add({.key = "tested", .csv = false}, [](const auto& metric) { return metric.test.tested; });
   add({.key = "proven", .csv = false}, [](const auto& metric) { return metric.test.proven; });
   add({"low"}, tested(&Change::low));

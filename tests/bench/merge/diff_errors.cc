@@ -37,7 +37,7 @@ std::vector<trapline::RunFigures> simulated(Values& values, std::size_t before, 
                                             double ratio) {
   std::vector<double> common(before + after);
   std::generate(common.begin(), common.end(), [&values] { return values.next(); });
-  std::vector<trapline::RunFigures> figures(kFigures);
+  std::vector<trapline::RunFigures> figures(kFigures, {{}, {}, trapline::Resolution(0, 0, 0)});
   for (trapline::RunFigures& figure : figures) {
     for (std::size_t run = 0; run < common.size(); ++run) {
       const double own = std::sqrt(1 - kCorrelation) * values.next();

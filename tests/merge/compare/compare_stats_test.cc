@@ -43,6 +43,7 @@ class Draw {
 using Run = std::vector<double>;
 using NextRun = std::function<Run(Draw&)>;
 constexpr std::size_t kFigures = 40;
+const Resolution kExact(0, 0, 0);
 
 // What all figures of a run share, and what each has of its own.
 Run run_of(Draw& draw, double shared, const std::function<double()>& own) {
@@ -56,7 +57,7 @@ Run run_of(Draw& draw, double shared, const std::function<double()>& own) {
 // longer by `shift`, and all of theirs vary so many times as much.
 std::vector<RunFigures> sides(Draw& draw, std::size_t count, const NextRun& next, double shift,
                               double spread) {
-  std::vector<RunFigures> figures(kFigures);
+  std::vector<RunFigures> figures(kFigures, {{}, {}, kExact});
   const auto add = [&](bool is_after) {
     const Run run = next(draw);
     for (std::size_t i = 0; i < kFigures; ++i) {
@@ -159,7 +160,7 @@ TEST(CompareStatsTest, AShiftIsFoundAndTheIntervalsHoldIt) {
 }
 
 Change alone(std::vector<double> before, std::vector<double> after, double confidence = 0.95) {
-  const RunFigures figures{std::move(before), std::move(after), 0};
+  const RunFigures figures{std::move(before), std::move(after), kExact};
   const Method method = method_for(figures.before.size(), figures.after.size());
   return test_together({&figures, 1}, method, confidence, 1).changes[0];
 }
@@ -194,15 +195,15 @@ TEST(CompareStatsTest, EqualFiguresDoNotDiffer) {
 }
 
 TEST(CompareStatsTest, TheSameNeighbouringBucketInEveryRunIsNoChange) {
-  const RunFigures figures{{1000, 1000, 1000}, {1004, 1004, 1004}, 1.0 / 256};
+  const RunFigures figures{{1000, 1000, 1000}, {1004, 1004, 1004}, Resolution(1.0 / 256, 0, 0)};
   EXPECT_FALSE(test_together({&figures, 1}, Method::kStudent, 0.95, 1).changes[0].proven);
 }
 
 // With stamps of 1000 ns an exit of 1500 ns lasts 1000 or 2000 ns, by chance in all runs of a side.
 TEST(CompareStatsTest, NeighbouringUnitsInEveryRunAreNoChangeAndMoreIs) {
   const auto change = [](double before, double after) {
-    RunFigures figures{std::vector<double>(5, before), std::vector<double>(5, after), 0.001};
-    figures.unit = 1000;
+    RunFigures figures{std::vector<double>(5, before), std::vector<double>(5, after),
+                       Resolution(0.001, 1000, 0)};
     return test_together({&figures, 1}, Method::kPermutation, 0.95, 1).changes[0];
   };
   for (const Change& unit : {change(1000, 2000), change(2000, 1000), change(0, 1000)}) {
@@ -219,23 +220,22 @@ TEST(CompareStatsTest, NeighbouringUnitsInEveryRunAreNoChangeAndMoreIs) {
 
 // It counts in no other figure's splits either.
 TEST(CompareStatsTest, AChangeOfAUnitHidesNoOtherFigures) {
-  RunFigures coarse{{1, 1, 1, 1, 1}, {2, 2, 2, 2, 2}, 0};
-  coarse.unit = 1;
+  RunFigures coarse{{1, 1, 1, 1, 1}, {2, 2, 2, 2, 2}, Resolution(0, 1, 0)};
   std::vector<RunFigures> figures(10, coarse);
   for (std::size_t i = 0; i < figures.size(); ++i)
     std::swap(figures[i].before[i / 2], figures[i].after[0]);
-  figures.push_back({{10, 11, 12, 11, 10}, {20, 21, 22, 21, 20}, 0});
+  figures.push_back({{10, 11, 12, 11, 10}, {20, 21, 22, 21, 20}, kExact});
   const Tested tested = test_together(figures, Method::kPermutation, 0.95, 1);
   EXPECT_NEAR(tested.changes.back().corrected_p, 2.0 / 252, 1e-9);
 }
 
 TEST(CompareStatsTest, RunsThatAgreeBetterThanTheirStampsProveNoMore) {
-  RunFigures figures{{100, 100.01, 100}, {101, 101, 101.01}, 0};
+  RunFigures figures{{100, 100.01, 100}, {101, 101, 101.01}, kExact};
   const auto change = [&] {
     return test_together({&figures, 1}, Method::kStudent, 0.95, 1).changes[0];
   };
   EXPECT_TRUE(change().proven);
-  figures.noise = 1;
+  figures.resolution.noise = 1;
   EXPECT_FALSE(change().proven);
 }
 
@@ -255,14 +255,14 @@ TEST(CompareStatsTest, AFigureThatFewerThanThreeRunsHaveIsNotTested) {
 }
 
 TEST(CompareStatsTest, TooFewSplitsForTheConfidenceProveNothing) {
-  const RunFigures figures{{1, 2, 3, 4, 5}, {101, 102, 103, 104, 105}, 0};
+  const RunFigures figures{{1, 2, 3, 4, 5}, {101, 102, 103, 104, 105}, kExact};
   const Tested tested = test_together({&figures, 1}, Method::kPermutation, 0.999, 1);
   EXPECT_FALSE(tested.can_prove);
   EXPECT_FALSE(tested.changes[0].proven);
 }
 
 TEST(CompareStatsTest, ManyRunsAreSplitAtRandomAndTheSameForTheSameSeed) {
-  RunFigures figures;
+  RunFigures figures{{}, {}, kExact};
   for (int i = 0; i < 12; ++i) {
     figures.before.push_back(100 + i);
     figures.after.push_back(103 + i);
@@ -280,8 +280,8 @@ TEST(CompareStatsTest, ManyRunsAreSplitAtRandomAndTheSameForTheSameSeed) {
 
 // More of them than are summed at once, and one that some runs have not.
 TEST(CompareStatsTest, AFigureHasTheSameResultWhereverItStandsAmongOthers) {
-  const RunFigures other{{1, 2, 3, 4, 5}, {2, 3, 4, 5, 6}, 0};
-  const RunFigures figure{{1, 1.1, kNone, 1.2, 0.9}, {2, kNone, 2.3, 1.9, 2.2}, 0};
+  const RunFigures other{{1, 2, 3, 4, 5}, {2, 3, 4, 5, 6}, kExact};
+  const RunFigures figure{{1, 1.1, kNone, 1.2, 0.9}, {2, kNone, 2.3, 1.9, 2.2}, kExact};
   std::set<double> found;
   for (std::size_t place = 0; place < 20; ++place) {
     std::vector<RunFigures> figures(20, other);

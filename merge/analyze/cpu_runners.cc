@@ -5,20 +5,20 @@
 #include <utility>
 
 namespace trapline {
-Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) const {
-  if (run.missing != Missing::kNone) return unknown_for(run.missing);
+ProvenCulprit CpuRunners::culprit_of(const Run& run, std::uint32_t cpu, const Wait& wait) const {
+  if (run.missing != Missing::kNone) return ProvenCulprit(run.missing);
   const bool endless = (run.kind == CulpritKind::kInterrupt && !irq_ends_) ||
                        (run.kind == CulpritKind::kSoftirq && !softirq_ends_);
-  if (endless) return unknown_for(Missing::kContext);  // the interrupt may have ended long before
-  Culprit culprit{.kind = run.kind, .thread = run.thread, .number = run.number};
-  if (culprit.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
+  if (endless) return ProvenCulprit(Missing::kContext);  // the interrupt may have ended long before
+  const ProvenCulprit culprit({.kind = run.kind, .thread = run.thread, .number = run.number},
+                              EventRef(run.begin, cpu));
+  if (run.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
   if (!unseen_.empty()) [[unlikely]]
-    return unknown_for(Missing::kCpu);
-  culprit.kind = run.chosen >= wait.queued ? CulpritKind::kNotAllowed
-                 : wait.woken && elapsed(wait.begin, wait.end) <= kLongestWakeUp
-                     ? CulpritKind::kIdle
-                     : CulpritKind::kIdleOther;
-  return culprit;
+    return ProvenCulprit(Missing::kCpu);
+  return culprit.as(run.chosen >= wait.queued ? CulpritKind::kNotAllowed
+                    : wait.woken && elapsed(wait.begin, wait.end) <= kLongestWakeUp
+                        ? CulpritKind::kIdle
+                        : CulpritKind::kIdleOther);
 }
 
 CpuRunners::Cpu* CpuRunners::cpu_of(std::uint32_t cpu) {
@@ -129,12 +129,12 @@ namespace {
 // whichever thread ran then, the waiting one was not allowed to.
 void join_not_allowed(std::span<WaitShare> pieces) {
   const auto not_allowed = [](const WaitShare& piece) {
-    return piece.culprit.kind == CulpritKind::kNotAllowed;
+    return piece.culprit->kind == CulpritKind::kNotAllowed;
   };
   const auto first = std::find_if(pieces.begin(), pieces.end(), not_allowed);
   const auto last = std::find_if(pieces.rbegin(), pieces.rend(), not_allowed).base();
   for (auto piece = first; piece < last; ++piece) {
-    if (piece->culprit.missing != Missing::kNone) return;  // the thread may have run unseen
+    if (piece->culprit->missing != Missing::kNone) return;  // the thread may have run unseen
   }
   for (auto piece = first; piece < last; ++piece) piece->culprit = first->culprit;
 }
@@ -152,15 +152,15 @@ void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitSha
   while (run > oldest && record.at(run - 1).begin > begin) --run;
   pieces_ -= record.added - run;
   Timestamp at = begin;
-  Culprit culprit = unknown_for(is_unseen(cpu) ? Missing::kCpu
-                                : oldest == 0  ? Missing::kSwitches
-                                               : Missing::kRoom);
-  if (run > oldest) culprit = culprit_of(record.at(run - 1), wait);
+  ProvenCulprit culprit(is_unseen(cpu) ? Missing::kCpu
+                        : oldest == 0  ? Missing::kSwitches
+                                       : Missing::kRoom);
+  if (run > oldest) culprit = culprit_of(record.at(run - 1), cpu, wait);
   for (; at < end; ++run) {
     const Timestamp until = run < record.added ? std::min(record.at(run).begin, end) : end;
     if (until > at) shares.push_back({Part::kPreempted, culprit, at, until});
     at = std::max(at, until);
-    if (run < record.added) culprit = culprit_of(record.at(run), wait);
+    if (run < record.added) culprit = culprit_of(record.at(run), cpu, wait);
   }
   join_not_allowed(std::span(shares).subspan(before));
 }

@@ -67,7 +67,7 @@ class CpuRunners {
     [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
-  [[nodiscard]] Culprit culprit_of(const Run& run, const Wait& wait) const;
+  [[nodiscard]] ProvenCulprit culprit_of(const Run& run, std::uint32_t cpu, const Wait& wait) const;
   void add(Cpu& cpu, const Run& run);
   static void doubt_last(Cpu& cpu);
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "merge/analyze/threads.h"
 #include "merge/model/exit_span.h"
 
 namespace trapline {
@@ -65,9 +66,52 @@ struct Culprit {
 // Returns the unknown culprit, with what is missing.
 [[nodiscard]] inline Culprit unknown_for(Missing missing) { return {.missing = missing}; }
 
+// The event that proves a claim: its time, and the CPU that wrote it. Only an event makes one.
+class EventRef {
+ public:
+  explicit EventRef(const Event& event) : at_(event.at), cpu_(event.cpu) {}
+  explicit EventRef(const ThreadChange& change) : at_(change.at), cpu_(change.cpu) {}
+  [[nodiscard]] Timestamp at() const { return at_; }
+  [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
+
+ private:
+  friend class CpuRunners;  // keeps the times of each CPU's switches and interrupts
+  friend class ProvenCulprit;
+  EventRef(Timestamp at, std::uint32_t cpu) : at_(at), cpu_(cpu) {}
+  Timestamp at_;
+  std::uint32_t cpu_;
+};
+
+// A culprit with the event that proves it. Without one it is unknown, and stays so.
+class ProvenCulprit {
+ public:
+  explicit ProvenCulprit(Missing missing = Missing::kNone)
+      : culprit_(unknown_for(missing)), by_(Timestamp(), 0) {}
+  ProvenCulprit(const Culprit& culprit, const EventRef& by) : culprit_(culprit), by_(by) {}
+  operator const Culprit&() const { return culprit_; }  // NOLINT(*-explicit-*)
+  const Culprit* operator->() const { return &culprit_; }
+  // Returns the event; nullptr if the culprit is unknown.
+  [[nodiscard]] const EventRef* proof() const {
+    return culprit_.kind == CulpritKind::kUnknown ? nullptr : &by_;
+  }
+  // Returns the same claim with the kind that further events tell.
+  [[nodiscard]] ProvenCulprit as(CulpritKind kind) const {
+    ProvenCulprit other = *this;
+    if (proof() != nullptr) other.culprit_.kind = kind;
+    return other;
+  }
+  void set_thread(ThreadId thread) { culprit_.thread = thread; }
+  void set_handler(NameId handler) { culprit_.handler = handler; }
+  void set_root(CulpritKind root) { culprit_.root = root; }
+
+ private:
+  Culprit culprit_;
+  EventRef by_;
+};
+
 struct WaitShare {
   Part part = Part::kPreempted;
-  Culprit culprit;
+  ProvenCulprit culprit;
   Timestamp begin, end;
   ThreadId root{};  // the thread of Culprit::root, if that is a thread
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }

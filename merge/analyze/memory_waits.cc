@@ -74,16 +74,17 @@ bool MemoryUnmaps::any(Timestamp begin, Timestamp end) const {
 }
 
 void PageServers::on_wakeup(const ThreadChange& change) {
-  if (Thread* sleeper = threads_.find(change.thread)) sleeper->server = {};
+  if (Thread* sleeper = threads_.find(change.thread)) sleeper->server.reset();
   const bool by_thread = change.context == WakeContext::kThread;
   const Thread* waker = by_thread ? threads_.find(change.other) : nullptr;
   if (waker == nullptr) return;
   if (waker->serves || waker->collapses) {
     const Timestamp begin = std::max(change.since, waker->collapses.value_or(change.since));
-    served_by_ = {change.other, !waker->serves, begin, change.at,
-                  waker->serves.value_or(change.since)};
-    if (Thread* sleeper = threads_.get(change.thread, kMostThreads)) sleeper->server = *served_by_;
-  } else if (waker->server.by != ThreadId{} && waker->server.end >= change.since) {
+    served_by_ = Served{
+        change.other,    !waker->serves, begin, change.at, waker->serves.value_or(change.since),
+        EventRef(change)};
+    if (Thread* sleeper = threads_.get(change.thread, kMostThreads)) sleeper->server = served_by_;
+  } else if (waker->server && waker->server->end >= change.since) {
     served_by_ = waker->server;
     served_by_->since = std::min(served_by_->since, served_by_->begin);
     served_by_->begin = std::max(change.since, served_by_->begin);

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "merge/analyze/culprit.h"
 #include "merge/analyze/threads.h"
 #include "merge/model/event.h"
 #include "merge/model/host_event.h"
@@ -125,6 +126,7 @@ class PageServers {
     // The fault for which `by` worked happened by this time: when the ioctl that answers it began
     // or, if earlier, the worker's sleep; for a collapse, when the sleep began.
     Timestamp since;
+    EventRef proof;  // the wake-up by `by`
   };
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
@@ -139,7 +141,7 @@ class PageServers {
   static constexpr std::size_t kMostThreads = 1u << 14;
   struct Thread {
     std::optional<Timestamp> serves;  // since when the thread is in an ioctl that answers a fault
-    Served server;                    // the server that ended the last sleep; `by` 0: none
+    std::optional<Served> server;     // the server that ended the last sleep
     std::optional<Timestamp> unmaps, collapses;  // when each began
   };
   void on_host(const Event& event, HostStep step);

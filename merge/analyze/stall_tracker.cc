@@ -69,9 +69,13 @@ StallCause cause_of(State state) {
       return StallCause::kPreempted;
     case State::kPaused:
       return StallCause::kVmm;
-    default:
-      return StallCause::kBlocked;
+    case State::kBlocked:
+    case State::kHalted:
+    case State::kOffline:
+    case State::kNotSeen:
+      break;
   }
+  return StallCause::kBlocked;
 }
 
 }  // namespace

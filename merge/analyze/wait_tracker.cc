@@ -6,7 +6,7 @@
 
 namespace trapline {
 
-void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end,
+void WaitTracker::charge(Thread& thread, Part part, const ProvenCulprit& culprit, Timestamp end,
                          ThreadId root) {
   if (end <= thread.since) return;
   if (held_ >= kMostHeld) make_room();
@@ -30,10 +30,11 @@ void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timesta
   const auto pieces = std::span(thread.shares).subspan(before);
   std::uint64_t not_allowed = 0;
   for (const WaitShare& piece : pieces)
-    not_allowed += piece.culprit.kind == CulpritKind::kNotAllowed ? piece.length() : 0;
+    not_allowed += piece.culprit->kind == CulpritKind::kNotAllowed ? piece.length() : 0;
   if (not_allowed == 0 || !thread.fair || !quotas_ || !quotas_->take(id, not_allowed)) return;
   for (WaitShare& piece : pieces)
-    if (piece.culprit.kind == CulpritKind::kNotAllowed) piece.culprit.kind = CulpritKind::kQuota;
+    if (piece.culprit->kind == CulpritKind::kNotAllowed)
+      piece.culprit = piece.culprit.as(CulpritKind::kQuota);
 }
 
 void WaitTracker::drop(Thread& thread, Timestamp from, Timestamp until) {
@@ -83,7 +84,7 @@ void WaitTracker::doubt_handler(Thread& thread) const {
   if (!thread.without_end || cause_.ends(*thread.without_end)) return;
   for (std::size_t i = thread.first; i < thread.shares.size(); ++i) {
     WaitShare& share = thread.shares[i];
-    if (share.part == Part::kBlocked) share.culprit = unknown_for(Missing::kContext);
+    if (share.part == Part::kBlocked) share.culprit = ProvenCulprit(Missing::kContext);
   }
 }
 
@@ -97,7 +98,7 @@ void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pip
   };
   for (WaitShare& share : shares) {
     const Timestamp at = share.part == Part::kPreempted ? share.begin : share.end;
-    if (share.culprit.is_thread()) share.culprit.thread = named(share.culprit.thread, at);
+    if (share.culprit->is_thread()) share.culprit.set_thread(named(share.culprit->thread, at));
     if (share.root != ThreadId{}) share.root = named(share.root, share.end);
   }
 }
@@ -105,10 +106,10 @@ void WaitTracker::name_culprits(std::span<WaitShare> shares, const Pipeline& pip
 void WaitTracker::run(Thread& thread, const ThreadChange& change, const Pipeline& pipeline) {
   if (thread.state == Thread::State::kRunning) return;
   if (thread.state == Thread::State::kAsleep) {
-    charge(thread, Part::kBlocked, unknown_for(Missing::kWakeups), change.at);
+    charge(thread, Part::kBlocked, ProvenCulprit(Missing::kWakeups), change.at);
   } else if (thread.queue_known && thread.cpu != change.cpu) {
     const Missing missing = runners_.is_unseen(thread.cpu) ? Missing::kCpu : Missing::kMigrations;
-    charge(thread, Part::kPreempted, unknown_for(missing), change.at);
+    charge(thread, Part::kPreempted, ProvenCulprit(missing), change.at);
   } else {
     if (!thread.queue_known && change.at > thread.since) ++counters_.cpu_assumed;
     divide(change.thread, thread, change.cpu, change.at);
@@ -170,39 +171,39 @@ WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since, Ti
 
 // Charges the sleep to what woke the thread; for a futex, to those who released it one after
 // another.
-void WaitTracker::charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
-                               const Threads& threads) {
-  if (by.kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, end, root.thread);
+void WaitTracker::charge_sleep(Thread& thread, const ProvenCulprit& by, const Root& root,
+                               Timestamp end, const Threads& threads) {
+  if (by->kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, end, root.thread);
   for (const FutexWakes::Piece& piece : cause_.futexes().pieces(thread.since)) {
-    Culprit culprit = piece.culprit;
+    ProvenCulprit culprit = piece.culprit;
     const Root of_piece = root_of(culprit, thread.since, piece.end, threads);
-    culprit.root = of_piece.kind;
-    if (culprit.thread == by.thread) culprit.handler = by.handler;
+    culprit.set_root(of_piece.kind);
+    if (culprit->thread == by->thread) culprit.set_handler(by->handler);
     charge(thread, Part::kBlocked, culprit, piece.end, of_piece.thread);
   }
 }
 
 // Charges the part of the sleep in which another thread brought the page to that thread, and the
 // time before to the waker: a worker may also have waited for something else.
-void WaitTracker::charge_page(Thread& thread, const Culprit& by, const Root& root) {
+void WaitTracker::charge_page(Thread& thread, const ProvenCulprit& by, const Root& root) {
   const PageServers::Served& served = *servers_.served_by();
-  const bool same = by.thread == served.by;
-  Culprit server = same ? by : Culprit();
-  server.kind = served.collapses ? CulpritKind::kCollapse : CulpritKind::kPage;
-  server.thread = served.by;
+  const bool same = by->thread == served.by;
+  const CulpritKind kind = served.collapses ? CulpritKind::kCollapse : CulpritKind::kPage;
+  const ProvenCulprit server =
+      same ? by.as(kind) : ProvenCulprit({.kind = kind, .thread = served.by}, served.proof);
   charge(thread, Part::kBlocked, by, served.begin, root.thread);
   charge(thread, Part::kBlocked, server, served.end, same ? root.thread : ThreadId{});
 }
 
 // Ends the sleep of any thread; `thread` is set if the thread is a vCPU's.
 void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline) {
-  Culprit by = cause_.of(change, pipeline);
+  ProvenCulprit by = cause_.of(change, pipeline);
   const Root root = root_of(by, change.since, change.at, pipeline.threads());
-  by.root = root.kind;
+  by.set_root(root.kind);
   woke_ = {change.thread, by};
   const Root cause = cause_.without_end()                 ? Root()
                      : root.kind != CulpritKind::kUnknown ? root
-                                                          : Root{by.kind, by.thread};
+                                                          : Root{by->kind, by->thread};
   if (Woken* woken = woken_.get(change.thread, kMostThreads)) *woken = {change.at, cause};
   if (thread == nullptr || thread->state != Thread::State::kAsleep) return;
   if (servers_.served_by()) {
@@ -283,7 +284,7 @@ void WaitTracker::add_rest(const ExitSpan& exit) {
     const std::uint64_t all = exit.parts[static_cast<std::size_t>(part)];
     if (charged >= all) continue;
     const Timestamp begin(exit.end.ns() - (all - charged));
-    of_exit_.push_back({part, unknown_for(Missing::kRoom), begin, exit.end});
+    of_exit_.push_back({part, ProvenCulprit(Missing::kRoom), begin, exit.end});
   }
 }
 
@@ -316,7 +317,7 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
       const Missing missing = dropped                               ? Missing::kRoom
                               : exit.ended == ExitSpan::End::kKnown ? Missing::kSwitches
                                                                     : Missing::kNone;
-      if (until > at) of_exit_.push_back({interval.part, unknown_for(missing), at, until});
+      if (until > at) of_exit_.push_back({interval.part, ProvenCulprit(missing), at, until});
       at = std::max(at, until);
     };
     while (share != shares.end() && share->end <= interval.begin) ++share;
@@ -342,9 +343,10 @@ LargestCulprit largest(std::span<const WaitShare> shares, Part part) {
   std::vector<LargestCulprit> sums;
   for (const WaitShare& share : shares) {
     if (share.part != part) continue;
-    const auto same = std::ranges::find(sums, share.culprit, &LargestCulprit::culprit);
+    const Culprit& culprit = share.culprit;
+    const auto same = std::ranges::find(sums, culprit, &LargestCulprit::culprit);
     if (same == sums.end()) {
-      sums.push_back({share.culprit, share.length()});
+      sums.push_back({culprit, share.length()});
     } else {
       same->ns += share.length();
     }

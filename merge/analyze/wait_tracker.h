@@ -43,7 +43,7 @@ struct EndedWait {
 // The end of a host thread's sleep: the thread, and the culprit that woke it.
 struct Waking {
   ThreadId thread{};
-  Culprit by;
+  ProvenCulprit by;
 };
 
 class WaitTracker {
@@ -126,16 +126,17 @@ class WaitTracker {
   void end_sleep(const ThreadChange& change, Thread* thread, const Pipeline& pipeline);
   void on_migration(Thread& thread, const ThreadChange& change);
   void on_interrupt(const Event& event, const HostEvent& host);
-  void charge_sleep(Thread& thread, const Culprit& by, const Root& root, Timestamp end,
+  void charge_sleep(Thread& thread, const ProvenCulprit& by, const Root& root, Timestamp end,
                     const Threads& threads);
-  void charge_page(Thread& thread, const Culprit& by, const Root& root);
+  void charge_page(Thread& thread, const ProvenCulprit& by, const Root& root);
   void doubt_handler(Thread& thread) const;
   [[nodiscard]] Root root_of(const Culprit& waker, Timestamp since, Timestamp until,
                              const Threads& threads) const;
   void leave(Thread& thread, const ThreadChange& change);
   void run(Thread& thread, const ThreadChange& change, const Pipeline& pipeline);
   void name_culprits(std::span<WaitShare> shares, const Pipeline& pipeline);
-  void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end, ThreadId root = {});
+  void charge(Thread& thread, Part part, const ProvenCulprit& culprit, Timestamp end,
+              ThreadId root = {});
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
   void clear(Thread& thread);

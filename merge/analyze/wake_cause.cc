@@ -26,7 +26,7 @@ std::uint64_t mutex_in(std::string_view text) {
 
 }  // namespace
 
-void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
+void FutexWakes::on_call(const Event& event, const HostEvent& call) {
   enum Call : std::uint64_t {
     kFutexWait = 0,
     kFutexWake = 1,
@@ -36,9 +36,9 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
     kFutexWakeBitset = 10,
     kFutexLockPi2 = 13
   };
-  Thread* thread = threads_.get(id, kMostThreads);
+  Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
-  thread->called = at;
+  thread->called = event.at;
   thread->address = call.address;
   thread->value = call.number;
   thread->woken = 0;
@@ -65,7 +65,7 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
       thread->let_go = 0;
       if (thread->held != call.address) break;
       thread->held = 0;
-      add({call.address, at, id, id, thread->held_since, true});
+      add({call.address, EventRef(event), event.thread, event.thread, thread->held_since, true});
       thread->let_go = added_;
       break;
     default:
@@ -76,7 +76,7 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
   if (thread->kind == Kind::kWait && thread->held == call.address) thread->held = 0;
   if (thread->kind != Kind::kLockPi) return;
   thread->held = call.address;
-  thread->held_since = at;
+  thread->held_since = event.at;
 }
 
 void FutexWakes::on_return(ThreadId id, Timestamp at) {
@@ -151,19 +151,23 @@ Timestamp FutexWakes::held_until_woken(const Thread& waking) {
   return waking.held_since;
 }
 
-bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) {
-  Thread* waiting = threads_.find(waiting_id);
-  Thread* waking = threads_.find(waking_id);
-  if (waiting == nullptr || waking == nullptr || !wakes(*waking, *waiting, at)) return false;
+bool FutexWakes::on_wake(const ThreadChange& wakeup) {
+  Thread* waiting = threads_.find(wakeup.thread);
+  Thread* waking = threads_.find(wakeup.other);
+  if (waiting == nullptr || waking == nullptr || !wakes(*waking, *waiting, wakeup.at)) return false;
+  Wake wake{waking->address, EventRef(wakeup), wakeup.other, wakeup.thread};
   ++waking->woken;
   waiting->got_wake = true;
   if (waking->kind == Kind::kUnlockPi) {
-    add({waking->address, at, waking_id, waiting_id, held_until_woken(*waking), true});
+    wake.held_since = held_until_woken(*waking);
+    wake.pi = true;
+    add(wake);
     return true;
   }
   const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
   const bool held = waking->held == waking->address && like_a_lock && may_be_lock(waking->address);
-  add({waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), false});
+  if (held) wake.held_since = waking->held_since;
+  add(wake);
   if (waking->held == waking->address) waking->held = 0;
   return true;
 }
@@ -183,7 +187,7 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
     return std::ranges::find(same_futex, thread) != same_futex.end();
   };
   std::uint64_t number = added_;
-  for (; number > oldest && wake_at(number - 1).at > since; --number) {
+  for (; number > oldest && wake_at(number - 1).by.at() > since; --number) {
     const Wake& wake = wake_at(number - 1);
     if (wake.address != last.address) continue;
     if (wake.waking == wake.waiting) {
@@ -199,30 +203,22 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
     if (knows(wake_at(alone).waking)) chain_.push_back(alone);
   std::sort(chain_.begin(), chain_.end());
   Timestamp begin = since;
-  const auto charge = [&](const Culprit& culprit, Timestamp end) {
+  const auto charge = [&](const ProvenCulprit& culprit, Timestamp end) {
     if (end <= begin) return;
     pieces_.push_back({culprit, end});
     begin = end;
   };
-  const bool forgotten = number == oldest && oldest != 0 && wake_at(oldest).at > since;
-  if (forgotten) charge(unknown_for(Missing::kRoom), wake_at(oldest).at);
+  const bool forgotten = number == oldest && oldest != 0 && wake_at(oldest).by.at() > since;
+  if (forgotten) charge(ProvenCulprit(Missing::kRoom), wake_at(oldest).by.at());
   for (const std::uint64_t link : chain_) {
     const Wake& wake = wake_at(link);
     const bool held = wake.pi || wake.held_since != Timestamp();
-    charge({.kind = CulpritKind::kFutex, .thread = wake.waking}, wake.held_since);
-    charge({.kind = held ? CulpritKind::kLock : CulpritKind::kFutex, .thread = wake.waking},
-           wake.at);
+    const ProvenCulprit waker({.kind = CulpritKind::kFutex, .thread = wake.waking}, wake.by);
+    charge(waker, wake.held_since);
+    charge(held ? waker.as(CulpritKind::kLock) : waker, wake.by.at());
   }
   return pieces_;
 }
-
-namespace {
-
-Culprit known(CulpritKind kind, std::uint32_t number = 0) {
-  return {.kind = kind, .number = number};
-}
-
-}  // namespace
 
 WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
   if (cpu >= CpuRunners::kMostCpus) return nullptr;
@@ -277,7 +273,7 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
       cpu->ipi_to = host.number;
       break;
     case HostStep::kFutex:
-      futexes_.on_call(event.thread, event.at, host);
+      futexes_.on_call(event, host);
       break;
     case HostStep::kFutexEnd:
       futexes_.on_return(event.thread, event.at);
@@ -314,9 +310,12 @@ void WakeCause::on_vmm_event(const Event& event, NameId name, std::string_view t
     *last = {event.at, name};
 }
 
-Culprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
+ProvenCulprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup) {
   // sched_wakeup may come in the interrupt by which another CPU passed the wake-up on.
-  const Culprit unknown = unknown_for(wakeup.waking ? Missing::kContext : Missing::kWakeups);
+  const ProvenCulprit unknown(wakeup.waking ? Missing::kContext : Missing::kWakeups);
+  const auto known = [&](CulpritKind kind, std::uint32_t number = 0) {
+    return ProvenCulprit({.kind = kind, .number = number}, EventRef(wakeup));
+  };
   if (cpu.depth == 0) return unknown;
   const Handler& innermost = cpu.open[cpu.depth - 1];
   if (innermost.level != wakeup.level) return unknown;
@@ -346,7 +345,7 @@ bool WakeCause::is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipelin
          processes.of(wakeup.other, {}) == processes.of(wakeup.thread, {});
 }
 
-Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
+ProvenCulprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
   static constexpr Cpu kNone;
   const Cpu& cpu = wakeup.cpu < cpus_.size() ? cpus_[wakeup.cpu] : kNone;
   without_end_.reset();
@@ -354,7 +353,7 @@ Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
     case WakeContext::kInterrupt:
       return in_interrupt(cpu, wakeup);
     case WakeContext::kUnknown:
-      return unknown_for(Missing::kFlags);
+      return ProvenCulprit(Missing::kFlags);
     case WakeContext::kThread:
       break;
   }
@@ -362,17 +361,12 @@ Culprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
   // The idle thread wakes nobody itself: it carries out a wake-up for another CPU, as a stopper
   // thread does.
   const bool passed_on = !wakeup.waking && pipeline.threads().switches().runs_stopper(wakeup.cpu);
-  if (waker == ThreadId{} || passed_on) return unknown_for(Missing::kWakeups);
-  Culprit culprit = known(CulpritKind::kThread);
-  culprit.thread = waker;
-  if (is_ipi(cpu, wakeup, pipeline)) {
-    culprit.kind = CulpritKind::kIpi;
-    return culprit;
-  }
+  if (waker == ThreadId{} || passed_on) return ProvenCulprit(Missing::kWakeups);
+  ProvenCulprit culprit({.kind = CulpritKind::kThread, .thread = waker}, EventRef(wakeup));
+  if (is_ipi(cpu, wakeup, pipeline)) return culprit.as(CulpritKind::kIpi);
   const LastVmmEvent* last = last_vmm_events_.find(waker);
-  if (last != nullptr && last->at >= wakeup.since) culprit.handler = last->name;
-  if (futexes_.on_wake(wakeup.thread, waker, wakeup.at)) culprit.kind = CulpritKind::kFutex;
-  return culprit;
+  if (last != nullptr && last->at >= wakeup.since) culprit.set_handler(last->name);
+  return futexes_.on_wake(wakeup) ? culprit.as(CulpritKind::kFutex) : culprit;
 }
 
 }  // namespace trapline

@@ -47,8 +47,8 @@ class FutexWakes {
  public:
   static constexpr std::size_t kMostWakes = 1u << 10;
 
-  void on_call(ThreadId thread, Timestamp at, const HostEvent& call);  // sys_enter_futex
-  void on_return(ThreadId thread, Timestamp at);                       // sys_exit_futex
+  void on_call(const Event& event, const HostEvent& call);  // sys_enter_futex
+  void on_return(ThreadId thread, Timestamp at);            // sys_exit_futex
   void on_sleep(ThreadId thread);              // the thread left its CPU and is not runnable
   void on_run(ThreadId thread, Timestamp at);  // the thread got a CPU
   // Takes QEMU's qemu_mutex_locked and qemu_mutex_unlock; returns false for other events of QEMU.
@@ -56,13 +56,13 @@ class FutexWakes {
   // Forgets all calls and wake-ups, since any loss can hide a call.
   void on_lost();
 
-  // Notes that `waking` woke `waiting`. Returns true if `waking` was in a call that wakes the
-  // waiters of the futex that `waiting` waits for.
-  bool on_wake(ThreadId waiting, ThreadId waking, Timestamp at);
+  // Returns true if the waker was in a call that wakes the waiters of the futex that the woken
+  // thread waits for.
+  bool on_wake(const ThreadChange& wakeup);
 
   // A piece of a wait for a futex, which begins where the piece before ends.
   struct Piece {
-    Culprit culprit;
+    ProvenCulprit culprit;
     Timestamp end;
   };
   // Returns the wait that the last on_wake() ended, from `since` on: pieces in order of time
@@ -87,10 +87,10 @@ class FutexWakes {
     std::uint64_t let_go = 0;  // kUnlockPi: 1 + the number of this call's Wake; 0: none
   };
   struct Wake {
-    std::uint64_t address = 0;  // 0: replaced by a later one
-    Timestamp at;
+    std::uint64_t address = 0;     // 0: replaced by a later one
+    EventRef by;                   // the wake-up, or the call of a thread that woke nobody
     ThreadId waking{}, waiting{};  // the same thread if it released a lock and woke nobody
-    Timestamp held_since;          // by `waking`; 0: when it acquired the lock is not known
+    Timestamp held_since = {};     // by `waking`; 0: when it acquired the lock is not known
     // True if `waking` held a PI lock. If held_since is not known then, `waking` has held the lock
     // since before any thread waited for it.
     bool pi = false;
@@ -129,7 +129,7 @@ class WakeCause {
   void on_lost(const Event& event);
   void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
   // Returns the cause of the wake-up. The sleep began at wakeup.since.
-  [[nodiscard]] Culprit of(const ThreadChange& wakeup, const Pipeline& pipeline);
+  [[nodiscard]] ProvenCulprit of(const ThreadChange& wakeup, const Pipeline& pipeline);
   // Returns the kind of the handler that of() named last, if no end of that kind was recorded so
   // far: without ends a handler seems to last until the CPU switches.
   [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
@@ -161,7 +161,7 @@ class WakeCause {
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   static void begin(Cpu& cpu, Handler handler);
   void end(Cpu& cpu, Handler::Kind kind);
-  [[nodiscard]] Culprit in_interrupt(const Cpu& cpu, const ThreadChange& wakeup);
+  [[nodiscard]] ProvenCulprit in_interrupt(const Cpu& cpu, const ThreadChange& wakeup);
   [[nodiscard]] static bool is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipeline& of);
 
   std::vector<Cpu> cpus_;

@@ -70,7 +70,7 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
     // A larger page does not come sooner if a thread must fetch it.
     const bool fetched = std::ranges::any_of(
         pipeline.waits()->shares(),
-        [](const WaitShare& share) { return share.culprit.kind == CulpritKind::kPage; });
+        [](const WaitShare& share) { return share.culprit->kind == CulpritKind::kPage; });
     if (faults) return is_of_memory(exit) && !fetched ? RemedyId::kPages : RemedyId::kNone;
     const RemedyId served = remedy_of_kernel_exit(exit);
     if (served != RemedyId::kNone || !is_x86(exit.reason)) return served;

@@ -181,7 +181,8 @@ class ExitPicker : public SpanSink {
     waker_ = {};
     const Culprit woke = largest(waits_, slept_part(exit_)).culprit;
     for (const WaitShare& share : waits_) {
-      if (!woke.is_thread() || share.part != slept_part(exit_) || share.culprit != woke) continue;
+      if (!woke.is_thread() || share.part != slept_part(exit_)) continue;
+      if (static_cast<const Culprit&>(share.culprit) != woke) continue;
       waker_.merge(activity_.between(tid_of(woke.thread), share.begin, share.end));
     }
   }

@@ -302,7 +302,8 @@ class HostCpuTable : public TableSink {
     if (woke) {
       Deeds* deeds = deeds_.get(woke->thread, kMostThreads);
       if (deeds != nullptr)
-        deeds->woken_by.add({woke->by.kind, woke->by.is_thread() ? woke->by.thread : ThreadId{}});
+        deeds->woken_by.add(
+            {woke->by->kind, woke->by->is_thread() ? woke->by->thread : ThreadId{}});
     }
     // Work of an interrupt that hit the thread is not the thread's.
     if ((ioctl == nullptr && irq == nullptr) || pipeline.host_runs()->is_in_interrupt(event.cpu))

@@ -49,6 +49,10 @@ void check_waits(const ExitSpan& exit, std::span<const WaitShare> shares) {
     hold(share.begin >= exit.start && share.end <= exit.end && share.begin <= share.end,
          "a culprit's share lies outside of its exit");
     parts[static_cast<std::size_t>(share.part)] += share.length();
+    const EventRef* proof = share.culprit.proof();
+    hold((proof != nullptr) == (share.culprit->kind != CulpritKind::kUnknown) &&
+             (proof == nullptr || proof->at() <= exit.end),
+         "a culprit is named without an event that proves it");
   }
   for (const Part part : {Part::kPreempted, Part::kBlocked}) {
     const auto i = static_cast<std::size_t>(part);

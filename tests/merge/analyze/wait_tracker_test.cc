@@ -592,10 +592,9 @@ TEST_F(WaitTrackerTest, AfterALossNoHandlerIsOpenAnyMore) {
 
 TEST(LargestCulprit, IsTheOneOfTheLargestSum) {
   const auto share = [](std::int32_t thread, std::uint64_t begin, std::uint64_t end) {
-    return WaitShare{Part::kPreempted,
-                     {CulpritKind::kThread, Missing::kNone, ThreadId{thread}, 0, kNoName},
-                     Timestamp(begin),
-                     Timestamp(end)};
+    const ProvenCulprit runner({.kind = CulpritKind::kThread, .thread = ThreadId{thread}},
+                               EventRef(Event{.at = Timestamp(begin)}));
+    return WaitShare{Part::kPreempted, runner, Timestamp(begin), Timestamp(end)};
   };
   const std::array shares = {share(7, 0, 30), share(8, 30, 70), share(7, 70, 90)};
   EXPECT_EQ(largest(shares, Part::kPreempted).culprit.thread, ThreadId{7});
@@ -604,9 +603,9 @@ TEST(LargestCulprit, IsTheOneOfTheLargestSum) {
 }
 
 TEST(LargestCulprit, IsTheEarliestOfEquals) {
-  Culprit earlier, later;
-  earlier.thread = ThreadId{7};
-  later.thread = ThreadId{8};
+  ProvenCulprit earlier, later;
+  earlier.set_thread(ThreadId{7});
+  later.set_thread(ThreadId{8});
   const std::array shares = {WaitShare{Part::kBlocked, earlier, Timestamp(0), Timestamp(30)},
                              WaitShare{Part::kBlocked, later, Timestamp(30), Timestamp(60)}};
   EXPECT_EQ(largest(shares, Part::kBlocked).culprit.thread, ThreadId{7});

@@ -68,8 +68,7 @@ TEST(VcpuHistory, IsCutToTheTimeThatIsAskedFor) {
   const PartInterval parts[] = {{Part::kKernel, Timestamp(100), Timestamp(110)},
                                 {Part::kPreempted, Timestamp(110), Timestamp(150)},
                                 {Part::kKernel, Timestamp(150), Timestamp(160)}};
-  Culprit culprit;
-  culprit.kind = CulpritKind::kIdle;
+  const ProvenCulprit culprit({.kind = CulpritKind::kIdle}, EventRef(Event{}));
   const WaitShare waits[] = {{Part::kPreempted, culprit, Timestamp(110), Timestamp(150)}};
   history.add(exit_of(100, 160, parts), waits);
   EXPECT_EQ(history.known_until(kVcpu0), Timestamp(160));
@@ -89,9 +88,8 @@ TEST(VcpuHistory, TellsWhatEndedTheSleepsOfAHalt) {
   const PartInterval parts[] = {{Part::kKernel, Timestamp(0), Timestamp(10)},
                                 {Part::kHalted, Timestamp(10), Timestamp(60)},
                                 {Part::kKernel, Timestamp(60), Timestamp(65)}};
-  Culprit timer, thread;
-  timer.kind = CulpritKind::kTimer;
-  thread.kind = CulpritKind::kThread;
+  const ProvenCulprit timer({.kind = CulpritKind::kTimer}, EventRef(Event{}));
+  const ProvenCulprit thread({.kind = CulpritKind::kThread}, EventRef(Event{}));
   const WaitShare halts[] = {{Part::kHalted, timer, Timestamp(20), Timestamp(30)},
                              {Part::kHalted, thread, Timestamp(35), Timestamp(60)}};
   history.add(exit_of(0, 65, parts), {}, halts);

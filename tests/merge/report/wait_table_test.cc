@@ -12,7 +12,7 @@ constexpr Culprit kHog{.kind = CulpritKind::kThread, .thread = ThreadId{7}},
 CulpritSums sums_of(std::initializer_list<std::pair<Culprit, std::uint64_t>> times) {
   CulpritSums sums;
   for (const auto& [culprit, ns] : times)
-    sums.add({Part::kPreempted, culprit, Timestamp(0), Timestamp(ns), {}});
+    sums.add({Part::kPreempted, {culprit, EventRef(Event{})}, Timestamp(0), Timestamp(ns), {}});
   return sums;
 }
 

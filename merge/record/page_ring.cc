@@ -22,10 +22,13 @@ Result<PageFacts> PageRing::add(unsigned index, std::span<const std::byte> bytes
   Cpu& cpu = cpus_[index];
   // --snapshot-on writes a page without data at each end of a window. A loss that such a page marks
   // is marked again on the next page with events, so the page can be skipped.
-  if (facts->events == 0 && facts->used <= kPageHead) return *facts;
+  if (facts->events == 0 && facts->used <= kPageHead) {
+    if (facts->lost != RingPage::kNoneLost) cpu.lost_at_end = facts->lost;
+    return *facts;
+  }
   const bool unknown = facts->lost < 0 || cpu.lost < 0;
   facts->lost = unknown ? RingPage::kUnknownLost : facts->lost + cpu.lost;
-  cpu.lost = facts->events == 0 ? facts->lost : RingPage::kNoneLost;
+  cpu.lost = cpu.lost_at_end = facts->events == 0 ? facts->lost : RingPage::kNoneLost;
   if (facts->events == 0) return *facts;
   first_ = std::min(first_, facts->first);
   newest_ = std::max(newest_, facts->last);
@@ -80,6 +83,12 @@ Result<RingPart> PageRing::write(unsigned index, std::uint64_t from, std::uint64
       part.lost += page.facts.lost > 0 ? static_cast<std::uint64_t>(page.facts.lost) : 0;
     }
     if (auto sunk = sink(out); !sunk) return tl::unexpected(std::move(sunk).error());
+  }
+  // What an empty page said after the CPU's last events. It is of this part if that reaches to now.
+  const Cpu& cpu = cpus_[index];
+  if (cpu.pages.empty() || cpu.pages.back().facts.last <= to) {
+    part.lost_unknown |= cpu.lost_at_end < 0;
+    part.lost += cpu.lost_at_end > 0 ? static_cast<std::uint64_t>(cpu.lost_at_end) : 0;
   }
   return part;
 }

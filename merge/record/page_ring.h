@@ -42,7 +42,7 @@ class PageRing {
   explicit PageRing(unsigned cpus) : cpus_(cpus) {}
 
   // Stores the page if it has events. The loss that a page without events reports is reported by
-  // the CPU's next page. Errors (kDamaged): it is not a ring-buffer page.
+  // the CPU's next page or, as long as there is none, by write(). Errors (kDamaged): it is not a ring-buffer page.
   [[nodiscard]] Result<PageFacts> add(unsigned cpu, std::span<const std::byte> page);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }
@@ -112,6 +112,8 @@ class PageRing {
     Item next;
     std::uint64_t seen = 0;  // the last stamp of the pages walked
     std::int64_t lost = 0;   // loss reported by a page without events
+    // The same, as long as no page with events follows; also of pages without any data.
+    std::int64_t lost_at_end = 0;
     bool in_heap = false;
   };
   void push(unsigned cpu) {

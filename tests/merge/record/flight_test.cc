@@ -127,6 +127,22 @@ TEST_F(FlightRingTest, KeepsTheKernelsMarkWhereNothingBeforeItWasCut) {
   EXPECT_EQ(cut->lost, 0u);
 }
 
+TEST_F(FlightRingTest, CountsALossThatOnlyAnEmptyPageTells) {
+  FlightRing ring = this->ring(1'000'000'000'000, 64u << 20);
+  const Bytes& page = *in_order_.front().page;
+  const auto facts = look_at_page(page);
+  ASSERT_TRUE(ring.add(0, page));
+  Bytes empty(page.begin(), page.begin() + kPageHead);  // its time
+  empty.resize(page.size());
+  mark_missed(empty, kPageHead, 9);
+  ASSERT_TRUE(ring.add(0, empty));
+  const auto lost_until = [&](std::uint64_t to) {
+    return ring.pages().write(0, 0, to, 4096, [](auto) { return Result<void>{}; })->lost;
+  };
+  EXPECT_EQ(lost_until(facts->last), 9u);
+  EXPECT_EQ(lost_until(facts->last - 1), 0u);
+}
+
 TEST_F(FlightRingTest, RefusesWhatIsNoPage) {
   FlightRing ring = this->ring(1, 1u << 20);
   EXPECT_FALSE(ring.add(0, Bytes(4096, std::byte{0xff})));

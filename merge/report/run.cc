@@ -99,7 +99,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
   for (const VcpuRow& row : report.vcpus)
-    if (const auto vmm = names.vmm(ThreadId{row.tid}); vmm != report.vmm) report.vmm = vmm;
+    if (names.vmm(ThreadId{row.tid}) != "QEMU") report.vmm = names.vmm(ThreadId{row.tid});
   report.is_window = pipeline.is_window();
   report.saw_halts = pipeline.exits().saw_halts();
   report.costs_at_least = costs_at_least(pipeline.exits());

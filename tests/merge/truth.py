@@ -527,6 +527,15 @@ def a_vcpus_id_in_two_vms(trace):
         trace.switch(BEGIN + begin + 12 * MS, 0, VCPU, "X", IDLE)
 
 
+@case(["report"], says=["how much of it the VMM took was not recorded"], never=["of it QEMU took"])
+def a_firecracker_beside_a_qemu(trace):
+    """Two VMs; no event tells the kernel's part of an exit from the VMM's."""
+    for cpu, thread in ((0, ("fc_vcpu 0", 150)), (1, VCPU)):
+        for i in range(10):
+            trace.entry(BEGIN + i * MS, cpu, thread)
+            trace.exit(BEGIN + i * MS + 500 * US, cpu, thread, "IO_INSTRUCTION")
+
+
 def texts():
     """Of all cases, by name."""
     found = {}

@@ -44,6 +44,7 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   add(record::check_running_qemus());
   add(record::check_limits(host));
   add(record::check_worker());
+  add(record::check_landlock());
   add(record::check_guest(host));
   return all;
 }

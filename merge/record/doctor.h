@@ -64,6 +64,7 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_guest(const Host& host);
 // Starts the worker, the sandboxed process that parses files, and checks its seccomp filter.
 [[nodiscard]] std::vector<Finding> check_worker();
+[[nodiscard]] std::vector<Finding> check_landlock();
 
 // Returns the bytes in the ring buffer for an exit that QEMU serves, from the formats of this
 // kernel's events (kvm_exit, kvm_mmio, kvm_userspace_exit, sys_enter_ioctl, kvm_entry). 0: no

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/folder.h"
+#include "backend_ftrace/base/landlock.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
@@ -28,7 +29,7 @@ constexpr std::uint64_t kMebibyte = 1 << 20;
 // The recorder is woken when a quarter of a buffer is full; the rest must last until it runs.
 constexpr double kBufferLeft = 0.75;
 constexpr double kShortestStall = 0.1;  // seconds that the recorder may be delayed
-// Free bytes that a session needs at least; the recorder's error for a full disk says so too.
+// Free bytes with which a session is of any use.
 constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;
 constexpr double kShortestRecording = 60;  // seconds of recording that should fit on the disk
 
@@ -148,7 +149,7 @@ std::vector<Finding> check_worker() {
                              : Result<Worker::Message>(tl::unexpected(std::move(worker).error()));
   if (!answer) {
     return {{"worker", Level::kLimited, answer.error().message,
-             "no symbols from ELF files, no texts of kernel events", "",
+             "no trace.dat and no perf.data can be read, and no symbols of ELF files", "",
              "it comes in the package trapline-worker"}};
   }
   constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
@@ -160,6 +161,14 @@ std::vector<Finding> check_worker() {
          "parses nothing then"}};
   }
   return {{"worker", Level::kOk, "parses files under a seccomp filter and limits"}};
+}
+
+std::vector<Finding> check_landlock() {
+  if (Landlock(Landlock::Reading::kNamed).restricts())
+    return {{"landlock", Level::kOk, "commands that read recordings reach only their own files"}};
+  return {{"landlock", Level::kOk, "this kernel has none", "", "",
+           "a command that reads recordings as root gives up its capabilities, and still can open "
+           "what user 0 owns; Linux 5.13 and later restrict it (boot parameter lsm=landlock,...)"}};
 }
 
 std::vector<Finding> check_guest(const Host& host) {
@@ -198,7 +207,7 @@ std::vector<Finding> check_disk(const DiskFacts& disk, std::uint64_t exit_bytes)
              disk.error.empty()
                  ? fmt::format("{}: {} MiB free", disk.folder, disk.free_bytes / kMebibyte)
                  : fmt::format("{}: {}", disk.folder, disk.error),
-             "no session can be made here; it needs at least 16 MiB",
+             "too little for a session; with 16 MiB it holds some seconds",
              "trapline record -o /var/tmp/run.trapline", "or another folder with room"}};
   }
   Finding finding{"disk", Level::kOk,

@@ -232,7 +232,8 @@ Result<void> reserve(const Folder& session) {
   if (!fd) return tl::unexpected(fd.error());
   const int cause = ::posix_fallocate(fd->get(), 0, kReserve);
   if (cause != 0 && cause != EOPNOTSUPP && cause != EINVAL) {
-    return fail("{}: {}; a session needs at least 16 MiB", session.path(), why_not_written(cause));
+    return fail("{}: {}; a session sets {} MiB aside for its end", session.path(),
+                why_not_written(cause), kReserve >> 20);
   }
   return {};
 }

@@ -65,12 +65,16 @@ class CallTrackerTest : public ::testing::Test,
   const TrackerCounters& counters() const { return tracker_->counters(); }
 
   std::uint64_t sp_ = 0;
+  std::size_t stack_pointer_reads_ = 0;
   int interrupted_level_ = -1;
   Site site_;
   std::unique_ptr<CallTracker> tracker_;
 
  private:
-  std::uint64_t stack_pointer() override { return sp_; }
+  std::uint64_t stack_pointer() override {
+    ++stack_pointer_reads_;
+    return sp_;
+  }
   std::uint64_t address_space() override { return 0; }
   int interrupted_level_at(std::uint64_t) override { return interrupted_level_; }
   Task* task_for(unsigned, const StackKey&, std::uint64_t stack_pointer) override {
@@ -233,6 +237,32 @@ TEST_F(CallTrackerTest, AfterAnInterruptTheStackPointerIsLookedAtAnew) {
   sp_ = kStackB - 8;
   call(2, 0);
   EXPECT_EQ(counters().stack_switches, 2u);
+}
+
+// The handler's beginning has told where the stack pointer is: nothing is read again.
+TEST_F(CallTrackerTest, InAHandlerTheStackPointerIsKnown) {
+  start(false);
+  sp_ = kStackA - 8;
+  call(1, 0);
+  tracker_->stack_pointer_set();
+  sp_ = kStackA - 64;
+  tracker_->event(0, 7);
+  const std::size_t reads = stack_pointer_reads_;
+  tracker_->return_plain(0, [] { return std::uint64_t{0x2000}; });
+  EXPECT_EQ(stack_pointer_reads_, reads);
+}
+
+// siglongjmp, or a coroutine: the code that the handler interrupted goes on with its return.
+TEST_F(CallTrackerTest, AReturnOfInterruptedCodeEndsTheHandlerToo) {
+  start(false);
+  sp_ = kStackA - 8;
+  call(1, 0), tracker_->return_address_saved(kStackA - 8);
+  sp_ = kStackA - 64;
+  tracker_->event(0, 7);
+  tracker_->return_plain(0, [] { return std::uint64_t{0x1001}; });
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+  EXPECT_EQ(counters().unwound, 1u);
+  EXPECT_EQ(records(), "1( 7( 7) 1)");
 }
 
 // A return address may be that of a caller further out; the stack pointer tells.

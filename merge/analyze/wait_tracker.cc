@@ -253,7 +253,6 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     cause_.on_lost(event);
     runners_.on_lost(event.cpu, lost->from, lost->to);
-    woken_.clear();
     threads_.lose([this](Thread& thread) {
       if (thread.state == Thread::State::kRunning) return;
       thread.state = Thread::State::kRunning;

@@ -273,7 +273,8 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Group by (default: reason) " + dimension_names() +
-                             ", with commas; span (QEMU's requests), guest-span: alone")
+                             ", with commas; alone: span (requests of QEMU's, or of --span), "
+                             "guest-span (intervals of the guest, with --guest-span)")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

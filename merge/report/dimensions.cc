@@ -74,7 +74,10 @@ std::string shown_key(std::string_view key, std::string_view by) {
     const std::string_view part = key.substr(0, key.find(kBetween));
     const bool is_wait = dimension == "preempted-by" || dimension == "blocked-on";
     if (!text.empty()) text += kBetween;
-    text += part != "-" ? part : is_wait ? "no wait" : "not known";
+    text += part != "-"             ? part
+            : is_wait               ? "no wait"
+            : dimension == "device" ? "no device"
+                                    : "not known";
     if (part.size() == key.size()) return text;
     key.remove_prefix(part.size() + kBetween.size());
   }

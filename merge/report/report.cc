@@ -453,9 +453,8 @@ NextStep step_to_record(const ReportData& report) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
-  return {report.knows(State::kPreempted) ? "record" : "record --sched",
-          report.durations() ? "tells kernel, QEMU and waiting apart"
-                             : "a recording that has the exits' durations"};
+  return {"record --sched", report.durations() ? "tells kernel, QEMU and waiting apart"
+                                               : "a recording that has the exits' durations"};
 }
 
 // Returns whether a change may gain something: at least a twentieth of the busy time went to exits

@@ -277,7 +277,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 }  // namespace
 
 const TableKind kWaitTables = {.option = "--waits",
-                               .help = "Waits inside exits: what ran instead, locks, disks",
+                               .help = "Waits inside exits: who ran instead, locks, disks",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
@@ -287,7 +287,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "All waits for a CPU, in exits or not: what ran",
+                               .help = "Who ran while a vCPU waited for a CPU, in exits or not",
                                .make = make_sink<StealTable>};
 
 }  // namespace trapline

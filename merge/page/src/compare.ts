@@ -112,7 +112,7 @@ class Changes {
     const none = method === "none";
     const real = rows.filter((row) => !row.halts && (none ? row.cost.change !== null : row.cost.proven)).sort((a, b) => cost(b) - cost(a))[0];
     const count = none ? "Differences between these recordings, nothing proven" : proven_changes === 0 ? "No change is proven" : `${grouped(proven_changes)} change${proven_changes === 1 ? " is" : "s are"} proven`;
-    return real ? [`${count}; `, name(clip(real.key, 50)), ` costs ${value(real.cost, "before")} of the guest's time before, ${value(real.cost, "after")} after`] : [count];
+    return real ? [`${count}; for each second that the guest ran, `, name(clip(real.key, 50), this.data.by), ` took ${duration((real.cost.before ?? 0) * 1e9)} before, ${duration((real.cost.after ?? 0) * 1e9)} after`] : [count];
   }
 
   render(view: View): void {
@@ -120,7 +120,7 @@ class Changes {
     const most = Math.max(0.05, ...this.data.rows.flatMap((row) => [row[view.metric].low, row[view.metric].high]).map((part) => Math.min(2, Math.abs(part ?? 0))));
     const metric = (row: Fields): Fields => row[view.metric];
     const figure = (title: string, text: (row: Fields) => string, more: (row: Fields) => string = () => ""): Column => [h("th", { scope: "col", class: "number" }, title), "node", (row) => number(text(row), more(row))];
-    drawRows(this.table, [[this.data.by.replace(/,/g, " / "), "node", (row) => [name(row.key), row.halts && h("small", {}, "halt, no overhead")]],
+    drawRows(this.table, [[this.data.by.replace(/,/g, " / "), "node", (row) => [name(row.key, this.data.by), row.halts && h("small", {}, "halt, no overhead")]],
       ["Exits before", "count", "before_count"], ["after", "count", "after_count"],
       figure("Before", (row) => value(metric(row), "before"), (row) => runs(metric(row), "before")), figure("After", (row) => value(metric(row), "after"), (row) => runs(metric(row), "after")),
       figure("Change", (row) => change(metric(row))), figure(`${Math.round(this.data.confidence * 1000) / 10} % interval`, (row) => interval(metric(row))), ["Interval", "node", (row) => intervalPicture(metric(row), most), "line: no change"],
@@ -169,7 +169,7 @@ class BothLatencies {
       return;
     }
     this.reading.textContent = "Point at a bar to read it.";
-    entitle(this.element, name(clip(row.key, 60)), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
+    entitle(this.element, name(clip(row.key, 60), this.data.by), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
     this.draw(sides, row);
   }
 

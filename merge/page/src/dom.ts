@@ -65,11 +65,15 @@ export const swatch = (state: string): HTMLElement => h("span", { class: `swatch
 const glosses = new Map<string, string>();
 export const useGlosses = (all: string[]): void => { for (const one of all) glosses.set(one.split(": ")[0]!, one); };
 
-// Makes a name from a recording, apart from the direction of the text around it; "-" reads "not known".
-export function name(text: string): HTMLElement {
+// Makes a name from a recording, apart from the direction of the text around it. `by`: the dimensions of a row's key, in
+// which "-" reads "no device" or "not known". A VM whose process is not known (~) has the name of its first thread.
+export function name(text: string, by = ""): HTMLElement {
   const parts = text.split(" / ");
+  const dimensions = by.split(",");
+  const read = (part: string, i: number): string =>
+    part === "-" ? (dimensions[i] === "device" ? "no device" : "not known") : part.replace(/(^|VM )~(?=\d)/, "$1of thread ");
   // A long name may break where its words end.
-  const words = parts.map((part) => (part === "-" ? "not known" : part)).join(" / ").split(/(?<=\.\.|[/;])/);
+  const words = parts.map(read).join(" / ").split(/(?<=\.\.|[/;])/);
   return h("bdi", { class: "name", title: glosses.get(parts[0]!) }, ...words.flatMap((word, i) => (i ? [h("wbr"), word] : [word])));
 }
 

@@ -6,7 +6,7 @@ import { knowsDurations, kRecord } from "./known";
 import { binOf, edge, filled, kLatencyBins, low, ranked, type Group, type Heat, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
 import { Sliders } from "./sliders";
-import { counted, duration, exact, grouped, moment, spoken } from "./text";
+import { counted, duration, exact, grouped, moment } from "./text";
 
 const kHeight = 190;
 const kUnderNames = 1.25; // height of the chart relative to its highest block, if marks have names above the blocks
@@ -49,7 +49,7 @@ export class Latency {
     else if (count === 0) nothing(this.element, "No exits are in what is chosen: choose another row, or Clear");
     if ((row && !row.combos) || count === 0) return;
     const what = choice.rows.length === 0 ? [this.model.hasHalts ? "All exits, with halts" : "All exits"]
-      : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
+      : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(this.element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`
       : `: half of ${counted(count, "exit")} that ended took at most ${atMost(ranked(bins, count, 500))}, the longest ${this.longest(choice, bins)}`);
     this.sliders.show([bins[0]![0], bins.at(-1)![0] + 1], choice.latency);

@@ -177,7 +177,7 @@ function start(): void {
   function drawChips(): void {
     const chip = (text: (Node | string)[], without: Partial<Choice>): HTMLElement =>
       h("span", { class: "chip" }, ...text, h("button", { type: "button", "aria-label": "Take this choice back", click: () => change(without) }, "×"));
-    const list: HTMLElement[] = choice.rows.map((row) => chip([`${row.by.replace(/,/g, " / ")}: `, name(clip(row.key, 60))], { rows: choice.rows.filter((one) => one !== row) }));
+    const list: HTMLElement[] = choice.rows.map((row) => chip([`${row.by.replace(/,/g, " / ")}: `, name(clip(row.key, 60), row.by)], { rows: choice.rows.filter((one) => one !== row) }));
     if (choice.time) {
       list.push(chip([`${moment(model.edge(choice.time[0]), 3)} to ${moment(model.edge(choice.time[1]), 3)}`], { time: null }));
     }

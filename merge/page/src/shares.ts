@@ -78,7 +78,7 @@ export class Shares {
     entitle(this.element, data.vcpus.length === 0 ? "No vCPU ran while this was recorded"
       : !guest ? (words ? `Of ${whose(data)} time: ${words}; what the guest took was not recorded (kvm:kvm_exit)` : `What ${whose(data)} time went to was not recorded (kvm:kvm_exit)`)
       : busyOf(all) === 0 ? `In what is chosen ${theVcpus(data)} had no busy time`
-      : `The guest ran ${percent(all.guest / wall)} of ${whose(data)} busy time, ${duration(busyOf(all))}${words && `; ${words}`}`);
+      : `Of ${whose(data)} busy time, ${duration(busyOf(all))}, the guest ran ${percent(all.guest / wall)}${words && `; ${words}`}`);
     this.view = this.model.inSight(choice);
     this.sayBefore(choice);
     this.sliders.show([0, bins], time, ` (${duration(span)})`);

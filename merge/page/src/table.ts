@@ -6,7 +6,7 @@ import { cost, kLatencyBins, type Group, type Model } from "./model";
 import { barsPath, drawRows, emptyTable, number, partsBar, type Column } from "./rows";
 import type { Change } from "./shares";
 import { busyOf, sums } from "./strip";
-import { counted, duration, exact, grouped, percent, spoken } from "./text";
+import { counted, duration, exact, grouped, percent } from "./text";
 import { kParts } from "./types";
 
 const kShown = 25;
@@ -72,7 +72,7 @@ export class Table {
     const known = knowsDurations(this.model.data);
     const whole = this.wholeOf(choice);
     const cells: Record<string, (row: Group, value: number | null) => HTMLElement | (Node | string | false)[]> = {
-      key: (row) => [name(row.key), row.halts && h("small", {}, "halt, no overhead")],
+      key: (row) => [name(row.key, choice.by), row.halts && h("small", {}, "halt, no overhead")],
       count: (row) => number(grouped(row.count)),
       share: (_, value) => number(value === null ? "–" : percent(value / whole)),
     };
@@ -131,11 +131,11 @@ export class Table {
     if (busiest && !knowsDurations(this.model.data)) {
       const most = rows.reduce((a, b) => (b.count > a.count ? b : a));
       const share = percent(most.count / rows.reduce((n, row) => n + row.count, 0));
-      entitle(this.element, name(clip(spoken(most.key), 60)), ` was ${share} of the exits; how long they took was not recorded`);
+      entitle(this.element, name(clip(most.key, 60), choice.by), ` was ${share} of the exits; how long they took was not recorded`);
       return;
     }
     entitle(this.element, ...(busiest
-      ? [name(clip(spoken(busiest.key), 60)), ` cost ${percent(cost(busiest) / this.wholeOf(choice))} of ${knowsGuest(this.model.data) ? "the " : ""}${this.whole}, in ${counted(busiest.count, "exit")}`]
+      ? [name(clip(busiest.key, 60), choice.by), ` cost ${percent(cost(busiest) / this.wholeOf(choice))} of ${knowsGuest(this.model.data) ? "the " : ""}${this.whole}, in ${counted(busiest.count, "exit")}`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 }

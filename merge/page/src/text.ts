@@ -98,8 +98,3 @@ export function visible(text: string): string {
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`;
 }
-
-// Returns a row's key for a sentence: without the last dimensions if they have no value ("msr / -").
-export function spoken(key: string): string {
-  return key.replace(/( \/ -)+$/, "");
-}

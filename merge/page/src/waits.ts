@@ -10,7 +10,7 @@ import type { Fields, Rows } from "./types";
 const kStrip = 180;
 const kHeight = 18;
 type Time = [bin: number, ns: number][];
-const kParts = [["preempted", "Preempted: this ran instead, or forbade it to run (a CPU quota)"], ["blocked", "Blocked: it waited for this"]] as const;
+const kParts = [["preempted", "Preempted: this ran instead, or forbade it to run (a CPU quota); idle: the CPU was free and had still to wake up"], ["blocked", "Blocked: it waited for this"]] as const;
 
 export class Waits {
   private readonly tables = h("div");

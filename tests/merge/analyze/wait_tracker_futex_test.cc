@@ -113,6 +113,7 @@ TEST_F(WaitTrackerTest, APiLockIsHeldFromTheOwnersAcquisitionOn) {
   EXPECT_THAT(shares_,
               ElementsAre("blocked lock of 7 10", "blocked futex of 7 6", "blocked lock of 7 24",
                           "blocked futex of 8 11", "blocked lock of 8 9", "idle 40"));
+  EXPECT_EQ(waits_, shares_);
 }
 
 // Of another process, perhaps: nothing leads from it to this wait.

@@ -590,6 +590,36 @@ TEST_F(WaitTrackerTest, AfterALossNoHandlerIsOpenAnyMore) {
   EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
 }
 
+TEST_F(WaitTrackerTest, OfAWaitThatBeganBeforeTheWindowTheRestIsTold) {
+  const auto waits_from = [&](std::uint64_t from) {
+    waits_.clear();
+    PipelineOptions options;
+    options.from = TimeSpec{from, false};
+    Pipeline pipeline(options, {&sink_});
+    for (const Event& event :
+         {entry(50), exit(100), sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{7}, kHolder),
+          sched(350, kHolder, ThreadId{9}), sched(500, ThreadId{9}, kVcpu0), entry(510)})
+      EXPECT_TRUE(pipeline.push(event));
+    return waits_;
+  };
+  EXPECT_THAT(waits_from(340), ElementsAre("8 10", "9 150"));
+  EXPECT_THAT(waits_from(350), ElementsAre("9 150"));
+}
+
+// A thread is named as it was called when it began to run instead.
+TEST_F(WaitTrackerTest, AThreadThatIsRenamedWhileItRunsHasItsFirstName) {
+  const ThreadId renamed{7};
+  const auto runs = [&](std::uint64_t at, ThreadId prev, ThreadId next, const char* name) {
+    return make(at, 0, prev, SchedSwitch{prev, next, true, name});
+  };
+  play({runs(50, kIdle, renamed, "worker"), runs(60, renamed, kVcpu0, "vcpu"), exit(100),
+        runs(200, kVcpu0, renamed, "worker"), runs(300, renamed, renamed, "renamed"),
+        runs(400, renamed, kVcpu0, "vcpu"), entry(410)});
+  ASSERT_EQ(shares_.size(), 2u);
+  const CulpritNames& names = pipeline_.waits()->names();
+  EXPECT_EQ(names[renamed], "worker");
+}
+
 TEST(LargestCulprit, IsTheOneOfTheLargestSum) {
   const auto share = [](std::int32_t thread, std::uint64_t begin, std::uint64_t end) {
     const ProvenCulprit runner({.kind = CulpritKind::kThread, .thread = ThreadId{thread}},

@@ -10,6 +10,7 @@
 #include "merge/report/grouping.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
+#include "merge/report/report.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -154,13 +155,8 @@ std::vector<std::string> guest_clocks(const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceInfo& info = timeline.source(i).info();
     if (info.role == Role::kHostKernel) continue;
-    const SourceAlignment& aligned = info.aligned;
-    const std::string error =
-        aligned.error_ns ? fmt::format("± {} ns", *aligned.error_ns) : "error not known";
-    clocks.push_back(fmt::format("{}: {}, {}", info.path, error, aligned.text()));
-    if (aligned.rate_change_ppm)
-      clocks.back() += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
-                                   *aligned.rate_change_ppm);
+    const std::string error = alignment_text(info.aligned);
+    clocks.push_back(info.path + ": " + (error.empty() ? "the host's clock" : error));
   }
   return clocks;
 }

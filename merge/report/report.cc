@@ -30,22 +30,6 @@ std::uint64_t time_in(const ReportData& report, State state) {
   return sum;
 }
 
-// Adds how far a source's times may be off, and what that assumes.
-void add_alignment(const SourceRow& source, std::vector<Paragraph>& text) {
-  const SourceAlignment& aligned = source.aligned;
-  const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
-  if (aligned.error_ns == 0 && !aligned.rate_change_ppm) return;
-  std::string sentence = error ? fmt::format("aligned to ± {}", duration_text(*error, false))
-                               : "aligned by an offset that was given: error not known";
-  if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
-  if (aligned.rate_change_ppm)
-    sentence += *aligned.rate_change_ppm == 0
-                    ? ", if both clocks run at one rate (assumed)"
-                    : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
-                                  *aligned.rate_change_ppm);
-  text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
-}
-
 // Adds the error of each source's alignment and, with -v, a line of the source and of its clock.
 void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
   for (const SourceRow& source : report.sources) {
@@ -59,7 +43,8 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     text.back().shown = Shown::kVerbose;
     const SourceAlignment& aligned = source.aligned;
     if (aligned.is_same_clock() && !aligned.one_boot_error_ns) continue;
-    add_alignment(source, text);
+    if (std::string sentence = alignment_text(aligned); !sentence.empty())
+      text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
     text.push_back({.text = fmt::format("{}; offset {} ns", aligned.text(), aligned.offset_ns),
                     .label = "  clock:",
                     .shown = Shown::kVerbose});
@@ -373,6 +358,20 @@ std::string ran_instead_text(const ReportData& report, std::uint64_t not_run_ns)
 }
 
 }  // namespace
+
+std::string alignment_text(const SourceAlignment& aligned) {
+  const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
+  if (aligned.error_ns == 0 && !aligned.rate_change_ppm) return {};
+  std::string sentence = error ? fmt::format("aligned to ± {}", duration_text(*error, false))
+                               : "aligned by an offset that was given: error not known";
+  if (!aligned.error_ns && error) sentence += ", if both are of one boot (assumed)";
+  if (aligned.rate_change_ppm)
+    sentence += *aligned.rate_change_ppm == 0
+                    ? ", if both clocks run at one rate (assumed)"
+                    : fmt::format(", if the clocks' rates change by at most {:.3g} ppm (assumed)",
+                                  *aligned.rate_change_ppm);
+  return sentence;
+}
 
 std::string finding_text(const ReportData& report) {
   if (!report.overhead) return finding_without_overhead(report);

@@ -13,6 +13,9 @@ namespace trapline {
 // is not known.
 [[nodiscard]] std::string finding_text(const ReportData& data);
 
+// Returns how far a source's times may be off, and what that assumes; empty if they are exact.
+[[nodiscard]] std::string alignment_text(const SourceAlignment& aligned);
+
 // The report's recording and window as words of the command line; the window may be empty.
 struct RecordingWords {
   std::string recording, interval;

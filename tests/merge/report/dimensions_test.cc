@@ -18,8 +18,8 @@ TEST(DimensionsTest, UnknownOnesAreRefusedWithTheNearest) {
 }
 
 TEST(ShownKeyTest, WhatIsNotKnownIsSaid) {
-  EXPECT_EQ(shown_key("io / -", "reason,device"), "io / not known");
-  EXPECT_EQ(shown_key("- / -", "device,blocked-on"), "not known / no wait");
+  EXPECT_EQ(shown_key("io / -", "reason,device"), "io / no device");
+  EXPECT_EQ(shown_key("- / -", "device,blocked-on"), "no device / no wait");
   EXPECT_EQ(shown_key("a - b / rtc", "detail,device"), "a - b / rtc");
   EXPECT_EQ(shown_key("-", ""), "not known");
   EXPECT_EQ(shown_key("a / b / c", "reason,device"), "a / b / c");  // a name has the mark

@@ -52,6 +52,28 @@ TEST_F(WaitTrackerTest, ALockIsHeldByWhoAcquiredItAndBeforeByTheHolderBefore) {
                                    "blocked lock of 8 10", "idle 40"));
 }
 
+// A timer, or a signal, ended its wait: nobody gave it the lock.
+TEST_F(WaitTrackerTest, AWaiterThatNoCallWokeHoldsNoLock) {
+  play({exit(100), on(2, futex(110, kHolder, 0x1000, kWait)),
+        on(2, sched(120, kHolder, kIdle, false)), wakes(130, kHolder, kOtherThread, true),
+        on(2, sched(140, kIdle, kHolder)), futex(190, kVcpu0, 0x1000, kWait),
+        sched(200, kVcpu0, kIdle, false), futex(259, kHolder, 0x1000, kWake), waking(260, kHolder),
+        sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 8 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, ALockIsHeldFromTheRunOnNotFromTheReturnOfTheCall) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kWait)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kWait),
+        sched(200, kVcpu0, kIdle, false), futex(239, kOtherThread, 0x1000, kWake),
+        wakes(240, kHolder, kOtherThread), context(241, HostStep::kFutexEnd),
+        on(2, sched(250, kIdle, kHolder)), on(2, futex_end(254, kHolder)),
+        futex(259, kHolder, 0x1000, kWake), waking(260, kHolder), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 40", "blocked futex of 8 10",
+                                   "blocked lock of 8 10", "idle 40"));
+}
+
 // A state or a counter may have a lock's value for a while.
 TEST_F(WaitTrackerTest, WhereSomebodyWaitedForAnotherValueThereIsNoLock) {
   play({futex(50, kOtherThread, 0x1000, kWait, 1), exit(100),

@@ -19,6 +19,14 @@ TEST_F(WaitTrackerTest, ALongWaitIsDividedAsFarAsTheRecordReachesBack) {
   EXPECT_EQ(shares_.back(), "7 10");
 }
 
+TEST_F(WaitTrackerTest, OfMoreThreadsThanAreFollowedTheCallsAreNotKept) {
+  for (std::int32_t i = 0; i < 5000; ++i) play({futex(50, ThreadId{10'000 + i}, 0x2000, kWake)});
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, kIdle, false),
+        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
 // Each wait has as many pieces as a CPU's record; those of two are kept.
 TEST_F(WaitTrackerTest, SharesThatFindNoPlaceAreUnknownForWantOfRoom) {
   std::uint64_t at = 1000;

@@ -153,6 +153,18 @@ TEST(Relation, ItsIntervalReachesFromTheFirstBoundToTheLastUnlessOneIsToBeTakenA
   EXPECT_EQ(interval_of(given, Relation::Reach::kIntervalOnly), std::pair(2'000ul, 3'000ul));
 }
 
+TEST(Relation, AClockWhoseRateChangesIsFollowedAfterTheChange) {
+  std::vector<ClockBound> bounds;
+  for (std::uint64_t at = 0; at <= 2'000'000'000; at += 10'000'000) {
+    const std::uint64_t bend = 1'000'000'000, gained = at > bend ? (at - bend) / 10'000 : 0;
+    const std::uint64_t target = 5'000 + at + gained;  // 100 ppm faster from 1 s on
+    bounds.push_back(ClockBound::at(at, target - 500, target + 500, 0));
+  }
+  const auto relation = Relation::fit(bounds, {kNanoseconds, kSlewedPpm});
+  ASSERT_TRUE(relation) << relation.error().message;
+  EXPECT_LT(relation->error(), 10'000u);  // one line would be 25 us off at the bend
+}
+
 TEST(Relation, OfASingleMomentTheRateIsTheMiddleOfThoseThatMayBe) {
   const std::vector<ClockBound> bounds{ClockBound::at(9'000, 18'900, 19'100)};
   const auto relation = Relation::fit(bounds, {kNanoseconds, kSteadyPpm}, Interval{9'000, 9'000},

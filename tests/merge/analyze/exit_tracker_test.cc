@@ -1,5 +1,6 @@
 #include "merge/analyze/exit_tracker.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/merge/analyze/events.h"
@@ -66,6 +67,28 @@ TEST_F(ExitTrackerTest, AnExitWithoutMoreIsKernelTime) {
   EXPECT_THAT(spans_[0].parts, parts(50, 0, 0, 0));
   EXPECT_EQ(spans_[0].rip, 0x1000u);
   EXPECT_EQ(spans_[0].vcpu, 0);
+}
+
+TEST_F(ExitTrackerTest, AnExitThatDidNotEndIsOfItsVcpu) {
+  play({entry(50, kVcpu1), exit(100, kSvmIo, kVcpu1)});
+  EXPECT_EQ(tracker_->state_now(kVcpu1)->vcpu, 1);
+  finish(Timestamp(200));
+  ASSERT_THAT(unended_, SizeIs(1));
+  EXPECT_EQ(unended_[0].span.vcpu, 1);
+}
+
+TEST_F(ExitTrackerTest, EachEventOfTheVmmIsCountedByItsName) {
+  model_.user_end = UserEnd::kIoctl;
+  play({entry(50), exit(100), to_user(110), marker(115, kReadRtc), marker(118, kReadRtc),
+        marker(119, kWriteSerial), run_ioctl(130), entry(150), marker(160, kReadRtc)});
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
+  const auto& events = tracker_->vmm_events();
+  for (NameId name = 0; name < events.size(); ++name)
+    if (events[name].count != 0)
+      counts.emplace_back(fmt::format("{} {}", names_[name], events[name].count),
+                          events[name].in_exits);
+  EXPECT_THAT(counts, testing::UnorderedElementsAre(std::pair("memory_region_ops_read 3", 2u),
+                                                    std::pair("memory_region_ops_write 1", 1u)));
 }
 
 TEST_F(ExitTrackerTest, TheFirstNestedEventTellsWhoseExitItIs) {

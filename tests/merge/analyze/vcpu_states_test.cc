@@ -115,6 +115,7 @@ TEST_P(VcpuStatesTest, AnOpenExitIsAHaltWhereOthersOfItsReasonWere) {
   EXPECT_EQ(end(300).parts[static_cast<std::size_t>(Part::kHalted)], 40u + 90u);
   ASSERT_THAT(tracker_->unended(), SizeIs(1));
   EXPECT_TRUE(tracker_->unended()[0].span.halt);
+  EXPECT_EQ(tracker_->vcpus()[0].totals.open, State::kHalted);
 }
 
 TEST_P(VcpuStatesTest, TheGuestThatRunsAtTheEndIsOpen) {
@@ -297,6 +298,50 @@ TEST_P(VcpuStatesTest, WhetherAVcpuWasPausedIsToldByTheVmmsEventAlone) {
   EXPECT_FALSE(knows(State::kPaused));
   play({marker(120, "vm_state_notify running 1 reason 9 (running)")});
   EXPECT_TRUE(knows(State::kPaused));
+}
+
+// The stop is reported after the vCPUs sleep, the start before they are woken.
+TEST_P(VcpuStatesTest, AllVcpusOfTheVmmThatStoppedThemArePaused) {
+  const ThreadId main{99}, other{50};
+  Processes processes;
+  for (const ThreadId thread : {main, kVcpu0, kVcpu1}) processes.set(thread, main);
+  processes.set(other, other);
+  tracker_.emplace(model_, reader_, GetParam(), &processes);
+  const auto sleeps = [this](std::uint64_t at, ThreadId thread) {
+    play(
+        {exit(at, kSvmIo, thread), to_user(at + 5, 2, thread), switch_out(at + 10, false, thread)});
+  };
+  const auto paused = [this](std::size_t vcpu, std::uint64_t now) {
+    return tracker_->vcpus_at(Timestamp(now)).at(vcpu).totals.paused_ns;
+  };
+  play({entry(50), entry(50, kVcpu1)});
+  sleeps(100, kVcpu0), sleeps(100, kVcpu1);
+  play({marker(150, "vm_state_notify running 0 reason 4 (paused)\n", other)});
+  EXPECT_EQ(paused(0, 160), 0u) << "another VM";
+  play({marker(200, "vm_state_notify running 0 reason 4 (paused)\n", main)});
+  EXPECT_EQ(paused(0, 300), 190u);
+  EXPECT_EQ(paused(1, 300), 190u);
+  play({marker(400, "vm_state_notify running 1 reason 9 (running)\n", main), wake(410),
+        switch_in(420), run_ioctl(430), entry(440)});
+  EXPECT_EQ(paused(0, 500), 300u);
+  // A loss may hide the start of a later stop.
+  play({marker(510, "vm_state_notify running 0 reason 4 (paused)\n", main), lost(0, 520, 530),
+        entry(540)});
+  sleeps(600, kVcpu0);
+  EXPECT_EQ(paused(0, 700), 300u);
+}
+
+TEST_P(VcpuStatesTest, WithoutExitsToUserSpaceNothingTellsWhetherAVcpuIsOffline) {
+  model_.userspace_exits = false;
+  play({entry(50), exit(100), entry(110)});
+  EXPECT_FALSE(tracker_->known_states()[static_cast<std::size_t>(State::kOffline)]);
+}
+
+TEST_P(VcpuStatesTest, TheTimeUpToNowHasEachExitOnce) {
+  play({entry(50), exit(100), entry(150)});
+  EXPECT_EQ(tracker_->vcpus_at(Timestamp(200)).at(0).totals.time_ns(), 150u);
+  play({exit(300, kSvmIo)});
+  EXPECT_EQ(tracker_->vcpus_at(Timestamp(340)).at(0).totals.time_ns(), 290u);
 }
 
 TEST_P(VcpuStatesTest, WhetherAVcpuWasOfflineIsToldOnArm64ByItsCallsAlone) {

@@ -7,7 +7,7 @@ namespace trapline::kernel_events {
 
 std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_counts() const {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
-  std::uint64_t left = counters_.events;
+  std::uint64_t left = counters().events;
   for (std::size_t type = 0; type < counts_.size() && left != 0; ++type) {
     if (counts_[type] == 0) continue;
     left -= counts_[type];

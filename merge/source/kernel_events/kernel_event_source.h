@@ -7,6 +7,8 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +33,8 @@ class KernelEventSource : public Source {
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] SourceCounters counters() const override {
     SourceCounters counters = counters_;
+    counters.events += passed_;
+    counters.first = first_passed_.value_or(counters.first);
     counters.last = std::max(counters.last, last_passed_);
     return counters;
   }
@@ -80,24 +84,17 @@ class KernelEventSource : public Source {
     counters_.add_event(at);
     ++counts_[formats_.type_of(recorded.data)];
   }
-  // The parameter `pass` of RingPage::next() that skips and counts the records of classes that were
-  // not selected, without waiting for their turn in the merge. For little-endian records only.
-  struct Unwanted {
-    const std::uint8_t* selected;
-    std::uint64_t* counts;
-    std::uint64_t passed = 0;
-    bool operator()(const std::byte* record) {
-      const auto type = load<std::uint16_t>(record);
-      if (selected[type] != 0) return false;
-      ++counts[type];
-      ++passed;
-      return true;
-    }
-  };
-  [[nodiscard]] Unwanted unwanted() { return {selected_.data(), counts_.data()}; }
-  void count_passed(const Unwanted& unwanted, Timestamp last) {
-    counters_.events += unwanted.passed;
-    last_passed_ = std::max(last_passed_, last);
+  // Returns which types are selected, by type; valid and up to date as long as the source.
+  [[nodiscard]] const std::uint8_t* selected() const { return selected_.data(); }
+  // Counts records of classes that were not selected, by their types, before their times come.
+  void count_unwanted(std::span<const std::uint16_t> types) {
+    passed_ += types.size();
+    for (const std::uint16_t type : types) ++counts_[type];
+  }
+  // Notes that the time of such a record has come.
+  void note_unwanted(Timestamp at) {
+    if (counters_.events == 0 && !first_passed_) first_passed_ = at;
+    last_passed_ = std::max(last_passed_, at);
   }
   // Makes `event` a loss and counts it. `lost`: the number of lost events; below 1 if not known.
   // `on_purpose`: the recorder left the events out.
@@ -115,6 +112,9 @@ class KernelEventSource : public Source {
   Result<void> status_;
 
  private:
+  // Of the records that count_unwanted() counts by their types.
+  std::uint64_t passed_ = 0;
+  std::optional<Timestamp> first_passed_;  // if one of them comes before all others
   Timestamp last_passed_;
   bool read_marker_calls_;
   std::vector<std::uint8_t> selected_;  // by type

@@ -13,33 +13,58 @@ std::uint64_t CpuEvents::time_of(RingPage page) const {
   return page.next(first) ? first.time : page.time();
 }
 
-// Loads the page into page_ if it can have been recorded after an event at `last`.
-bool CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
-  if (std::exchange(is_doubtful_, false)) return false;
-  RingPage begin;
-  if (!begin.load(page, commit_size_, order_)) return false;
-  const std::uint64_t time = time_of(begin);
-  if (time == 0 || time < last) return false;
-  if (begin.empty()) {
+// Walks the page to its end and keeps its events.
+void CpuEvents::find_events(RingPage& page) {
+  events_.clear();
+  unwanted_.clear();
+  bool is_unwanted = false;
+  std::uint64_t last = 0;
+  page.take_all([&](const kernel_events::RecordedEvent& event) {
+    is_unwanted = false;
+    if (selected_ != nullptr && event.size >= sizeof(std::uint16_t)) [[likely]] {
+      const auto type = trapline::load<std::uint16_t>(event.data, order_);
+      if (selected_[type] == 0) {
+        is_unwanted = true;
+        unwanted_.push_back(type);
+        last = event.time;
+        if (events_.empty()) events_.push_back({last, nullptr, kMarkSize});
+        return;
+      }
+    }
+    events_.push_back(event);
+  });
+  if (is_unwanted && events_.back().time != last) events_.push_back({last, nullptr, kMarkSize});
+  if (shift_ == nullptr) return;
+  for (auto& event : events_) event.time = (*shift_)(cpu_, event.time);
+}
+
+std::uint64_t CpuEvents::load(std::span<const std::byte> page, std::uint64_t last) {
+  if (std::exchange(is_doubtful_, false)) return 0;
+  RingPage walk;
+  if (!walk.load(page, commit_size_, order_)) return 0;
+  const std::uint64_t time = time_of(walk);
+  if (time == 0 || time < last) return 0;
+  const bool is_boundary = walk.empty();
+  if (is_boundary) {
     // A boundary page has at most a number of lost events after its header. If there is more, the
     // page is not empty, and its length is damaged.
-    const auto rest = page.subspan(8 + commit_size_ * (begin.lost() > 0 ? 2 : 1));
+    const auto rest = page.subspan(8 + commit_size_ * (walk.lost() > 0 ? 2 : 1));
     if (!has_boundaries_ || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
-      return false;
+      return 0;
   }
-  RingPage walk = begin;
-  walk.skip_all();
-  if (walk.damaged()) return false;
+  find_events(walk);
+  if (walk.damaged()) return 0;
   RingPage after;
   const std::uint64_t next = after.load(reader_.peek(), commit_size_, order_) ? time_of(after) : 0;
   if (next != 0 && next >= last && next < walk.time()) {
     constexpr std::size_t kMostMisplaced = 4096;
     if (misplaced_.size() < kMostMisplaced) misplaced_.push_back(time);
     is_doubtful_ = last == 0;
-    return false;
+    return 0;
   }
-  page_ = begin;
-  return true;
+  if (is_boundary && shift_ == nullptr) events_.push_back({time, nullptr, 0});
+  page_ = walk;
+  return time;
 }
 
 void CpuEvents::pass_over(const PageReader::Damaged& pages, std::uint64_t last) {
@@ -53,6 +78,7 @@ void CpuEvents::pass_over(const PageReader::Damaged& pages, std::uint64_t last) 
 
 bool CpuEvents::advance_page() {
   const std::uint64_t last = page_.time();
+  lost_ = RingPage::kNoneLost;
   damaged_before_ = false;
   for (;;) {
     auto page = reader_.next();
@@ -65,31 +91,29 @@ bool CpuEvents::advance_page() {
       damaged_before_ |= !misplaced_.empty();
       return false;
     }
-    if (!load(*page, last)) {
+    const std::uint64_t time = load(*page, last);
+    if (time == 0) {
       pass_over({1, reader_.position()}, last);
       continue;
     }
     ++counts_.all;
     const std::int64_t lost = page_.lost();
-    if (!misplaced_.empty() && std::erase_if(misplaced_, [this](std::uint64_t time) {
-                                 return time <= time_of(page_);
+    if (!misplaced_.empty() && std::erase_if(misplaced_, [time](std::uint64_t misplaced) {
+                                 return misplaced <= time;
                                }) != 0) [[unlikely]] {
       damaged_before_ = true;
       lost_ = RingPage::kUnknownLost;
     }
     const bool same_loss = after_marked_boundary_ || damaged_before_;
     after_marked_boundary_ = false;
-    if (page_.empty() && shift_ == nullptr) {
-      next_ = {page_.time(), nullptr, 0};
-      after_marked_boundary_ = lost != RingPage::kNoneLost;
-      if (!damaged_before_) lost_ = lost;
-      return true;
-    }
-    if (lost != RingPage::kNoneLost && !same_loss) lost_ = lost;
-    if (page_.next(next_)) break;
+    const bool is_boundary = !events_.empty() && is_boundary_page(events_.front());
+    if (is_boundary) after_marked_boundary_ = lost != RingPage::kNoneLost;
+    if (is_boundary ? !damaged_before_ : lost != RingPage::kNoneLost && !same_loss) lost_ = lost;
+    if (events_.empty()) continue;
+    next_ = events_.data();
+    last_ = &events_.back();
+    return true;
   }
-  shift_time();
-  return true;
 }
 
 }  // namespace trapline::trace_dat

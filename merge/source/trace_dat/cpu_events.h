@@ -1,6 +1,9 @@
 // Reads the events of one CPU and always knows the next one, so that a loss is known when the event
 // before it is returned.
 //
+// A page is walked once. Its events are kept until the next page; those of types that are not
+// selected are only counted.
+//
 // A page is used if all of it can be walked and its times are between those of its neighbours.
 // Otherwise it is damaged: it is skipped and counted, and becomes a loss from the event before to
 // the next one. A page in the place of another page makes two losses: at that place, and at the
@@ -13,6 +16,7 @@
 // the same loss.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "merge/source/trace_dat/page_reader.h"
@@ -23,12 +27,14 @@ namespace trapline::trace_dat {
 
 class CpuEvents {
  public:
-  // Borrows `file` and `shift`; `shift` is set for a guest's recording, else nullptr.
+  // Borrows `file`, `shift` and `selected`; `shift` is set for a guest's recording, else nullptr.
+  // `selected` says by type which events are wanted; nullptr: all.
   CpuEvents(const File& file, const Layout& layout, const CpuPages& pages, std::uint32_t page_size,
-            std::size_t buffer_size, const TimeShift* shift)
+            std::size_t buffer_size, const TimeShift* shift, const std::uint8_t* selected = nullptr)
       : cpu_(pages.cpu),
         file_(&file),
         shift_(shift),
+        selected_(selected),
         commit_size_(layout.long_size),
         order_(layout.order),
         cut_(pages.pages.cut),
@@ -51,64 +57,72 @@ class CpuEvents {
   // Continues at the first page at or after `fraction` (0 to 1) of the data.
   [[nodiscard]] Result<void> skip_to(double fraction) {
     page_ = RingPage();
+    next_ = last_ = nullptr;
     misplaced_.clear();
     is_doubtful_ = false;
     return reader_.skip_to(fraction);
   }
   [[nodiscard]] const PageReader& pages() const { return reader_; }
-  // Returns the page of peek(), positioned after that event.
-  [[nodiscard]] const RingPage& page() const { return page_; }
 
   // Moves to the next event: true if peek() has it, false at the end and on an error.
   [[nodiscard]] bool advance() { return advance_in_page() || advance_page(); }
   // Moves to the next event if it is in the same page, else returns false. Events are lost only
   // between pages.
   [[nodiscard]] bool advance_in_page() {
-    lost_ = RingPage::kNoneLost;
-    if (!page_.next(next_)) [[unlikely]]
+    if (next_ == last_) [[unlikely]]
       return false;
-    shift_time();
+    ++next_;
     return true;
   }
-  // Moves to the next event of the same page by RingPage::next() with the same parameters, which
-  // skips events. Must not be used with a TimeShift, since times are not shifted here.
-  [[nodiscard]] RingPage::Found advance_in_page(auto&& pass, std::uint64_t& passed) {
-    lost_ = RingPage::kNoneLost;
-    return page_.next(next_, pass, passed);
+  // Moves to the first event of the next page that has one; false at the end and on an error.
+  [[nodiscard]] bool advance_page();
+  // Returns the current event: a wanted one, a boundary page or a mark. A mark stands for unwanted
+  // events at the begin or end of a page and has the time of the first or last of them. Neither a
+  // boundary page nor a mark has data.
+  [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return *next_; }
+  [[nodiscard]] bool is_mark() const { return next_->data == nullptr && next_->size == kMarkSize; }
+  // Returns the events of peek()'s page after it.
+  [[nodiscard]] std::span<const kernel_events::RecordedEvent> following() const {
+    return {next_ + 1, last_ + 1};
   }
-  // Makes peek() an event at `time` without data, like a boundary page: it stands for the events
-  // that advance_in_page() skipped, of which the last was at `time`.
-  void stand_at(std::uint64_t time) { next_ = {time, nullptr, 0}; }
-  // Returns the current event. A boundary page has no data and the size 0.
-  [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return next_; }
-  // Returns the number of events lost just before peek(); RingPage::kNoneLost or kUnknownLost.
+  // Returns the types of the unwanted events in the page of peek().
+  [[nodiscard]] std::span<const std::uint16_t> unwanted() const { return unwanted_; }
+  // Returns the number of events lost just before the first event of peek()'s page;
+  // RingPage::kNoneLost or kUnknownLost.
   [[nodiscard]] std::int64_t lost_before() const { return lost_; }
-  // Returns whether `trapline record --snapshot-on` left out the events just before peek().
+  // Returns whether `trapline record --snapshot-on` left out the events just before peek(), the
+  // first of its page.
   [[nodiscard]] bool left_out_before() const {
-    return lost_ != RingPage::kNoneLost && next_.data == nullptr && !damaged_before_;
+    return lost_ != RingPage::kNoneLost && is_boundary_page(*next_) && !damaged_before_;
   }
   [[nodiscard]] const Result<void>& status() const { return status_; }
 
  private:
-  bool advance_page();
-  [[nodiscard]] bool load(std::span<const std::byte> page, std::uint64_t last);
-  [[nodiscard]] std::uint64_t time_of(RingPage page) const;
-  void pass_over(const PageReader::Damaged& pages, std::uint64_t last);
-  void shift_time() {
-    if (shift_ != nullptr) [[unlikely]]
-      next_.time = (*shift_)(cpu_, next_.time);
+  static constexpr std::uint32_t kMarkSize = 1;
+
+  [[nodiscard]] static bool is_boundary_page(const kernel_events::RecordedEvent& event) {
+    return event.data == nullptr && event.size == 0;
   }
+  // Loads the page and returns its time; 0 if it cannot have been recorded after an event at
+  // `last`.
+  [[nodiscard]] std::uint64_t load(std::span<const std::byte> page, std::uint64_t last);
+  [[nodiscard]] std::uint64_t time_of(RingPage page) const;
+  void find_events(RingPage& page);
+  void pass_over(const PageReader::Damaged& pages, std::uint64_t last);
 
   std::uint32_t cpu_;
   const File* file_;
   const TimeShift* shift_;
+  const std::uint8_t* selected_;
   std::uint32_t commit_size_;
   std::endian order_;
   bool cut_;
   bool has_boundaries_;
   PageReader reader_;
-  RingPage page_;
-  kernel_events::RecordedEvent next_;
+  RingPage page_;                                     // all of it was walked
+  std::vector<kernel_events::RecordedEvent> events_;  // of page_: wanted ones and marks
+  const kernel_events::RecordedEvent *next_ = nullptr, *last_ = nullptr;  // in events_
+  std::vector<std::uint16_t> unwanted_;
   std::int64_t lost_ = RingPage::kNoneLost;
   bool after_marked_boundary_ = false;
   bool damaged_before_ = false;  // there is a damaged page just before peek(), or before the end

@@ -27,7 +27,7 @@ PageSource::PageSource(std::shared_ptr<const TraceFile> recording, Capabilities 
   for (const Buffer& buffer : layout_.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
       streams_.emplace_back(file_, layout_, pages, buffer.page_size, size,
-                            layout_.time_shift ? &*layout_.time_shift : nullptr);
+                            layout_.time_shift ? &*layout_.time_shift : nullptr, selected());
     }
   }
   told_.resize(cpus);
@@ -35,7 +35,9 @@ PageSource::PageSource(std::shared_ptr<const TraceFile> recording, Capabilities 
 
 bool PageSource::advance(std::size_t stream, Timestamp from) {
   CpuEvents& events = streams_[stream];
-  if (events.advance()) [[likely]] {
+  if (events.advance_in_page()) return true;
+  if (events.advance_page()) [[likely]] {
+    count_unwanted(events.unwanted());
     if (const std::int64_t lost = events.lost_before(); lost != RingPage::kNoneLost) [[unlikely]] {
       losses_.push_back({stream, from, std::nullopt});
       if (lost > 0)
@@ -153,7 +155,7 @@ void PageSource::count_unplaced() {
     // `read` and `left` were not read at the same time, so both may count the same event.
     counted = saturated_sum(counted, is_absent ? stat.read : std::max(stat.read, stat.left));
   }
-  fewer_ = counted - std::min(counted, counters_.events);
+  fewer_ = counted - std::min(counted, counters().events);
 }
 
 // Ends reading: everything that exists was read.
@@ -177,29 +179,27 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
-// Handles the usual case, in which an event follows another one of the same page. Events that were
-// not selected are skipped at once, without merging. After skipped events at a page's end, the
-// stream waits for its turn, since a loss may follow.
+// Handles the usual case, in which an event follows another one of the same page.
 Read PageSource::next(Event& event) {
-  while (consumed_ && passes_) {
-    Unwanted unwanted = this->unwanted();
-    std::uint64_t passed = 0;
-    const RingPage::Found found = stream_->advance_in_page(unwanted, passed);
-    if (unwanted.passed != 0) count_passed(unwanted, scale_(passed));
-    if (found == RingPage::Found::kNothing) [[unlikely]] {
-      if (unwanted.passed == 0 || heap_.is_before_top(current_, passed)) break;
-      stream_->stand_at(passed);
-    }
+  while (consumed_ && stream_->advance_in_page()) {
     const std::uint64_t time = stream_->peek().time;
-    if (time >= limit_ || found == RingPage::Found::kUnknown) {
-      if (!heap_.is_before_top(current_, time)) change_stream(time);
-      if (leave_out(stream_->peek())) continue;
-    }
-    const CpuEvents& stream = *stream_;
-    decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
-    return Read::kEvent;
+    if (time >= limit_ && !heap_.is_before_top(current_, time)) change_stream(time);
+    if (fill(event)) [[likely]]
+      return Read::kEvent;
   }
   return next_carefully(event);
+}
+
+// Fills the event with that of current_; false if no event stands there.
+bool PageSource::fill(Event& event) {
+  const CpuEvents& stream = *stream_;
+  const kernel_events::RecordedEvent& recorded = stream.peek();
+  if (recorded.data == nullptr) [[unlikely]] {
+    if (stream.is_mark()) note_unwanted(scale_(recorded.time));
+    return false;
+  }
+  decode(recorded, scale_(recorded.time), stream.cpu(), event);
+  return true;
 }
 
 Read PageSource::next_carefully(Event& event) {
@@ -213,28 +213,22 @@ Read PageSource::next_carefully(Event& event) {
       const PendingLoss loss = losses_.back();
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
-      const Timestamp to = loss.to.value_or(scale_(stream.peek().time));
+      const Timestamp to = loss.to ? *loss.to : scale_(stream.peek().time);
       const std::int64_t lost = loss.to ? loss.lost : stream.lost_before();
       fill_lost(stream.cpu(), loss.from, to, lost, event, !loss.to && left_out(stream));
       return Read::kEvent;
     }
     if (ended_) return end();
-    const CpuEvents& stream = streams_[current_];
     consumed_ = true;
-    if (leave_out(stream.peek())) continue;
-    decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
-    // RingPage may skip events only after the first of all was counted, which sets counters_.first.
-    passes_ = layout_.order == std::endian::little && !layout_.time_shift && counters_.events != 0;
-    return Read::kEvent;
+    if (fill(event)) return Read::kEvent;
   }
 }
 
 void PageSource::following(std::size_t most,
                            std::vector<kernel_events::RecordedEvent>& events) const {
   if (!consumed_) return;
-  RingPage page = streams_[current_].page();
-  kernel_events::RecordedEvent event;
-  while (events.size() < most && page.next(event)) events.push_back(event);
+  for (const kernel_events::RecordedEvent& event : stream_->following())
+    if (events.size() < most && event.data != nullptr) events.push_back(event);
 }
 
 PageSource::Damage PageSource::damage() const {

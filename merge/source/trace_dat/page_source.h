@@ -26,6 +26,7 @@ class PageSource final : public TraceDatSource {
   void go_on_with(std::size_t stream);
   bool advance_current();
   void change_stream(std::uint64_t time);
+  [[nodiscard]] bool fill(Event& event);
   [[nodiscard]] Read next_carefully(Event& event);
   void following(std::size_t most,
                  std::vector<kernel_events::RecordedEvent>& events) const override;
@@ -63,7 +64,6 @@ class PageSource final : public TraceDatSource {
   std::size_t current_ = 0;       // the stream with the earliest event
   CpuEvents* stream_ = nullptr;
   std::uint64_t limit_ = 0;  // until this time current_'s events are the earliest
-  bool passes_ = false;      // RingPage may skip events itself
   std::uint64_t fewer_ = 0;  // how many events are missing according to the kernel's counters
   std::optional<Timestamp> end_of_all_;  // the recording's end; found if a CPU's data ends early
   bool started_ = false;

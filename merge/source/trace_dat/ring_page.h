@@ -62,46 +62,6 @@ class RingPage {
     return true;
   }
 
-  enum class Found : std::uint8_t { kNothing, kWanted, kUnknown };
-  // Finds the next event of a little-endian page, and skips events for whose data `pass` returns
-  // true. Returns kWanted if `pass` returned false for the event; kUnknown if it was not called, as
-  // after a time extend. `passed` gets the time of the last skipped event; if no event follows,
-  // `event` has that time too. Most events are skipped, so the position stays in registers between
-  // two wanted ones.
-  [[nodiscard]] Found next(kernel_events::RecordedEvent& event, auto&& pass,
-                           std::uint64_t& passed) {
-    const std::byte* at = at_;
-    std::uint64_t time = time_;
-    for (const std::byte* const end = end_; end - at >= 4;) {
-      const auto header = trapline::load<std::uint32_t>(at);
-      const std::uint32_t type_len = header & 0x1f;
-      std::uint32_t size = type_len * 4;
-      const std::byte* body = at + 4;
-      const std::byte* after = body + size;
-      if (type_len - 1 >= kPadding - 1 || end - body < size) [[unlikely]] {
-        if (type_len != 0 || end - body < 4) break;
-        const auto word = trapline::load<std::uint32_t>(body);
-        if (word < 6 || word > end - body) break;
-        after = body + std::min<std::ptrdiff_t>((word + 3) & ~3u, end - body);
-        body += 4;
-        size = word - 4;
-      }
-      const std::uint64_t now = time + (header >> 5);
-      if (!pass(body)) {
-        passed = time;
-        event = {now, body, size};
-        at_ = after;
-        time_ = now;
-        return Found::kWanted;
-      }
-      at = after;
-      time = now;
-    }
-    passed = time;
-    if (at != at_) event.time = time_ = time;
-    at_ = at;
-    return next(event) ? Found::kUnknown : Found::kNothing;
-  }
   // Finds the next event; false at the page's end, and at an event that exceeds the page
   // (damaged()).
   [[nodiscard]] bool next(kernel_events::RecordedEvent& event) {
@@ -149,8 +109,9 @@ class RingPage {
     return false;
   }
 
-  // Does what next() does up to the page's end, without looking at the events.
-  void skip_all() {
+  // Calls take(event) for each event up to the page's end, as next() finds them. In most events of
+  // little-endian pages, nothing needs a check but the size in the header.
+  void take_all(auto&& take) {
     kernel_events::RecordedEvent event;
     do {
       const std::byte* at = at_;
@@ -161,11 +122,14 @@ class RingPage {
         const std::uint32_t words = header & 0x1f;
         if (words - 1 >= kPadding - 1) break;
         time += header >> 5;
+        take(kernel_events::RecordedEvent{time, at + 4, words * 4});
         at += 4 + words * 4;
       }
       at_ = at;
       time_ = time;
-    } while (next(event));
+      if (!next(event)) return;
+      take(event);
+    } while (true);
   }
   // Returns how many events were lost before this page; kNoneLost or kUnknownLost.
   [[nodiscard]] std::int64_t lost() const { return lost_; }

@@ -77,14 +77,6 @@ class TraceDatSource : public kernel_events::KernelEventSource {
         file_(recording_->file),
         layout_(recording_->layout),
         scale_(recording_->scale) {}
-  // Returns whether next() shall skip the record: if nobody selected its class (then counts it
-  // without decoding it), or if it stands for a boundary page (cpu_events.h).
-  [[nodiscard]] bool leave_out(const kernel_events::RecordedEvent& recorded) {
-    if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
-    if (!is_unwanted(recorded)) return false;
-    count_unwanted(recorded, scale_(recorded.time));
-    return true;
-  }
   // Returns whether trapline's recorder left out the events just before stream.peek() on purpose.
   [[nodiscard]] bool left_out(const CpuEvents& stream) const {
     return stream.left_out_before() && layout_.writer.starts_with("trapline");

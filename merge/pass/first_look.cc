@@ -23,10 +23,11 @@ static_assert(kEventsPerProgress % kEventsPerStop == 0);
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
           const std::function<bool()>& stop, SharedExits* shared) {
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
-       ++events) {
-    if (shared != nullptr) shared->on(event);
-    if (events % kEventsPerStop != 0) continue;
+  for (std::uint64_t events = kEventsPerStop;; events += kEventsPerStop) {
+    for (std::uint64_t i = 0; i < kEventsPerStop; ++i) {
+      if (timeline.next(event) != Read::kEvent || !pipeline.push(event)) return;
+      if (shared != nullptr) shared->on(event);
+    }
     if (stop && stop()) return;
     if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
   }

@@ -10,6 +10,7 @@ constexpr std::size_t kNone = ~std::size_t{0};
 }  // namespace
 
 Timeline::Timeline(std::vector<std::unique_ptr<Source>> sources) : handed_out_(kNone) {
+  if (sources.size() == 1) only_ = sources[0].get();
   for (auto& source : sources) lanes_.push_back({std::move(source), {}});
   // The first next() fetches these lanes' events, after select() was called.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) pending_.push_back(lane);

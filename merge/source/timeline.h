@@ -19,8 +19,8 @@ class Timeline {
   // Works like Source::next(). At the end, status() tells whether a source failed. Views in the
   // event stay valid until the next call.
   [[nodiscard]] Read next(Event& event) {
-    if (lanes_.size() == 1) [[likely]]
-      return lanes_[0].source->next(event);
+    if (only_ != nullptr) [[likely]]
+      return only_->next(event);
     return next_of_many(event);
   }
   // Returns the first source's error, or success. Events read before an error are good.
@@ -45,6 +45,7 @@ class Timeline {
   void fetch(std::size_t lane);
 
   std::vector<Lane> lanes_;
+  Source* only_ = nullptr;            // the source, if there is one
   MergeHeap heap_;                    // lanes whose next event is known
   std::vector<std::size_t> pending_;  // lanes to fetch from again
   std::size_t handed_out_;            // the lane of the event that the caller has

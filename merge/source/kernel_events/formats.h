@@ -128,7 +128,6 @@ class Formats {
     event.thread = ThreadId{static_cast<std::int32_t>(id)};
     if (type >= schemas_.size()) return true;
     const Schema& schema = schemas_[type];
-    if (schema.decoder == Decoder::kNone) return true;
     if (recorded.size < schema.min_size) [[unlikely]]
       return false;
     decode_fields(schema, recorded, event.payload);

@@ -179,6 +179,18 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
+// Fills the event with that of current_; false if no event stands there.
+[[gnu::always_inline]] inline bool PageSource::fill(Event& event) {
+  const CpuEvents& stream = *stream_;
+  const kernel_events::RecordedEvent& recorded = stream.peek();
+  if (recorded.data == nullptr) [[unlikely]] {
+    if (stream.is_mark()) note_unwanted(scale_(recorded.time));
+    return false;
+  }
+  decode(recorded, scale_(recorded.time), stream.cpu(), event);
+  return true;
+}
+
 // Handles the usual case, in which an event follows another one of the same page.
 Read PageSource::next(Event& event) {
   while (consumed_ && stream_->advance_in_page()) {
@@ -188,18 +200,6 @@ Read PageSource::next(Event& event) {
       return Read::kEvent;
   }
   return next_carefully(event);
-}
-
-// Fills the event with that of current_; false if no event stands there.
-bool PageSource::fill(Event& event) {
-  const CpuEvents& stream = *stream_;
-  const kernel_events::RecordedEvent& recorded = stream.peek();
-  if (recorded.data == nullptr) [[unlikely]] {
-    if (stream.is_mark()) note_unwanted(scale_(recorded.time));
-    return false;
-  }
-  decode(recorded, scale_(recorded.time), stream.cpu(), event);
-  return true;
 }
 
 Read PageSource::next_carefully(Event& event) {

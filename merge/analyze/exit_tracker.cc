@@ -26,8 +26,7 @@ void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
 
 // The thread is on a CPU: it was switched in, or does something that the scheduler does not do on
 // its behalf. (Other events prove nothing: arm64 saves a thread's timers after its sched_switch.)
-void ExitTracker::runs(Thread& thread, Timestamp at) {
-  if (!thread.off_cpu) return;
+void ExitTracker::comes_back(Thread& thread, Timestamp at) {
   account(thread, at);
   if (thread.asleep) thread.woken = at;
   thread.off_cpu = thread.asleep = thread.stopped = false;
@@ -54,23 +53,29 @@ void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
   if (vcpu != kNoVcpu) thread.totals.vcpu = vcpu;
 }
 
-// Returns the state of the event's thread; makes it if this is the thread's first event of KVM.
-ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
+// Makes the state of a thread at its first event of KVM; nullptr if there is no room.
+ExitTracker::Thread* ExitTracker::new_thread(const Event& event) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) {
     ++counters_.threads_left_out;
     return nullptr;
   }
-  if (!thread->is_known) [[unlikely]] {
-    const Timestamp* created = created_.find(event.thread);
-    thread->is_known = true;
-    thread->index = threads_.entries().size() - 1;
-    thread->id = event.thread;
-    thread->phase = Thread::Phase::kOffline;
-    thread->last = created ? *created : event.at;
-    thread->totals.begin = thread->mark = std::max(thread->last, begin_);
-    thread->back = event.cpu < back_.size() && back_[event.cpu] == event.thread;
-  }
+  const Timestamp* created = created_.find(event.thread);
+  thread->index = threads_.entries().size() - 1;
+  thread->id = event.thread;
+  thread->phase = Thread::Phase::kOffline;
+  thread->last = created ? *created : event.at;
+  thread->totals.begin = thread->mark = std::max(thread->last, begin_);
+  thread->back = event.cpu < back_.size() && back_[event.cpu] == event.thread;
+  return thread;
+}
+
+// Returns the state of the event's thread.
+inline ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr) [[unlikely]]
+    thread = new_thread(event);
+  if (thread == nullptr) return nullptr;
   thread->totals.source = event.source;
   seen(*thread, event);
   runs(*thread, event.at);
@@ -78,7 +83,7 @@ ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
 }
 
 // Does what known_thread() does, for an event that only a vCPU's thread has.
-ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
+inline ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   Thread* thread = known_thread(event);
   if (thread == nullptr) return nullptr;
   thread->is_vcpu = true;
@@ -611,7 +616,7 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 // Returns the state that the thread is in, for which its time since Thread::mark will count: up to
 // the mark it has been counted.
-State ExitTracker::state_of(const Thread& thread) const {
+inline State ExitTracker::state_of(const Thread& thread) const {
   if (late_ && (in_exit(thread) || thread.phase == Thread::Phase::kGuest)) return State::kNotSeen;
   if (in_exit(thread)) {
     if (!thread.off_cpu) return thread.in_user ? State::kUser : State::kKernel;

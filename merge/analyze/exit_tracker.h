@@ -302,18 +302,18 @@ class ExitTracker {
     std::size_t index = 0;  // index in threads_
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
-    bool is_known = false;
     bool is_vcpu = false;  // the thread has entered or left the guest
+    // Begun anew with each exit; side by side, so that one store does it.
     bool in_user = false, off_cpu = false, asleep = false;
     bool stopped = false;       // asleep because of a signal or its VMM
-    bool vmm_stopped = false;   // the VMM stopped the vCPU, so the thread will sleep in user space
     bool goes_offline = false;  // during this exit
     bool was_stopped = false;   // the vCPU was paused or offline in this exit, which is no span
     bool is_cut = false;        // this exit began before the figures do and will not be a span
-    bool keeps = false;         // keeps the intervals of this exit
-    bool entered = false;       // the thread entered the guest, so kvm_entry is recorded
-    bool back = false;          // kUnknown: switched in, so the thread had left the guest before
     bool sealed = false;  // fallback: events were lost, so no later event gives the span's detail
+    bool keeps = false;   // keeps the intervals of this exit
+    bool vmm_stopped = false;  // the VMM stopped the vCPU, so the thread will sleep in user space
+    bool entered = false;      // the thread entered the guest, so kvm_entry is recorded
+    bool back = false;         // kUnknown: switched in, so the thread had left the guest before
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
     Timestamp mark;  // the open interval is accounted up to here
@@ -370,7 +370,10 @@ class ExitTracker {
     thread.last = std::max(thread.last, event.at);
   }
   void look_for_loss(Thread& thread, const Event& event);
-  void runs(Thread& thread, Timestamp at);
+  void runs(Thread& thread, Timestamp at) {
+    if (thread.off_cpu) comes_back(thread, at);
+  }
+  void comes_back(Thread& thread, Timestamp at);
   void close_for_loss(Thread& thread);
   void begin(Thread& thread, const Event& event);
   void name(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
@@ -382,6 +385,7 @@ class ExitTracker {
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
   void has_started(Thread& thread, Timestamp at);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
+  Thread* new_thread(const Event& event);
   Thread* known_thread(const Event& event);
   Thread* vcpu_thread(const Event& event);
   void on_exit(const Event& event, const KvmExit& exit);

@@ -76,6 +76,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
   if (!all.empty()) builder_ = std::make_unique<SpanBuilder>(*this, std::move(all));
   follows_events_ = on_thread() || has(selected_, SpanClass::kEvents | SpanClass::kStateRuns) ||
                     waits_ || kernel_ || stalls_ || guest_intervals_;
+  follows_exits_ = waits_ || faults_ || kernel_ || guest_intervals_ || stalls_ || builder_;
   exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
                 !placement_.checks();
 }
@@ -105,7 +106,7 @@ void Pipeline::begin_window() {
 // Ends the window at its limit; the recording goes on.
 void Pipeline::end_window() {
   begin_window();
-  if (!begun_ && vcpus().empty()) return;
+  if (usual_ == 0 && vcpus().empty()) return;
   if (!begin_) begin_ = carried_ ? from_ : *first_;
   end_ = to_;
   cut_ = true;
@@ -121,34 +122,21 @@ bool Pipeline::is_of_guest(const Event& event) const {
 
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
-  // True for nearly all events: they are of the host, and some tracker needs them.
-  const bool plain = !is_any_of<Other, Lost, GuestCall, NewThread, CodeSample>(event.payload) &&
-                     !is_guest(event.machine);
-  if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
+  const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
+  if (!usual || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
-  if (!plain) {
-    changes_ = {};
-    if (has_guest_ && std::holds_alternative<GuestCall>(event.payload)) {
-      stacks_.on(event, {});
-      on_guest(event);
-      return true;
-    }
-    if (!exits_only_ || !std::holds_alternative<Other>(event.payload)) return push_carefully(event);
-    end_ = std::max(end_, event.at);
-    tracker_.pass();
-    return true;
-  }
   end_ = std::max(end_, event.at);
-  changes_ = threads_.on(event);
-  if (has_guest_) stacks_.on(event, changes_);
+  const ThreadChanges changes = threads_.on(event);
+  changes_ = changes;
+  if (has_guest_) stacks_.on(event, changes);
   if (!exits_only_) {
     on_host(event);
     return true;
   }
   // Does what on_host() would do, without the call.
-  ended_ = tracker_.on(event, changes_);
+  ended_ = tracker_.on(event, changes);
   // Without a guest's or a program's source, every event here is the host's kernel's.
-  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes_);
+  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes);
   if (tracker_.has_unended()) [[unlikely]]
     tell_unended();
   if (ended_ != nullptr) take(*ended_);
@@ -313,12 +301,21 @@ void Pipeline::tell_stalls() {
 void Pipeline::take(const ExitSpan& exit) {
   stack_.reset();
   if (!counts(exit.thread)) return;
-  if (waits_) waits_->on_exit(exit);
-  if (faults_) faults_->on_exit(exit, *this);
-  if (kernel_) kernel_->on_exit(exit);
+  if (follows_exits_) [[unlikely]] {
+    if (waits_) waits_->on_exit(exit);
+    if (faults_) faults_->on_exit(exit, *this);
+    if (kernel_) kernel_->on_exit(exit);
+  }
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)
     for (SpanSink* sink : sinks(SpanClass::kExits)) sink->exit(exit, *this);
+  if (follows_exits_) [[unlikely]]
+    follow(exit, wanted);
+  if (has_guest_) stacks_.on_span(exit, stack_of(exit));
+}
+
+// Passes the exit to the trackers that must see it after the sinks.
+void Pipeline::follow(const ExitSpan& exit, bool wanted) {
   if (guest_intervals_) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
@@ -328,7 +325,6 @@ void Pipeline::take(const ExitSpan& exit) {
     if (stalls_->has_ended()) tell_stalls();
   }
   if (builder_ && wanted) builder_->on_exit(exit);
-  if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
 
 bool Pipeline::hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const {

@@ -170,7 +170,7 @@ class Pipeline {
   void end_window();
   void note_interval(Timestamp at) {
     if (!begin_) begin_ = carried_ ? from_ : at;
-    begun_ = true;
+    usual_ = kUsual;
     end_ = std::max(end_, at);
   }
   [[nodiscard]] bool is_of_guest(const Event& event) const;
@@ -182,6 +182,7 @@ class Pipeline {
   void on_host(const Event& event);
   void follow(const Event& event);
   void take(const ExitSpan& exit);
+  void follow(const ExitSpan& exit, bool wanted);
   void on_requests(const Event& event);
   void on_vhost(const Event& event, ThreadId process);
   void on_interrupts(const Event& event);
@@ -233,9 +234,15 @@ class Pipeline {
   bool has_guest_ = false;
   bool follows_events_ = false;  // follow() has something to do
   bool exits_only_ = false;      // the sinks select only exits and losses
-  bool begun_ = false;           // an event of the window came
-  bool cut_ = false;             // the recording goes on after the window
-  bool carried_ = false;         // the states of vCPUs were carried to the window's beginning
+  bool follows_exits_ = false;   // take() has more to do than to pass exits on
+  // The payloads, as bits, of nearly all events: some tracker needs them, and they neither begin nor
+  // end anything but an exit. 0 until an event of the window came.
+  static constexpr std::uint32_t kUsual =
+      ~(payload_bit<Other>() | payload_bit<Lost>() | payload_bit<GuestCall>() |
+        payload_bit<NewThread>() | payload_bit<CodeSample>());
+  std::uint32_t usual_ = 0;
+  bool cut_ = false;      // the recording goes on after the window
+  bool carried_ = false;  // the states of vCPUs were carried to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // stack of ended_, set on first use
   std::optional<Timestamp> first_, begin_;

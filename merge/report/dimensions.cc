@@ -172,12 +172,9 @@ std::uint64_t word_of(Dimension dimension, const FunctionCall& call, const Guest
 
 }  // namespace
 
-const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
-                             std::span<const WaitShare> waits, const KernelTracker* kernel) {
-  if (only_reason_) {
-    key_.words[0] = packed(span.reason, span.source);
-    return key_;
-  }
+const GroupKey& ExitKeys::of_several(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
+                                     std::span<const WaitShare> waits,
+                                     const KernelTracker* kernel) {
   if (const GroupKey* row = halted_row(span.halt)) return *row;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {

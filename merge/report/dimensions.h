@@ -89,7 +89,11 @@ class ExitKeys {
   // needed if needs_waits() or needs_kernel() is true.
   [[nodiscard]] const GroupKey& of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                                    std::span<const WaitShare> waits = {},
-                                   const KernelTracker* kernel = nullptr);
+                                   const KernelTracker* kernel = nullptr) {
+    if (!only_reason_) return of_several(span, stack, stacks, waits, kernel);
+    key_.words[0] = packed(span.reason, span.source);
+    return key_;
+  }
   // Returns the key of the one row that all halts share; nullptr if `halt` is false, or if the
   // reason is a dimension: halts then have rows by reason.
   [[nodiscard]] const GroupKey* halted_row(bool halt) const {
@@ -104,6 +108,11 @@ class ExitKeys {
   [[nodiscard]] std::string text(const GroupKey& key, const Naming& names) const;
 
  private:
+  [[nodiscard]] const GroupKey& of_several(const ExitSpan& span, StackId stack,
+                                           const GuestStacks& stacks,
+                                           std::span<const WaitShare> waits,
+                                           const KernelTracker* kernel);
+
   const std::vector<Dimension>& dimensions_;
   bool by_reason_, only_reason_;
   GroupKey key_;  // the same words are set each time; the others stay 0

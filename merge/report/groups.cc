@@ -27,19 +27,6 @@ void ExitSums::merge(const ExitSums& other) {
   devices_at_most_ns += other.devices_at_most_ns;
 }
 
-void ExitSums::add(const ExitSpan& exit) {
-  halts = (count() == 0 || halts) && exit.halt;
-  if (exit.ended != ExitSpan::End::kKnown) [[unlikely]] {
-    ++(exit.ended == ExitSpan::End::kOpen ? open : cut);
-    unended_cost_ns += trapline::cost_ns(exit.parts);
-    return;
-  }
-  const std::uint64_t ns = exit.total();
-  if (total.count() == 0 || ns > total.max()) max_at_ns = exit.start.ns();
-  total.add(ns);
-  for (std::size_t i = 0; i < kParts; ++i) parts[i] += exit.parts[i];
-}
-
 void ExitSums::add(const FunctionCall& call) {
   const std::uint64_t ns = call.own.total();
   if (total.count() == 0 || ns > total.max()) max_at_ns = call.begin.ns();
@@ -293,40 +280,6 @@ Table group_table(const ReportData& report) {
 Subjects::Subjects(const std::vector<Dimension>& by)
     : devices_(std::ranges::find(by, Dimension::kDevice) == by.end()),
       details_(std::ranges::find(by, Dimension::kDetail) == by.end()) {}
-
-// Returns the place of the key's sum; kMost if there is no more room.
-std::uint32_t Subjects::place_of(const Key& key) {
-  std::uint64_t hash =
-      key.value * 0x9e3779b97f4a7c15 ^ (std::uint64_t{key.group} << 32 | key.device);
-  hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9;
-  const auto at = static_cast<std::uint32_t>(hash >> 32);
-  const std::uint32_t known = index_.find(at, [&](std::uint32_t i) { return sums_[i].key == key; });
-  if (known != FlatIndex::kNone) return known;
-  if (sums_.size() == kMost) return kMost;
-  sums_.push_back({key});
-  index_.add(at);
-  return static_cast<std::uint32_t>(sums_.size() - 1);
-}
-
-void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
-  if (exit.halt || group == kMostGroups) return;
-  const bool by_device = devices_ && exit.device != kNoName;
-  if (!by_device && (!details_ || exit.detail.kind == DetailKind::kNone)) return;
-  const Key key =
-      by_device ? Key{group, exit.device}
-                : Key{group, kNoName, exit.detail.kind, exit.detail.value, exit.detail.access};
-  if (group >= last_.size()) last_.resize(group + 1);
-  std::uint32_t& last = last_[group];
-  if (last >= sums_.size() || sums_[last].key != key) [[unlikely]] {
-    const std::uint32_t place = place_of(key);
-    if (place == kMost) {
-      overflow_.insert(group);
-      return;
-    }
-    last = place;
-  }
-  sums_[last].ns += exit.total();
-}
 
 std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t>& row_of_group,
                                                  std::size_t rows, const Naming& names) const {

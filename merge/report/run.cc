@@ -66,16 +66,6 @@ void Aggregator::unended(const UnendedExit& exit, const Pipeline& pipeline) {
   open_.add(exit);
 }
 
-void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  const bool needs_stack = needs_stack_ || pipeline.has_guest_records();
-  const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
-  const auto waits = needs_waits_ ? pipeline.waits()->shares() : std::span<const WaitShare>();
-  const std::uint32_t group =
-      groups_.place_of(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()));
-  groups_[group].add(exit);
-  subjects_.add(group, exit);
-}
-
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
   groups_[groups_.place_of(keys_.of(call, pipeline.stacks()))].add(call);
 }

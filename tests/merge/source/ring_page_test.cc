@@ -68,6 +68,11 @@ void expect_as_kbuffer(Page& page, std::span<const std::byte> bytes) {
   RingPage walk;
   ASSERT_TRUE(walk.load(bytes, 8));
   EXPECT_EQ(walk.lost(), kbuffer_missed_events(reference));
+  std::vector<kernel_events::RecordedEvent> all;
+  RingPage at_once = walk;
+  at_once.take_all([&all](const kernel_events::RecordedEvent& taken) { all.push_back(taken); });
+  EXPECT_FALSE(at_once.damaged());
+  std::size_t taken = 0;
   unsigned long long time = 0;
   kernel_events::RecordedEvent event;
   for (auto* data = kbuffer_read_event(reference, &time); data != nullptr;
@@ -76,8 +81,14 @@ void expect_as_kbuffer(Page& page, std::span<const std::byte> bytes) {
     EXPECT_EQ(event.time, time);
     EXPECT_EQ(static_cast<const void*>(event.data), data);
     EXPECT_EQ(event.size, static_cast<std::uint32_t>(kbuffer_event_size(reference)));
+    ASSERT_LT(taken, all.size());
+    EXPECT_EQ(all[taken].time, time);
+    EXPECT_EQ(static_cast<const void*>(all[taken].data), data);
+    EXPECT_EQ(all[taken++].size, event.size);
   }
+  EXPECT_EQ(taken, all.size());
   EXPECT_FALSE(walk.next(event));
+  EXPECT_EQ(at_once.time(), walk.time());
   EXPECT_FALSE(walk.damaged());
   kbuffer_free(reference);
 }

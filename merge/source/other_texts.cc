@@ -13,11 +13,7 @@ struct Archive {
   std::string_view magic, name, command;  // {}: the file
 };
 constexpr Archive kArchives[] = {
-    {{"\xfd"
-      "7zXZ\0",
-      6},
-     "compressed by xz",
-     "xz -dc {} | trapline report -"},
+    {"\xfd\x37zXZ", "compressed by xz", "xz -dc {} | trapline report -"},
     {"BZh", "compressed by bzip2", "bzip2 -dc {} | trapline report -"},
     {"\x04\x22\x4d\x18", "compressed by lz4", "lz4 -dc {} | trapline report -"},
     {"PK\x03\x04", "a zip archive", "unzip -p {} | trapline report -"},
@@ -36,9 +32,6 @@ constexpr std::string_view kEvents =
 const std::string kExitColumn = std::string(events::kvm_exit.name) + "  ",
                   kEntryColumn = std::string(events::kvm_entry.name) + "  ";
 const OtherText kTexts[] = {
-    {{"VM-EXIT", "Samples", "Time%"},
-     "a table of perf kvm stat, without the events it was made of",
-     "give the file that perf kvm stat record wrote (perf.data.guest)"},
     {{"VM-EXIT", "Samples", ""},
      "a table of perf kvm stat, without the events it was made of",
      "give the file that perf kvm stat record wrote (perf.data.guest)"},

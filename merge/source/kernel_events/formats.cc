@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/numbered_names.h"
 
 namespace trapline::kernel_events {
 namespace {
@@ -26,43 +27,23 @@ std::string named(const SymbolNames& names, std::uint32_t key, std::string_view 
 // name. RISC-V's kvm_exit prints only numbers, so the recording has no names; these are the ones of
 // arch/riscv/include/asm/csr.h, which `perf kvm stat` prints too.
 std::string riscv_cause(std::uint32_t cause, std::uint32_t exception_class) {
-  // Indexed by the cause's number; empty if the specification reserves the number.
-  constexpr std::string_view kExceptions[] = {"EXC_INST_MISALIGNED",
-                                              "EXC_INST_ACCESS",
-                                              "EXC_INST_ILLEGAL",
-                                              "EXC_BREAKPOINT",
-                                              "EXC_LOAD_MISALIGNED",
-                                              "EXC_LOAD_ACCESS",
-                                              "EXC_STORE_MISALIGNED",
-                                              "EXC_STORE_ACCESS",
-                                              "EXC_SYSCALL",
-                                              "EXC_HYPERVISOR_SYSCALL",
-                                              "EXC_SUPERVISOR_SYSCALL",
-                                              "",
-                                              "EXC_INST_PAGE_FAULT",
-                                              "EXC_LOAD_PAGE_FAULT",
-                                              "",
-                                              "EXC_STORE_PAGE_FAULT",
-                                              "",
-                                              "",
-                                              "",
-                                              "",
-                                              "EXC_INST_GUEST_PAGE_FAULT",
-                                              "EXC_LOAD_GUEST_PAGE_FAULT",
-                                              "EXC_VIRTUAL_INST_FAULT",
-                                              "EXC_STORE_GUEST_PAGE_FAULT"};
-  constexpr std::string_view kInterrupts[] = {
-      "",           "IRQ_S_SOFT",  "IRQ_VS_SOFT",  "IRQ_M_SOFT",
-      "",           "IRQ_S_TIMER", "IRQ_VS_TIMER", "IRQ_M_TIMER",
-      "",           "IRQ_S_EXT",   "IRQ_VS_EXT",   "IRQ_M_EXT",
-      "IRQ_S_GEXT", "IRQ_PMU_OVF"};
+  constexpr NumberedNames kExceptions[] = {
+      {0, "EXC_INST_MISALIGNED,EXC_INST_ACCESS,EXC_INST_ILLEGAL,EXC_BREAKPOINT"},
+      {4, "EXC_LOAD_MISALIGNED,EXC_LOAD_ACCESS,EXC_STORE_MISALIGNED,EXC_STORE_ACCESS,EXC_SYSCALL"},
+      {9, "EXC_HYPERVISOR_SYSCALL,EXC_SUPERVISOR_SYSCALL,,EXC_INST_PAGE_FAULT,EXC_LOAD_PAGE_FAULT"},
+      {14, ",EXC_STORE_PAGE_FAULT,,,,,EXC_INST_GUEST_PAGE_FAULT,EXC_LOAD_GUEST_PAGE_FAULT"},
+      {22, "EXC_VIRTUAL_INST_FAULT,EXC_STORE_GUEST_PAGE_FAULT"},
+  };
+  constexpr NumberedNames kInterrupts[] = {
+      {0, ",IRQ_S_SOFT,IRQ_VS_SOFT,IRQ_M_SOFT,,IRQ_S_TIMER,IRQ_VS_TIMER,IRQ_M_TIMER,,IRQ_S_EXT"},
+      {10, "IRQ_VS_EXT,IRQ_M_EXT,IRQ_S_GEXT,IRQ_PMU_OVF"},
+  };
 
   const std::uint32_t number = cause & ~kRiscvInterrupt;
   const bool interrupt = (cause & kRiscvInterrupt) != 0;
-  const auto names = interrupt ? std::span<const std::string_view>(kInterrupts) : kExceptions;
-  if (number >= names.size() || names[number].empty())
-    return fmt::format("{} {:#x}", interrupt ? "IRQ" : "EXC", number);
-  return std::string(names[number]) + (exception_class == kRiscvWfi ? " (WFI)" : "");
+  const auto name = interrupt ? name_in(kInterrupts, number) : name_in(kExceptions, number);
+  if (name.empty()) return fmt::format("{} {:#x}", interrupt ? "IRQ" : "EXC", number);
+  return std::string(name) + (exception_class == kRiscvWfi ? " (WFI)" : "");
 }
 
 }  // namespace

@@ -247,29 +247,13 @@ bool kvm_pic_set_irq(FormatScan scan, TextValues& values) {
 }
 // Parses "S", "R+", "D|K", "W": the bits of task_struct's state that a decoder uses.
 std::uint64_t state_bits(std::string_view letters) {
+  constexpr std::pair<char, std::uint64_t> kBits[] = {
+      {'R', 0}, {'|', 0}, {'+', 0x100}, {'T', 0x4}, {'t', 0x8}, {'X', 0x10}, {'Z', 0x10}};
+  constexpr std::uint64_t kSleeps = 0x1;
   std::uint64_t bits = 0;
   for (const char letter : letters) {
-    switch (letter) {
-      case 'R':
-      case '|':
-        break;
-      case '+':
-        bits |= 0x100;
-        break;
-      case 'T':
-        bits |= 0x4;
-        break;
-      case 't':
-        bits |= 0x8;
-        break;
-      case 'X':
-      case 'Z':
-        bits |= 0x10;
-        break;
-      default:
-        bits |= 0x1;
-        break;
-    }
+    const auto* known = std::ranges::find(kBits, letter, &std::pair<char, std::uint64_t>::first);
+    bits |= known == std::end(kBits) ? kSleeps : known->second;
   }
   return bits;
 }

@@ -43,11 +43,6 @@ class ProgramsEvents : public Source {
   const SourceInfo& info() const override { return info_; }
   SourceCounters counters() const override { return counters_; }
   Capabilities capabilities() const override { return {.markers = true}; }
-  Description describe() const override {
-    Description is = Source::describe();
-    is.has = capabilities();
-    return is;
-  }
   std::string event_name(const Event&) const override {
     return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
   }

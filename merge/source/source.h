@@ -134,6 +134,7 @@ class Source {
     is.path = info().path;
     is.clock = info().clock;
     is.cycles = info().cycles;
+    is.has = capabilities();
     return is;
   }
   // Returns the times of its first and last event without reading everything; nullopt if not known.

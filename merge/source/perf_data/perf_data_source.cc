@@ -266,7 +266,6 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
           fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
     is.machine.cpus = layout_.cpu_count;
     if (layout_.has_tracepoints) is.witness = Witness::kKernel;
-    is.has = capabilities_;
     is.processes = processes_;
     return is;
   }

@@ -48,12 +48,12 @@ class QemuLogSource final : public ProgramsEvents {
     std::string_view left = block;
     if (offset != 0) left.remove_prefix(std::min(left.size(), left.find('\n') + 1));
     std::optional<std::pair<std::uint64_t, std::uint64_t>> times;
-    for (std::size_t end = left.find('\n'); end != left.npos; end = left.find('\n')) {
-      if (const auto line = parse_qemu_log_line(left.substr(0, end))) {
-        if (!times) times = std::pair(line->at, line->at);
-        times = std::pair(std::min(times->first, line->at), std::max(times->second, line->at));
-      }
-      left.remove_prefix(end + 1);
+    trace_text::TextLines lines(file_, offset, kLongestLine);
+    for (std::string_view text; lines.offset() < offset + kBlock && lines.next(text);) {
+      const auto line = lines.is_whole() ? parse_qemu_log_line(text) : std::nullopt;
+      if (!line) continue;
+      if (!times) times = std::pair(line->at, line->at);
+      times = std::pair(std::min(times->first, line->at), std::max(times->second, line->at));
     }
     return times;
   }

@@ -97,7 +97,6 @@ Description TraceDatSource::describe() const {
   }
   is.machine.cpus = layout.cpu_count;
   is.witness = Witness::kKernel;
-  is.has = capabilities_;
   const RecorderText recorder = RecorderText::parse(layout.writer);
   is.recorder = recorder.process;
   is.selected = recorder.selected;

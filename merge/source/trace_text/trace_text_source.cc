@@ -623,7 +623,6 @@ class TraceTextSource final : public Source {
   [[nodiscard]] Description describe() const override {
     Description is = Source::describe();
     is.witness = Witness::kKernel;
-    is.has = look_.has;
     return is;
   }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {

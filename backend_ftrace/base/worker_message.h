@@ -7,8 +7,9 @@
 //   task     request                                     answer
 //   any      kStatus                                     kStatus: u32 bits, WorkerStatus
 //   events   kFormats: u32 byte order (0 little), u32    kFormat for each format, empty if it is
-//            size of long, then pairs of texts: system,  not read: u32 type, u32 number of fields,
-//            format. Again for more formats              each text name, u32 offset, size, 1 for an
+//            size of long, then pairs of texts: system,  not read: u32 type, 1 for a print format
+//            format. Again for more formats              that is read, u32 number of fields, each
+//                                                        text name, u32 offset, size, 1 for an
 //                                                        array; then __print_symbolic tables, each
 //                                                        text field, u32 number of names, each u32
 //                                                        value, text name

@@ -53,7 +53,8 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   for (const std::string& sentence : missing) alarm("missing", sentence);
   for (const std::string& warning : warnings) alarm("warning", printable(warning));
   if (counters.lost_unplaced != 0) lost(unplaced_text(counters.lost_unplaced));
-  if (counters.gaps == 0 && counters.lost_unplaced == 0 && !lost_samples && missing.empty()) {
+  if (counters.gaps == 0 && counters.lost_unplaced == 0 && counters.unread_events == 0 &&
+      !lost_samples && missing.empty()) {
     const bool is_text = source.info().kind == "trace text";  // a text need not name losses
     // In perf.data, a loss is reported with the buffer's next record, which may never come.
     const bool is_perf = source.info().kind == "perf.data";

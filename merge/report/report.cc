@@ -93,6 +93,10 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
     warn(fmt::format("{} of the recording's pages; their events are lost",
                      grouped(counters.damaged_pages)),
          "DAMAGED:");
+  if (counters.unread_events != 0)
+    warn(fmt::format("{} events, whose format could not be read, are not counted",
+                     grouped(counters.unread_events)),
+         "DAMAGED:");
   constexpr std::uint64_t kPercent = 100;
   const std::uint64_t open = report.total.open;
   if (open != 0 && report.total.unended_cost_ns > report.total.cost_ns() / kPercent)
@@ -213,6 +217,7 @@ std::vector<CounterRow> counter_rows(const ReportData& report) {
        "calls of which a part is not known: events were lost"},
       {"groups_folded", counters.groups_folded, "exits in [other]: more groups than are kept"}};
   if (counters.damaged_pages != 0) rows.push_back({"damaged_pages", counters.damaged_pages});
+  if (counters.unread_events != 0) rows.push_back({"unread_events", counters.unread_events});
   if (counters.bios_ambiguous != 0)
     rows.push_back({"bios_ambiguous", counters.bios_ambiguous,
                     "bios of more than one possible request, left open"});

@@ -64,7 +64,7 @@ struct VmmEventRow {
 struct ReportCounters : LossCounts {
   ExitCounters exits;
   CallCounters calls;
-  std::uint64_t damaged_events = 0, damaged_pages = 0;
+  std::uint64_t damaged_events = 0, damaged_pages = 0, unread_events = 0;
   std::uint64_t left_out_events = 0, left_out_pieces = 0;  // by the recorder, on purpose
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;

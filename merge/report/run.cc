@@ -132,6 +132,7 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
     told.left_out_pieces += counters.left_out_pieces;
     told.damaged_events += counters.damaged_events;
     told.damaged_pages += counters.damaged_pages;
+    told.unread_events += counters.unread_events;
   }
   if (pipeline.is_window()) told.add(lost_);
   told.exits = pipeline.exits().counters();

@@ -83,6 +83,7 @@ struct SourceCounters : LossCounts {
   Timestamp first, last;             // of the first and the last event
   std::uint64_t damaged_events = 0;  // shorter than their format says
   std::uint64_t damaged_pages = 0;   // skipped, each a loss; known at the end
+  std::uint64_t unread_events = 0;   // of types whose format could not be read
   bool counts_losses = false;        // the recording has counters of lost events
   // Samples that the kernel lost, and how often it suspended sampling because it took too long.
   std::uint64_t lost_samples = 0, throttled = 0;

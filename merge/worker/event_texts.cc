@@ -82,6 +82,7 @@ void describe(const tep_event* event) {
   MessageWriter to;
   if (event != nullptr) {
     to.number(static_cast<std::uint32_t>(event->id));
+    to.number(std::uint32_t{(static_cast<unsigned>(event->flags) & TEP_EVENT_FL_FAILED) == 0});
     to.number(static_cast<std::uint32_t>(event->format.nr_common + event->format.nr_fields));
     for (const auto* list : {event->format.common_fields, event->format.fields}) {
       for (const auto* field = list; field != nullptr; field = field->next) {

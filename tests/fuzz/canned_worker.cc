@@ -26,6 +26,7 @@ Worker::Message described(std::string_view format) {
   if (!id) return message(MessageKind::kFormat, to);
   const auto fields = test::format_fields(format);
   to.number(std::uint32_t{*id});
+  to.number(std::uint32_t{1});  // a print format that is read
   to.number(static_cast<std::uint32_t>(fields.size()));
   for (const test::FormatField& field : fields) {
     to.text(field.name);

@@ -42,8 +42,10 @@ std::optional<EventDescription> EventDescription::parse(std::uint16_t type,
   EventDescription described;
   if (answer.empty()) return described;
   MessageReader reader(answer);
-  const auto id = reader.number<std::uint32_t>(), fields = reader.number<std::uint32_t>();
+  const auto id = reader.number<std::uint32_t>(), print_read = reader.number<std::uint32_t>();
+  const auto fields = reader.number<std::uint32_t>();
   if (!fields || *id != type || *fields > kMostFields) return std::nullopt;
+  described.print_read = *print_read != 0;
   for (std::uint32_t i = 0; i < *fields; ++i) {
     const auto name = reader.text();
     const auto offset = reader.number<std::uint32_t>(), size = reader.number<std::uint32_t>();

@@ -46,6 +46,7 @@ struct SymbolTableOfField {
 struct EventDescription {
   std::vector<FormatField> fields;          // the common ones first; none: it cannot be read
   std::uint32_t size = 0;                   // end of the last field
+  bool print_read = true;                   // libtraceevent understands the print format
   std::vector<SymbolTableOfField> symbols;  // __print_symbolic's, in the order of the text
 
   // Checks a worker's answer about the format of `type`; nullopt if it cannot be right.

@@ -93,8 +93,8 @@ Result<Formats> Formats::parse(std::string name, FormatTexts texts) {
   return formats;
 }
 
-void Formats::add_known(std::size_t type, const KernelEvent& known, EventDescription format) {
-  if (format.fields.empty()) return;
+void Formats::add_known(std::uint16_t type, const KernelEvent& known, EventDescription format) {
+  if (format.fields.empty()) return unread_.push_back(type);
   Schema schema;
   schema.decoder = known.decoded.decoder;
   schema.events = known.decoded.read_for;
@@ -106,16 +106,17 @@ void Formats::add_known(std::size_t type, const KernelEvent& known, EventDescrip
     schema.min_size =
         std::max(schema.min_size, std::uint32_t{schema.fields[i].offset} + schema.fields[i].size);
   }
-  if (schemas_.size() <= type) schemas_.resize(type + 1);
+  if (schemas_.size() <= type) schemas_.resize(type + 1U);
   schemas_[type] = schema;
-  read_reason_names(known.decoded.decoder, std::move(format.symbols));
+  const bool of_exits =
+      schema.decoder == Decoder::kExit || schema.decoder == Decoder::kUserspaceExit;
+  if (of_exits && !format.print_read) nameless_.push_back(type);
+  if (of_exits) read_reason_names(schema.decoder, std::move(format.symbols));
 }
 
 void Formats::read_reason_names(Decoder decoder, std::vector<SymbolTableOfField> symbols) {
-  const bool userspace = decoder == Decoder::kUserspaceExit;
-  if (decoder != Decoder::kExit && !userspace) return;
   for (SymbolTableOfField& table : symbols) {
-    if (userspace) {
+    if (decoder == Decoder::kUserspaceExit) {
       if (table.field == "reason") reasons_.userspace = std::move(table.names);
     } else if (table.field == "ret") {
       reasons_.arm64_ret = std::move(table.names);

@@ -6,6 +6,7 @@
 // events with a decoder are read at the start; others when a text needs them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -136,6 +137,15 @@ class Formats {
   [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }
   // Returns a name such as "kvm:kvm_exit"; empty if the recording has no such type.
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
+  // Returns whether events of the type would be decoded, or might be, but it has no format that can
+  // be read.
+  [[nodiscard]] bool is_unread(std::uint16_t type) const {
+    return name(type).empty() || std::ranges::find(unread_, type) != unread_.end();
+  }
+  // Returns whether these are exits whose print format, which names the reasons, cannot be read.
+  [[nodiscard]] bool is_nameless(std::uint16_t type) const {
+    return std::ranges::find(nameless_, type) != nameless_.end();
+  }
   // Returns the type of an event; -1 if the recording does not have it.
   [[nodiscard]] int type(const KernelEvent& event) const;
   // Returns the printer of events, which prints their fields as trace-cmd does.
@@ -147,7 +157,7 @@ class Formats {
 
  private:
   Formats() = default;
-  void add_known(std::size_t type, const KernelEvent& known, EventDescription format);
+  void add_known(std::uint16_t type, const KernelEvent& known, EventDescription format);
   void read_reason_names(Decoder decoder, std::vector<SymbolTableOfField> symbols);
 
   std::vector<Schema> schemas_;
@@ -155,6 +165,7 @@ class Formats {
   std::endian order_ = std::endian::little;
   ReasonNames reasons_;
   std::vector<std::string> names_;  // by type
+  std::vector<std::uint16_t> unread_, nameless_;
   std::map<std::int32_t, std::string> comms_;
   // Copies share these, and so one worker.
   std::shared_ptr<const FormatTexts> texts_;

@@ -5,17 +5,41 @@
 
 namespace trapline::kernel_events {
 
-std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_counts() const {
-  std::vector<std::pair<std::string, std::uint64_t>> counts;
-  std::uint64_t left = counters().events;
+std::vector<std::pair<std::uint16_t, std::uint64_t>> KernelEventSource::types_read() const {
+  std::vector<std::pair<std::uint16_t, std::uint64_t>> types;
+  std::uint64_t left = counters_.events + passed_;
   for (std::size_t type = 0; type < counts_.size() && left != 0; ++type) {
     if (counts_[type] == 0) continue;
     left -= counts_[type];
-    const auto name = formats_.name(static_cast<std::uint16_t>(type));
-    counts.emplace_back(name.empty() ? fmt::format("type {}", type) : std::string(name),
-                        counts_[type]);
+    types.emplace_back(static_cast<std::uint16_t>(type), counts_[type]);
   }
+  return types;
+}
+
+std::string KernelEventSource::type_name(std::uint16_t type) const {
+  const auto name = formats_.name(type);
+  return name.empty() ? fmt::format("type {}", type) : std::string(name);
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_counts() const {
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
+  for (const auto& [type, count] : types_read()) counts.emplace_back(type_name(type), count);
   return counts;
+}
+
+std::vector<std::pair<std::string, std::string>> KernelEventSource::facts() const {
+  constexpr const char* kUnread =
+      "{} events of {}, whose format could not be read, are not counted";
+  constexpr const char* kNameless =
+      "the print format of {} could not be read: reasons without a name are numbers";
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (const auto& [type, count] : types_read()) {
+    if (formats_.is_unread(type))
+      facts.emplace_back(kDamagedFact, fmt::format(kUnread, count, type_name(type)));
+    if (formats_.is_nameless(type))
+      facts.emplace_back("note", fmt::format(kNameless, type_name(type)));
+  }
+  return facts;
 }
 
 void KernelEventSource::select(EventClass events) {

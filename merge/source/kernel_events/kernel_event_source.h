@@ -25,6 +25,8 @@ class KernelEventSource : public Source {
   [[nodiscard]] const ReasonNames& reasons() const { return formats_.reasons(); }
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
+  // Returns what could not be read of the formats.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
 
   void select(EventClass events) override;
   [[nodiscard]] const Result<void>& status() const override {
@@ -36,6 +38,8 @@ class KernelEventSource : public Source {
     counters.events += passed_;
     counters.first = first_passed_.value_or(counters.first);
     counters.last = std::max(counters.last, last_passed_);
+    for (const auto& [type, count] : types_read())
+      if (formats_.is_unread(type)) counters.unread_events += count;
     return counters;
   }
   [[nodiscard]] std::string event_name(const Event& event) const override;
@@ -112,6 +116,10 @@ class KernelEventSource : public Source {
   Result<void> status_;
 
  private:
+  // Returns the types of the events read so far, with their numbers.
+  [[nodiscard]] std::vector<std::pair<std::uint16_t, std::uint64_t>> types_read() const;
+  [[nodiscard]] std::string type_name(std::uint16_t type) const;
+
   // Of the records that count_unwanted() counts by their types.
   std::uint64_t passed_ = 0;
   std::optional<Timestamp> first_passed_;  // if one of them comes before all others

@@ -288,6 +288,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       facts.emplace_back("wall clock",
                          fmt::format("{} + {} ns, or more", layout_.clock, *layout_.to_wall_clock));
     }
+    std::ranges::move(KernelEventSource::facts(), std::back_inserter(facts));
     return facts;
   }
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {

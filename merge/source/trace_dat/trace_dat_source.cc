@@ -134,6 +134,7 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   }
   if (layout.cut) facts.emplace_back("cut off", *layout.cut);
   if (layout.offset_ns != 0) facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
+  std::ranges::move(KernelEventSource::facts(), std::back_inserter(facts));
   return facts;
 }
 

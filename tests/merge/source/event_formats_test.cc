@@ -212,6 +212,7 @@ class Answer {
  public:
   explicit Answer(std::uint32_t id, std::uint32_t fields = 0) {
     message_.number(id);
+    message_.number(std::uint32_t{1});  // the print format is read
     message_.number(fields);
   }
   Answer& field(std::string_view name, std::uint32_t offset, std::uint32_t size) {
@@ -326,10 +327,14 @@ TEST(HostileFormats, AfterFourNoOtherIsTried) {
                 Not(::testing::Contains(name)));
 }
 
-TEST(HostileFormats, APrintFormatThatIsNotUnderstoodCostsNoFields) {
+TEST(HostileFormats, APrintFormatThatIsNotUnderstoodCostsOnlyNames) {
   const auto sound = with_harmful({}), formats = with_harmful({"kvm_exit"}, "__nobody_knows(1, 2");
   ASSERT_TRUE(formats && formats->texts().status());
   EXPECT_EQ(decoded_types(*formats), decoded_types(*sound));
+  const auto exit = static_cast<std::uint16_t>(sound->type(events::kvm_exit));
+  EXPECT_TRUE(formats->is_nameless(exit));
+  EXPECT_FALSE(sound->is_nameless(exit));
+  EXPECT_FALSE(formats->is_unread(exit));
 }
 
 TEST(HostileFormats, AFormatThatCannotBeReadIsNotDecoded) {

@@ -14,6 +14,7 @@
 //                                                        text field, u32 number of names, each u32
 //                                                        value, text name
 //            kPrintk: text printk_formats                none
+//            kKallsyms: text kallsyms                    none
 //            kPrint: u32 CPU, text event; any number     kTexts: a text each
 //   symbols  kFile, with a descriptor                    kFile: text build-id, text debug link,
 //                                                        u32 its checksum, u32 1 where it has a
@@ -55,6 +56,7 @@ enum class MessageKind : std::uint32_t {
   kDemangle,
   kEnd,
   kRefused,
+  kKallsyms,
 };
 
 // Bits of kStatus: the confinement that works, and whether root started the worker.

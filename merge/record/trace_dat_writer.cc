@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
+#include "merge/source/kernel_events/event_texts.h"
 
 namespace trapline::record {
 namespace {
@@ -71,18 +72,6 @@ void put_text(std::string& out, const std::string& text) {
 
 }  // namespace
 
-bool prints_symbols(std::string_view formats) {
-  for (std::size_t at = formats.find('%'); at != std::string_view::npos;
-       at = formats.find('%', at)) {
-    at = std::min(formats.find_first_not_of("-+ #0123456789.*hlz", at + 1), formats.size());
-    const std::string_view rest = formats.substr(at);
-    if (rest.size() >= 2 && rest[0] == 'p' && "sSfFB"sv.find(rest[1]) != std::string_view::npos)
-      return true;
-    if (rest.starts_with('%')) ++at;  // %%
-  }
-  return false;
-}
-
 // Skips data symbols: they are half of all, and no event has the address of one. Unless `all` is
 // set, stops after the function that writes markers.
 void append_text_symbols(std::istream& lines, bool all, std::string& out) {
@@ -133,8 +122,8 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
       return tl::unexpected(std::move(done).error());
     }
   }
-  put_symbols(
-      head, symbols == TextSymbols::kAll || prints_symbols(std::string_view(head).substr(formats)));
+  put_symbols(head, symbols == TextSymbols::kAll ||
+                        kernel_events::prints_symbols(std::string_view(head).substr(formats)));
   put_text(head, read_text(tracefs + "/printk_formats").value_or(""));
   return head;
 }

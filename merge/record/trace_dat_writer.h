@@ -44,9 +44,6 @@ enum class TextSymbols : std::uint8_t {
                                                  const std::vector<EventName>& events,
                                                  std::size_t page_size, TextSymbols symbols);
 
-// Returns whether one of the formats prints an address as a symbol. For trace_dat_head() and its
-// tests.
-[[nodiscard]] bool prints_symbols(std::string_view formats);
 // Appends the text symbols among the lines of /proc/kallsyms, all or those for markers; none if the
 // kernel hides addresses (kptr_restrict).
 void append_text_symbols(std::istream& lines, bool all, std::string& out);

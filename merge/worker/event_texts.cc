@@ -152,9 +152,10 @@ void print(MessageReader& request) {
 void print_events(Request&& request) {
   MessageReader payload(request.payload);
   if (request.kind == MessageKind::kFormats) add_formats(payload);
-  if (request.kind == MessageKind::kPrintk && formats != nullptr) {
-    const std::string strings(payload.text().value_or(""));
-    (void)tep_parse_printk_formats(formats, strings.c_str());
+  const bool is_printk = request.kind == MessageKind::kPrintk;
+  if ((is_printk || request.kind == MessageKind::kKallsyms) && formats != nullptr) {
+    const std::string text(payload.text().value_or(""));
+    (void)(is_printk ? tep_parse_printk_formats : tep_parse_kallsyms)(formats, text.c_str());
   }
   if (request.kind == MessageKind::kPrint) print(payload);
 }

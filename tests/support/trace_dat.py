@@ -37,6 +37,20 @@ FORMATS = {
     "ftrace:funcgraph_exit": "u64 func,u32 depth",
     "ftrace:print": "u64 ip,text buf",
 }
+KERNELS_HEADERS = (b"""\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+""", b"""# compressed entry header
+\ttype_len    :    5 bits
+\ttime_delta  :   27 bits
+\tarray       :   32 bits
+
+\tpadding     : type == 29
+\ttime_extend : type == 30
+\ttime_stamp : type == 31
+\tdata max type_len  == 28
+""")
 COMMON = (("unsigned short common_type", 0, 2), ("unsigned char common_flags", 2, 1),
           ("unsigned char common_preempt_count", 3, 1), ("int common_pid", 4, 4))
 
@@ -64,13 +78,16 @@ def format_text(name, number):
 
 
 class TraceDat:
-    def __init__(self, cpus=1, formats=(), comms=b"", options=b"", clock=b"mono", printk=b""):
+    for_trace_cmd = False  # with what trace-cmd needs to read it, too
+
+    def __init__(self, cpus=1, formats=(), comms=b"", options=b"", clock=b"mono", printk=b"",
+                 kallsyms=b""):
         self.pages = [[] for _ in range(cpus)]
         self.numbers = {}
         self.open = [None] * cpus  # {time of its last event, bytes}
         self.lose = [False] * cpus
         self.formats, self.comms, self.options = list(formats), comms, options
-        self.clock, self.printk = clock, printk
+        self.clock, self.printk, self.kallsyms = clock, printk, kallsyms
         self.size = 0  # of all pages
 
     def number(self, name):
@@ -123,8 +140,9 @@ class TraceDat:
 
     def head(self):
         text = b"\x17\x08\x44tracing6\0" + bytes([0, 8]) + struct.pack("<I", PAGE)
-        text += b"header_page\0" + struct.pack("<Q", 1) + b"\n"
-        text += b"header_event\0" + struct.pack("<Q", 1) + b"\n"
+        page, event = KERNELS_HEADERS if self.for_trace_cmd else (b"\n", b"\n")
+        text += b"header_page\0" + struct.pack("<Q", len(page)) + page
+        text += b"header_event\0" + struct.pack("<Q", len(event)) + event
         groups = {"ftrace": []}
         for name, number in self.numbers.items():
             groups.setdefault(name.split(":")[0], []).append(format_text(name, number).encode())
@@ -139,10 +157,12 @@ class TraceDat:
                 text += struct.pack("<Q", len(one)) + one
             if system == "ftrace":
                 text += struct.pack("<I", len(groups) - 1)
-        text += struct.pack("<II", 0, len(self.printk)) + self.printk
+        text += struct.pack("<I", len(self.kallsyms)) + self.kallsyms
+        text += struct.pack("<I", len(self.printk)) + self.printk
         text += struct.pack("<Q", len(self.comms)) + self.comms
         text += struct.pack("<I", len(self.pages)) + b"options  \0" + self.options
-        for number, body in ((4, b"[" + self.clock + b"]\0"), (6, b"Linux host 6.1.0\0")):
+        uname = 5 if self.for_trace_cmd else 6
+        for number, body in ((4, b"[" + self.clock + b"]\0"), (uname, b"Linux host 6.1.0\0")):
             text += struct.pack("<HI", number, len(body)) + body
         return text + struct.pack("<H", 0) + b"flyrecord\0"
 

@@ -72,6 +72,19 @@ std::optional<EventDescription> EventDescription::parse(std::uint16_t type,
   return described;
 }
 
+bool prints_symbols(std::string_view formats) {
+  for (std::size_t at = formats.find('%'); at != std::string_view::npos;
+       at = formats.find('%', at)) {
+    at = std::min(formats.find_first_not_of("-+ #0123456789.*hlz", at + 1), formats.size());
+    const std::string_view rest = formats.substr(at);
+    if (rest.size() >= 2 && rest[0] == 'p' &&
+        std::string_view("sSfFB").find(rest[1]) != std::string_view::npos)
+      return true;
+    if (rest.starts_with('%')) ++at;  // %%
+  }
+  return false;
+}
+
 EventTexts::EventTexts(std::string recording, const FormatTexts& formats)
     : recording_(std::move(recording)), formats_(formats) {}
 EventTexts::~EventTexts() = default;
@@ -132,11 +145,16 @@ Result<std::vector<EventDescription>> EventTexts::ask_formats(std::span<Type* co
 }
 
 std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> event,
-                             std::uint32_t cpu, const Following& following) {
+                             std::uint32_t cpu, const Following& following,
+                             const Kallsyms& kallsyms) {
   look_at_formats();
   const auto found = types_.find(type);
   if (found == types_.end()) return {};
-  found->second.asked = true;
+  if (!std::exchange(found->second.asked, true)) {
+    // Events of trace_printk(), bprint and bputs, only point to their text.
+    wants_printk_ |= found->second.format->name().starts_with("ftrace:bp");
+    wants_kallsyms_ |= prints_symbols(found->second.format->text);
+  }
   if (Type* const unread = &found->second; !unread->size) {
     if (auto described = ask_formats({&unread, 1}); !described)
       failed(*unread, std::move(described).error(), "reading the format of");
@@ -149,12 +167,12 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   }
   if (found->second.refused || failures_ >= kMostFailures) return "[not printed]";
   auto wanted = with_following(found->second, event, following);
-  auto done = print(wanted, cpu);
+  auto done = print(wanted, cpu, kallsyms);
   if (!done && wanted.size() > 1 && worker_ && !worker_->timed_out()) {
     // One event of the batch caused the failure: from now on, events of these types are sent alone.
     for (const Wanted& one : wanted) one.type->alone = true;
     wanted.resize(1);
-    done = print(wanted, cpu);
+    done = print(wanted, cpu, kallsyms);
   }
   if (!done) {
     failed(found->second, std::move(done).error(), "printing an event");
@@ -203,7 +221,7 @@ Result<void> EventTexts::start() {
   if (!worker) return tl::unexpected(std::move(worker).error());
   worker_ = std::make_unique<Worker>(std::move(*worker));
   printed_ = 0;
-  has_printk_ = false;
+  has_printk_ = has_kallsyms_ = false;
   for (auto& [id, type] : types_) type.sent = false;
   return {};
 }
@@ -236,23 +254,30 @@ Result<void> EventTexts::send_formats(std::span<Type* const> types,
     if (answer->kind != MessageKind::kFormat || !one) return worker_->impossible("a format");
     described.push_back(*std::move(one));
   }
-  // Events of trace_printk() only point to their text. libtraceevent takes these texts only once.
-  const bool points = std::ranges::any_of(types, [](const Type* type) {
-    return type->format->name().starts_with("ftrace:bp");  // bprint, bputs
-  });
-  if (!points || std::exchange(has_printk_, true)) return {};
-  MessageWriter strings;
-  strings.text(formats_.printk);
-  return worker_->send(MessageKind::kPrintk, strings.bytes());
+  return {};
 }
 
-Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu) {
+Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu,
+                               const Kallsyms& kallsyms) {
   if (auto started = start(); !started) return started;
   std::vector<Type*> unsent;
   for (const Wanted& one : wanted)
     if (!std::exchange(one.type->sent, true)) unsent.push_back(one.type);
   std::vector<EventDescription> known_before;
   if (auto sent = send_formats(unsent, known_before); !sent) return sent;
+  // libtraceevent takes each of these sections only once.
+  const auto section = [this](MessageKind kind, std::string_view text) -> Result<void> {
+    constexpr std::size_t kMost = kLargestMessage - sizeof(std::uint32_t);
+    MessageWriter message;
+    message.text(text.size() <= kMost ? text : std::string_view());
+    return worker_->send(kind, message.bytes());
+  };
+  Result<void> sent;
+  if (wants_printk_ && !std::exchange(has_printk_, true))
+    sent = section(MessageKind::kPrintk, formats_.printk);
+  if (sent && wants_kallsyms_ && !std::exchange(has_kallsyms_, true))
+    sent = section(MessageKind::kKallsyms, kallsyms());
+  if (!sent) return sent;
   MessageWriter events;
   for (const Wanted& one : wanted) {
     events.number(cpu);

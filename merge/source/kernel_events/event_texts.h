@@ -59,10 +59,15 @@ struct EventDescription {
 // Returns the number after "ID:", if it is below 65,536.
 [[nodiscard]] std::optional<std::uint16_t> format_id(std::string_view text);
 
+// Returns whether one of the formats prints an address as a symbol.
+[[nodiscard]] bool prints_symbols(std::string_view formats);
+
 class EventTexts {
  public:
   // Appends at most `most` events of the same CPU that follow the requested one.
   using Following = std::function<void(std::size_t most, std::vector<RecordedEvent>&)>;
+  // Returns the recorded kernel's symbols, as in /proc/kallsyms.
+  using Kallsyms = std::function<std::string()>;
 
   // `recording`: the recording's name, for messages.
   EventTexts(std::string recording, const FormatTexts& formats);
@@ -76,7 +81,8 @@ class EventTexts {
   // Returns the printable text of an event; "[cut off]" if the event is shorter than its fields,
   // "[not printed]" if the worker failed on it.
   [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> event,
-                                 std::uint32_t cpu, const Following& following);
+                                 std::uint32_t cpu, const Following& following,
+                                 const Kallsyms& kallsyms);
   // Returns the worker's first failure.
   [[nodiscard]] const Result<void>& status() const { return status_; }
 
@@ -112,7 +118,8 @@ class EventTexts {
   [[nodiscard]] bool runs() const;
   [[nodiscard]] Result<void> send_formats(std::span<Type* const> types,
                                           std::vector<EventDescription>& described);
-  [[nodiscard]] Result<void> print(std::span<const Wanted> wanted, std::uint32_t cpu);
+  [[nodiscard]] Result<void> print(std::span<const Wanted> wanted, std::uint32_t cpu,
+                                   const Kallsyms& kallsyms);
   void failed(Type& type, Error error, std::string_view doing);
 
   std::string recording_;
@@ -121,7 +128,10 @@ class EventTexts {
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
   std::uint64_t printed_ = 0;  // by the present worker
-  bool has_printk_ = false;    // the present worker
+  // Texts of events of requested types need these sections of the recording; the present worker has
+  // them.
+  bool wants_printk_ = false, has_printk_ = false;
+  bool wants_kallsyms_ = false, has_kallsyms_ = false;
   // Printed texts, each in the slot of its event's address; the next text of that slot replaces it.
   std::vector<PrintedText> known_;
   std::vector<RecordedEvent> after_;

@@ -76,7 +76,8 @@ std::string KernelEventSource::event_text(const Event& event) const {
   if (auto text = text_of_payload(event)) return *std::move(text);
   return formats_.texts().text(
       event.type, event.raw, event.cpu,
-      [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); });
+      [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); },
+      [this] { return kallsyms(); });
 }
 
 }  // namespace trapline::kernel_events

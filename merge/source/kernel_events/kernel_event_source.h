@@ -108,6 +108,8 @@ class KernelEventSource : public Source {
 
   // Appends events that follow the one that next() returned last (EventTexts::Following).
   virtual void following(std::size_t, std::vector<RecordedEvent>&) const {}
+  // Returns the recorded kernel's symbols; "" if they are not recorded or cannot be read.
+  [[nodiscard]] virtual std::string kallsyms() const { return {}; }
 
   Formats formats_;
   SourceInfo info_;

@@ -138,12 +138,12 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   return facts;
 }
 
-// Returns "" for all functions if the kallsyms section cannot be read.
+std::string TraceDatSource::kallsyms() const {
+  return read_text_section(file_, layout_, layout_.kallsyms, sizeof(std::uint32_t)).value_or("");
+}
+
 std::string TraceDatSource::kernel_function(std::uint64_t address) const {
-  if (!symbols_) {
-    symbols_.emplace(
-        read_text_section(file_, layout_, layout_.kallsyms, sizeof(std::uint32_t)).value_or(""));
-  }
+  if (!symbols_) symbols_.emplace(kallsyms());
   return std::string(symbols_->function_at(address));
 }
 

@@ -82,6 +82,8 @@ class TraceDatSource : public kernel_events::KernelEventSource {
     return stream.left_out_before() && layout_.writer.starts_with("trapline");
   }
 
+  [[nodiscard]] std::string kallsyms() const override;
+
   std::shared_ptr<const TraceFile> recording_;
   const File& file_;
   const Layout& layout_;

@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+#include "merge/source/kernel_events/event_texts.h"
+
 namespace trapline::record {
 namespace {
 
@@ -24,13 +26,14 @@ std::string symbols(const std::string& lines, bool all) {
 }
 
 TEST(TraceDatWriter, AFormatPrintsASymbolOrANumber) {
-  EXPECT_TRUE(prints_symbols("print fmt: \"call_site=%pS ptr=%p\", (void *)REC->call_site"));
-  EXPECT_TRUE(prints_symbols("%d %-20ps"));
-  EXPECT_TRUE(prints_symbols("100%% %pF"));
-  EXPECT_FALSE(prints_symbols("ptr=%p size=%zu"));
-  EXPECT_FALSE(prints_symbols("%%ps"));
-  EXPECT_FALSE(prints_symbols("ends with %"));
-  EXPECT_FALSE(prints_symbols("ends with %p"));
+  EXPECT_TRUE(
+      kernel_events::prints_symbols("print fmt: \"call_site=%pS ptr=%p\", (void *)REC->call_site"));
+  EXPECT_TRUE(kernel_events::prints_symbols("%d %-20ps"));
+  EXPECT_TRUE(kernel_events::prints_symbols("100%% %pF"));
+  EXPECT_FALSE(kernel_events::prints_symbols("ptr=%p size=%zu"));
+  EXPECT_FALSE(kernel_events::prints_symbols("%%ps"));
+  EXPECT_FALSE(kernel_events::prints_symbols("ends with %"));
+  EXPECT_FALSE(kernel_events::prints_symbols("ends with %p"));
 }
 
 TEST(TraceDatWriter, SymbolsForMarkersEndWithTheOneAfterTheirFunction) {

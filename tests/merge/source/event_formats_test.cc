@@ -74,6 +74,9 @@ class Library {
   void parse(const kernel_events::EventFormat& format) {
     (void)tep_parse_event(tep_, format.text.c_str(), format.text.size(), format.system.c_str());
   }
+  void parse_kallsyms(const std::string& symbols) {
+    (void)tep_parse_kallsyms(tep_, symbols.c_str());
+  }
   std::string text(const Event& event) {
     tep_record record{};
     std::string copy(reinterpret_cast<const char*>(event.raw.data()), event.raw.size());
@@ -358,6 +361,10 @@ TEST_P(Texts, AreWhatLibtraceeventPrintsInThisProcess) {
   ASSERT_TRUE(source) << source.error().message;
   Library library;
   for (const kernel_events::EventFormat& format : formats_of(path)) library.parse(format);
+  const auto file = File::open(path);
+  const auto layout = read_layout(*file);
+  ASSERT_TRUE(layout);
+  library.parse_kallsyms(read_text_section(*file, *layout, layout->kallsyms, 4).value_or(""));
   Event event;
   std::size_t count = 0;
   while (count < 20'000 && (*source)->next(event) == Read::kEvent) {

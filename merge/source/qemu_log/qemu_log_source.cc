@@ -43,10 +43,6 @@ class QemuLogSource final : public ProgramsEvents {
   // Returns the least and the greatest time of the whole lines in the block at `offset`.
   [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> times_in(
       std::uint64_t offset) const {
-    std::string block(std::min<std::uint64_t>(file_.size() - offset, kBlock), '\0');
-    if (!file_.read(offset, std::as_writable_bytes(std::span(block)))) return std::nullopt;
-    std::string_view left = block;
-    if (offset != 0) left.remove_prefix(std::min(left.size(), left.find('\n') + 1));
     std::optional<std::pair<std::uint64_t, std::uint64_t>> times;
     trace_text::TextLines lines(file_, offset, kLongestLine);
     for (std::string_view text; lines.offset() < offset + kBlock && lines.next(text);) {
@@ -82,11 +78,13 @@ class QemuLogSource final : public ProgramsEvents {
 
 }  // namespace
 
-std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
+namespace {
+
+// Parses a line without quotes and without prefixes.
+std::optional<QemuLogLine> parse_bare_line(std::string_view line) {
   constexpr std::uint64_t kMostSeconds = 1ULL << 32;
   QemuLogLine parsed;
   std::uint64_t seconds = 0, micros = 0;
-  line.remove_prefix(static_cast<std::size_t>(trace_text::unquoted(line).data() - line.data()));
   if (!take_number_to(line, parsed.thread, '@') || !take_number_to(line, seconds, '.') ||
       parsed.thread < 0)
     return {};
@@ -98,6 +96,27 @@ std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
   parsed.at = seconds * 1'000'000'000 + micros * 1000;
   parsed.text = line;
   return parsed;
+}
+
+}  // namespace
+
+std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
+  using Prefix = trace_text::TextForm::Prefix;
+  line = trace_text::unquoted(line);
+  if (auto parsed = parse_bare_line(line)) return parsed;
+  for (const Prefix prefix :
+       {Prefix::kDate, Prefix::kSyslog, Prefix::kKernelLog, Prefix::kNumber, Prefix::kName}) {
+    const std::size_t size = trace_text::prefix_size(prefix, line);
+    if (size == 0) continue;
+    std::string_view rest = trace_text::unquoted(line.substr(size));
+    // The journal's dates may stand before a host and a program.
+    const std::size_t program = rest.find(": ");
+    if (prefix == Prefix::kDate && program < rest.find('@')) rest.remove_prefix(program + 2);
+    if (auto parsed = parse_bare_line(rest)) return parsed;
+  }
+  // The name of a file, from grep -H.
+  const std::size_t name = line.find(':');
+  return name < line.find(' ') ? parse_bare_line(line.substr(name + 1)) : std::nullopt;
 }
 
 Result<std::unique_ptr<Source>> open_qemu_log(File file) {

@@ -29,6 +29,23 @@ TEST(QemuLog, LinesAreThoseWithATimestampOnly) {
   }
 }
 
+TEST(QemuLog, PrefixesOfJournalsAndOfGrepAreRemoved) {
+  for (const char* prefix :
+       {"  ", "> ", ">> ", "Nov 29 12:00:01 host qemu-system-x86[123]: ", "2026-11-29T12:00:01Z ",
+        "2026-11-29T12:00:01+0000 host qemu[123]: ", "2026-11-29 12:00:01.123 ", "12:", "12\t",
+        "qemu.log:", "/var/log/qemu.log:12:", "[   12.345678] "}) {
+    const auto line =
+        parse_qemu_log_line(std::string(prefix) + "7@1795250191.908053:kvm_run_exit a: 1@2");
+    ASSERT_TRUE(line) << prefix;
+    EXPECT_EQ(line->thread, 7) << prefix;
+    EXPECT_EQ(line->at, 1'795'250'191'908'053'000u) << prefix;
+    EXPECT_EQ(line->text, "kvm_run_exit a: 1@2") << prefix;
+  }
+  for (const char* bad : {"a word 7@1795250191.908053:x", "-7@1795250191.908053:x",
+                          "qemu-7 [000] 1.000001: print: tracing_mark_write: 7@2.000003:x"})
+    EXPECT_FALSE(parse_qemu_log_line(bad)) << bad;
+}
+
 TEST(QemuLog, ARealQemusLinesComeInOrderOfTime) {
   const std::string qemu = qemu_folder("10");
   TRAPLINE_REQUIRE(!qemu.empty(), "QEMU 10 cannot be had");

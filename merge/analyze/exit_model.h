@@ -24,8 +24,9 @@ enum class UserEnd : std::uint8_t {
 
 struct ExitModel {
   bool from_userspace_exit = false;  // no kvm_exit: spans are only the time in user space
-  bool userspace_exits = true;       // kvm_userspace_exit is recorded
-  bool sched_switch = true;  // if false, preempted and blocked time stays in the other parts
+  bool from_vmm = false;        // no kvm_userspace_exit either: the VMM's own events show that time
+  bool userspace_exits = true;  // kvm_userspace_exit is recorded
+  bool sched_switch = true;     // if false, preempted and blocked time stays in the other parts
   // The first sched_switch may come long after the first recorded event.
   bool late_switches = false;
   bool wakeups = true;  // if false, sleeping threads count as blocked until they run
@@ -59,6 +60,7 @@ struct ExitModel {
   ExitModel model;
   model.cycles = cycles;
   model.from_userspace_exit = !capabilities.kvm_exit;
+  model.from_vmm = capabilities.vmm_exits;
   model.userspace_exits = capabilities.kvm_userspace_exit;
   model.sched_switch = capabilities.sched_switch;
   model.late_switches = capabilities.sched_switch && capabilities.late_switches;

@@ -411,25 +411,28 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
   return &thread.span;
 }
 
-void ExitTracker::on_marker(const Event& event, const Marker& marker) {
+const ExitSpan* ExitTracker::on_marker(const Event& event, const Marker& marker) {
   is_vmm_event_ = reader_->read(marker.text, vmm_event_);
+  const ExitSpan* previous = nullptr;
+  if (model_.from_vmm && is_vmm_event_ && vmm_event_.kind == VmmEvent::Kind::kRunExit)
+    previous = on_userspace_exit(event, {static_cast<std::uint32_t>(vmm_event_.number), 0});
   Thread* thread = threads_.find(event.thread);
   if (thread != nullptr) {
     seen(*thread, event);
     runs(*thread, event.at);
   }
-  if (!is_vmm_event_) return;
+  if (!is_vmm_event_) return nullptr;
   ++counters_.vmm_events;
   if (vmm_event_.kind == VmmEventKind::kVmState) [[unlikely]]
     on_vm_state(event);
   if (vmm_event_.name >= event_counts_.size()) event_counts_.resize(vmm_event_.name + 1);
   VmmEventCount& count = event_counts_[vmm_event_.name];
   ++count.count;
-  if (thread == nullptr) return;
+  if (thread == nullptr) return nullptr;
   set_vcpu(*thread, vmm_event_.vcpu);
   const bool inside =
       thread->phase == Thread::Phase::kExit && (thread->in_user || !model_.userspace_exits);
-  if (!inside) return;
+  if (!inside) return previous;
   ++count.in_exits;
   ++counters_.vmm_events_in_exits;
   ++thread->span.vmm_events;
@@ -438,6 +441,10 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
                                 vmm_event_.kind == VmmEvent::Kind::kRegionRead});
   }
   note_vmm_event(*thread);
+  if (model_.from_vmm && vmm_event_.kind == VmmEvent::Kind::kVcpuIoctl &&
+      vmm_event_.number == kKvmRun)
+    on_user_end(event, UserEnd::kIoctl);
+  return previous;
 }
 
 void ExitTracker::on_state_load(const Event& event, const KvmStateLoad& load) {
@@ -486,8 +493,7 @@ const ExitSpan* ExitTracker::on(const Event& event) {
       on_new_thread(event, *std::get_if<NewThread>(&payload));
       break;
     case index_of<Marker>:
-      on_marker(event, *std::get_if<Marker>(&payload));
-      break;
+      return on_marker(event, *std::get_if<Marker>(&payload));
     case index_of<Lost>:
       on_lost(event, *std::get_if<Lost>(&payload));
       break;
@@ -961,7 +967,7 @@ void ExitTracker::on_wakeup(Thread& thread, Timestamp at) {
 // wakes them.
 void ExitTracker::on_vm_state(const Event& event) {
   saw_vm_state_ = true;
-  if (processes_ == nullptr || vmm_event_.running < 0) return;
+  if (processes_ == nullptr || vmm_event_.number < 0) return;
   const ThreadId process = processes_->of(event.thread, event.thread);
   if (std::exchange(processes_seen_, processes_->changes()) != processes_->changes())
     process_of_.clear();
@@ -973,7 +979,7 @@ void ExitTracker::on_vm_state(const Event& event) {
   for (std::size_t i = 0; i < process_of_.size(); ++i) {
     if (process_of_[i] != process) continue;
     Thread& thread = entries[i].state;
-    thread.vmm_stopped = vmm_event_.running == 0;
+    thread.vmm_stopped = vmm_event_.number == 0;
     if (i < unseen_.size()) unseen_[i] = false;
     if (!thread.vmm_stopped || !in_exit(thread) || !thread.in_user) continue;
     if (!thread.off_cpu || !thread.asleep || thread.stopped || !thread.off_since) continue;
@@ -996,7 +1002,8 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     Thread& thread = entries[i].state;
     thread.vmm_stopped = false;  // the lost events may include the VMM's report of a start
     // Without sched_switch, the recording does not show where a thread went.
-    if (thread.cpu != event.cpu && !thread.off_cpu && model_.sched_switch) continue;
+    const bool elsewhere = thread.cpu != event.cpu && !thread.off_cpu;
+    if (elsewhere && model_.sched_switch && !model_.from_vmm) continue;
     unseen_[i] = !hole_end_.empty();  // if set, seen() clears the mark
     if (is_closed_for_loss(thread)) continue;
     account(thread, event.at);
@@ -1042,6 +1049,8 @@ void ExitTracker::note_vmm_event(Thread& thread) const {
   switch (vmm_event_.kind) {
     case VmmEvent::Kind::kVmState:
     case VmmEvent::Kind::kAccelerator:
+    case VmmEvent::Kind::kRunExit:
+    case VmmEvent::Kind::kVcpuIoctl:
       thread.accelerator_event = vmm_event_.name;
       return;
     case VmmEvent::Kind::kDevice: {

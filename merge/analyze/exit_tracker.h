@@ -405,7 +405,7 @@ class ExitTracker {
   void on_run(Thread& thread, const Event& event);
   void on_new_thread(const Event& event, const NewThread& made);
   void on_wakeup(Thread& thread, Timestamp at);
-  void on_marker(const Event& event, const Marker& marker);
+  const ExitSpan* on_marker(const Event& event, const Marker& marker);
   void on_vm_state(const Event& event);
   void note_vmm_event(Thread& thread) const;
   void on_lost(const Event& event, const Lost& lost);

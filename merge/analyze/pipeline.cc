@@ -113,11 +113,13 @@ void Pipeline::end_window() {
 }
 
 // Returns whether the event is a guest's, or a loss in a source that is not the host's kernel: such
-// a loss hides nothing of the host.
+// a loss hides nothing of the host, except where the VMM's own events show the exits.
 bool Pipeline::is_of_guest(const Event& event) const {
   if (is_guest(event.machine) || std::holds_alternative<GuestCall>(event.payload)) return true;
-  return std::holds_alternative<Lost>(event.payload) && event.source < options_.roles.size() &&
-         options_.roles[event.source] != Role::kHostKernel;
+  if (!std::holds_alternative<Lost>(event.payload) || event.source >= options_.roles.size())
+    return false;
+  const Role role = options_.roles[event.source];
+  return options_.model.from_vmm ? role == Role::kGuest : role != Role::kHostKernel;
 }
 
 bool Pipeline::push(const Event& event) {

@@ -48,7 +48,7 @@ void VcpuTime::end_access() {
 }
 
 void VcpuTime::on_vmm_event(Timestamp at, const VmmEvent& event) {
-  if (event.kind == VmmEventKind::kAccelerator || event.kind == VmmEventKind::kVmState) return;
+  if (event.kind >= VmmEventKind::kVmState) return;
   runs(at);
   ++time_.vmm_events;
   const bool in_access = before_ == Before::kWrite || before_ == Before::kDevice;

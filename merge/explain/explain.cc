@@ -327,7 +327,7 @@ class ExitPicker : public SpanSink {
   void add_vmm_events(Explanation& explanation, const Naming& names) const {
     for (const VmmEvents::One& one : vmm_events_.first) {
       explanation.vmm_events.push_back({elapsed(exit_.start, one.at),
-                                        one.kind == VmmEventKind::kAccelerator,
+                                        one.kind >= VmmEventKind::kAccelerator,
                                         name_or_dash(names.names, one.name), printable(one.text)});
       explanation.device_told |= one.kind == VmmEventKind::kDevice;
     }

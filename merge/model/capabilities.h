@@ -21,6 +21,7 @@ struct Capabilities {
   bool late_switches = false;
   bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;
+  bool vmm_exits = false;  // only the VMM's own events show exits, and perhaps KVM_RUN
   // The vCPUs that the sample has, by thread.
   std::map<ThreadId, std::int32_t> vcpus = {};
 
@@ -28,7 +29,7 @@ struct Capabilities {
     using Of = Capabilities;
     for (bool Of::*const one :
          {&Of::kvm_exit, &Of::kvm_userspace_exit, &Of::any_kvm, &Of::run_ioctl, &Of::reload,
-          &Of::sched_switch, &Of::late_switches, &Of::wakeups, &Of::markers})
+          &Of::sched_switch, &Of::late_switches, &Of::wakeups, &Of::markers, &Of::vmm_exits})
       this->*one |= other.*one;
     vcpus.insert(other.vcpus.begin(), other.vcpus.end());
   }

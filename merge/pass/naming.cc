@@ -276,7 +276,7 @@ std::string_view Naming::vmm(ThreadId vcpu) const {
   const bool tells = std::ranges::any_of(vmms(), [this](const VmmKnowledge* vmm) {
     return vmm->name() == kKnown && tells_of_devices(*vmm);
   });
-  return tells ? kKnown : kOther;
+  return tells || pipeline.exits().model().from_vmm ? kKnown : kOther;
 }
 
 std::uint64_t pack(const Culprit& culprit) {

@@ -109,7 +109,8 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                                       events::kvm_exit.name)
                         : fmt::format("neither {} nor an end of user time was recorded: exits to "
                                       "user space are counted, without durations; enable {}",
-                                      events::kvm_exit.name, ioctl));
+                                      events::kvm_exit.name,
+                                      model.from_vmm ? "kvm_vcpu_ioctl of the VMM" : ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(fmt::format(

@@ -258,6 +258,27 @@ void tell(const InputOptions& options, const Input& input) {
   for (const std::string& note : input.notes) options.verbose(note);
 }
 
+// Returns whether the VMM's own events, at the beginning of the recordings, show exits and KVM_RUN.
+Capabilities exits_of_vmm(std::span<const std::unique_ptr<Source>> sources) {
+  constexpr int kMostEvents = 1 << 14;
+  Capabilities found;
+  for (const auto& source : sources) {
+    if (!source->capabilities().markers) continue;
+    const auto again = source->again();
+    Event event;
+    for (int i = 0; again && i < kMostEvents && (*again)->next(event) == Read::kEvent; ++i) {
+      const auto* marker = std::get_if<Marker>(&event.payload);
+      const auto has = [marker](std::string_view words) {
+        return marker != nullptr && marker->text.find(words) != marker->text.npos;
+      };
+      found.vmm_exits |= has("kvm_run_exit cpu_index ");
+      found.run_ioctl |= has("kvm_vcpu_ioctl cpu_index ") && has(" type 0xae80");
+    }
+  }
+  found.kvm_userspace_exit = found.vmm_exits;
+  return found.vmm_exits ? found : Capabilities();
+}
+
 // Adds the recorder's notes, which may explain why a recording cannot be read, for example because
 // tracing was switched off.
 Error with_notes(Error error, std::span<const std::string> notes) {
@@ -300,6 +321,8 @@ Result<Input> open_input(const InputOptions& options) {
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)
     input.capabilities.merge(enabled);
+  if (!input.capabilities.kvm_exit && !input.capabilities.kvm_userspace_exit)
+    input.capabilities.merge(exits_of_vmm(input.sources));
   if (auto loaded = add_companions(options, input); !loaded)
     return tl::unexpected(std::move(loaded).error());
   if (options.verbose) tell(options, input);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/numbered_names.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -47,6 +48,9 @@ class ProgramsEvents : public Source {
     return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
   }
   std::string event_text(const Event&) const override { return printable(current_.text); }
+  std::string userspace_reason(std::uint32_t reason) const override {
+    return run_exit_name(reason);
+  }
 
  protected:
   struct Held {

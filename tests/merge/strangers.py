@@ -38,8 +38,13 @@ def main():
         elif LOGGED.search(text):
             told = subprocess.run([trapline, "info", str(path)], capture_output=True, check=False).stdout.decode()
             found, expected = re.search(r"events +([\d,]+)", told), len(LOGGED.findall(text))
-            if not found or int(found[1].replace(",", "")) != expected or "--by qemu-event" not in error:
+            if not found or int(found[1].replace(",", "")) != expected:
                 bad = f"{expected} lines of QEMU: {told}{error}"
+            exits = len(re.findall(r"\d:kvm_run_exit ", text))
+            if exits and not re.search(rf"^{exits} exits in ", run.stdout.decode(), re.MULTILINE):
+                bad = f"{exits} exits to QEMU: {run.stdout.decode()}{error}"
+            elif not exits and "--by qemu-event" not in error:
+                bad = error
         elif EXIT.search(text):
             expected = len(EXIT.findall(text))
             if run.returncode not in (0, 3) or not run.stdout:

@@ -87,11 +87,11 @@ bool is_built_in(const tracetool::Event& event, const VmmEventField& field) {
 }
 bool is_built_in(const tracetool::Event& event, const VmmEventMeaning& meaning) {
   return is_built_in(event, meaning.address) && is_built_in(event, meaning.region) &&
-         is_built_in(event, meaning.vcpu) && is_built_in(event, meaning.running);
+         is_built_in(event, meaning.vcpu) && is_built_in(event, meaning.number);
 }
 bool says_something(const VmmEventMeaning& meaning) {
   return !meaning.address.argument.empty() || !meaning.region.argument.empty() ||
-         !meaning.vcpu.argument.empty() || !meaning.running.argument.empty();
+         !meaning.vcpu.argument.empty() || !meaning.number.argument.empty();
 }
 
 }  // namespace
@@ -135,9 +135,10 @@ void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_v
       !number_after(arguments, meaning.vcpu.before, 10, event.vcpu)) {
     event.vcpu = kNoVcpu;
   }
-  if (!meaning.running.before.empty() &&
-      !number_after(arguments, meaning.running.before, 10, event.running)) {
-    event.running = -1;
+  const std::string_view before = meaning.number.before;
+  if (!before.empty() &&
+      !number_after(arguments, before, before.ends_with("0x") ? 16 : 10, event.number)) {
+    event.number = -1;
   }
 }
 
@@ -155,8 +156,8 @@ void VmmEventReader::read_declared(const EventPlan& plan, std::string_view argum
       event.region = names_->id(values[i].text);
     } else if (name == plan.meaning->vcpu.argument) {
       event.vcpu = static_cast<std::int32_t>(values[i].bits);
-    } else if (name == plan.meaning->running.argument) {
-      event.running = static_cast<std::int32_t>(values[i].bits);
+    } else if (name == plan.meaning->number.argument) {
+      event.number = static_cast<std::int32_t>(values[i].bits);
     }
   }
 }

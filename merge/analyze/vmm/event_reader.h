@@ -25,7 +25,7 @@ struct VmmEvent {
   std::uint64_t address = 0;    // kRegion*: port or guest-physical address
   NameId region = kNoName;      // kRegion*: the region's name
   std::int32_t vcpu = kNoVcpu;  // if the event contains it
-  std::int32_t running = -1;    // kVmState: 0 stopped, 1 running; otherwise not known
+  std::int64_t number = -1;     // VmmEventMeaning::number; -1: not known
 };
 
 class VmmEventReader {

@@ -11,7 +11,11 @@ constexpr VmmEventField kAddress{"addr", " addr 0x"};
 constexpr VmmEventField kRegionName{"name", " name '"};
 constexpr VmmEventMeaning kRegionRead{VmmEventKind::kRegionRead, kAddress, kRegionName, {}};
 constexpr VmmEventMeaning kRegionWrite{VmmEventKind::kRegionWrite, kAddress, kRegionName, {}};
-constexpr VmmEventMeaning kRunExit{VmmEventKind::kAccelerator, {}, {}, {"cpu_index", "cpu_index "}};
+constexpr VmmEventField kCpuIndex{"cpu_index", "cpu_index "};
+constexpr VmmEventMeaning kRunExit{
+    VmmEventKind::kRunExit, {}, {}, kCpuIndex, {"reason", "reason "}};
+constexpr VmmEventMeaning kVcpuIoctl{
+    VmmEventKind::kVcpuIoctl, {}, {}, kCpuIndex, {"type", "type 0x"}};
 constexpr VmmEventMeaning kVmState{VmmEventKind::kVmState, {}, {}, {}, {"running", "running "}};
 constexpr VmmEventMeaning kAccelerator{VmmEventKind::kAccelerator, {}, {}, {}};
 
@@ -32,6 +36,7 @@ class Qemu final : public VmmKnowledge {
       if (name.ends_with("_write")) return &kRegionWrite;
     }
     if (name == "kvm_run_exit") return &kRunExit;
+    if (name == "kvm_vcpu_ioctl") return &kVcpuIoctl;
     if (name == "vm_state_notify") return &kVmState;
     return name.starts_with("kvm_") ? &kAccelerator : nullptr;
   }

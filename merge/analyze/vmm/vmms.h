@@ -14,10 +14,12 @@ namespace trapline {
 // The kinds of a VMM's trace events.
 enum class VmmEventKind : std::uint8_t {
   kDevice,       // an event of a device or a subsystem
-  kAccelerator,  // concerns the run itself, not who served it (QEMU: kvm_*)
   kRegionRead,   // an access to a device's registers, traced after the device's read function ran
   kRegionWrite,  // the same, traced before the device's write function runs
   kVmState,      // the VMM has stopped its vCPUs or lets them run again
+  kAccelerator,  // concerns the run itself, not who served it (QEMU: kvm_*)
+  kRunExit,      // the same: KVM_RUN returned to the VMM with a reason
+  kVcpuIoctl,    // the same: the VMM calls an ioctl of a vCPU, such as KVM_RUN
 };
 
 // The place of a value in an event: the argument's name, if the program's trace-events-all declares
@@ -27,10 +29,11 @@ struct VmmEventField {
 };
 struct VmmEventMeaning {
   VmmEventKind kind = VmmEventKind::kDevice;
-  VmmEventField address;       // port or guest-physical address, hexadecimal
-  VmmEventField region;        // name of the device or region, up to the last quote of the text
-  VmmEventField vcpu;          // decimal
-  VmmEventField running = {};  // 0: the vCPUs are stopped
+  VmmEventField address;  // port or guest-physical address, hexadecimal
+  VmmEventField region;   // name of the device or region, up to the last quote of the text
+  VmmEventField vcpu;     // decimal
+  // kVmState: 0 if the vCPUs are stopped; kRunExit: the reason; kVcpuIoctl: the ioctl, hexadecimal.
+  VmmEventField number = {};
 };
 
 // Asynchronous work: begins at the event `start` with a number in its argument `start_field`, and

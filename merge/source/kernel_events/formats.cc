@@ -65,7 +65,8 @@ std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
 }
 
 std::string ReasonNames::of_userspace(std::uint32_t reason) const {
-  return named(userspace, reason, "KVM_EXIT ");
+  // A recording without kvm_userspace_exit has no names; its markers may have QEMU's numbers.
+  return userspace.empty() ? run_exit_name(reason) : named(userspace, reason, "KVM_EXIT ");
 }
 
 Result<Formats> Formats::parse(std::string name, FormatTexts texts) {

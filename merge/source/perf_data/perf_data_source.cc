@@ -86,6 +86,8 @@ class Threads {
 struct Loss {
   std::uint64_t from = 0, to = 0;
   std::uint64_t count = 0;  // 0: not known
+  // Not known either; more than a sum of counts reaches.
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 };
 
 class Losses {
@@ -99,9 +101,12 @@ class Losses {
     one.last = time;
     if (one.pending == 0) [[likely]]
       return std::nullopt;
-    const Loss loss{before, time > before ? time : before, one.pending};
-    one.pending = 0;
-    return loss;
+    return Loss{before, std::max(time, before), std::exchange(one.pending, 0)};
+  }
+  // Handles damage, which may hide events of each CPU.
+  void on_skipped(std::uint32_t cpus) {
+    if (cpus > cpus_.size()) cpus_.resize(std::min(cpus, kMostCpus));
+    for (Cpu& one : cpus_) one.pending = Loss::kUnknown;
   }
   void on_lost(std::uint32_t cpu, std::uint64_t count) {
     Cpu& one = of(cpu);
@@ -171,7 +176,7 @@ Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
   if (!layout.attrs[attr].tracepoint) return Look::kOther;
   if (!layout.shapes[attr].sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus)
     return Look::kDamaged;
-  return sample.raw.empty() ? Look::kOther : Look::kSample;
+  return sample.raw.empty() ? Look::kDamaged : Look::kSample;
 }
 
 CodeSample::Mode mode_of(std::uint16_t misc) {
@@ -331,6 +336,8 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     if (ended_) return false;
     const Block* block = nullptr;
     for (Record record; next_record(record);) {
+      if (records_->take_skipped() != 0) [[unlikely]]
+        on_skipped();
       if (record.type == RecordType::kSample) [[likely]] {
         on_sample(record);
       } else if (record.type == RecordType::kFinishedRound && layout_.ranges.size() == 1) {
@@ -350,10 +357,20 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
     end();
     return true;
   }
+  // Handles bytes before the last record that are no records: events of any CPU may be lost.
+  void on_skipped() {
+    losses_.on_skipped(layout_.cpu_count);
+    layout_.damage =
+        fail(ErrorKind::kDamaged,
+             "{}: damaged: bytes before offset {} are no records, and the events there are lost; "
+             "what else is there was read; copy it again, or record again",
+             file_.path(), records_->position());
+  }
   void on_sample(const Record& record) {
     Sample sample;
     const Look look = sample_of(layout_, record, sample);
     if (look == Look::kOther) return on_code(record);
+    if (look == Look::kDamaged) losses_.on_skipped(layout_.cpu_count);
     if (look == Look::kDamaged || sample.raw.size() < sizeof(std::uint16_t) ||
         sample.time < order_.limit()) {
       ++counters_.damaged_events;
@@ -461,7 +478,7 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
       Loss loss;
       std::memcpy(&loss, item.data, sizeof loss);
       fill_lost(item.cpu, Timestamp(loss.from), Timestamp(loss.to),
-                static_cast<std::int64_t>(std::min<std::uint64_t>(loss.count, INT64_MAX)), event);
+                static_cast<std::int64_t>(loss.count), event);
       event.at = at;  // not before the time of the last event
       return true;
     }

@@ -19,13 +19,27 @@ constexpr int kLargestWindowLog = 23;
 constexpr std::string_view kSizeOverflown =
     "a COMPRESSED2 record of 64 KiB or more, whose size perf cannot write; record without -z";
 
+// In bytes; most sizes are multiples of 8, but that of TRACING_DATA is 12.
+constexpr std::size_t kAlignment = 4;
+
+// Returns the size of a record that begins with these bytes; 0 if perf writes none like it.
+std::size_t record_size(const std::byte* at) {
+  constexpr std::uint32_t kKernels = 31, kFirstOfPerf = 64, kLastOfPerf = 95;
+  const auto type = load<std::uint32_t>(at);
+  const auto size = load<std::uint16_t>(at + 6);
+  const bool known = type - 1 < kKernels || (type >= kFirstOfPerf && type <= kLastOfPerf);
+  const bool aligned =
+      size % kAlignment == 0 || static_cast<RecordType>(type) == RecordType::kCompressed;
+  return known && aligned && size >= kRecordHeader ? size : 0;
+}
+
 }  // namespace
 
 void RecordReader::FreeStream::operator()(ZSTD_DCtx_s* stream) const { ZSTD_freeDCtx(stream); }
 
 RecordReader::RecordReader(const File& file, BlockPool& pool, std::uint64_t begin,
                            std::uint64_t end)
-    : file_(file), pool_(pool), read_to_(begin), end_(end) {}
+    : file_(file), pool_(pool), begin_(begin), read_to_(begin), end_(end) {}
 
 RecordReader::~RecordReader() {
   for (const Window* window : {&outer_, &inner_})
@@ -36,6 +50,33 @@ bool RecordReader::damaged(std::string_view what) {
   status_ = fail(ErrorKind::kDamaged,
                  "{}: damaged or cut off at offset {}: {}; what comes before is read", file_.path(),
                  position(), what);
+  return false;
+}
+
+// Goes on behind bytes that cannot be a record; false if no records follow.
+bool RecordReader::skip_damage() {
+  constexpr int kChain = 8;
+  constexpr std::size_t kAhead = Block::kSize / 2;
+  const std::uint64_t from = position();
+  const Result<void> damage = std::exchange(status_, {});
+  // A record begins at a multiple of kAlignment from the first one.
+  for (std::size_t step = kAlignment - (from - begin_) % kAlignment;; step = kAlignment) {
+    const bool at_end = read_to_ >= std::min(end_, file_.size());
+    if (outer_.left() < kAhead && !at_end && !read_more()) return false;
+    if (outer_.left() < step + kRecordHeader) break;
+    outer_.at += step;
+    std::size_t next = outer_.at;
+    int records = 0;
+    for (; records < kChain && outer_.filled - next >= kRecordHeader; ++records) {
+      const std::size_t size = record_size(outer_.block->bytes.get() + next);
+      if (size == 0 || size > outer_.filled - next) break;
+      next += size;
+    }
+    if (records < kChain && !(at_end && records != 0 && next == outer_.filled)) continue;
+    skipped_ += position() - from;
+    return true;
+  }
+  status_ = damage;
   return false;
 }
 
@@ -61,6 +102,8 @@ bool RecordReader::take(Window& window, Record& record) {
     return damaged(size == 0 && type == RecordType::kCompressed2 ? kSizeOverflown
                                                                  : "a record of less than 8 bytes");
   }
+  if (&window == &outer_ && !stream_ && record_size(at) == 0) [[unlikely]]
+    return damaged("bytes that are no record");
   if (size > window.left()) return false;
   record.type = static_cast<RecordType>(load<std::uint32_t>(at));
   record.misc = load<std::uint16_t>(at + 4);
@@ -172,7 +215,8 @@ bool RecordReader::next(Record& record) {
       if (record.type == RecordType::kSample || on_outer(record)) return true;
       continue;
     }
-    if (!status_ || !read_more()) break;
+    if (status_ && read_more()) continue;
+    if (status_ || stream_ || !skip_damage()) break;
   }
   return false;
 }

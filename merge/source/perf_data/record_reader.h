@@ -1,6 +1,7 @@
 // Reads the records of a perf.data one by one and decompresses them. A record that the end of the
-// file cuts off, or bytes that cannot be a record, end the reading with an error; all records
-// before are good.
+// file cuts off ends the reading with an error; all records before are good. Bytes that cannot be a
+// record are skipped, up to the next eight records in a row. In a compressed stream, where nothing
+// shows a record's beginning, they end the reading.
 //
 //   file ──> block: records ──────────────────────────────┐
 //                    └─ COMPRESSED ─> zstd ─> block: records ─> next()
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -80,6 +82,8 @@ class RecordReader {
   // block is held.
   [[nodiscard]] bool next(Record& record);
   [[nodiscard]] const Result<void>& status() const { return status_; }
+  // Returns how many bytes were skipped since the last call.
+  [[nodiscard]] std::uint64_t take_skipped() { return std::exchange(skipped_, 0); }
   // Returns the offset in the file after the last record, or after the compressed record that
   // contained it.
   [[nodiscard]] std::uint64_t position() const { return read_to_ - outer_.left(); }
@@ -101,6 +105,7 @@ class RecordReader {
   [[nodiscard]] bool decompress_more();
   [[nodiscard]] bool on_outer(Record& record);
   [[nodiscard]] bool skip_payload(Record& record, std::uint64_t size);
+  [[nodiscard]] bool skip_damage();
   bool damaged(std::string_view what);
 
   struct FreeStream {
@@ -109,7 +114,8 @@ class RecordReader {
 
   const File& file_;
   BlockPool& pool_;
-  std::uint64_t read_to_, end_;
+  std::uint64_t begin_, read_to_, end_;
+  std::uint64_t skipped_ = 0;
   Window outer_, inner_;
   std::span<const std::byte> compressed_;  // the rest of the compressed record
   bool inner_full_ = false;  // the last call filled the whole room, so there may be more

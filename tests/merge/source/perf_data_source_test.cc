@@ -94,6 +94,43 @@ TEST_F(PerfDataTest, ALossLiesBetweenTheEventsOfItsCpu) {
   EXPECT_EQ(source->counters().lost_events, 3u);
 }
 
+// Wherever the damage begins, and whatever it is, all CPUs may have had events in it.
+TEST_F(PerfDataTest, BytesThatAreNoRecordsAreALossOfEachCpu) {
+  constexpr std::size_t kRecord = 64, kEvents = 40, kFirst = 15, kDamaged = 3;
+  std::vector<std::uint64_t> all, whole;
+  for (std::size_t i = 0; i < kEvents; ++i) {
+    all.push_back(100 + 10 * i);
+    if (i < kFirst || i >= kFirst + kDamaged) whole.push_back(all.back());
+    file_.entry(all.back(), i % 2);
+  }
+  ASSERT_EQ(file_.records.size(), kRecord * kEvents);
+  const std::string sound = file_.records;
+  for (const char fill : {'\0', '\xff', '\x09', 'x'}) {
+    SCOPED_TRACE(int{fill});
+    file_.records.replace(kFirst * kRecord, kDamaged * kRecord, kDamaged * kRecord, fill);
+    losses_.clear();
+    const auto source = open(file_.file());
+    EXPECT_EQ(times(*source), whole);
+    ASSERT_EQ(losses_.size(), 2u);
+    EXPECT_EQ(losses_[0].from, Timestamp(all[13]));
+    EXPECT_EQ(losses_[0].to, Timestamp(all[19]));
+    EXPECT_EQ(losses_[1].from, Timestamp(all[14]));
+    EXPECT_EQ(losses_[1].to, Timestamp(all[18]));
+    EXPECT_EQ(source->counters().gaps_uncounted, 2u);
+    ASSERT_FALSE(source->status());
+    EXPECT_EQ(source->status().error().kind, ErrorKind::kDamaged);
+    file_.records = sound;
+  }
+  // The end of the records is as good as eight of them; damage up to there ends the reading.
+  file_.records.replace((kEvents - 3) * kRecord, kRecord, kRecord, '\0');
+  EXPECT_EQ(times(*open(file_.file())).size(), kEvents - 1);
+  file_.records.replace((kEvents - 3) * kRecord, 3 * kRecord, 3 * kRecord, '\0');
+  losses_.clear();
+  const auto source = open(file_.file());
+  EXPECT_EQ(times(*source).size(), kEvents - 3);
+  EXPECT_FALSE(source->status());
+}
+
 TEST_F(PerfDataTest, WhatWasLostAfterTheLastEventIsTold) {
   file_.entry(100, 0).lost(110, 0, 3).entry(120, 0).entry(400, 1).lost_samples(0, 5);
   const auto source = open(file_.file());

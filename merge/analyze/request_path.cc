@@ -153,9 +153,6 @@ bool is_notify(RequestStep step) {
 
 }  // namespace
 
-RequestPath::RequestPath(Names& names, RequestSpans spans, const VmmKnowledge& vmm)
-    : names_(&names), spans_(std::move(spans)), vmm_(&vmm), fields_(vmm.request_fields()) {}
-
 RequestStep RequestPath::step_of(NameId name) {
   if (name >= steps_.size()) {
     steps_.resize(name + 1, RequestStep::kUnknown);
@@ -163,8 +160,8 @@ RequestStep RequestPath::step_of(NameId name) {
   }
   RequestStep& step = steps_[name];
   if (step == RequestStep::kUnknown) {
-    step = vmm_->request_step((*names_)[name]);
-    transfers_[name] = vmm_->transfer((*names_)[name]);
+    step = request_step((*names_)[name]);
+    transfers_[name] = request_transfer((*names_)[name]);
   }
   return step;
 }
@@ -207,8 +204,8 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges cha
 void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
                                ThreadId process) {
   if (step == RequestStep::kQueueNotify) {
-    const auto vq = field(fields_.queue), n = field(fields_.queue_number),
-               device = field(fields_.device);
+    const auto vq = field(kRequestFields.queue), n = field(kRequestFields.queue_number),
+               device = field(kRequestFields.device);
     thread.serves = device.value_or(0);
     thread.notified.reset();
     if (vq && n) thread.notified = exits_.on_notify(event, process, *vq, *n);
@@ -217,7 +214,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   thread.ended.clear();  // the end of a request and its notify are adjacent
   std::vector<RequestSpan> waiting = deliveries_.take(event.thread);
   if (step != RequestStep::kDeferredNotify) return;
-  const auto vq = field(fields_.queue);
+  const auto vq = field(kRequestFields.queue);
   if (!vq) return;
   if (auto deferred = thread.deferred.extract(*vq)) waiting = std::move(deferred.mapped());
   deliveries_.on_notify(event, process, *vq, std::move(waiting));
@@ -227,12 +224,12 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
 void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& event,
                               ThreadId process, const RequestSpan* ended) {
   if (step == RequestStep::kDevice && ended != nullptr) {
-    thread.ended_device = field(fields_.device).value_or(0);
+    thread.ended_device = field(kRequestFields.device).value_or(0);
     if (thread.ended_device != 0) thread.ended.push_back(*ended);
     return;
   }
   if (!is_notify(step)) return;
-  const auto vq = field(fields_.queue), device = field(fields_.device);
+  const auto vq = field(kRequestFields.queue), device = field(kRequestFields.device);
   std::vector<RequestSpan> requests;
   if (device && *device == thread.ended_device) requests = std::move(thread.ended);
   thread.ended.clear();
@@ -268,7 +265,7 @@ const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& mark
   before_spans(*thread, step, event, process);
   std::optional<Timestamp> notified;
   if (step == RequestStep::kQueueNotify || (step == RequestStep::kDevice && thread->serves != 0 &&
-                                            field(fields_.device) == thread->serves)) {
+                                            field(kRequestFields.device) == thread->serves)) {
     notified = thread->notified;
   }
   const RequestSpan* ended = spans_.on(event, name, process, notified);

@@ -99,8 +99,8 @@ class NotifyExits {
 
 class RequestPath {
  public:
-  // Borrows `names` and `vmm`. `spans` reads the fields of the VMM's events.
-  RequestPath(Names& names, RequestSpans spans, const VmmKnowledge& vmm = any_vmm());
+  // Borrows `names`. `spans` reads the fields of the VMM's events.
+  RequestPath(Names& names, RequestSpans spans) : names_(&names), spans_(std::move(spans)) {}
   [[nodiscard]] const RequestSpans& spans() const { return spans_; }
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
@@ -147,8 +147,6 @@ class RequestPath {
 
   Names* names_;
   RequestSpans spans_;
-  const VmmKnowledge* vmm_;
-  RequestFields fields_;
   NotifyExits exits_;
   IrqDeliveries deliveries_;
   BlockRequests blocks_;

@@ -246,7 +246,7 @@ std::string Naming::comm(ThreadId thread) const {
 }
 
 // Returns whether the VMM reported accesses to its devices while a vCPU was out of the guest.
-bool Naming::tells_of_devices(const VmmKnowledge& vmm) const {
+bool Naming::tells_of_devices(const Vmm& vmm) const {
   const std::vector<VmmEventCount>& counts = pipeline.exits().vmm_events();
   for (std::size_t i = Names::kOther + 1; i < counts.size(); ++i) {
     if (counts[i].in_exits == 0) continue;
@@ -262,8 +262,8 @@ std::string_view Naming::vmm(ThreadId vcpu) const {
   static constexpr std::string_view kKnown = "QEMU", kOther = "the VMM";
   // All other VMMs give their vCPU threads names of their own; QEMU's may be "CPU 0/KVM".
   const std::string thread = comm(vcpu);
-  for (const VmmKnowledge* vmm : vmms())
-    if (vmm->vcpu_of_thread(thread) != kNoVcpu) return vmm->name() == kKnown ? kKnown : kOther;
+  for (const Vmm& vmm : vmms())
+    if (vmm.vcpu_of_thread(thread) != kNoVcpu) return vmm.name == kKnown ? kKnown : kOther;
   // Debian's and Red Hat's processes are named kvm and qemu-kvm; a wrapped program's name begins
   // with a dot.
   const std::string process = comm(processes.of(vcpu, vcpu));
@@ -272,10 +272,9 @@ std::string_view Naming::vmm(ThreadId vcpu) const {
     return kKnown;
   // QEMU may have been given another name. With several VMs, it is not known which one wrote the
   // events.
-  if (any_vmm().is_process(process) || vcpus.several_vms()) return kOther;
-  const bool tells = std::ranges::any_of(vmms(), [this](const VmmKnowledge* vmm) {
-    return vmm->name() == kKnown && tells_of_devices(*vmm);
-  });
+  if (is_vmm_process(process) || vcpus.several_vms()) return kOther;
+  const bool tells = std::ranges::any_of(
+      vmms(), [this](const Vmm& vmm) { return vmm.name == kKnown && tells_of_devices(vmm); });
   return tells || pipeline.exits().model().from_vmm ? kKnown : kOther;
 }
 

@@ -130,7 +130,7 @@ struct Naming {
   [[nodiscard]] std::string comm(ThreadId thread) const;
 
  private:
-  [[nodiscard]] bool tells_of_devices(const VmmKnowledge& vmm) const;
+  [[nodiscard]] bool tells_of_devices(const Vmm& vmm) const;
 };
 
 }  // namespace trapline

@@ -79,7 +79,7 @@ void ThreadTable::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned de
 }
 
 bool ThreadTable::is_monitor(pid_t pid) const {
-  if (any_vmm().is_process(name_of(pid, pid))) return true;
+  if (is_vmm_process(name_of(pid, pid))) return true;
   for (const pid_t tid : tasks_of(pid))
     if (vcpu_of_name(name_of(pid, tid)) != kNoVcpu) return true;
   return false;

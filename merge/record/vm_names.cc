@@ -152,7 +152,7 @@ bool VmNames::update(const std::map<pid_t, Thread>& threads) {
 std::vector<SessionVm> VmNames::vms(const std::map<pid_t, Thread>& threads) const {
   std::set<pid_t> with_vcpus;
   for (const auto& [tid, thread] : threads)
-    if (any_vmm().vcpu_of_thread(thread.name) != kNoVcpu) with_vcpus.insert(thread.pid);
+    if (vcpu_of_name(thread.name) != kNoVcpu) with_vcpus.insert(thread.pid);
   std::vector<SessionVm> vms;
   for (const auto& [pid, name] : names_) {
     if (!name.text.empty() && with_vcpus.contains(pid)) vms.push_back({pid, name.text});

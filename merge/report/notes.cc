@@ -163,7 +163,7 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
   bool has_events = false;
   for (std::size_t id = Names::kOther + 1; id < names.size(); ++id) {
     const std::string_view name = names[static_cast<NameId>(id)];
-    if (any_vmm().event(name) == nullptr) continue;
+    if (vmm_event_meaning(name) == nullptr) continue;
     if (input.declared.may_declare(name)) return;
     has_events = true;
   }

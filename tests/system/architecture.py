@@ -181,7 +181,7 @@ def check_growth():
 
 
 # Who may name a VMM: the knowledge of each, the recorder that starts one, the reader of QEMU's log, the
-# options of the command, and session.json with its keys. All others ask VmmKnowledge.
+# options of the command, and session.json with its keys. All others ask vmms.h.
 KNOW_A_VMM = ("merge/analyze/vmm/", "merge/record/", "merge/source/qemu_log/", "merge/cli/", "merge/session/")
 NAMES_A_VMM = re.compile(r"\w*(?:qemu|firecracker|crosvm|kvmtool)\w*", re.IGNORECASE)
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|^#include[^\n]*', re.DOTALL | re.MULTILINE)

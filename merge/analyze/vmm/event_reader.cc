@@ -106,12 +106,12 @@ std::string_view event_part(std::string_view text) {
 }
 
 VmmEventReader::VmmEventReader(Names& names, const tracetool::Declarations* declared,
-                               const VmmKnowledge& vmm)
-    : names_(&names), declared_(declared), vmm_(&vmm) {}
+                               MeaningOf meaning_of)
+    : names_(&names), declared_(declared), meaning_of_(meaning_of) {}
 
 void VmmEventReader::learn(std::string_view name, EventPlan& plan) const {
   plan.layout = Layout::kNothing;
-  plan.meaning = vmm_->event(name);
+  plan.meaning = meaning_of_(name);
   if (plan.meaning == nullptr) return;
   plan.kind = plan.meaning->kind;
   if (!says_something(*plan.meaning)) return;

@@ -1,6 +1,6 @@
 // Reads a VMM's trace events in markers: "NAME ARGS".
 //
-// The exit model needs the name, the device of an access, and the vCPU. VmmKnowledge says which
+// The exit model needs the name, the device of an access, and the vCPU. Vmm::event says which
 // events contain these and how they print them; if the program's trace-events-all is given and
 // declares an event differently, its format is used. Anyone who can write to trace_marker makes
 // these texts, and the guest makes parts of them, so they are not trusted.
@@ -30,9 +30,10 @@ struct VmmEvent {
 
 class VmmEventReader {
  public:
+  using MeaningOf = const VmmEventMeaning* (*)(std::string_view name);
   // Borrows its arguments. `declared`: the program's trace-events-all, or nullptr.
   explicit VmmEventReader(Names& names, const tracetool::Declarations* declared = nullptr,
-                          const VmmKnowledge& vmm = any_vmm());
+                          MeaningOf meaning_of = vmm_event_meaning);
 
   // Reads a marker; false if it is not a VMM's event (a name of letters, digits and _ must come
   // first, after the optional PID@TIME: of QEMU's log backend).
@@ -54,7 +55,7 @@ class VmmEventReader {
 
   Names* names_;
   const tracetool::Declarations* declared_;
-  const VmmKnowledge* vmm_;
+  MeaningOf meaning_of_;
   std::vector<EventPlan> plans_;  // by NameId
 };
 

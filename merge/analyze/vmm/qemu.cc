@@ -19,63 +19,57 @@ constexpr VmmEventMeaning kVcpuIoctl{
 constexpr VmmEventMeaning kVmState{VmmEventKind::kVmState, {}, {}, {}, {"running", "running "}};
 constexpr VmmEventMeaning kAccelerator{VmmEventKind::kAccelerator, {}, {}, {}};
 
-class Qemu final : public VmmKnowledge {
- public:
-  std::string_view name() const override { return "QEMU"; }
+// With -name …,debug-threads=on, which libvirt uses: "CPU 3/KVM", "CPU 3/TCG".
+std::int32_t vcpu_of_thread(std::string_view comm) {
+  if (!comm.ends_with("/KVM") && !comm.ends_with("/TCG")) return kNoVcpu;
+  return number_after_prefix(comm.substr(0, comm.size() - 4), "CPU ");
+}
 
-  // With -name …,debug-threads=on, which libvirt uses: "CPU 3/KVM", "CPU 3/TCG".
-  std::int32_t vcpu_of_thread(std::string_view comm) const override {
-    if (!comm.ends_with("/KVM") && !comm.ends_with("/TCG")) return kNoVcpu;
-    return number_after_prefix(comm.substr(0, comm.size() - 4), "CPU ");
+const VmmEventMeaning* event_meaning(std::string_view name) {
+  if (name.starts_with("memory_region_")) {
+    if (name.ends_with("_read")) return &kRegionRead;
+    if (name.ends_with("_write")) return &kRegionWrite;
   }
-  bool is_process(std::string_view comm) const override { return comm.starts_with("qemu"); }
-
-  const VmmEventMeaning* event(std::string_view name) const override {
-    if (name.starts_with("memory_region_")) {
-      if (name.ends_with("_read")) return &kRegionRead;
-      if (name.ends_with("_write")) return &kRegionWrite;
-    }
-    if (name == "kvm_run_exit") return &kRunExit;
-    if (name == "kvm_vcpu_ioctl") return &kVcpuIoctl;
-    if (name == "vm_state_notify") return &kVmState;
-    return name.starts_with("kvm_") ? &kAccelerator : nullptr;
-  }
-
-  // Returns virtio-blk's requests, and a queue's work from the guest's notify to QEMU's notify of
-  // the guest.
-  std::span<const RequestSpec> requests() const override {
-    static const std::vector<RequestSpec> kRequests{
-        {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
-        {"virtio_blk_handle_write", "req", "virtio_blk_req_complete", "req"},
-        {"virtio_queue_notify", "vq", "virtio_notify", "vq"},
-        {"virtio_queue_notify", "vq", "virtio_notify_irqfd", "vq"}};
-    return kRequests;
-  }
-
-  RequestStep request_step(std::string_view name) const override {
-    if (name == "virtio_queue_notify") return RequestStep::kQueueNotify;
-    if (name == "virtio_notify") return RequestStep::kNotify;
-    if (name == "virtio_notify_irqfd") return RequestStep::kDeferrableNotify;
-    if (name == "virtio_notify_irqfd_deferred_fn") return RequestStep::kDeferredNotify;
-    // virtqueue_fill and _flush return the request; an MSI is a write to a memory region.
-    for (const std::string_view part : {"virtqueue_", "memory_region_", "kvm_"})
-      if (name.starts_with(part)) return RequestStep::kPartOfNotify;
-    return name.starts_with("virtio_") ? RequestStep::kDevice : RequestStep::kOther;
-  }
-  RequestFields request_fields() const override { return {"vdev", "vq", "n"}; }
-  const RequestTransfer* transfer(std::string_view name) const override {
-    static constexpr RequestTransfer kRead{false, "req", "sector", "nsectors"};
-    static constexpr RequestTransfer kWrite{true, "req", "sector", "nsectors"};
-    if (name == "virtio_blk_handle_read") return &kRead;
-    return name == "virtio_blk_handle_write" ? &kWrite : nullptr;
-  }
-};
+  if (name == "kvm_run_exit") return &kRunExit;
+  if (name == "kvm_vcpu_ioctl") return &kVcpuIoctl;
+  if (name == "vm_state_notify") return &kVmState;
+  return name.starts_with("kvm_") ? &kAccelerator : nullptr;
+}
 
 }  // namespace
 
-const VmmKnowledge& qemu_vmm() {
-  static const Qemu kQemu;
-  return kQemu;
+Vmm qemu_vmm() {
+  return {"QEMU", vcpu_of_thread, [](std::string_view comm) { return comm.starts_with("qemu"); },
+          event_meaning};
+}
+
+// Returns virtio-blk's requests, and a queue's work from the guest's notify to QEMU's notify of
+// the guest.
+const std::vector<RequestSpec>& known_requests() {
+  static const std::vector<RequestSpec> kRequests{
+      {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
+      {"virtio_blk_handle_write", "req", "virtio_blk_req_complete", "req"},
+      {"virtio_queue_notify", "vq", "virtio_notify", "vq"},
+      {"virtio_queue_notify", "vq", "virtio_notify_irqfd", "vq"}};
+  return kRequests;
+}
+
+RequestStep request_step(std::string_view name) {
+  if (name == "virtio_queue_notify") return RequestStep::kQueueNotify;
+  if (name == "virtio_notify") return RequestStep::kNotify;
+  if (name == "virtio_notify_irqfd") return RequestStep::kDeferrableNotify;
+  if (name == "virtio_notify_irqfd_deferred_fn") return RequestStep::kDeferredNotify;
+  // virtqueue_fill and _flush return the request; an MSI is a write to a memory region.
+  for (const std::string_view part : {"virtqueue_", "memory_region_", "kvm_"})
+    if (name.starts_with(part)) return RequestStep::kPartOfNotify;
+  return name.starts_with("virtio_") ? RequestStep::kDevice : RequestStep::kOther;
+}
+
+const RequestTransfer* request_transfer(std::string_view name) {
+  static constexpr RequestTransfer kRead{false, "req", "sector", "nsectors"};
+  static constexpr RequestTransfer kWrite{true, "req", "sector", "nsectors"};
+  if (name == "virtio_blk_handle_read") return &kRead;
+  return name == "virtio_blk_handle_write" ? &kWrite : nullptr;
 }
 
 }  // namespace trapline

@@ -54,10 +54,11 @@ enum class RequestStep : std::uint8_t {
   kDevice,            // another event of the device that serves requests
   kOther,
 };
-// The arguments of the events that show a RequestStep; empty if the VMM's events have none.
+// The arguments of the events that show a RequestStep.
 struct RequestFields {
   std::string_view device, queue, queue_number;
 };
+inline constexpr RequestFields kRequestFields{"vdev", "vq", "n"};
 
 // The read or write that a request's first event describes: the arguments for the request, its
 // first sector, and its number of sectors of 512 bytes.
@@ -67,52 +68,45 @@ struct RequestTransfer {
 };
 
 // Knowledge of a virtual machine monitor: the names of its threads and the meaning of its trace
-// events. There is one implementation for each VMM (qemu.cc, and those in vmms.cc), and vmms.cc
-// lists all of them; the analysis uses this interface and names no VMM itself.
+// events. vmms.cc lists all VMMs; the analysis asks them and names no VMM itself.
 //
 // Callers ask once for each event name, thread name or process, not for each event, and store the
 // answer (by NameId). Answers point to constants and stay valid.
-class VmmKnowledge {
- public:
-  VmmKnowledge() = default;
-  VmmKnowledge(const VmmKnowledge&) = delete;
-  VmmKnowledge& operator=(const VmmKnowledge&) = delete;
-  virtual ~VmmKnowledge() = default;
-
+struct Vmm {
   // The VMM's name as its project writes it: "Cloud Hypervisor".
-  [[nodiscard]] virtual std::string_view name() const = 0;
-
+  std::string_view name;
   // Returns the vCPU that a thread with this name runs, or kNoVcpu. The kernel cuts names to 15
   // characters.
-  [[nodiscard]] virtual std::int32_t vcpu_of_thread(std::string_view comm) const = 0;
+  std::int32_t (*vcpu_of_thread)(std::string_view comm);
   // Returns whether a process with this name is this VMM.
-  [[nodiscard]] virtual bool is_process(std::string_view comm) const = 0;
-
+  bool (*is_process)(std::string_view comm);
   // Returns the event's meaning; nullptr if this VMM has no such event, or if the event shows
   // nothing about an access, a vCPU or the run.
-  [[nodiscard]] virtual const VmmEventMeaning* event(std::string_view) const { return nullptr; }
-
-  [[nodiscard]] virtual std::span<const RequestSpec> requests() const { return {}; }
-  // Returns kOther for events that are not a step of a request.
-  [[nodiscard]] virtual RequestStep request_step(std::string_view) const {
-    return RequestStep::kOther;
-  }
-  [[nodiscard]] virtual RequestFields request_fields() const { return {}; }
-  // Returns nullptr for events that do not begin a disk's read or write.
-  [[nodiscard]] virtual const RequestTransfer* transfer(std::string_view) const { return nullptr; }
+  const VmmEventMeaning* (*event)(std::string_view name) = [](std::string_view) {
+    return static_cast<const VmmEventMeaning*>(nullptr);
+  };
 };
 
 // Returns all known VMMs; the first that knows a name is right.
-[[nodiscard]] std::span<const VmmKnowledge* const> vmms();
-// Returns all known VMMs as one: a recording may contain several, and a marker does not show which
-// one wrote it.
-[[nodiscard]] const VmmKnowledge& any_vmm();
+[[nodiscard]] std::span<const Vmm> vmms();
+
+// The answers of all VMMs together: a recording may contain several, and a marker does not show
+// which one wrote it.
 
 // Returns the vCPU in a thread's name: "CPU 3/KVM", "fc_vcpu 3", "vcpu3", "crosvm_vcpu3",
 // "kvm-vcpu-3".
 [[nodiscard]] std::int32_t vcpu_of_name(std::string_view comm);
-// Returns the requests of all VMMs.
+[[nodiscard]] bool is_vmm_process(std::string_view comm);
+[[nodiscard]] const VmmEventMeaning* vmm_event_meaning(std::string_view name);
+
+// Only QEMU's events show requests so far; with a second VMM, the step would have to include the
+// fields.
+
 [[nodiscard]] const std::vector<RequestSpec>& known_requests();
+// Returns kOther for events that are not a step of a request.
+[[nodiscard]] RequestStep request_step(std::string_view event);
+// Returns nullptr for events that do not begin a disk's read or write.
+[[nodiscard]] const RequestTransfer* request_transfer(std::string_view event);
 
 // Returns the decimal number after `prefix` if nothing follows it, else kNoVcpu.
 [[nodiscard]] std::int32_t number_after_prefix(std::string_view text, std::string_view prefix);

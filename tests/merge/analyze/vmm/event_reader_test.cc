@@ -79,21 +79,14 @@ TEST_F(VmmEventReaderTest, ReadsTheDeviceEventsOfAVmmOfOnesOwn) {
 }
 
 // A VMM whose events print otherwise, as a newcomer would describe it.
-class OtherVmm final : public VmmKnowledge {
- public:
-  std::string_view name() const override { return "other"; }
-  std::int32_t vcpu_of_thread(std::string_view) const override { return kNoVcpu; }
-  bool is_process(std::string_view) const override { return false; }
-  const VmmEventMeaning* event(std::string_view name) const override {
-    static constexpr VmmEventMeaning kExit{
-        VmmEventKind::kRegionRead, {"at", "@0x"}, {"dev", "<'"}, {"vcpu", "vcpu="}};
-    return name == "io_exit" ? &kExit : nullptr;
-  }
-};
+const VmmEventMeaning* other_meaning(std::string_view name) {
+  static constexpr VmmEventMeaning kExit{
+      VmmEventKind::kRegionRead, {"at", "@0x"}, {"dev", "<'"}, {"vcpu", "vcpu="}};
+  return name == "io_exit" ? &kExit : nullptr;
+}
 
 TEST_F(VmmEventReaderTest, AnotherVmmSaysWhatItsEventsMean) {
-  const OtherVmm other;
-  VmmEventReader reader(names_, nullptr, other);
+  VmmEventReader reader(names_, nullptr, other_meaning);
   VmmEvent event;
   ASSERT_TRUE(reader.read("io_exit @0x3f8 <'uart'> vcpu=7", event));
   EXPECT_EQ(event.address, 0x3f8u);

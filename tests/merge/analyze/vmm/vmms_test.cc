@@ -10,8 +10,8 @@ namespace {
 
 // The vCPU that the VMM of that name sees in a thread's name.
 std::int32_t vcpu_seen_by(std::string_view name, std::string_view comm) {
-  for (const VmmKnowledge* vmm : vmms())
-    if (vmm->name() == name) return vmm->vcpu_of_thread(comm);
+  for (const Vmm& vmm : vmms())
+    if (vmm.name == name) return vmm.vcpu_of_thread(comm);
   ADD_FAILURE() << "no VMM is called " << name;
   return kNoVcpu;
 }
@@ -30,7 +30,7 @@ TEST(VmmsTest, AThreadsNameIsOneVmms) {
   for (const std::string comm : {"CPU 2/KVM", "fc_vcpu 2", "vcpu2", "crosvm_vcpu2", "kvm-vcpu-2"}) {
     EXPECT_EQ(vcpu_of_name(comm), 2) << comm;
     int known = 0;
-    for (const VmmKnowledge* vmm : vmms()) known += vmm->vcpu_of_thread(comm) != kNoVcpu;
+    for (const Vmm& vmm : vmms()) known += vmm.vcpu_of_thread(comm) != kNoVcpu;
     EXPECT_EQ(known, 1) << comm;
   }
 }
@@ -68,11 +68,11 @@ TEST(VmmsTest, OtherNamesAreNoVcpus) {
 TEST(VmmsTest, ProcessesAreKnownByTheNameThatTheKernelKeeps) {
   for (const std::string comm :
        {"qemu-system-x86", "qemu-kvm", "firecracker", "cloud-hyperviso", "crosvm", "lkvm"}) {
-    EXPECT_TRUE(any_vmm().is_process(comm)) << comm;
+    EXPECT_TRUE(is_vmm_process(comm)) << comm;
     EXPECT_LT(comm.size(), 16u) << "the kernel keeps 15 characters";
   }
   for (const auto* other : {"", "bash", "vcpu0", "firecracker-con", "cloud-hypervisor"}) {
-    EXPECT_FALSE(any_vmm().is_process(other)) << other;
+    EXPECT_FALSE(is_vmm_process(other)) << other;
   }
 }
 
@@ -80,17 +80,17 @@ TEST(VmmsTest, NoEventNameMeansTwoThings) {
   for (const auto* name : {"memory_region_ops_read", "kvm_run_exit", "kvm_set_irq", "e1000_irq",
                            "vmm_device_read", "vmm_device_write"}) {
     int known = 0;
-    for (const VmmKnowledge* vmm : vmms()) known += vmm->event(name) != nullptr;
+    for (const Vmm& vmm : vmms()) known += vmm.event(name) != nullptr;
     EXPECT_LE(known, 1) << name;
-    EXPECT_EQ(any_vmm().event(name) != nullptr, known == 1) << name;
+    EXPECT_EQ(vmm_event_meaning(name) != nullptr, known == 1) << name;
   }
 }
 
 TEST(VmmsTest, EveryVmmHasANameOfItsOwn) {
   std::set<std::string_view> names;
-  for (const VmmKnowledge* vmm : vmms()) {
-    EXPECT_FALSE(vmm->name().empty());
-    EXPECT_TRUE(names.insert(vmm->name()).second) << vmm->name();
+  for (const Vmm& vmm : vmms()) {
+    EXPECT_FALSE(vmm.name.empty());
+    EXPECT_TRUE(names.insert(vmm.name).second) << vmm.name;
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <ostream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -56,33 +56,26 @@ Json row_json(const Table& table, std::size_t row);
 
 bool is_in_json(const Column& column) { return !column.key.empty() && column.json; }
 
-// Visits the table's members in order. `take` gets the key and the value of each; `take_rows` is
-// called where the rows come, and writes them one by one.
-void each_member(const Table& table, const auto& take, const auto& take_rows) {
-  const Json facts = facts_json(table.facts);
-  for (const auto& [key, value] : facts.items()) take(key, value);
+// Returns the table as an object that has `rows` as its rows.
+Json table_json(const Table& table, Json rows) {
+  Json json = facts_json(table.facts);
   if (!table.columns.empty() || table.children) {
     if (table.packed) {
-      Json keys = Json::array();
+      Json& keys = json["columns"] = Json::array();
       for (const Table::Described& column : table.columns)
         if (is_in_json(column)) keys.push_back(column.key);
-      take("columns", keys);
     }
-    take_rows();
+    json["rows"] = std::move(rows);
   }
-  if (table.total) take("total", table.total->rows == 0 ? Json() : row_json(*table.total, 0));
-  if (!table.columns.empty()) take("left_out", Json(table.left_out));
+  if (table.total) json["total"] = table.total->rows == 0 ? Json() : row_json(*table.total, 0);
+  if (!table.columns.empty()) json["left_out"] = table.left_out;
+  return json;
 }
 
 Json table_json(const Table& table) {
-  Json json = Json::object();
-  each_member(
-      table, [&json](const std::string& key, const Json& value) { json[key] = value; },
-      [&] {
-        Json& rows = json["rows"] = Json::array();
-        for (std::size_t row = 0; row < table.rows; ++row) rows.push_back(row_json(table, row));
-      });
-  return json;
+  Json rows = Json::array();
+  for (std::size_t row = 0; row < table.rows; ++row) rows.push_back(row_json(table, row));
+  return table_json(table, std::move(rows));
 }
 
 Json row_json(const Table& table, std::size_t row) {
@@ -99,93 +92,28 @@ Json row_json(const Table& table, std::size_t row) {
   return json;
 }
 
+// Bytes that are not UTF-8 are replaced, because they must not stop `top`.
 std::string line_of(const Json& json, bool ascii) {
   return json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
 }
 
-// Writes an object member by member, and a long array row by row. No text in it contains a line
-// break, because these are written as escapes.
-class ObjectWriter {
- public:
-  static constexpr int kOneLine = -1;
-  // `indent`: that of the object's end, or kOneLine.
-  ObjectWriter(std::ostream& out, int indent, bool ascii)
-      : out_(out), indent_(indent), ascii_(ascii) {}
-  // Returns the writer of a member that is an object.
-  ObjectWriter begin(std::string_view key) {
-    out_ << std::exchange(separator_, ",") << line(2) << Json(key).dump()
-         << (indent_ == kOneLine ? ":" : ": ");
-    return {out_, indent_ == kOneLine ? kOneLine : indent_ + 2, ascii_};
-  }
-  void add(std::string_view key, const Json& value) {
-    begin(key);
-    print(value, 2);
-  }
-  void add_rows(const Table& table) {
-    begin("rows");
-    out_ << '[';
-    for (std::size_t row = 0; row < table.rows; ++row) {
-      out_ << (row == 0 ? "" : ",") << line(4);
-      print(row_json(table, row), 4);
-    }
-    out_ << (table.rows == 0 ? std::string() : line(2)) << ']';
-  }
-  void add_members(const Table& table) {
-    each_member(
-        table, [this](const std::string& key, const Json& value) { add(key, value); },
-        [&] { add_rows(table); });
-  }
-  void end() { out_ << (*separator_ == '{' ? "{" : line(0)) << '}'; }
-
- private:
-  [[nodiscard]] std::string line(int more) const {
-    return indent_ == kOneLine ? std::string()
-                               : '\n' + std::string(static_cast<std::size_t>(indent_ + more), ' ');
-  }
-  // Bytes that are not UTF-8 are replaced, because they must not stop `top`.
-  void print(const Json& value, int more) {
-    const std::string whole =
-        value.dump(indent_ == kOneLine ? -1 : 2, ' ', ascii_, Json::error_handler_t::replace);
-    std::string_view text = whole;
-    for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-      out_ << text.substr(0, end) << line(more);
-      text.remove_prefix(end + 1);
-    }
-    out_ << text;
-  }
-
-  std::ostream& out_;
-  int indent_;
-  bool ascii_;
-  const char* separator_ = "{";
-};
-
-void write(const Report& report, ObjectWriter object) {
-  object.add("version", Report::kVersion);
-  object.add("head", facts_json(report.head));
-  ObjectWriter tables = object.begin("tables");
-  for (const Table& table : report.tables) {
-    if (!table.json) continue;
-    ObjectWriter members = tables.begin(table.key);
-    members.add_members(table);
-    members.end();
-  }
-  tables.end();
-  object.add("notes", report.notes);
-  object.end();
+Json report_json(const Report& report) {
+  Json json = {{"version", Report::kVersion}, {"head", facts_json(report.head)}};
+  Json& tables = json["tables"] = Json::object();
+  for (const Table& table : report.tables)
+    if (table.json) tables[table.key] = table_json(table);
+  json["notes"] = report.notes;
+  return json;
 }
 
 }  // namespace
 
 void print_json(const Report& report, std::ostream& out) {
-  write(report, {out, 0, false});
-  out << '\n';
+  out << report_json(report).dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 std::string json_line(const Report& report, bool ascii) {
-  std::ostringstream out;
-  write(report, {out, ObjectWriter::kOneLine, ascii});
-  return out.str();
+  return line_of(report_json(report), ascii);
 }
 
 std::string json_of(const Facts& facts) { return line_of(facts_json(facts), true); }
@@ -232,15 +160,8 @@ Json described_json(const Table& table) {
 
 std::string json_of(const Table& table) {
   if (!table.page_title.empty()) return line_of(described_json(table), true);
-  std::ostringstream out;
-  ObjectWriter object(out, ObjectWriter::kOneLine, true);
-  object.add_members(table);
-  if (!table.raw_rows.empty()) {
-    object.begin("rows");
-    out << table.raw_rows;
-  }
-  object.end();
-  return out.str();
+  if (!table.raw_rows.empty()) return "{\"rows\":" + table.raw_rows + '}';
+  return line_of(table_json(table), true);
 }
 
 namespace {
@@ -341,20 +262,16 @@ Json important(const Report& report, std::vector<List>& lists) {
   bool has_first = false;
   for (const Table& table : report.tables) {
     if (!table.json) continue;
+    const Json all = table_json(table, important_rows(table));
     Json& members = tables[table.key] = Json::object();
-    each_member(
-        table,
-        [&](const std::string& key, const Json& value) {
-          // Leaves out counters that are 0. A table without columns is a table of counters.
-          if (!table.columns.empty() || value != 0) members[key] = value;
-        },
-        [&] {
-          Json& rows = members["rows"] = important_rows(table);
-          const bool is_first = table.csv && !std::exchange(has_first, has_first || table.csv);
-          lists.push_back({table.key, rows.size(), is_first ? std::size_t{1} : 0});
-        });
-    if (members.contains("rows"))
-      members["left_out"] = table.left_out + table.rows - members["rows"].size();
+    // Leaves out counters that are 0. A table without columns is a table of counters.
+    for (const auto& [key, value] : all.items())
+      if (!table.columns.empty() || value != 0) members[key] = value;
+    if (!members.contains("rows")) continue;
+    const std::size_t kept = members["rows"].size();
+    const bool is_first = table.csv && !std::exchange(has_first, has_first || table.csv);
+    lists.push_back({table.key, kept, is_first ? std::size_t{1} : 0});
+    members["left_out"] = table.left_out + table.rows - kept;
   }
   json["notes"] = report.notes;
   Json& next = json["head"]["next"] = Json::array();

@@ -172,11 +172,10 @@ Result<Advice> run_advise(const PassOptions& what, bool no_quota, const Progress
   }
   Advice advice = sink.advice(pass->naming());
   advice.begun = begin_report("advise", *pass);
-  advice.notes = notes_of(*pass);
   if (!pass->pipeline().exits().saw_halts())
-    advice.notes.push_back(no_halt_note(pass->pipeline().is_window()));
+    advice.begun.notes.push_back(no_halt_note(pass->pipeline().is_window()));
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
-    advice.notes.push_back(losses);
+    advice.begun.notes.push_back(losses);
   return advice;
 }
 
@@ -280,11 +279,10 @@ Report make_report(const Advice& advice) {
   for (const std::string& sentence : advice.finding)
     report.before.push_back({.text = sentence, .figures = true});
   report.tables.push_back(advice_table(advice));
-  report.notes = advice.notes;
-  if (!advice.record.empty() || !advice.notes.empty()) report.after.emplace_back();
+  if (!advice.record.empty() || !report.notes.empty()) report.after.emplace_back();
   for (const std::string& line : advice.record)
     report.after.push_back({.text = line, .label = "record:"});
-  for (const std::string& note : advice.notes)
+  for (const std::string& note : report.notes)
     report.after.push_back(note_paragraph(note, LabelLook::kPlain));
   return report;
 }

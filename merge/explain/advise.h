@@ -38,14 +38,13 @@ struct AdviceRow {
 };
 
 struct Advice {
-  Report begun;  // head and sources
+  Report begun;  // head, sources and notes
   Overhead busy;
   std::vector<AdviceRow> rows;           // with a figure, the largest gain first
   std::vector<AdviceRow> of_host;        // of the host's CPUs, the largest gain first
   std::vector<AdviceRow> not_validated;  // the largest cost first
   std::vector<std::string> finding;      // three sentences
   std::vector<std::string> record;       // what the recording cannot show, a line each
-  std::vector<std::string> notes;
 };
 
 // Sums exits by the change that concerns them, and waits by their culprit.

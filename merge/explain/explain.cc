@@ -408,14 +408,13 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
   explanation->begun = begin_report("explain", *pass);
   const Timestamp first = pass->pipeline().begin().value_or(Timestamp());
   explanation->before = around && explanation->exit.span.start > around->resolve(first);
-  explanation->notes = notes_of(*pass);
   if (!what.which.exits.empty()) {
-    explanation->notes.insert(
-        explanation->notes.begin(),
+    explanation->begun.notes.insert(
+        explanation->begun.notes.begin(),
         fmt::format("only exits with {} were looked at", what.which.exits.text()));
   }
   if (auto losses = losses_note(pass->timeline()); !losses.empty())
-    explanation->notes.push_back(std::move(losses));
+    explanation->begun.notes.push_back(std::move(losses));
   return std::move(*explanation);
 }
 
@@ -759,7 +758,6 @@ Report make_report(const Explanation& explanation, bool steps) {
                   kernel_table(explanation), waker_table(explanation),
                   step_table(explanation, steps), vmm_event_table(explanation, steps)})
     report.tables.push_back(std::move(table));
-  report.notes = explanation.notes;
   for (const std::string& note : report.notes) report.after.push_back(note_paragraph(note));
   return report;
 }

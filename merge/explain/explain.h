@@ -59,7 +59,7 @@ struct WakerTimes : Activity {
 };
 
 struct Explanation {
-  Report begun;  // head and sources
+  Report begun;  // head, sources and notes
   bool cycles = false;
   ExitRow exit;
   std::string vm;              // "?": not known
@@ -84,7 +84,6 @@ struct Explanation {
   std::vector<std::string> quotas;  // sentences on limits of the vCPU's CPU time
   std::string advice, source;       // from docs/explain.md; empty: no entry there
   std::vector<std::string> open;    // OpenExits::sentences()
-  std::vector<std::string> notes;
 
   // Returns whether events show anything about the kernel's part.
   [[nodiscard]] bool traced() const {

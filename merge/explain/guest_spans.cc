@@ -182,7 +182,6 @@ Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t
     return tl::unexpected(std::move(found).error());
   GuestSpansExplained explained = spans.explain(pass->naming());
   explained.begun = begin_report("explain", *pass);
-  explained.notes = notes_of(*pass);
   return explained;
 }
 
@@ -283,8 +282,7 @@ void add_clocks(const GuestSpansExplained& spans, std::vector<Paragraph>& text) 
 
 void end_report(Report& report, const GuestSpansExplained& spans) {
   report.tables.push_back(counter_table(span_counters(spans)));
-  report.notes = spans.notes;
-  for (const std::string& note : spans.notes) report.after.push_back(note_paragraph(note));
+  for (const std::string& note : report.notes) report.after.push_back(note_paragraph(note));
 }
 
 // Returns the longest intervals one by one, each as a tree.

@@ -26,7 +26,7 @@ struct GuestSpanGroup {
 };
 
 struct GuestSpansExplained {
-  Report begun;  // head and sources
+  Report begun;  // head, sources and notes
   std::string spec;
   Histogram all;                       // durations of the intervals
   ExplainNode tree;                    // sum of all intervals
@@ -35,7 +35,6 @@ struct GuestSpansExplained {
   GuestIntervals::Counters counters;
   std::uint64_t open = 0;           // intervals that never ended
   std::vector<std::string> clocks;  // "guest.dat: ± 812 ns, by …"
-  std::vector<std::string> notes;
 };
 
 class GuestSpans : public SpanSink {

@@ -203,11 +203,10 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   StallsFound found = sink.found(names, top);
   found.begun = begin_report("stalls", *pass);
   found.at_least_ns = what.stalls_ns;
-  found.notes = notes_of(*pass);
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
-    found.notes.push_back(losses + "; a stall ends at a loss");
+    found.begun.notes.push_back(losses + "; a stall ends at a loss");
   if (const auto& log = names.pipeline.stalls()->dirty_log(); log.exits != 0) {
-    found.notes.push_back(fmt::format(
+    found.begun.notes.push_back(fmt::format(
         "dirty logging took the host's kernel {} in {} exit{}, in stalls and between them",
         duration_text(log.kernel_ns, false), grouped(log.exits), log.exits == 1 ? "" : "s"));
   }
@@ -385,7 +384,6 @@ Table stall_table(const StallsFound& found) {
 Report make_report(const StallsFound& found) {
   Report report = found.begun;
   report.tables.push_back(stall_table(found));
-  report.notes = found.notes;
   for (const OpenHalt& halt : found.open_halts)
     report.notes.push_back(
         fmt::format("{} was halted at the end, for {}: idle, as far as the events tell", halt.vcpu,

@@ -45,13 +45,12 @@ struct OpenHalt {
 };
 
 struct StallsFound {
-  Report begun;  // head and sources
+  Report begun;  // head, sources and notes
   std::uint64_t at_least_ns = 0;
   std::string recording;       // words for a shell; empty: the recording cannot be read again
   std::vector<StallRow> rows;  // the longest first
   std::uint64_t count = 0, total_ns = 0;  // of all stalls
   std::vector<OpenHalt> open_halts;
-  std::vector<std::string> notes;
 };
 
 // Keeps the longest stalls.

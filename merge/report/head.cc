@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/first_look.h"
+#include "merge/report/notes.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -63,6 +64,7 @@ Report begin_report(std::string_view command, const PassEnd& pass) {
   report.cycles = timeline.source(0).info().cycles;
   report.head = head_facts(command, report.cycles, interval.begin.ns(), interval.end.ns(), losses);
   report.tables = {source_table(source_rows(timeline))};
+  report.notes = notes_of(pass);
   return report;
 }
 

@@ -8,6 +8,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
@@ -94,13 +95,11 @@ class Cells {
  public:
   static constexpr std::size_t kMostCells = 1u << 17, kMostBins = 256;
 
-  Cells() : slots_(1024) {}
-
   // `combo`: the number of the exit's combination.
   void add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline);
 
   struct Cell {
-    std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
+    std::uint64_t key = 0;  // combination, time bin, latency bin
     std::uint64_t count = 0, total = 0;
     std::array<std::uint64_t, kParts - 1> parts{};  // without the first part, the kernel's
     [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
@@ -115,7 +114,7 @@ class Cells {
   // Returns how many exits have the combination kOtherCombos for lack of room.
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
-  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t size() const { return cells_.size(); }
   // Returns the cells sorted by combination, time and latency.
   [[nodiscard]] std::vector<Cell> sorted() const;
   // Doubles the length of time bins.
@@ -123,12 +122,8 @@ class Cells {
   void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
 
  private:
-  [[nodiscard]] std::size_t slot_of(std::uint64_t key) const;
-  void rehash(std::size_t slots, bool doubled);
-
   TimeBins bins_;
-  std::vector<Cell> slots_;  // open addressing; the size is a power of two, at most half is used
-  std::size_t size_ = 0;
+  std::unordered_map<std::uint64_t, Cell> cells_;  // by key
   std::uint64_t folded_ = 0;
 };
 

@@ -87,14 +87,11 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   if (frames.empty()) return;
   frames.back().own.add(own);
   GuestFunctionTimes& function = times(innermost(frames.back().stack));
-  function.guest_ns += own.guest_ns;
+  function.add(own);
   function.vmm_events += own.vmm_events;
   function.devices_at_most_ns += own.devices_at_most_ns;
   thread.totals.guest_ns += own.guest_ns;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    function.parts[i] += own.parts[i];
-    thread.totals.parts[i] += own.parts[i];
-  }
+  for (std::size_t i = 0; i < kParts; ++i) thread.totals.parts[i] += own.parts[i];
 }
 
 // Ends the calls at `depth` and deeper. Only the call at `depth` itself can have returned.

@@ -36,20 +36,13 @@ using StackId = std::uint32_t;
 inline constexpr StackId kNoStack = 0;
 
 // A guest function's own time, without its callees, by what the time was spent on.
-struct GuestFunctionTimes {
+struct GuestFunctionTimes : GuestTime {
   std::uint64_t calls = 0;
   std::uint64_t exits = 0;
-  std::uint64_t guest_ns = 0;
-  Parts parts{};
   // If no exits are recorded: the number of QEMU's events in the function, and how much of guest_ns
   // QEMU's devices may have used at most.
   std::uint64_t vmm_events = 0;
   std::uint64_t devices_at_most_ns = 0;
-  [[nodiscard]] std::uint64_t own_ns() const {
-    std::uint64_t sum = guest_ns;
-    for (const std::uint64_t part : parts) sum += part;
-    return sum;
-  }
 };
 
 // A call of a guest function.

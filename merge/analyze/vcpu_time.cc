@@ -5,8 +5,7 @@
 namespace trapline {
 
 void OwnTime::add(const OwnTime& other) {
-  guest_ns += other.guest_ns;
-  for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+  GuestTime::add(other);
   devices_at_most_ns += other.devices_at_most_ns;
   vmm_events += other.vmm_events;
   const bool both = device != kNoName && other.device != kNoName && device != other.device;

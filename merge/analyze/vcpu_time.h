@@ -23,9 +23,7 @@
 namespace trapline {
 
 // A guest function's own time, or a part of it. Part::kUser is the least time in QEMU's devices.
-struct OwnTime {
-  std::uint64_t guest_ns = 0;
-  Parts parts{};
+struct OwnTime : GuestTime {
   std::uint64_t devices_at_most_ns = 0;
   std::uint32_t vmm_events = 0;
   NameId device = kNoName;     // the last memory region that was accessed
@@ -33,11 +31,6 @@ struct OwnTime {
   bool several_devices = false;
   bool cut = false;  // part of the time is not known: events were lost
 
-  [[nodiscard]] std::uint64_t total() const {
-    std::uint64_t sum = guest_ns;
-    for (const std::uint64_t part : parts) sum += part;
-    return sum;
-  }
   void add(const OwnTime& other);
 };
 

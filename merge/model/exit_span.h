@@ -26,6 +26,21 @@ using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Par
   return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
 }
 
+// A time, by how much of it the guest ran and by the parts of the rest.
+struct GuestTime {
+  std::uint64_t guest_ns = 0;
+  Parts parts{};
+  void add(const GuestTime& other) {
+    guest_ns += other.guest_ns;
+    for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+  }
+  [[nodiscard]] std::uint64_t total() const {
+    std::uint64_t sum = guest_ns;
+    for (const std::uint64_t part : parts) sum += part;
+    return sum;
+  }
+};
+
 // The states of a vCPU, one at a time. The first kParts are the parts of exits, numbered as Part.
 enum class State : std::uint8_t {
   kKernel,

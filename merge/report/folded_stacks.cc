@@ -62,7 +62,7 @@ void FoldedStacks::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 void FoldedStacks::call(const FunctionCall& call, const Pipeline&) {
-  own_[call.stack].add({call.own.guest_ns, call.own.parts});
+  own_[call.stack].add(call.own);
 }
 
 FoldedTimes FoldedStacks::take(const Naming& names) const {

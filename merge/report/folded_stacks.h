@@ -66,16 +66,6 @@ class KernelStacks {
   std::uint64_t other_ = 0;
 };
 
-// The time of a guest stack: in the guest, and in each part of the rest.
-struct StackTimes {
-  std::uint64_t guest_ns = 0;
-  Parts parts{};
-  void add(const StackTimes& other) {
-    guest_ns += other.guest_ns;
-    for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
-  }
-};
-
 class FoldedStacks : public SpanSink {
  public:
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kCalls; }
@@ -88,7 +78,7 @@ class FoldedStacks : public SpanSink {
  private:
   bool exits_ = false;
   ExitStacks causes_{std::size_t{1} << 16};
-  std::map<StackId, StackTimes> own_;  // GuestStacks limits their number
+  std::map<StackId, GuestTime> own_;  // GuestStacks limits their number
 };
 
 // A stack, with its mean time in the recordings of each side of a comparison: before and after.

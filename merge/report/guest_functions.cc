@@ -25,8 +25,7 @@ std::vector<GuestFunctionRow> guest_function_rows(const Pipeline& pipeline) {
     if (times.calls != 0 || times.exits != 0)
       rows.push_back({printable(pipeline.names()[name]), times});
   }
-  std::ranges::stable_sort(rows, std::greater(),
-                           [](const auto& row) { return row.times.own_ns(); });
+  std::ranges::stable_sort(rows, std::greater(), [](const auto& row) { return row.times.total(); });
   return rows;
 }
 
@@ -41,9 +40,9 @@ class GuestFunctionTable : public TableSink {
     const bool calls = report.rows_of == RowsOf::kCalls, guest = report.knows(State::kGuest);
     const auto events = [](const Row& row) { return row.times.vmm_events; };
     const auto devices_at_most = [](const Row& row) {
-      return Share{row.times.devices_at_most_ns, row.times.own_ns()};
+      return Share{row.times.devices_at_most_ns, row.times.total()};
     };
-    const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.own_ns()}; };
+    const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.total()}; };
     std::vector<Row> rows = guest_function_rows(names.pipeline);
     TableOf<Row> table(
         {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_asked_},
@@ -58,12 +57,11 @@ class GuestFunctionTable : public TableSink {
     table.add({"calls", "calls"}, [](const Row& row) { return row.times.calls; });
     table.add({"exits", calls ? "" : "exits"}, [](const Row& row) { return row.times.exits; });
     if (calls) table.add({"", "QEMU events"}, events);
-    table.add({"own_ns", "own", Unit::kDuration},
-              [](const Row& row) { return row.times.own_ns(); });
+    table.add({"own_ns", "own", Unit::kDuration}, [](const Row& row) { return row.times.total(); });
     table.add(
         {.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .whole = "own"},
         [guest](const Row& row) {
-          return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
+          return guest ? CellValue(Share{row.times.guest_ns, row.times.total()}) : CellValue();
         });
     if (!calls) {
       add_parts(table, report.known_states(), part_titles(report.known_states()), "own", 0, parts);

@@ -1,7 +1,6 @@
 #include "merge/render/page/stacks.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -12,15 +11,7 @@
 
 namespace trapline::page {
 
-namespace {
-
-std::uint64_t sum_of(const StackTimes& times) {
-  return std::accumulate(times.parts.begin(), times.parts.end(), times.guest_ns);
-}
-
-}  // namespace
-
-StackTimes& GuestTimes::times(StackId stack) {
+GuestTime& GuestTimes::times(StackId stack) {
   if (stack >= stacks_.size()) stacks_.resize(stack + 1);
   return stacks_[stack];
 }
@@ -68,16 +59,16 @@ void GuestTimes::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 Table GuestTimes::table(const Pipeline& pipeline) const {
   std::vector<StackId> order;
   for (StackId stack = 0; stack < stacks_.size(); ++stack)
-    if (sum_of(stacks_[stack]) != 0) order.push_back(stack);
+    if (stacks_[stack].total() != 0) order.push_back(stack);
   std::stable_sort(order.begin(), order.end(), [this](StackId a, StackId b) {
-    return sum_of(stacks_[a]) > sum_of(stacks_[b]);
+    return stacks_[a].total() > stacks_[b].total();
   });
   struct Row {
     std::string stack;
-    StackTimes times;
+    GuestTime times;
   };
   std::vector<Row> rows;
-  StackTimes rest;
+  GuestTime rest;
   for (const StackId stack : order) {
     if (rows.size() < kMostRows) {
       rows.push_back(
@@ -86,12 +77,12 @@ Table GuestTimes::table(const Pipeline& pipeline) const {
       rest.add(stacks_[stack]);
     }
   }
-  if (sum_of(rest) != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});
+  if (rest.total() != 0) rows.push_back({std::string(ReportData::kFoldedKey), rest});
   TableOf<Row> table({.key = "guest_stacks", .packed = true}, std::move(rows), &Row::stack);
   table.add({"stack"}, &Row::stack);
   table.add({"guest_ns"}, [](const Row& row) { return row.times.guest_ns; });
   add_parts(table, States().set(), kNoParts, {}, 0, [](const Row& row) {
-    return PartsOf{row.times.parts, sum_of(row.times)};
+    return PartsOf{row.times.parts, row.times.total()};
   });
   return table;
 }

@@ -34,10 +34,10 @@ class GuestTimes {
     Timestamp mark;
   };
   void account(Thread& thread, Timestamp at);
-  [[nodiscard]] StackTimes& times(StackId stack);
+  [[nodiscard]] GuestTime& times(StackId stack);
 
   mutable ThreadTable<Thread> threads_;
-  std::vector<StackTimes> stacks_;  // by StackId
+  std::vector<GuestTime> stacks_;  // by StackId
 };
 
 // The kernel's time in exits, for the page's flame graph.

@@ -122,7 +122,7 @@ TEST_F(GuestStacksTest, OwnTimeIsGuestTimeAndThePartsOfItsExits) {
   EXPECT_EQ(times("main").guest_ns, 20u + 20u);
   EXPECT_EQ(times("f").guest_ns, 20u + 5u);
   EXPECT_THAT(times("f").parts, ElementsAre(5, 20, 0, 0, 0));
-  EXPECT_EQ(times("f").own_ns(), 50u);
+  EXPECT_EQ(times("f").total(), 50u);
   EXPECT_EQ(times("f").exits, 1u);
   EXPECT_EQ(times("main").calls, 1u);
 }

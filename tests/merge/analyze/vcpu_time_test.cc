@@ -105,7 +105,7 @@ TEST_F(OwnTimesTest, WhatACalleeTakesIsNotTheCallersOwn) {
   EXPECT_EQ(calls_[2].own.device, kNoName);
   const auto& functions = pipeline_.stacks().functions();
   EXPECT_EQ(functions[pipeline_.stacks().innermost(calls_[0].stack)].calls, 2u);
-  EXPECT_EQ(functions[pipeline_.stacks().innermost(calls_[0].stack)].own_ns(), 25u);
+  EXPECT_EQ(functions[pipeline_.stacks().innermost(calls_[0].stack)].total(), 25u);
 }
 
 TEST_F(OwnTimesTest, ACallThatALossTouchesSaysSoAndItsLostTimeIsNobodys) {

@@ -28,7 +28,7 @@ void add_advise(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("advise", "Say what changes would gain, of the vCPUs' busy time");
   add_input_options(*command, options->pass.input);
-  add_vcpus_and_time(*command, options->which, "");
+  add_selection(*command, options->which, {}, false);
   const OptionGroup more(*command, kRest);
   more.choice("--assume", options->assume, {"no-quota"}, "No CPU quota limits the vCPUs");
   const OptionGroup output(*command, kOutput);

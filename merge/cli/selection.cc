@@ -37,43 +37,23 @@ std::vector<std::string> SelectionOptions::words() const {
   return all;
 }
 
-namespace {
-
-void add_vcpus(const OptionGroup& which, SelectionOptions& options, const std::string& except) {
+void add_selection(CLI::App& command, SelectionOptions& options, const std::string& except,
+                   bool exits) {
+  const OptionGroup which(command, kWhich);
   which.add("--vm", options.vcpus.vm, "VM", "Only this VM: name or process id" + except);
   which.add("--vcpu", options.vcpus.vcpu, "", "Only this vCPU" + except);
-}
-
-std::pair<CLI::Option*, CLI::Option*> add_time(const OptionGroup& which,
-                                               SelectionOptions& options) {
-  return {
-      which.add("--from", options.from, "TIME", "From this time on: 12.5 of its clock, or +500ms"),
-      which.add("--to", options.to, "TIME", "Up to this time, given in the same way")};
-}
-
-}  // namespace
-
-std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
-                                                    const std::string& except) {
-  const OptionGroup which(command, kWhich);
-  add_vcpus(which, options, except);
-  which.add("--reason", options.exits.reason, "NAME",
-            "Only exits with this reason (* and ? match)");
-  which.add("--device", options.exits.device, "NAME",
-            "Only exits that this device (memory region) served");
-  which.rare().add("--detail", options.exits.detail, "NAME",
-                   "Only exits about this port, register or address");
-  which.rare().add("--function", options.exits.function, "NAME",
-                   "Only exits from this guest function");
-  return add_time(which, options);
-}
-
-std::pair<CLI::Option*, CLI::Option*> add_vcpus_and_time(CLI::App& command,
-                                                         SelectionOptions& options,
-                                                         const std::string& except) {
-  const OptionGroup which(command, kWhich);
-  add_vcpus(which, options, except);
-  return add_time(which, options);
+  if (exits) {
+    which.add("--reason", options.exits.reason, "NAME",
+              "Only exits with this reason (* and ? match)");
+    which.add("--device", options.exits.device, "NAME",
+              "Only exits that this device (memory region) served");
+    which.rare().add("--detail", options.exits.detail, "NAME",
+                     "Only exits about this port, register or address");
+    which.rare().add("--function", options.exits.function, "NAME",
+                     "Only exits from this guest function");
+  }
+  which.add("--from", options.from, "TIME", "From this time on: 12.5 of its clock, or +500ms");
+  which.add("--to", options.to, "TIME", "Up to this time, given in the same way");
 }
 
 }  // namespace trapline::cli

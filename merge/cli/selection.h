@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "merge/pass/selection.h"
@@ -25,13 +24,9 @@ struct SelectionOptions {
   [[nodiscard]] std::vector<std::string> time_words() const;
 };
 
-// Adds these options. Returns --from and --to, for options that exclude them. `except`: the part of
-// the command's output that --vm and --vcpu do not narrow, as help says it, " (not requests)".
-std::pair<CLI::Option*, CLI::Option*> add_selection(CLI::App& command, SelectionOptions& options,
-                                                    const std::string& except = {});
-// Does the same, without --reason and the other options that choose exits.
-std::pair<CLI::Option*, CLI::Option*> add_vcpus_and_time(CLI::App& command,
-                                                         SelectionOptions& options,
-                                                         const std::string& except);
+// Adds these options. `except`: the part of the command's output that --vm and --vcpu do not
+// narrow, as help says it, " (not requests)". `exits`: also those that choose exits.
+void add_selection(CLI::App& command, SelectionOptions& options, const std::string& except = {},
+                   bool exits = true);
 
 }  // namespace trapline::cli

@@ -143,12 +143,12 @@ void add_timeline(CLI::App& app, int& status) {
       app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
   add_input_options(*command, options->pass.input);
   const OptionGroup which(*command, kWhich), output(*command, kOutput);
-  const auto [from, to] = add_selection(*command, options->which);
+  add_selection(*command, options->which);
   which
       .add("--around", options->around, "max|TIME",
            "max: around the longest exit, halts excepted; or around this time")
-      ->excludes(from)
-      ->excludes(to);
+      ->excludes("--from")
+      ->excludes("--to");
   which.add("--context", options->context, "TIME",
             "How much --around shows before and after (default: 200us for max, 1ms for a time)");
   output.choice("--format", options->format, {"text", "html"}, "html is a page in which to zoom");

@@ -7,20 +7,21 @@ namespace trapline {
 void HaltReplay::add(const Halt& halt) {
   const bool wins = halt.at_once || (interval_ != 0 && halt.wake_ns <= interval_);
   const std::uint64_t late = wins ? 0 : halt.late_ns;
-  polling_ += std::min(halt.wake_ns, interval_);
-  late_ += late;
-  ++(wins ? won_ : lost_);
+  row_.polling_ns += std::min(halt.wake_ns, interval_);
+  row_.late_ns += late;
+  ++(wins ? row_.won : row_.lost);
   if (!wins && !halt.slept) ++would_sleep_;
   adjust(halt.wake_ns + late);
 }
 
 void HaltReplay::adjust(std::uint64_t halted_ns) {
-  if (max_ == 0 || halted_ns <= interval_) return;
-  if (interval_ != 0 && halted_ns > max_) {
-    interval_ = how_.shrink == 0 ? 0 : interval_ / how_.shrink;
-    if (interval_ < how_.grow_start) interval_ = 0;
-  } else if (interval_ < max_ && halted_ns < max_) {
-    interval_ = std::min(std::max(interval_ * how_.grow, how_.grow_start), max_);
+  const std::uint64_t max = row_.halt_poll_ns;
+  if (max == 0 || halted_ns <= interval_) return;
+  if (interval_ != 0 && halted_ns > max) {
+    interval_ = shrink_ == 0 ? 0 : interval_ / shrink_;
+    if (interval_ < kGrowStart) interval_ = 0;
+  } else if (interval_ < max && halted_ns < max) {
+    interval_ = std::min(std::max(interval_ * kGrow, kGrowStart), max);
   }
 }
 
@@ -40,15 +41,15 @@ void HaltReplays::add(const Halt& halt) {
 void HaltReplays::on_change(std::uint64_t before, std::uint64_t now) {
   if (now >= before) return;
   if (now != 0) ++halved_;
-  if (now == 0 && before / kHalved >= PollParameters().grow_start) ++zeroed_;
+  if (now == 0 && before / kHalved >= HaltReplay::kGrowStart) ++zeroed_;
 }
 
 HaltReplays::Rows HaltReplays::rows(bool halves) const {
   Rows rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const HaltReplay& replay = replays_[halves ? i + rows.size() : i];
-    rows[i] = {replay.max_ns(), replay.won(), replay.lost(), replay.polling_ns(),
-               replay.late_ns() + replay.would_sleep() * late_.percentile(500).value_or(0)};
+    rows[i] = replay.row();
+    rows[i].late_ns += replay.would_sleep() * late_.percentile(500).value_or(0);
   }
   return rows;
 }
@@ -102,8 +103,7 @@ void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWak
   } else {
     ++thread.wakes_unknown;
   }
-  thread.last_woken.reset();
-  thread.first_slept.reset();
+  forget(thread);
   thread.interval_before.reset();
 }
 

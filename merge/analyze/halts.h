@@ -23,11 +23,6 @@ struct Halt {
   bool at_once = false;  // KVM did not poll, and the halt ended before the thread slept
 };
 
-// Module parameters of kvm: halt_poll_ns_grow, halt_poll_ns_grow_start, halt_poll_ns_shrink.
-struct PollParameters {
-  std::uint64_t grow = 2, grow_start = 10'000, shrink = 0;
-};
-
 // Computes the effect that another value of kvm.halt_poll_ns would have had on the recorded halts.
 //
 //   halt begins          polled for the interval            sleeps            woken      runs
@@ -40,24 +35,28 @@ struct PollParameters {
 // meanwhile.
 class HaltReplay {
  public:
-  HaltReplay(std::uint64_t max_ns, std::uint64_t shrink) : max_(max_ns) { how_.shrink = shrink; }
-  void add(const Halt& halt);
+  // The module parameters of kvm halt_poll_ns_grow and halt_poll_ns_grow_start.
+  static constexpr std::uint64_t kGrow = 2, kGrowStart = 10'000;
 
-  [[nodiscard]] std::uint64_t max_ns() const { return max_; }
-  [[nodiscard]] std::uint64_t won() const { return won_; }
-  [[nodiscard]] std::uint64_t lost() const { return lost_; }
-  [[nodiscard]] std::uint64_t polling_ns() const { return polling_; }
-  // Returns how long vCPUs would have waited to run after wake-ups, summed over halts that slept in
-  // the recording as well. HaltReplays::rows() adds a typical wait for each of would_sleep().
-  [[nodiscard]] std::uint64_t late_ns() const { return late_; }
+  struct Row {
+    std::uint64_t halt_poll_ns = 0, won = 0, lost = 0, polling_ns = 0;
+    std::uint64_t late_ns = 0;  // sum over halts, from what ended a halt until the vCPU ran
+  };
+  // `shrink`: the module parameter halt_poll_ns_shrink.
+  HaltReplay(std::uint64_t max_ns, std::uint64_t shrink) : shrink_(shrink) {
+    row_.halt_poll_ns = max_ns;
+  }
+  void add(const Halt& halt);
+  // Returns the sums. The row's late_ns is that of halts that slept in the recording as well;
+  // HaltReplays::rows() adds a typical wait for each of would_sleep().
+  [[nodiscard]] const Row& row() const { return row_; }
   [[nodiscard]] std::uint64_t would_sleep() const { return would_sleep_; }
 
  private:
   void adjust(std::uint64_t halted_ns);
 
-  PollParameters how_;
-  std::uint64_t max_, interval_ = 0;
-  std::uint64_t won_ = 0, lost_ = 0, polling_ = 0, late_ = 0;
+  std::uint64_t shrink_, interval_ = 0;
+  Row row_;
   // Halts whose polling succeeded in the recording and would fail with this value.
   std::uint64_t would_sleep_ = 0;
 };
@@ -74,10 +73,7 @@ class HaltReplays {
   // Takes a change of a vCPU's interval by KVM, which shows how the interval shrinks.
   void on_change(std::uint64_t before, std::uint64_t now);
 
-  struct Row {
-    std::uint64_t halt_poll_ns = 0, won = 0, lost = 0, polling_ns = 0;
-    std::uint64_t late_ns = 0;  // sum over halts, from what ended a halt until the vCPU ran
-  };
+  using Row = HaltReplay::Row;
   using Rows = std::array<Row, kSettings.size()>;
   [[nodiscard]] Rows rows(bool halves) const;
   // Returns true if an interval was halved when it shrank; false if intervals were set to 0, or if

@@ -14,20 +14,20 @@ constexpr Halt slept(std::uint64_t wake, std::uint64_t late = 5'000) {
 TEST(HaltReplay, ASettingOfZeroNeverPolls) {
   HaltReplay off(0, 0);
   for (int i = 0; i < 4; ++i) off.add(slept(15'000));
-  EXPECT_EQ(off.won(), 0u);
-  EXPECT_EQ(off.lost(), 4u);
-  EXPECT_EQ(off.polling_ns(), 0u);
-  EXPECT_EQ(off.late_ns(), 20'000u);
+  EXPECT_EQ(off.row().won, 0u);
+  EXPECT_EQ(off.row().lost, 4u);
+  EXPECT_EQ(off.row().polling_ns, 0u);
+  EXPECT_EQ(off.row().late_ns, 20'000u);
 }
 
 // 0, then 10 µs, then 20 µs, which reaches the wake-up after 15 µs.
 TEST(HaltReplay, TheIntervalGrowsUntilPollingWins) {
   HaltReplay replay(50'000, 0);
   for (int i = 0; i < 4; ++i) replay.add(slept(15'000));
-  EXPECT_EQ(replay.won(), 2u);
-  EXPECT_EQ(replay.lost(), 2u);
-  EXPECT_EQ(replay.polling_ns(), 0u + 10'000 + 15'000 + 15'000);
-  EXPECT_EQ(replay.late_ns(), 10'000u);
+  EXPECT_EQ(replay.row().won, 2u);
+  EXPECT_EQ(replay.row().lost, 2u);
+  EXPECT_EQ(replay.row().polling_ns, 0u + 10'000 + 15'000 + 15'000);
+  EXPECT_EQ(replay.row().late_ns, 10'000u);
 }
 
 TEST(HaltReplay, ALongHaltShrinksTheInterval) {
@@ -37,10 +37,10 @@ TEST(HaltReplay, ALongHaltShrinksTheInterval) {
     replay->add(slept(1'000'000));                            // 80 µs are lost
     replay->add(slept(30'000));
   }
-  EXPECT_EQ(to_zero.won(), 0u);
-  EXPECT_EQ(to_zero.polling_ns(), 150'000u);
-  EXPECT_EQ(to_half.won(), 1u);
-  EXPECT_EQ(to_half.polling_ns(), 180'000u);
+  EXPECT_EQ(to_zero.row().won, 0u);
+  EXPECT_EQ(to_zero.row().polling_ns, 150'000u);
+  EXPECT_EQ(to_half.row().won, 1u);
+  EXPECT_EQ(to_half.row().polling_ns, 180'000u);
 }
 
 TEST(HaltReplay, APollThatASmallerSettingLosesCostsATypicalWakeUp) {
@@ -56,8 +56,8 @@ TEST(HaltReplay, APollThatASmallerSettingLosesCostsATypicalWakeUp) {
 TEST(HaltReplay, AHaltThatEndsBeforeTheSleepNeedsNoPoll) {
   HaltReplay off(0, 0);
   off.add({7'000, 0, false, true});
-  EXPECT_EQ(off.won(), 1u);
-  EXPECT_EQ(off.polling_ns(), 0u);
+  EXPECT_EQ(off.row().won, 1u);
+  EXPECT_EQ(off.row().polling_ns, 0u);
 }
 
 TEST(HaltReplays, LearnsHowTheKernelShrinks) {

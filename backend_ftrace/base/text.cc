@@ -201,6 +201,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& one : lower) one = one >= 'A' && one <= 'Z' ? static_cast<char>(one - 'A' + 'a') : one;
+  return lower;
+}
+
 std::string_view take_word(std::string_view& line) {
   const std::size_t start = std::min(line.find_first_not_of(" \t"), line.size());
   line.remove_prefix(start);

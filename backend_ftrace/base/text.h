@@ -54,6 +54,9 @@ template <std::integral Number>
 // write into the strings that QEMU traces.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// Returns the text with the letters A to Z in lower case.
+[[nodiscard]] std::string lowered(std::string_view text);
+
 // Removes the first word, delimited by blanks and tabs, from the line; returns "" at the line's
 // end.
 std::string_view take_word(std::string_view& line);

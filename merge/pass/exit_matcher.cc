@@ -12,12 +12,6 @@
 namespace trapline {
 namespace {
 
-std::string lowered(std::string_view text) {
-  std::string lower(text);
-  for (char& one : lower) one = one >= 'A' && one <= 'Z' ? static_cast<char>(one - 'A' + 'a') : one;
-  return lower;
-}
-
 // Returns whether the pattern fits the reason's name, whatever the case. The name of a ReasonKind
 // fits its reasons on all CPUs.
 bool is_reason(std::string_view pattern, std::string_view name) {

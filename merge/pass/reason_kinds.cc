@@ -6,12 +6,9 @@
 
 namespace trapline {
 bool ReasonKind::has(std::string_view reason) const {
-  const auto lower = [](char one) {
-    return one >= 'A' && one <= 'Z' ? static_cast<char>(one - 'A' + 'a') : one;
-  };
-  return std::ranges::any_of(split(reasons, ','), [&](std::string_view one) {
-    return std::ranges::equal(trimmed(one), reason, {}, lower, lower);
-  });
+  const std::string wanted = lowered(reason);
+  return std::ranges::any_of(split(reasons, ','),
+                             [&](std::string_view one) { return lowered(trimmed(one)) == wanted; });
 }
 
 std::span<const ReasonKind> reason_kinds() {

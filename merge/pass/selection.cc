@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
@@ -113,21 +112,15 @@ namespace {
 
 constexpr std::size_t kMostListed = 20;
 
-std::string lower(std::string_view text) {
-  std::string all(text);
-  for (char& c : all) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return all;
-}
-
 // Returns the names, first those that the user may have meant.
 std::vector<std::string> by_nearness(std::string_view wanted, const std::set<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view slip = nearest(wanted, views);
-  std::string word = lower(wanted);
+  std::string word = lowered(wanted);
   std::erase_if(word, [](char c) { return c == '*' || c == '?'; });
   const auto distance = [&](const std::string& name) {
     if (name == slip) return 0;
-    const auto at = word.empty() ? std::string::npos : lower(name).find(word);
+    const auto at = word.empty() ? std::string::npos : lowered(name).find(word);
     return at == 0 ? 1 : at != std::string::npos ? 2 : 3;
   };
   std::vector<std::string> all(names.begin(), names.end());

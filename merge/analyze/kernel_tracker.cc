@@ -114,8 +114,15 @@ void KernelTracker::add(Thread& thread, Timestamp at) {
 void KernelTracker::open(Thread& thread, NameId name, std::int32_t depth) {
   const KernelWork work = depth == Open::kHandler ? KernelWork::kHandler : KernelWork::kFunction;
   const KernelStackId parent = thread.open.empty() ? 0 : thread.open.back().stack;
-  const KernelStackId stack = frames_.number({parent, name, work}, 0);
+  const KernelStackId stack = number_of({parent, name, work});
   thread.open.push_back({name, depth, stack});
+}
+
+KernelStackId KernelTracker::number_of(const KernelFrame& frame) {
+  if (const auto known = numbers_.find(frame); known != numbers_.end()) return known->second;
+  if (frames_.size() >= kMostFrames) return 0;
+  frames_.push_back(frame);
+  return numbers_[frame] = static_cast<KernelStackId>(frames_.size() - 1);
 }
 
 NameId KernelTracker::function_of(const Event& event, std::uint64_t address) {

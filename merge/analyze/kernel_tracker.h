@@ -33,7 +33,7 @@
 namespace trapline {
 
 // The kinds of kernel work. A handler or a function may be inside, or called by, another one;
-// KernelFrames numbers the stacks of these.
+// KernelTracker numbers the stacks of these.
 enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler, kFunction };
 // A stack of handlers and functions, as the number of its innermost frame; 0: none.
 using KernelStackId = std::uint32_t;
@@ -42,24 +42,6 @@ struct KernelFrame {
   NameId name = kNoName;
   KernelWork work = KernelWork::kUntraced;
   friend auto operator<=>(const KernelFrame&, const KernelFrame&) = default;
-};
-
-class KernelFrames {
- public:
-  static constexpr std::size_t kMost = 1u << 16;
-
-  // Returns the frame's number; `without_room` for a new frame if there are kMost already.
-  [[nodiscard]] KernelStackId number(const KernelFrame& frame, KernelStackId without_room) {
-    if (const auto known = numbers_.find(frame); known != numbers_.end()) return known->second;
-    if (frames_.size() >= kMost) return without_room;
-    frames_.push_back(frame);
-    return numbers_[frame] = static_cast<KernelStackId>(frames_.size() - 1);
-  }
-  [[nodiscard]] const KernelFrame& operator[](KernelStackId stack) const { return frames_[stack]; }
-
- private:
-  std::vector<KernelFrame> frames_{KernelFrame()};
-  std::map<KernelFrame, KernelStackId> numbers_;
 };
 
 // Returns "softirq NET_RX" for the softirq's number in include/linux/interrupt.h; "softirq 12" if
@@ -86,6 +68,7 @@ class KernelTracker {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostPieces = 1u << 15;     // per exit; further time is untraced
   static constexpr std::size_t kMostOpen = 128;            // open handlers and functions
+  static constexpr std::size_t kMostFrames = 1u << 16;     // new ones beyond have no stack
   static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are named "[other]"
   using NameOf = std::function<std::string(const Event&)>;
 
@@ -142,6 +125,7 @@ class KernelTracker {
   void on_type(Thread& thread, const Event& event, const Type& type);
   void on_function(const Event& event, const HostEvent& call);
   void open(Thread& thread, NameId name, std::int32_t depth);
+  [[nodiscard]] KernelStackId number_of(const KernelFrame& frame);
   [[nodiscard]] NameId function_of(const Event& event, std::uint64_t address);
   void add_share(const Piece& piece, std::uint64_t ns);
 
@@ -151,7 +135,8 @@ class KernelTracker {
   LossTable<Thread> threads_;
   std::vector<KernelShare> shares_;
   std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
-  KernelFrames frames_;  // when it is full, new handlers and functions have no stack
+  std::vector<KernelFrame> frames_{KernelFrame()};
+  std::map<KernelFrame, KernelStackId> numbers_;
   std::map<std::pair<std::uint16_t, std::uint64_t>, NameId> functions_;  // by source and address
 };
 

@@ -9,9 +9,9 @@ const std::vector<ExportFormat>& export_formats() {
       {"perfetto", "protobuf for ui.perfetto.dev and the trace processor", make_perfetto},
       {"uftrace", "a folder that uftrace replays, reports and graphs", make_uftrace},
       {"folded", "stacks with weights, for flame graph tools", make_folded},
-      {"jsonl", "a JSON object for each exit, request, interrupt, function, …", make_jsonl},
-      {"arrays", "the same rows as JSON arrays, which are read faster", make_arrays},
-      {"csv", "the same rows, separated by commas", make_csv},
+      {"jsonl", "a JSON object for each exit, request, interrupt, function, …", make_rows},
+      {"arrays", "the same rows as JSON arrays, which are read faster", make_rows},
+      {"csv", "the same rows, separated by commas", make_rows},
   };
   return kFormats;
 }

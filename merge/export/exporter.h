@@ -74,11 +74,8 @@ struct ExportFormat {
                                                              const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&,
                                                             const ExportOptions&);
-[[nodiscard]] Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext&,
-                                                           const ExportOptions&);
-[[nodiscard]] Result<std::unique_ptr<Exporter>> make_arrays(const ExportContext&,
-                                                            const ExportOptions&);
-[[nodiscard]] Result<std::unique_ptr<Exporter>> make_csv(const ExportContext&,
-                                                         const ExportOptions&);
+// The exporter of jsonl, arrays and csv.
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_rows(const ExportContext&,
+                                                          const ExportOptions&);
 
 }  // namespace trapline

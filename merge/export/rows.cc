@@ -493,10 +493,11 @@ class RowExporter : public Exporter {
   IrqSpan interrupt_;    // the interrupt whose span comes next
 };
 
-namespace {
-
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
-                                            const ExportOptions& options, RowForm form) {
+                                            const ExportOptions& options) {
+  const RowForm form = options.format == "csv"      ? RowForm::kCsv
+                       : options.format == "arrays" ? RowForm::kArrays
+                                                    : RowForm::kJsonl;
   const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
   const bool is_vhost = options.rows == kVhostRows, is_guest_spans = options.rows == kGuestSpanRows,
              is_faults = options.rows == kFaultRows;
@@ -515,23 +516,6 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
     return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<Rows>(kind - std::begin(kRowKinds));
   return std::make_unique<RowExporter>(context, options, rows, form, std::move(*output));
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext& context,
-                                             const ExportOptions& options) {
-  return make_rows(context, options, RowForm::kJsonl);
-}
-
-Result<std::unique_ptr<Exporter>> make_arrays(const ExportContext& context,
-                                              const ExportOptions& options) {
-  return make_rows(context, options, RowForm::kArrays);
-}
-
-Result<std::unique_ptr<Exporter>> make_csv(const ExportContext& context,
-                                           const ExportOptions& options) {
-  return make_rows(context, options, RowForm::kCsv);
 }
 
 }  // namespace trapline

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,7 +20,7 @@ namespace trapline {
 // Parts that rows of every kind share: the labels in front, the texts of reasons, the wall clock
 // and the host's boot.
 
-// The kinds of rows that RowExporter writes; the other kinds have exporters of their own.
+// The kinds of rows that ExitRowExporter writes; the other kinds have exporters of their own.
 enum class Rows : std::uint8_t { kExits, kRequests, kInterrupts, kFunctions };
 
 // Increased when a column changes its meaning.
@@ -37,34 +36,6 @@ inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "se
 inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost",
                                   kFaultRows = "faults";
 
-class RowLabels {
- public:
-  RowLabels(const ExportContext& context, const ExportOptions& options, const RowWriter& writer)
-      : timeline_(context.timeline), writer_(writer) {
-    cells_ = writer.cell(0, std::to_string(kRowsVersion)) +
-             writer.cell(1, writer.quote(options.host)) +
-             writer.cell(2, writer.quote(options.session));
-    boot_ = context.boot_id.empty() ? std::string(writer.nothing_text())
-                                    : writer.quote(context.boot_id);
-  }
-
-  [[nodiscard]] const std::string& cells() const { return cells_; }  // for kLabelColumns
-  [[nodiscard]] const std::string& boot() const { return boot_; }    // quoted, or null
-  // Returns the quoted text of an exit's reason.
-  [[nodiscard]] const std::string& reason(const ExitSpan& exit) {
-    const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
-    if (is_new)
-      place->second = writer_.quote(reason_text(timeline_.source(exit.source), exit.reason));
-    return place->second;
-  }
-
- private:
-  const Timeline& timeline_;
-  const RowWriter& writer_;
-  std::string cells_, boot_;
-  std::unordered_map<std::uint64_t, std::string> reasons_;
-};
-
 namespace {
 
 std::vector<std::string_view> all_columns(std::initializer_list<std::string_view> own) {
@@ -77,24 +48,34 @@ std::vector<std::string_view> all_columns(std::initializer_list<std::string_view
 
 }  // namespace
 
-// Base of the exporters of guest-spans, vhost and faults: writes the cells that their rows share,
-// which come before and after each exporter's own cells.
-class SideRowExporter : public Exporter {
+// Base of the exporters: writes the cells that rows of several kinds share.
+class RowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
   [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
  protected:
-  SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
-                  OutputFile output, const std::vector<std::string_view>& columns)
+  RowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+              OutputFile output, const std::vector<std::string_view>& columns)
       : context_(context),
         writer_(form, std::move(output), columns),
-        labels_(context_, options, writer_) {}
-  // Writes the cells up to total_ns.
+        culprits_(context_.timeline,
+                  [this](const std::string& text) { return writer_.quote(text); }) {
+    labels_ = writer_.cell(0, std::to_string(kRowsVersion)) +
+              writer_.cell(1, writer_.quote(options.host)) +
+              writer_.cell(2, writer_.quote(options.session));
+    boot_ = context.boot_id.empty() ? std::string(writer_.nothing_text())
+                                    : writer_.quote(context.boot_id);
+  }
+  // Writes null or an empty cell for an empty text.
+  void quoted(std::string_view text) {
+    text.empty() ? writer_.nothing() : writer_.text(writer_.quote(text));
+  }
+  // Writes the cells up to total_ns of all_columns().
   void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
                  Timestamp end) {
-    writer_.cells(labels_.cells(), std::size(kLabelColumns));
+    writer_.cells(labels_, std::size(kLabelColumns));
     writer_.thread(process);
     if (vcpu == kNoVcpu) {
       writer_.nothing();
@@ -108,25 +89,24 @@ class SideRowExporter : public Exporter {
   // Writes the cells from wall_ns on.
   void end_row(Timestamp begin) {
     writer_.number(context_.wall_ns(begin));
-    writer_.text(labels_.boot());
+    writer_.text(boot_);
     writer_.end();
   }
 
   const ExportContext context_;
   RowWriter writer_;
-  RowLabels labels_;
+  CulpritTexts culprits_;
+  std::string labels_, boot_;  // the cells for kLabelColumns; the boot's id, quoted, or null
 };
 
-class GuestSpanRowExporter final : public SideRowExporter {
+class GuestSpanRowExporter final : public RowExporter {
  public:
   GuestSpanRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                        OutputFile output)
-      : SideRowExporter(context, options, form, std::move(output),
-                        all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns",
-                                     "preempted_ns", "blocked_ns", "halted_ns", "not_recorded_ns",
-                                     "preempted_by", "blocked_on"})),
-        culprits_(context_.timeline,
-                  [this](const std::string& text) { return writer_.quote(text); }),
+      : RowExporter(context, options, form, std::move(output),
+                    all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns", "preempted_ns",
+                                 "blocked_ns", "halted_ns", "not_recorded_ns", "preempted_by",
+                                 "blocked_on"})),
         span_(writer_.quote(options.guest_span)) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override {
@@ -134,11 +114,7 @@ class GuestSpanRowExporter final : public SideRowExporter {
     begin_row(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu,
               interval.thread, interval.begin, interval.end);
     writer_.text(span_);
-    if (interval.what.empty()) {
-      writer_.nothing();
-    } else {
-      writer_.text(writer_.quote(interval.what));
-    }
+    quoted(interval.what);
     std::uint64_t guest = 0, known = 0;
     Parts parts{};
     for (const VcpuPiece& piece : interval.pieces) {
@@ -166,17 +142,16 @@ class GuestSpanRowExporter final : public SideRowExporter {
       writer_.text(culprits_.of(most->first, pipeline));
     }
   }
-  CulpritTexts culprits_;
   std::string span_;  // quoted: the requested intervals
 };
 
-class VhostRowExporter final : public SideRowExporter {
+class VhostRowExporter final : public RowExporter {
  public:
   VhostRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                    OutputFile output)
-      : SideRowExporter(context, options, form, std::move(output),
-                        all_columns({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns",
-                                     "raised_ns"})) {}
+      : RowExporter(context, options, form, std::move(output),
+                    all_columns({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns",
+                                 "raised_ns"})) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kRequests; }
   void turn(const VhostTurn& turn, const Pipeline&) override {
     begin_row(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
@@ -190,17 +165,14 @@ class VhostRowExporter final : public SideRowExporter {
   }
 };
 
-class FaultRowExporter final : public SideRowExporter {
+class FaultRowExporter final : public RowExporter {
  public:
   FaultRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                    OutputFile output)
-      : SideRowExporter(
-            context, options, form, std::move(output),
-            all_columns({"address", "access", "cause", "by", "by_tid", "how", "first", "page_bytes",
-                         "kernel_ns", "user_ns", "preempted_ns", "server_ns", "disk_ns",
-                         "other_wait_ns", "reclaim_ns", "rip"})),
-        culprits_(context_.timeline,
-                  [this](const std::string& text) { return writer_.quote(text); }) {}
+      : RowExporter(context, options, form, std::move(output),
+                    all_columns({"address", "access", "cause", "by", "by_tid", "how", "first",
+                                 "page_bytes", "kernel_ns", "user_ns", "preempted_ns", "server_ns",
+                                 "disk_ns", "other_wait_ns", "reclaim_ns", "rip"})) {}
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kFaults;
   }
@@ -209,20 +181,17 @@ class FaultRowExporter final : public SideRowExporter {
     constexpr std::string_view kAccesses[] = {"", "read", "write", "execute"};
     const PageFault& fault = pipeline.faults()->last();
     const PageFault::Why& why = fault.why;
-    const auto text = [this](std::string_view word) {
-      word.empty() ? writer_.nothing() : writer_.text(writer_.quote(word));
-    };
     begin_row(pipeline.processes().of(exit.thread, {}), exit.vcpu, exit.thread, exit.start,
               exit.end);
     writer_.number(fault.address);
-    text(kAccesses[static_cast<std::size_t>(fault.access)]);
-    text(key_of(why.cause));
+    quoted(kAccesses[static_cast<std::size_t>(fault.access)]);
+    quoted(key_of(why.cause));
     if (why.by == ThreadId{})
       writer_.nothing();
     else
       writer_.text(culprits_.of({.kind = CulpritKind::kThread, .thread = why.by}, pipeline));
     writer_.thread(tid_of(why.by));
-    text(how_text(why));
+    quoted(how_text(why));
     fault.first ? writer_.number(*fault.first ? 1 : 0) : writer_.nothing();
     fault.page_bytes != 0 ? writer_.number(fault.page_bytes) : writer_.nothing();
     const States known = pipeline.exits().model().known_states();
@@ -241,9 +210,6 @@ class FaultRowExporter final : public SideRowExporter {
     writer_.hex(exit.rip);
     end_row(exit.start);
   }
-
- private:
-  CulpritTexts culprits_;
 };
 
 namespace {
@@ -279,26 +245,13 @@ std::optional<std::uint64_t> number_unless_none(std::uint32_t number) {
   return number == kNoVector ? std::nullopt : std::optional<std::uint64_t>(number);
 }
 
-// Returns the culprit with the largest share of an exit's blocked time, and its time; none if there
-// are no shares.
-Culprit waker_of(std::span<const WaitShare> shares, std::uint64_t& ns) {
-  const LargestCulprit most = largest(shares, Part::kBlocked);
-  ns = most.ns;
-  return most.culprit;
-}
-
 }  // namespace
 
-class RowExporter : public Exporter {
+class ExitRowExporter final : public RowExporter {
  public:
-  RowExporter(const ExportContext& context, const ExportOptions& options, Rows rows, RowForm form,
-              OutputFile output)
-      : context_(context),
-        rows_(rows),
-        writer_(form, std::move(output), columns_of(rows)),
-        labels_(context_, options, writer_),
-        culprits_(context_.timeline,
-                  [this](const std::string& text) { return writer_.quote(text); }) {
+  ExitRowExporter(const ExportContext& context, const ExportOptions& options, Rows rows,
+                  RowForm form, OutputFile output)
+      : RowExporter(context, options, form, std::move(output), columns_of(rows)), rows_(rows) {
     for (std::size_t i = 0; i < nested_.size(); ++i)
       nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
   }
@@ -340,8 +293,8 @@ class RowExporter : public Exporter {
     writer_.thread(exit.preempted_by);
     writer_.number(exit.cpu);
     woken_by(exit, pipeline);
-    wall_time(exit.start);
-    writer_.text(labels_.boot());
+    writer_.number(context_.wall_ns(exit.start));
+    writer_.text(boot_);
     writer_.text(nested_[static_cast<std::size_t>(exit.nested)]);
     writer_.number(exit.halt ? 1 : 0);
     writer_.end();
@@ -375,9 +328,6 @@ class RowExporter : public Exporter {
     span.complete = call.complete;
     span_row(span, {.task = call.task, .stack = call.stack}, pipeline);
   }
-  [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
-  [[nodiscard]] bool failed() const override { return writer_.failed(); }
-  [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
 
  private:
   // The cells of host, session, VM, vCPU and thread, which all rows of a vCPU share.
@@ -405,11 +355,10 @@ class RowExporter : public Exporter {
     const auto number = [](ThreadId id) { return std::to_string(static_cast<std::int32_t>(id)); };
     constexpr std::size_t kFirst = std::size(kLabelColumns);
     const std::string none(writer_.nothing_text());
-    return labels_.cells() + writer_.cell(kFirst, process == ThreadId{} ? none : number(process)) +
+    return labels_ + writer_.cell(kFirst, process == ThreadId{} ? none : number(process)) +
            writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none : std::to_string(vcpu)) +
            writer_.cell(kFirst + 2, number(thread));
   }
-  void wall_time(Timestamp at) { writer_.number(context_.wall_ns(at)); }
   // The details of a span's row besides the span; each kind of row has some of them.
   struct SpanDetails {
     std::optional<Timestamp> notified{}, injected{}, entered{};
@@ -429,11 +378,11 @@ class RowExporter : public Exporter {
     writer_.time(details.notified);
     writer_.time(details.injected);
     writer_.time(details.entered);
-    details.origin.empty() ? writer_.nothing() : writer_.text(writer_.quote(details.origin));
+    quoted(details.origin);
     writer_.number(details.pin);
     writer_.number(details.task);
-    wall_time(span.begin);
-    writer_.text(labels_.boot());
+    writer_.number(context_.wall_ns(span.begin));
+    writer_.text(boot_);
     stack(details.stack, pipeline);
     const std::optional<BlockTimes>& block = details.block;
     writer_.time(block ? block->queued : std::nullopt);
@@ -461,26 +410,23 @@ class RowExporter : public Exporter {
   void woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
     if (exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
       return writer_.nothing();
-    std::uint64_t ns = 0;
-    const Culprit culprit = waker_of(pipeline.waits()->shares(), ns);
-    if (ns == 0) return writer_.nothing();
-    writer_.text(culprits_.of(culprit, pipeline));
+    const LargestCulprit most = largest(pipeline.waits()->shares(), Part::kBlocked);
+    if (most.ns == 0) return writer_.nothing();
+    writer_.text(culprits_.of(most.culprit, pipeline));
   }
   // Writes two cells: reason and detail.
   void what(const ExitSpan& exit) {
     const std::string& cells = exits_.of(exit, [&] {
       const bool none = exit.detail.kind == DetailKind::kNone;
-      return writer_.cell(kReasonAt, labels_.reason(exit)) +
+      const Source& source = context_.timeline.source(exit.source);
+      return writer_.cell(kReasonAt, writer_.quote(reason_text(source, exit.reason))) +
              writer_.cell(kReasonAt + 1, none ? std::string(writer_.nothing_text())
                                               : writer_.quote(detail_text(exit.detail)));
     });
     writer_.cells(cells, 2);
   }
 
-  const ExportContext context_;
   Rows rows_;
-  RowWriter writer_;
-  RowLabels labels_;
   std::optional<States> known_;  // the states whose times the events show, once an exit came
   ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
@@ -488,9 +434,8 @@ class RowExporter : public Exporter {
   std::size_t kept_ = 0;               // bytes of stacks_
   std::array<std::string, 4> nested_;  // for each NestedLevel
   ExitTexts<std::string> exits_;       // their cells of reason and detail
-  CulpritTexts culprits_;
-  RequestSpan request_;  // the request whose span comes next
-  IrqSpan interrupt_;    // the interrupt whose span comes next
+  RequestSpan request_;                // the request whose span comes next
+  IrqSpan interrupt_;                  // the interrupt whose span comes next
 };
 
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
@@ -515,7 +460,7 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
   if (is_guest_spans)
     return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<Rows>(kind - std::begin(kRowKinds));
-  return std::make_unique<RowExporter>(context, options, rows, form, std::move(*output));
+  return std::make_unique<ExitRowExporter>(context, options, rows, form, std::move(*output));
 }
 
 }  // namespace trapline

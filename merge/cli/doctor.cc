@@ -9,7 +9,6 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
-#include "merge/record/qemu_doctor.h"
 #include "merge/record/running_qemu.h"
 
 namespace trapline::cli {

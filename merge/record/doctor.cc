@@ -1,35 +1,47 @@
-// Checks tracefs, the processor and the clocks.
 #include "merge/record/doctor.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <tuple>
 
+#include "backend_ftrace/base/folder.h"
+#include "backend_ftrace/base/landlock.h"
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/worker.h"
+#include "backend_ftrace/clock.h"
 #include "backend_ftrace/tracefs.h"
-
 #include "merge/model/kernel_events.h"
+#include "merge/record/ftrace_control.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
 namespace {
 
-std::string text_of(const std::string& path) { return read_text(path).value_or(""); }
+namespace fs = std::filesystem;
 
-// Returns whether a line of /proc/cpuinfo that begins with `key` contains the word.
+std::string text_of(const std::string& path) { return read_text(path).value_or(""); }
+std::string trimmed_text(const std::string& path) { return std::string(trimmed(text_of(path))); }
+
+// Returns whether the first line of /proc/cpuinfo that begins with `key` contains the word.
 bool cpu_says(const std::string& cpuinfo, std::string_view key, std::string_view word) {
-  std::size_t at = 0;
-  while (at < cpuinfo.size()) {
-    const std::size_t end = std::min(cpuinfo.find('\n', at), cpuinfo.size());
-    const std::string line = cpuinfo.substr(at, end - at) + " ";
-    if (line.starts_with(key)) return line.find(fmt::format(" {} ", word)) != std::string::npos;
-    at = end + 1;
-  }
-  return false;
+  const std::string line = fmt::format(" {} ", kernel_events::format_line(cpuinfo, key));
+  return line.find(fmt::format(" {} ", word)) != std::string::npos;
 }
 
 struct NeededFile {
@@ -234,6 +246,548 @@ std::vector<Finding> check_clocks(const Host& host) {
   }
   findings.push_back(std::move(tsc));
   return findings;
+}
+
+// Checks KVM and its events.
+
+namespace {
+
+unsigned arch_of(Processor processor) {
+  using enum RecordedBy::Arch;
+  switch (processor) {
+    case Processor::kVmx:
+    case Processor::kX86WithoutKvm:
+      return kX86;
+    case Processor::kSvm:
+      return kX86 | kSvmOnly;
+    case Processor::kArm64:
+      return kArm;
+    case Processor::kOther:
+      break;
+  }
+  return kEveryArch;
+}
+
+bool has_event(const Host& host, const KernelEvent& event) {
+  return std::ranges::any_of(
+      events_of(host.tracefs, std::string(event.system)), [&](const std::string& name) {
+        return matches(event.name, name) &&
+               is_there(fmt::format("{}/events/{}/{}/enable", host.tracefs, event.system, name));
+      });
+}
+
+// Returns whether the host's kernel should have the event. On an unknown processor, only events
+// that exist on all architectures are expected.
+bool is_expected(const KernelEvent& event, Processor processor) {
+  return (event.recorded.arch & arch_of(processor)) != 0 &&
+         (processor != Processor::kOther || event.recorded.arch == RecordedBy::kEveryArch);
+}
+
+}  // namespace
+
+std::vector<Finding> check_kvm(const Host& host) {
+  const Processor processor = processor_of(host);
+  constexpr const char* kOnlyTcg =
+      "no guest runs under KVM here, so there are no VM exits; QEMU under TCG, its events and the "
+      "guest's functions can be recorded (trapline record --no-kvm)";
+  const std::string device = host.root + "/dev/kvm";
+  const int cause = host.open_error(device, O_RDWR);
+  std::vector<Finding> findings;
+  if (processor == Processor::kX86WithoutKvm && cause == 0) {
+    findings.push_back({"processor", Level::kLimited, "x86 without VMX and without SVM",
+                        fmt::format("guests run, under a KVM that is not the kernel's own for this "
+                                    "processor: it may write no {} and {}; exits to user space are "
+                                    "recorded",
+                                    events::kvm_exit.name, events::kvm_entry.name),
+                        "",
+                        "without them the report has counts and QEMU's share, not the guest's"});
+  } else if (processor == Processor::kX86WithoutKvm) {
+    findings.push_back({"processor", Level::kMissing, "x86 without VMX and without SVM", kOnlyTcg,
+                        "",
+                        "enable virtualization in the firmware; in a virtual machine, nested "
+                        "virtualization on its host; or use the KVM host in a box "
+                        "(docs/kvm-box.md)"});
+  } else {
+    constexpr std::string_view kNames[] = {"not x86 and not arm64: only the common events are read",
+                                           "x86 with VMX", "x86 with SVM", "arm64"};
+    findings.push_back(
+        {"processor", Level::kOk, std::string(kNames[static_cast<std::size_t>(processor)])});
+  }
+  if (cause == 0) {
+    findings.push_back({"/dev/kvm", Level::kOk, "can be opened"});
+  } else if (cause == ENOENT || cause == ENODEV || cause == ENXIO) {
+    Finding missing{"/dev/kvm", Level::kMissing, "not there", kOnlyTcg};
+    if (processor == Processor::kVmx) missing.command = "modprobe kvm_intel";
+    if (processor == Processor::kSvm) missing.command = "modprobe kvm_amd";
+    if (missing.command.empty()) missing.advice = "this kernel or this processor has no KVM";
+    findings.push_back(std::move(missing));
+  } else {
+    findings.push_back({"/dev/kvm", Level::kLimited, std::strerror(cause),
+                        "you cannot start a guest under KVM; those of others can be recorded",
+                        "sudo usermod -aG kvm \"$USER\"", "then log in again"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_events(const Host& host) {
+  if (host.tracefs.empty()) return {};
+  const Processor processor = processor_of(host);
+  if (const int cause = host.open_error(host.tracefs + "/events", O_RDONLY); cause == EACCES) {
+    return {{"kvm events", Level::kMissing, host.tracefs + "/events: " + std::strerror(cause),
+             "which of them this kernel has cannot be seen", "sudo trapline doctor"}};
+  }
+  if (!is_folder(host.tracefs + "/events/kvm")) {
+    const bool amd = processor == Processor::kSvm;
+    const bool module = amd || processor == Processor::kVmx;
+    return {
+        {"kvm events", Level::kMissing, host.tracefs + "/events/kvm: not there",
+         std::string(events::kvm_exit.recorded.without),
+         module ? (amd ? "modprobe kvm_amd" : "modprobe kvm_intel") : "",
+         module ? "as root" : "this kernel has no KVM; trapline record --no-kvm records the rest"}};
+  }
+  std::vector<Finding> findings;
+  std::map<std::string_view, std::string> lacking;  // by what the report loses
+  std::size_t there = 0;
+  for (const KernelEvent& event : events::all()) {
+    // On an unknown processor, arch_of() returns all architectures: each event that exists counts.
+    const auto& [options, arch, without] = event.recorded;
+    const bool by_option = (options & (RecordedBy::kKvm | RecordedBy::kIrq)) != 0;
+    if (event.system != "kvm" || !by_option || (arch & arch_of(processor)) == 0) continue;
+    if (has_event(host, event)) {
+      ++there;
+    } else if (is_expected(event, processor)) {
+      std::string& names = lacking[without];
+      names += (names.empty() ? "" : ", ") + std::string(event.name);
+    }
+  }
+  findings.push_back({"kvm events", Level::kOk,
+                      fmt::format("{} of the kinds that trapline records exist", there)});
+  for (const auto& [cost, names] : lacking) {
+    findings.push_back(
+        {"kvm events",
+         cost == events::kvm_exit.recorded.without ? Level::kMissing : Level::kLimited,
+         "this kernel lacks " + names, std::string(cost), "",
+         "another version or configuration of the kernel may have them "
+         "(docs/formats/kvm-events.md)"});
+  }
+  const KernelEvent& ioctl = events::sys_enter_ioctl;
+  if (has_event(host, ioctl)) {
+    findings.push_back({std::string(ioctl.name), Level::kOk, "there"});
+  } else {
+    findings.push_back({std::string(ioctl.name), Level::kLimited, "this kernel lacks it",
+                        std::string(ioctl.recorded.without), "",
+                        "a kernel with CONFIG_FTRACE_SYSCALLS=y has it"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_option_events(const Host& host) {
+  if (host.tracefs.empty() || !is_folder(host.tracefs + "/events")) return {};
+  const Processor processor = processor_of(host);
+  // Without KVM's module, its events are not checked here: check_events() reports the module.
+  const bool kvm = is_folder(host.tracefs + "/events/kvm");
+  std::vector<Finding> findings;
+  for (const auto& [option, name, cost] :
+       {std::tuple(RecordedBy::kStalls, "stalls", &events::sched_switch),
+        std::tuple(RecordedBy::kPages, "faults", &events::mm_page_alloc)}) {
+    std::string lacking;
+    for (const KernelEvent& event : events::all()) {
+      if ((event.recorded.options & option) == 0) continue;
+      if (!is_expected(event, processor) || (!kvm && event.system.starts_with("kvm"))) continue;
+      if (!has_event(host, event))
+        lacking += (lacking.empty() ? "" : ", ") + std::string(event.full_name);
+    }
+    if (lacking.empty())
+      findings.push_back(
+          {name, Level::kOk, fmt::format("the events of trapline record --{} are there", name)});
+    else
+      findings.push_back({name, Level::kLimited, "this kernel lacks " + lacking,
+                          std::string(cost->recorded.without), "",
+                          "another version or configuration of the kernel may have them"});
+  }
+  return findings;
+}
+
+// Judges by the kernel's version: instances have the function_graph tracer since Linux 6.11. Only a
+// new instance would show it directly, and a check does not make one.
+std::vector<Finding> check_kernel_functions(const Host& host) {
+  if (host.tracefs.empty()) return {};
+  const auto tracers = read_text(host.tracefs + "/available_tracers");
+  if (!tracers) return {};
+  constexpr const char* kCheck = "kernel functions";
+  constexpr const char* kCost = "trapline record --kernel-functions is refused";
+  if (tracers->find("function_graph") == std::string::npos) {
+    return {{kCheck, Level::kLimited, "this kernel lacks the function_graph tracer", kCost, "",
+             "a kernel with CONFIG_FUNCTION_GRAPH_TRACER=y has it"}};
+  }
+  const std::string release = trimmed_text(host.root + "/proc/sys/kernel/osrelease");
+  unsigned major = 0, minor = 0;
+  if (std::sscanf(release.c_str(), "%u.%u", &major, &minor) == 2 &&
+      (major < 6 || (major == 6 && minor < 11))) {
+    return {{kCheck, Level::kLimited,
+             fmt::format("Linux {} has function_graph outside of instances only", release), kCost,
+             "", "Linux 6.11 and later has it"}};
+  }
+  return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded"}};
+}
+
+// An event takes its fields, rounded up to four bytes, and the ring buffer's header.
+std::uint64_t bytes_per_exit(const Host& host) {
+  if (host.tracefs.empty()) return 0;
+  kernel_events::FormatTexts texts;
+  std::vector<std::uint16_t> types;
+  for (const KernelEvent* event :
+       {&events::kvm_exit, &events::kvm_mmio, &events::kvm_userspace_exit, &events::sys_enter_ioctl,
+        &events::kvm_entry}) {
+    auto text =
+        read_text(fmt::format("{}/events/{}/{}/format", host.tracefs, event->system, event->name));
+    const auto id = text ? kernel_events::format_id(*text) : std::nullopt;
+    if (!id && types.empty()) return 0;
+    if (!id) continue;
+    types.push_back(*id);
+    texts.formats.push_back({std::string(event->system), *std::move(text)});
+  }
+  const auto described = kernel_events::EventTexts("this kernel", texts).describe(types);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; described && i < types.size(); ++i)
+    bytes += ((*described)[i].size + 3) / 4 * 4 + 4;
+  return bytes;
+}
+
+// Checks the surroundings of a recording: buffers, disk, limits, and whether this is a guest.
+
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1 << 20;
+// The recorder is woken when a quarter of a buffer is full; the rest must last until it runs.
+constexpr double kBufferLeft = 0.75;
+constexpr double kShortestStall = 0.1;  // seconds that the recorder may be delayed
+// Free bytes with which a session is of any use.
+constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;
+constexpr double kShortestRecording = 60;  // seconds of recording that should fit on the disk
+
+std::uint64_t count_cpus(const Host& host) {
+  std::uint64_t cpus = 0;
+  while (is_folder(fmt::format("{}/per_cpu/cpu{}", host.tracefs, cpus))) ++cpus;
+  return cpus;
+}
+
+bool any_file_says(const std::string& folder, const std::string& file, std::string_view text) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (trimmed_text(entry.path().string() + "/" + file) == text) return true;
+  return false;
+}
+
+bool is_guest(const Host& host) {
+  const std::string cpuinfo = read_text(host.root + "/proc/cpuinfo").value_or("");
+  const std::string maker = trimmed_text(host.root + "/sys/class/dmi/id/sys_vendor");
+  return cpuinfo.find(" hypervisor") != std::string::npos || maker == "QEMU";
+}
+
+Finding check_ptrace(const Host& host) {
+  const std::string scope = trimmed_text(host.root + "/proc/sys/kernel/yama/ptrace_scope");
+  const std::uint64_t level = parse_number(scope).value_or(0);
+  if (level == 0 || (level < 3 && host.superuser)) {
+    return {"ptrace_scope", Level::kOk, scope.empty() ? "not limited" : scope};
+  }
+  return {"ptrace_scope",
+          Level::kLimited,
+          scope,
+          "uftrace and gdb cannot attach to a program that runs (uftrace record -p); trapline "
+          "record does not attach and is not limited",
+          level < 3 ? "sudo sysctl -w kernel.yama.ptrace_scope=0" : "",
+          level < 3 ? "until the next boot" : "3 cannot be taken back before the next boot"};
+}
+
+// Returns a value for --buffer-size with which the buffers of all CPUs take a quarter of the
+// available memory, so that other programs and the guests have the rest.
+std::string fitting_buffer(std::uint64_t available_kb, std::uint64_t cpus) {
+  const std::uint64_t kb = std::max<std::uint64_t>(64, available_kb / cpus / 4);
+  return size_text((kb < 1024 ? kb : kb / 1024 * 1024) * kKib);
+}
+
+}  // namespace
+
+std::uint64_t available_memory_kb(const std::string& root) {
+  const std::string text = read_text(root + "/proc/meminfo").value_or("");
+  const std::size_t at = text.find("MemAvailable:");
+  if (at == std::string::npos) return 0;
+  const std::size_t first = text.find_first_of("0123456789", at);
+  return parse_number(text.substr(first, text.find(' ', first) - first)).value_or(0);
+}
+
+Result<void> check_buffer_size(std::uint64_t buffer_kb, std::uint64_t cpus,
+                               std::uint64_t available_kb) {
+  if (available_kb == 0 || cpus == 0 || buffer_kb <= available_kb / cpus) return {};
+  return fail(ErrorKind::kUsage,
+              "--buffer-size {}: {} CPUs need {}, and {} of memory are available; give {} or less",
+              size_text(buffer_kb * kKib), cpus, size_text(cpus * buffer_kb * kKib),
+              size_text(available_kb * kKib), fitting_buffer(available_kb, cpus));
+}
+
+std::vector<Finding> check_buffer(const Host& host) {
+  const std::uint64_t cpus = count_cpus(host);
+  if (cpus == 0) return {};
+  const std::uint64_t exit_bytes = bytes_per_exit(host);
+  const std::uint64_t available = available_memory_kb(host.root), whole = cpus * host.buffer_kb;
+  std::string found = fmt::format("{} KiB for each of {} CPUs", host.buffer_kb, cpus);
+  if (available != 0 && whole > available / 2) {
+    return {{"buffer", whole > available ? Level::kMissing : Level::kLimited,
+             fmt::format("{}; {} KiB of memory are available", found, available),
+             "the kernel refuses the buffers, or takes the memory from the guests",
+             "trapline record --buffer-size " + fitting_buffer(available, cpus)}};
+  }
+  if (exit_bytes == 0) return {{"buffer", Level::kOk, found}};
+  const double rate = static_cast<double>(exit_bytes * kExitsPerSecond);
+  const double seconds = static_cast<double>(host.buffer_kb) * 1024 * kBufferLeft / rate;
+  found += fmt::format(
+      "; at {} exits a second, {} bytes each, the recorder may wait {:.2f} s before events are "
+      "lost",
+      kExitsPerSecond, exit_bytes, seconds);
+  if (seconds >= kShortestStall) return {{"buffer", Level::kOk, found}};
+  const double wanted = kShortestStall * rate / kBufferLeft / 1024;
+  return {{"buffer", Level::kLimited, found,
+           "a busy vCPU may lose events; the report closes its exits there and counts the loss",
+           fmt::format("trapline record --buffer-size {}",
+                       size_text((static_cast<std::uint64_t>(wanted) / 1024 + 1) * kMib))}};
+}
+
+std::vector<Finding> check_limits(const Host& host) {
+  std::vector<Finding> findings;
+  const std::string paranoid = trimmed_text(host.root + "/proc/sys/kernel/perf_event_paranoid");
+  const bool open = host.superuser || paranoid.empty() || paranoid.starts_with('-') ||
+                    parse_number(paranoid).value_or(9) <= 1;
+  if (open) {
+    findings.push_back({"perf_event_paranoid", Level::kOk,
+                        paranoid.empty() ? "this kernel has no perf events" : paranoid});
+  } else {
+    findings.push_back(
+        {"perf_event_paranoid", Level::kLimited, paranoid,
+         "uftrace as you records no switches between tasks (perf-cpu*.dat), and perf "
+         "sees nothing of the kernel; trapline record uses neither",
+         "sudo sysctl -w kernel.perf_event_paranoid=1", "until the next boot"});
+  }
+  findings.push_back(check_ptrace(host));
+  return findings;
+}
+
+std::vector<Finding> check_worker() {
+  auto worker = Worker::start("symbols", "the doctor", WorkerLimits::for_file(0));
+  const auto answer = worker ? worker->ask(MessageKind::kStatus, {}, MessageKind::kStatus)
+                             : Result<Worker::Message>(tl::unexpected(std::move(worker).error()));
+  if (!answer) {
+    return {{"worker", Level::kLimited, answer.error().message,
+             "no trace.dat and no perf.data can be read, and no symbols of ELF files", "",
+             "it comes in the package trapline-worker"}};
+  }
+  constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
+  const auto bits = MessageReader(answer->payload).number<std::uint32_t>().value_or(0);
+  if ((bits & kFiltered) == 0) {
+    return {
+        {"worker", Level::kOk, "parses files under limits", "", "",
+         "without a seccomp filter, which this kernel or its container refuses; started by root it "
+         "parses nothing then"}};
+  }
+  return {{"worker", Level::kOk, "parses files under a seccomp filter and limits"}};
+}
+
+std::vector<Finding> check_landlock() {
+  if (Landlock(Landlock::Reading::kNamed).restricts())
+    return {{"landlock", Level::kOk, "commands that read recordings reach only their own files"}};
+  return {{"landlock", Level::kOk, "this kernel has none", "", "",
+           "a command that reads recordings as root gives up its capabilities, and still can open "
+           "what user 0 owns; Linux 5.13 and later restrict it (boot parameter lsm=landlock,...)"}};
+}
+
+std::vector<Finding> check_guest(const Host& host) {
+  if (!is_guest(host)) {
+    return {{"guest", Level::kOk,
+             "this is not a virtual machine, so PTP_KVM and a guest agent do not "
+             "matter here; run trapline doctor in the guest as well"}};
+  }
+  std::vector<Finding> findings{{"guest", Level::kOk, "this is a virtual machine"}};
+  if (any_file_says(host.root + "/sys/class/ptp", "clock_name", "KVM virtual PTP")) {
+    findings.push_back({"PTP_KVM", Level::kOk, "there"});
+  } else {
+    findings.push_back({"PTP_KVM", Level::kLimited, "no clock of that name in /sys/class/ptp",
+                        "trapline sync in this guest gives no PTP readings; its exits and its TSC "
+                        "remain to align it (docs/clocks.md)",
+                        "sudo modprobe ptp_kvm", "the host must be KVM"});
+  }
+  constexpr const char* kPort = "org.qemu.guest_agent.0";
+  if (!any_file_says(host.root + "/sys/class/virtio-ports", "name", kPort)) {
+    findings.push_back(
+        {"guest agent", Level::kOk, "QEMU gives this guest no port for one; trapline needs none"});
+  } else if (any_file_says(host.root + "/proc", "comm", "qemu-ga")) {
+    findings.push_back({"guest agent", Level::kOk, "runs"});
+  } else {
+    findings.push_back({"guest agent", Level::kLimited, "its port is there, qemu-ga does not run",
+                        "the host cannot start trapline sync in this guest; start it by hand",
+                        "sudo systemctl start qemu-guest-agent",
+                        "the distribution's package is qemu-guest-agent"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_disk(const DiskFacts& disk, std::uint64_t exit_bytes) {
+  if (!disk.error.empty() || disk.free_bytes < kLeastDisk) {
+    return {{"disk", Level::kMissing,
+             disk.error.empty()
+                 ? fmt::format("{}: {} MiB free", disk.folder, disk.free_bytes / kMebibyte)
+                 : fmt::format("{}: {}", disk.folder, disk.error),
+             "too little for a session; with 16 MiB it holds some seconds",
+             "trapline record -o /var/tmp/run.trapline", "or another folder with room"}};
+  }
+  Finding finding{"disk", Level::kOk,
+                  fmt::format("{}: {} MiB free, {} MiB/s written", disk.folder,
+                              disk.free_bytes / kMebibyte, disk.bytes_per_second / kMebibyte)};
+  const std::uint64_t need = exit_bytes * kExitsPerSecond;
+  if (need == 0) return {finding};
+  const double vcpus = static_cast<double>(disk.bytes_per_second) / static_cast<double>(need);
+  const double seconds = static_cast<double>(disk.free_bytes) / static_cast<double>(need);
+  finding.found += fmt::format("; enough for {:.1f} vCPUs with {} exits a second, {:.0f} s of one",
+                               vcpus, kExitsPerSecond, seconds);
+  if (vcpus >= 1 && seconds >= kShortestRecording) return {finding};
+  finding.level = Level::kLimited;
+  finding.cost = vcpus < 1 ? "a busy vCPU makes events faster than they are written, and loses some"
+                           : "a long recording is cut short when the disk is full";
+  finding.command = "trapline record --snapshot-on 'exit > 500us'";
+  finding.advice = "keeps slow exits only; or record into another folder with -o";
+  return {finding};
+}
+
+DiskFacts measure_disk(const std::string& folder) {
+  DiskFacts facts;
+  std::error_code ignored;
+  facts.folder = fs::absolute(folder, ignored).lexically_normal().string();
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) == 0) facts.free_bytes = status.f_bavail * status.f_frsize;
+  const std::string name = fmt::format(".trapline-doctor-{}", ::getpid());
+  const auto at = Folder::open(folder);
+  auto made = at ? at->create(name) : tl::unexpected(at.error());
+  if (!made) {
+    const std::string& told = made.error().message;  // has the form PATH: reason
+    facts.error = told.substr(told.rfind(": ") + 2);
+    return facts;
+  }
+  const UniqueFd fd = std::move(*made);
+  (void)at->remove(name);
+  if (facts.free_bytes < 4 * kLeastDisk) return facts;
+  const std::string block(8 * kMebibyte, 't');
+  const std::uint64_t start = read_clock(ClockId::kMono);
+  std::uint64_t written = 0, elapsed = 1;
+  while (written < 32 * kMebibyte && elapsed < 1'000'000'000) {
+    // Synced each time, to measure the disk rather than the page cache.
+    if (!write_all(fd.get(), block, name) || ::fdatasync(fd.get()) != 0) {
+      facts.error = std::strerror(errno);
+      return facts;
+    }
+    written += block.size();
+    elapsed = std::max<std::uint64_t>(1, read_clock(ClockId::kMono) - start);
+  }
+  facts.bytes_per_second =
+      static_cast<std::uint64_t>(static_cast<double>(written) * 1e9 / static_cast<double>(elapsed));
+  return facts;
+}
+
+namespace {
+
+constexpr std::size_t kBlock = 1 << 20;
+
+std::string first_in_path(const std::string& prefix) {
+  const char* path = std::getenv("PATH");
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
+    std::error_code error;
+    std::string first;
+    for (const auto& entry : fs::directory_iterator(fs::path(folder), error)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(prefix) || ::access(entry.path().c_str(), X_OK) != 0) continue;
+      if (first.empty() || entry.path().string() < first) first = entry.path().string();
+    }
+    if (!first.empty()) return first;
+  }
+  return {};
+}
+
+// Returns the API version from the functions that the program exports, as plugin/qemu_api.cc does.
+int plugin_api_of(const std::string& program, const std::string& version) {
+  constexpr std::array<std::string_view, 5> kFunctions{
+      "qemu_plugin_scoreboard_new", "qemu_plugin_register_vcpu_tb_exec_cond_cb",
+      "qemu_plugin_mem_get_value", "qemu_plugin_write_register", "qemu_plugin_set_pc"};
+  std::array<bool, kFunctions.size()> has{};
+  std::ifstream file(program, std::ios::binary);
+  std::string block, buffer(kBlock, '\0');
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0) {
+    block.append(buffer, 0, static_cast<std::size_t>(file.gcount()));
+    for (std::size_t i = 0; i < has.size(); ++i)
+      has[i] = has[i] || block.find(kFunctions[i]) != std::string::npos;
+    block.erase(0, block.size() - std::min<std::size_t>(block.size(), 64));
+  }
+  if (!has[0]) return 0;
+  int api = 2;
+  while (api < 6 && has[static_cast<std::size_t>(api - 1)]) ++api;
+  const auto dot = version.find('.');
+  const auto major = parse_number(version.substr(0, dot)).value_or(0);
+  const bool later_minor = dot != std::string::npos && version.substr(dot + 1, 1) != "0";
+  return api == 6 && (major > 11 || (major == 11 && later_minor)) ? 7 : api;
+}
+
+}  // namespace
+
+std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
+  if (!qemu) {
+    return {
+        {"QEMU", Level::kLimited, "no qemu-system-* in PATH",
+         "QEMU's events and the guest's functions of a COMMAND cannot be recorded; kernel events "
+         "of virtual machines that run can",
+         "", "trapline doctor --qemu PROGRAM names one elsewhere; docs/qemu.md"}};
+  }
+  std::vector<Finding> findings;
+  const QemuFacts& facts = qemu->facts;
+  if (facts.version.empty()) {
+    return {{"QEMU", Level::kLimited, qemu->path + " says no version",
+             "it cannot be recorded as QEMU", "",
+             "trapline doctor --qemu PROGRAM names another one"}};
+  }
+  findings.push_back(
+      {"QEMU", Level::kOk, fmt::format("{}, version {}", qemu->path, facts.version)});
+  if (facts.tracing == QemuTracing::kNone) {
+    findings.push_back({"QEMU's events", Level::kLimited, "neither the log nor the ftrace backend",
+                        "exits have no QEMU function and no request, only the kernel's detail", "",
+                        "build QEMU with --enable-trace-backends=log (docs/qemu.md)"});
+  } else {
+    findings.push_back({"QEMU's events", Level::kOk,
+                        facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend"});
+  }
+  if (qemu->has_plugins && qemu->plugin_api != 0) {
+    findings.push_back(
+        {"QEMU's plugins", Level::kOk, fmt::format("API version {}", qemu->plugin_api)});
+  } else {
+    findings.push_back({"QEMU's plugins", Level::kLimited,
+                        qemu->has_plugins
+                            ? "an API older than version 2, or a script that starts QEMU"
+                            : "built without plugins",
+                        "the guest's functions cannot be recorded (--functions)", "",
+                        "the plugin needs QEMU 9.0 or later, built with --enable-plugins "
+                        "(docs/install.md)"});
+  }
+  return findings;
+}
+
+std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted) {
+  QemuProgram qemu;
+  qemu.path = wanted;
+  const std::string native =
+      processor_of(host) == Processor::kArm64 ? "qemu-system-aarch64" : "qemu-system-x86_64";
+  for (const std::string& prefix : {native, std::string("qemu-kvm"), std::string("qemu-system-")})
+    if (qemu.path.empty()) qemu.path = first_in_path(prefix);
+  if (qemu.path.empty()) return std::nullopt;
+  qemu.facts = ask_qemu(qemu.path, std::nullopt);
+  qemu.has_plugins =
+      output_of({qemu.path, "-help"}, std::nullopt).find("\n-plugin ") != std::string::npos;
+  qemu.plugin_api = plugin_api_of(qemu.path, qemu.facts.version);
+  return qemu;
 }
 
 }  // namespace trapline::record

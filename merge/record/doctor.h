@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/record/qemu_command.h"
 
 namespace trapline::record {
 
@@ -87,6 +89,18 @@ struct DiskFacts {
 [[nodiscard]] Level worst_of(const std::vector<Finding>& findings);
 // Returns one line: which exits this host can record, and how many findings are missing or limited.
 [[nodiscard]] std::string verdict_of(const std::vector<Finding>& findings);
+struct QemuProgram {
+  std::string path;
+  QemuFacts facts;
+  bool has_plugins = false;
+  int plugin_api = 0;  // QEMU's number; 0: older than what the plugin uses, or not found
+};
+// Checks a QEMU: its version, its trace backends, its plugins. Without a program, the finding says
+// what cannot be recorded.
+[[nodiscard]] std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu);
+// Runs the program to find its facts. `wanted` is a program; empty: the first QEMU in PATH.
+[[nodiscard]] std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted);
+
 // Returns a clause that says why no kvm_exit was recorded. `vm_seen`: a VM runs under KVM, or other
 // events of KVM were recorded.
 [[nodiscard]] std::string why_no_exit(const Host& host, bool vm_seen);

@@ -35,7 +35,7 @@ class RecordingRun {
   [[nodiscard]] Result<int> run();
 
  private:
-  // In recording_start.cc: everything up to the command's start.
+  // Everything up to the command's start.
   [[nodiscard]] Result<void> prepare();
   [[nodiscard]] Result<void> open_session();
   [[nodiscard]] Result<void> open_reader();
@@ -47,7 +47,7 @@ class RecordingRun {
   [[nodiscard]] Result<void> start_syncing();
   void abandon();
 
-  // In recording_run.cc: the recording, and its end.
+  // The recording, and its end.
   void loop();
   void on_signal();
   void on_tick();

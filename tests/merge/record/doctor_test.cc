@@ -11,7 +11,6 @@
 
 #include "backend_ftrace/base/size.h"
 #include "merge/model/kernel_events.h"
-#include "merge/record/qemu_doctor.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::record {

@@ -3,67 +3,67 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
+#include "merge/model/clock_map.h"
 #include "merge/source/uftrace/sync_file.h"
 
 namespace trapline {
 namespace {
 
-class MappedSource final : public WrappedSource {
+// Converts the times of another source, and then changes each event by adjust().
+template <typename Adjust>
+class PlacedSource final : public ForwardingSource {
  public:
-  MappedSource(std::unique_ptr<Source> source, const clocks::AlignedSource& aligned)
-      : WrappedSource(std::move(source), aligned.map) {
-    info_.aligned = aligned;
-  }
-
-  Read next(Event& event) override { return next_placed(event); }
-
- private:
-  using WrappedSource::WrappedSource;
-  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
-    return std::unique_ptr<Source>(new MappedSource(std::move(source), *this));
-  }
-};
-
-}  // namespace
-
-std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
-                                   const clocks::AlignedSource& aligned,
-                                   const std::string& timeline_clock) {
-  const bool is_same = aligned.map.is_identity() && source->info().clock == timeline_clock;
-  if (is_same && !aligned.one_boot_error_ns) return source;
-  return std::make_unique<MappedSource>(std::move(source), aligned);
-}
-
-namespace {
-
-class GuestFunctionSource final : public WrappedSource {
- public:
-  GuestFunctionSource(std::unique_ptr<Source> source, const GuestAlignment& relation)
-      : WrappedSource(std::move(source), relation.line.map()), threads_(relation.threads) {
-    info_.clock = relation.clock;
-    info_.cycles = false;
-    info_.aligned = relation.of_source();
-  }
+  // `map`: from the inner source's times to the timeline's. `comm`: the name of all threads, if not
+  // empty.
+  PlacedSource(std::unique_ptr<Source> source, SourceInfo info, ClockMap map, Adjust adjust,
+               std::string comm)
+      : ForwardingSource(std::move(source)),
+        info_(std::move(info)),
+        map_(std::move(map)),
+        adjust_(std::move(adjust)),
+        comm_(std::move(comm)) {}
 
   Read next(Event& event) override {
-    if (const Read read = next_placed(event); read != Read::kEvent) return read;
-    const std::int32_t vcpu = vcpu_of_task(static_cast<std::uint32_t>(event.thread));
-    event.thread = thread_of_cpu(threads_, vcpu).value_or(event.thread);
-    if (auto* call = std::get_if<GuestCall>(&event.payload)) call->vcpu = vcpu;
-    return Read::kEvent;
+    const Read read = source_->next(event);
+    if (read != Read::kEvent) return read;
+    event.at = map_(event.at);
+    if (auto* lost = std::get_if<Lost>(&event.payload)) {
+      lost->from = map_(lost->from);
+      lost->to = map_(lost->to);
+    }
+    adjust_(event);
+    return read;
   }
-  [[nodiscard]] std::string comm(ThreadId) const override { return "guest"; }
+  [[nodiscard]] const SourceInfo& info() const override { return info_; }
+  [[nodiscard]] SourceCounters counters() const override {
+    SourceCounters counters = source_->counters();
+    counters.first = map_(counters.first);
+    counters.last = map_(counters.last);
+    return counters;
+  }
+  [[nodiscard]] std::string comm(ThreadId thread) const override {
+    return comm_.empty() ? source_->comm(thread) : comm_;
+  }
 
  private:
-  GuestFunctionSource(std::unique_ptr<Source> source, const GuestFunctionSource& like)
-      : WrappedSource(std::move(source), like), threads_(like.threads_) {}
   [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
-    return std::unique_ptr<Source>(new GuestFunctionSource(std::move(source), *this));
+    return std::make_unique<PlacedSource>(std::move(source), info_, map_, adjust_, comm_);
   }
 
-  std::map<std::int32_t, ThreadId> threads_;
+  SourceInfo info_;
+  ClockMap map_;
+  Adjust adjust_;
+  std::string comm_;
 };
+
+template <typename Adjust>
+std::unique_ptr<Source> placed(std::unique_ptr<Source> source, SourceInfo info, ClockMap map,
+                               Adjust adjust, std::string comm = {}) {
+  return std::make_unique<PlacedSource<Adjust>>(std::move(source), std::move(info), std::move(map),
+                                                std::move(adjust), std::move(comm));
+}
 
 class ChangedSource final : public ForwardingSource {
  public:
@@ -126,36 +126,35 @@ class ChangedSource final : public ForwardingSource {
   std::uint64_t left_out_ = 0, gaps_ = 0;
 };
 
-class CallsOfThreads final : public WrappedSource {
- public:
-  CallsOfThreads(std::unique_ptr<Source> source, std::map<std::int32_t, ThreadId> threads)
-      : WrappedSource(std::move(source), ClockMap()), threads_(std::move(threads)) {}
-
-  Read next(Event& event) override {
-    const Read read = source_->next(event);
-    auto* call = read == Read::kEvent ? std::get_if<GuestCall>(&event.payload) : nullptr;
-    if (call == nullptr) return read;
-    if (call->vcpu != vcpu_) [[unlikely]] {
-      vcpu_ = call->vcpu;
-      thread_ = threads_.find(call->vcpu);
+std::unique_ptr<Source> of_guest_kernel(std::unique_ptr<Source> source, SourceInfo info,
+                                        ClockMap map, std::map<std::int32_t, ThreadId> threads,
+                                        MachineId machine) {
+  info.role = Role::kGuest;
+  const auto adjust = [threads = std::move(threads), machine](Event& event) {
+    event.machine = machine;
+    if (std::holds_alternative<Lost>(event.payload)) return;
+    event.task = event.thread;
+    auto cpu = static_cast<std::int32_t>(event.cpu);
+    if (auto* call = std::get_if<GuestCall>(&event.payload)) {
+      call->task = static_cast<std::int32_t>(event.task);
+      call->vcpu = cpu = call->cpu;
     }
-    if (thread_ == threads_.end()) return read;
-    call->task = static_cast<std::int32_t>(event.thread);
-    event.thread = thread_->second;
-    return read;
-  }
-
- private:
-  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
-    return std::make_unique<CallsOfThreads>(std::move(source), threads_);
-  }
-
-  const std::map<std::int32_t, ThreadId> threads_;
-  std::optional<std::int32_t> vcpu_;  // of the last call, with its thread
-  std::map<std::int32_t, ThreadId>::const_iterator thread_;
-};
+    event.thread = thread_of_cpu(threads, cpu).value_or(ThreadId{});
+  };
+  return placed(std::move(source), std::move(info), std::move(map), adjust);
+}
 
 }  // namespace
+
+std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
+                                   const clocks::AlignedSource& aligned,
+                                   const std::string& timeline_clock) {
+  const bool is_same = aligned.map.is_identity() && source->info().clock == timeline_clock;
+  if (is_same && !aligned.one_boot_error_ns) return source;
+  SourceInfo info = source->info();
+  info.aligned = aligned;
+  return placed(std::move(source), std::move(info), aligned.map, [](Event&) {});
+}
 
 std::unique_ptr<Source> with_changes(std::unique_ptr<Source> source,
                                      std::vector<SessionChange> changes, std::uint32_t cpus) {
@@ -168,70 +167,53 @@ std::unique_ptr<Source> with_changes(std::unique_ptr<Source> source,
 std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                           std::map<std::int32_t, ThreadId> threads) {
   if (threads.empty()) return source;
-  return std::make_unique<CallsOfThreads>(std::move(source), std::move(threads));
+  SourceInfo info = source->info();
+  // Keeps the vCPU of the last call, with its thread.
+  auto adjust = [threads = std::move(threads), vcpu = std::optional<std::int32_t>(),
+                 thread = std::optional<ThreadId>()](Event& event) mutable {
+    auto* call = std::get_if<GuestCall>(&event.payload);
+    if (call == nullptr) return;
+    if (call->vcpu != vcpu) [[unlikely]] {
+      vcpu = call->vcpu;
+      const auto found = threads.find(call->vcpu);
+      thread = found == threads.end() ? std::nullopt : std::optional(found->second);
+    }
+    if (!thread) return;
+    call->task = static_cast<std::int32_t>(event.thread);
+    event.thread = *thread;
+  };
+  return placed(std::move(source), std::move(info), ClockMap(), std::move(adjust));
 }
 
 std::unique_ptr<Source> with_guest_calls(std::unique_ptr<Source> source,
                                          const GuestAlignment& relation) {
-  return std::make_unique<GuestFunctionSource>(std::move(source), relation);
+  SourceInfo info = source->info();
+  info.clock = relation.clock;
+  info.cycles = false;
+  info.aligned = relation.of_source();
+  const auto adjust = [threads = relation.threads](Event& event) {
+    const std::int32_t vcpu = vcpu_of_task(static_cast<std::uint32_t>(event.thread));
+    event.thread = thread_of_cpu(threads, vcpu).value_or(event.thread);
+    if (auto* call = std::get_if<GuestCall>(&event.payload)) call->vcpu = vcpu;
+  };
+  return placed(std::move(source), std::move(info), relation.line.map(), adjust, "guest");
 }
-
-namespace {
-
-class GuestKernelSource final : public WrappedSource {
- public:
-  GuestKernelSource(std::unique_ptr<Source> source, ClockMap map,
-                    std::map<std::int32_t, ThreadId> threads, MachineId machine)
-      : WrappedSource(std::move(source), std::move(map)),
-        threads_(std::move(threads)),
-        machine_(machine) {
-    info_.role = Role::kGuest;
-  }
-  void tell(const GuestAlignment& alignment) {
-    info_.aligned = alignment.of_source();
-    if (std::exchange(info_.cycles, false)) info_.aligned.map = ClockMap();
-  }
-
-  Read next(Event& event) override {
-    if (const Read read = next_placed(event); read != Read::kEvent) return read;
-    event.machine = machine_;
-    if (std::holds_alternative<Lost>(event.payload)) return Read::kEvent;
-    event.task = event.thread;
-    auto cpu = static_cast<std::int32_t>(event.cpu);
-    if (auto* call = std::get_if<GuestCall>(&event.payload)) {
-      call->task = static_cast<std::int32_t>(event.task);
-      call->vcpu = cpu = call->cpu;
-    }
-    event.thread = thread_of_cpu(threads_, cpu).value_or(ThreadId{});
-    return Read::kEvent;
-  }
-
- private:
-  GuestKernelSource(std::unique_ptr<Source> source, const GuestKernelSource& like)
-      : WrappedSource(std::move(source), like), threads_(like.threads_), machine_(like.machine_) {}
-  [[nodiscard]] std::unique_ptr<Source> around(std::unique_ptr<Source> source) const override {
-    return std::unique_ptr<Source>(new GuestKernelSource(std::move(source), *this));
-  }
-
-  std::map<std::int32_t, ThreadId> threads_;
-  MachineId machine_;
-};
-
-}  // namespace
 
 std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                              const GuestAlignment& alignment, MachineId machine) {
-  auto guest = std::make_unique<GuestKernelSource>(std::move(source), alignment.line.map(),
-                                                   alignment.threads, machine);
-  guest->tell(alignment);
-  return guest;
+  SourceInfo info = source->info();
+  info.aligned = alignment.of_source();
+  if (std::exchange(info.cycles, false)) info.aligned.map = ClockMap();
+  return of_guest_kernel(std::move(source), std::move(info), alignment.line.map(),
+                         alignment.threads, machine);
 }
 
 std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
                                            std::map<std::int32_t, ThreadId> threads,
                                            MachineId machine) {
-  return std::make_unique<GuestKernelSource>(std::move(source), ClockMap(), std::move(threads),
-                                             machine);
+  SourceInfo info = source->info();
+  return of_guest_kernel(std::move(source), std::move(info), ClockMap(), std::move(threads),
+                         machine);
 }
 
 }  // namespace trapline

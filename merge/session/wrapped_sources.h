@@ -4,50 +4,14 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "merge/clock/alignment.h"
-#include "merge/model/clock_map.h"
 #include "merge/session/guest_alignment.h"
 #include "merge/session/session_json.h"
 #include "merge/source/source.h"
 
 namespace trapline {
-
-class WrappedSource : public ForwardingSource {
- public:
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] SourceCounters counters() const override {
-    SourceCounters counters = source_->counters();
-    counters.first = map_(counters.first);
-    counters.last = map_(counters.last);
-    return counters;
-  }
-
- protected:
-  WrappedSource(std::unique_ptr<Source> source, ClockMap map)
-      : ForwardingSource(std::move(source)), info_(source_->info()), map_(std::move(map)) {}
-  WrappedSource(std::unique_ptr<Source> source, const WrappedSource& like)
-      : ForwardingSource(std::move(source)), info_(like.info_), map_(like.map_) {}
-
-  // Returns the inner source's next event, with its time on the timeline.
-  Read next_placed(Event& event) {
-    const Read read = source_->next(event);
-    if (read != Read::kEvent) return read;
-    event.at = map_(event.at);
-    if (auto* lost = std::get_if<Lost>(&event.payload)) {
-      lost->from = map_(lost->from);
-      lost->to = map_(lost->to);
-    }
-    return read;
-  }
-
-  SourceInfo info_;  // the wrapper's constructor sets how the clock was related
-
- private:
-  ClockMap map_;  // from the inner source's times to the timeline's
-};
 
 // Returns a source that converts the times of `source` to the timeline's, or `source` itself if its
 // clock certainly is the timeline's.

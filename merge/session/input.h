@@ -32,12 +32,12 @@ class EvidenceObserver {
 
 struct InputOptions {
   std::vector<std::string> paths;
-  std::vector<std::string> symbols;  // FILE[@OFFSET]
-  std::string trace_events;          // empty: the session's, else the installed one
-  std::optional<std::uint64_t> tsc_khz;
-  std::string unit;                  // unit of times in a text; see SourceOptions
-  std::vector<std::string> offsets;  // SOURCE=NS, see clock/alignment.h
-  std::vector<std::string> without;  // parts of a session to leave out, by name
+  std::vector<std::string> symbols;      // FILE[@OFFSET]
+  std::string trace_events;              // empty: the session's, else the installed one
+  std::optional<std::uint64_t> tsc_khz;  // for trace.dat files
+  std::string unit;                      // "ns", "cycles": for a text whose times are whole numbers
+  std::vector<std::string> offsets;      // SOURCE=NS, see clock/alignment.h
+  std::vector<std::string> without;      // parts of a session to leave out, by name
   // How much the rates of clocks are assumed to change, in ppm; replaces the figures of
   // assumption.h.
   std::optional<double> rate_change_ppm = std::nullopt;

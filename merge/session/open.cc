@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <span>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/trace_dat_magic.h"
 #include "backend_ftrace/guest_sync.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/session/session_json.h"
 #include "merge/session/wrapped_sources.h"
 #include "merge/source/other_texts.h"
@@ -133,7 +133,7 @@ Result<SourceKind> kind_of_folder(const std::string& path) {
 }
 
 Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
-                                              const SourceOptions& options) {
+                                              const InputOptions& options) {
   auto source = trace_dat::open_trace_dat(
       *part.file, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
   auto session = source ? session_of_recording(part.path) : std::nullopt;
@@ -187,14 +187,14 @@ Result<std::vector<RecordingPart>> parts_of_source(const std::string& path,
   return parts;
 }
 
-Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
+Result<std::unique_ptr<Source>> open_source(const std::string& path, const InputOptions& options) {
   const auto part = recognise(path);
   if (!part) return tl::unexpected(part.error());
   return open_source(*part, options);
 }
 
 Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
-                                            const SourceOptions& options) {
+                                            const InputOptions& options) {
   const std::string& path = part.path;
   switch (part.kind) {
     case SourceKind::kTraceDat:
@@ -208,7 +208,9 @@ Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
     case SourceKind::kUftrace:
       return open_uftrace(path);
     case SourceKind::kSimpletrace:
-      return open_simpletrace(*part.file, options.trace_events);
+      return open_simpletrace(*part.file, options.trace_events.empty()
+                                              ? tracetool::kInstalledTraceEvents
+                                              : options.trace_events);
     case SourceKind::kQemuLog:
       return open_qemu_log(*part.file);
     case SourceKind::kTraceText:

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/clock/alignment.h"
 #include "merge/session/collected_evidence.h"
+#include "merge/session/input.h"
 #include "merge/source/file.h"
 #include "merge/source/source.h"
 #include "merge/source/uftrace/sync_file.h"
@@ -39,12 +39,6 @@ struct RecordingPart {
   bool marker_calls = true;  // false: skip calls in trace_marker, since a directory has them too
 };
 
-struct SourceOptions {
-  std::string trace_events = tracetool::kInstalledTraceEvents;  // for simpletrace files
-  std::optional<std::uint64_t> tsc_khz;                         // for trace.dat files
-  std::string unit;  // "ns", "cycles": for a text whose times are whole numbers
-};
-
 // Returns the recording or session at the path, opened. The Error says why none can be read there.
 [[nodiscard]] Result<RecordingPart> recognise(const std::string& path);
 
@@ -54,11 +48,12 @@ struct SourceOptions {
 [[nodiscard]] Result<std::vector<RecordingPart>> parts_of_source(
     const std::string& path, std::span<const RecordingPart> open);
 
-// Returns the source of one recording; a session folder is an Error: take its parts.
+// Returns the source of one recording, by trace_events, tsc_khz and unit of `options`. A session
+// folder is an Error: take its parts.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
-                                                          const SourceOptions& options);
+                                                          const InputOptions& options);
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const std::string& path,
-                                                          const SourceOptions& options);
+                                                          const InputOptions& options);
 
 // Returns the machine's name; empty if it has no name of its own.
 [[nodiscard]] std::string machine_name(const Description& is);

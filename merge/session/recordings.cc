@@ -21,18 +21,10 @@ bool has_offset(const InputOptions& options, const std::string& path) {
   });
 }
 
-SourceOptions source_options(const InputOptions& options) {
-  SourceOptions how;
-  how.tsc_khz = options.tsc_khz;
-  how.unit = options.unit;
-  if (!options.trace_events.empty()) how.trace_events = options.trace_events;
-  return how;
-}
-
 }  // namespace
 
 Recordings::Recordings(const InputOptions& options, Input& input)
-    : options_(options), input_(input), how_(source_options(options)) {}
+    : options_(options), input_(input) {}
 
 Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
   if (auto done = describe(parts); !done) return done;
@@ -57,7 +49,7 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
       printed_path_ = part.path;
       continue;
     }
-    auto source = open_source(part, how_);
+    auto source = open_source(part, options_);
     if (!source) return tl::unexpected(std::move(source).error());
     Description is = (*source)->describe();
     recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});

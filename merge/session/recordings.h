@@ -79,7 +79,6 @@ class Recordings {
 
   const InputOptions& options_;
   Input& input_;
-  SourceOptions how_;
   std::vector<Recording> recordings_;
   // The output of `trapline sync` in a guest, and where it was read.
   std::vector<GuestSyncLine> printed_;

@@ -105,7 +105,6 @@ Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const Clo
   aligned.map = relation->map();
   aligned.offset_ns = relation->offset();
   aligned.error_ns = relation->error();
-  aligned.drift_ppm = relation->drift_ppm();
   aligned.rate_change_ppm = *change;
   aligned.method = "sync records";
   if (relation->groups() == 1) {

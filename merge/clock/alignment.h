@@ -51,7 +51,6 @@ struct SourceClock {
 };
 
 struct AlignedSource : SourceAlignment {
-  double drift_ppm = 0;
   // Sentences for the report about this alignment.
   std::vector<std::string> notes;
 };

@@ -141,11 +141,4 @@ std::int64_t Relation::offset() const {
   return static_cast<std::int64_t>(map_(interval_.first) - interval_.first);
 }
 
-double Relation::rate() const {
-  const auto& [first, last] = interval_;
-  if (last == first)
-    return std::ldexp(static_cast<double>(pieces_[0].mult), -static_cast<int>(pieces_[0].shift));
-  return static_cast<double>(map_(last) - map_(first)) / static_cast<double>(last - first);
-}
-
 }  // namespace trapline::clocks

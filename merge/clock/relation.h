@@ -49,9 +49,6 @@ class Relation {
   [[nodiscard]] std::size_t groups() const { return groups_; }  // number of groups of bounds
   // Returns target minus source at the start of the interval.
   [[nodiscard]] std::int64_t offset() const;
-  // Returns target ticks per source tick, averaged over the interval.
-  [[nodiscard]] double rate() const;
-  [[nodiscard]] double drift_ppm() const { return (rate() - 1) * 1e6; }
 
  private:
   explicit Relation(WanderEnvelope envelope) : envelope_(std::move(envelope)) {}

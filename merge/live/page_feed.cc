@@ -17,6 +17,7 @@
 #include "merge/record/trace_dat_writer.h"
 #include "merge/record/vm_names.h"
 #include "merge/session/session_json.h"
+#include "merge/source/kernel_events/event_texts.h"
 
 namespace trapline::live {
 namespace {
@@ -24,11 +25,8 @@ namespace {
 // Returns the process of a thread; 0 if the thread has ended.
 std::int32_t process_of(ThreadId thread) {
   const auto status = read_text(fmt::format("/proc/{}/status", static_cast<std::int32_t>(thread)));
-  const auto at = status ? status->find("\nTgid:") : std::string::npos;
-  if (at == std::string::npos) return 0;
-  const std::string_view rest = std::string_view(*status).substr(at + 6);
-  return static_cast<std::int32_t>(
-      parse_number(trimmed(rest.substr(0, rest.find('\n')))).value_or(0));
+  const auto process = parse_number(kernel_events::format_line(status.value_or(""), "Tgid:"));
+  return static_cast<std::int32_t>(process.value_or(0));
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "merge/analyze/page_faults.h"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 #include <variant>
 
 #include "merge/analyze/pipeline.h"

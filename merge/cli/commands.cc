@@ -1,7 +1,6 @@
 #include "merge/cli/commands.h"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>

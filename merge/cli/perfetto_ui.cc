@@ -18,7 +18,6 @@
 #include <future>
 #include <string_view>
 
-#include "backend_ftrace/base/unique_fd.h"
 #include "merge/cli/browser.h"
 #include "merge/cli/commands.h"
 

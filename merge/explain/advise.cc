@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
-#include <utility>
 
 #include "merge/model/kernel_events.h"
 #include "merge/pass/first_look.h"

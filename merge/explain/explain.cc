@@ -7,9 +7,7 @@
 #include <functional>
 #include <map>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/kernel_tracker.h"
@@ -17,7 +15,6 @@
 #include "merge/pass/first_look.h"
 #include "merge/report/head.h"
 #include "merge/report/notes.h"
-#include "merge/report/slow_exits.h"
 #include "merge/report/units.h"
 
 namespace trapline {

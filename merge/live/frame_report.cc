@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "merge/pass/naming.h"

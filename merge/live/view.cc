@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
-#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/first_look.h"

@@ -6,7 +6,6 @@
 
 #include "backend_ftrace/base/size.h"
 #include "backend_ftrace/clock.h"
-#include "merge/record/session_writer.h"
 #include "merge/record/setup.h"
 #include "merge/record/threads.h"
 

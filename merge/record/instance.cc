@@ -10,14 +10,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <optional>
 
 #include "backend_ftrace/base/descriptors.h"
 #include "backend_ftrace/base/identity.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/tracefs.h"
-#include "merge/record/ftrace_control.h"
 
 namespace trapline::record {
 namespace {

@@ -1,7 +1,6 @@
 #include "merge/record/page_cut.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace trapline::record {
 namespace {

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
-#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"

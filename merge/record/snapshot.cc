@@ -1,6 +1,5 @@
 #include "merge/record/snapshot.h"
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text_file.h"

@@ -1,6 +1,5 @@
 #include "merge/report/dimensions.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"

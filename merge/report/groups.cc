@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <tuple>
 #include <utility>
 
 #include "merge/report/common_columns.h"

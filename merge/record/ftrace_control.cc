@@ -1,23 +1,70 @@
 #include "merge/record/ftrace_control.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
-#include "merge/record/tracefs_shim.h"
+#include "backend_ftrace/base/uninterrupted.h"
+
+struct tracefs_instance;
+struct tracefs_hist;
+// Line 451 of tracefs.h (1.6.4) gives a number where C++ wants an enumerator: with this declaration
+// it compiles.
+int tracefs_hist_command(tracefs_instance*, tracefs_hist*, int);
+extern "C" {
+#include <tracefs.h>
+}
 
 namespace trapline::record {
 namespace {
 
-std::optional<std::string> taken(char* text) {
+// Returns the cause of a failure; the library sets no errno if it has no memory.
+int last_cause() { return errno != 0 ? errno : EIO; }
+
+// Calls a function of the library, again if a signal interrupts it.
+auto result_of(const auto& call) {
+  return uninterrupted([&call] {
+    errno = 0;
+    return call();
+  });
+}
+// Returns 0 or the cause of the failure.
+int cause_of(const auto& call) { return result_of(call) == 0 ? 0 : last_cause(); }
+// Does the same for a call that returns how much of the text it wrote.
+int cause_of_write(const std::string& text, const auto& call) {
+  const int size = result_of(call);
+  if (size < 0) return last_cause();
+  return static_cast<std::size_t>(size) == text.size() ? 0 : EIO;
+}
+
+// Returns the text that call() allocates; nullopt, with errno: there is none.
+std::optional<std::string> allocated(const auto& call) {
+  char* text = nullptr;
+  do {
+    errno = 0;
+    text = call();
+  } while (text == nullptr && errno == EINTR);
   if (text == nullptr) return std::nullopt;
   std::string copy(text);
   std::free(text);
   return copy;
 }
 
-void add_name(const char* name, void* names) {
-  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+std::vector<std::string> names_in(char** list) {
+  std::vector<std::string> names;
+  for (char** name = list; name != nullptr && *name != nullptr; ++name) names.emplace_back(*name);
+  tracefs_list_free(list);
+  return names;
+}
+
+// The library keeps one root for the whole process, whichever instance is meant.
+bool set_root(std::string root) { return tracefs_set_tracing_dir(root.data()) == 0; }
+void forget_root() { (void)tracefs_set_tracing_dir(nullptr); }
+
+// tracefs_instance_alloc() copies a name into a buffer of PATH_MAX without checking its length.
+bool is_short(const std::string& root, const std::string& name) {
+  return name.empty() || (name.size() <= NAME_MAX && root.size() < PATH_MAX / 2);
 }
 
 // Returns the first line of the last entry in error_log: "[  12.345678] event filter parse error:
@@ -31,20 +78,30 @@ std::string last_error(std::string_view log) {
 }  // namespace
 
 void FtraceControl::Close::operator()(tracefs_instance* instance) const {
-  trapline_tracefs_close(instance);
+  tracefs_instance_free(instance);
 }
 
 tl::expected<FtraceControl, int> FtraceControl::open(const std::string& root,
                                                      const std::string& name) {
-  auto* instance = trapline_tracefs_open(root.c_str(), name.empty() ? nullptr : name.c_str());
+  if (!is_short(root, name)) return tl::unexpected(ENAMETOOLONG);
+  errno = ENOENT;
+  auto* instance = tracefs_instance_alloc(root.c_str(), name.empty() ? nullptr : name.c_str());
   if (instance == nullptr) return tl::unexpected(errno);
   return FtraceControl(name.empty() ? root : root + "/instances/" + name, instance);
 }
 
 tl::expected<FtraceControl, int> FtraceControl::make(const std::string& root,
                                                      const std::string& name) {
-  auto* instance = trapline_tracefs_make(root.c_str(), name.c_str());
+  if (!is_short(root, name)) return tl::unexpected(ENAMETOOLONG);
+  if (!set_root(root)) return tl::unexpected(errno);
+  auto* instance = tracefs_instance_create(name.c_str());
+  forget_root();
   if (instance == nullptr) return tl::unexpected(errno);
+  // The library also returns an instance that existed before.
+  if (!tracefs_instance_is_new(instance)) {
+    tracefs_instance_free(instance);
+    return tl::unexpected(EEXIST);
+  }
   return FtraceControl(root + "/instances/" + name, instance);
 }
 
@@ -53,7 +110,10 @@ Result<void> FtraceControl::switch_off() const {
   return switch_tracing(false);
 }
 
-int FtraceControl::remove() const { return trapline_tracefs_remove(instance_.get()); }
+int FtraceControl::remove() const {
+  errno = 0;
+  return tracefs_instance_destroy(instance_.get()) == 0 ? 0 : last_cause();
+}
 
 std::string FtraceControl::path(std::string_view file) const {
   return fmt::format("{}{}{}", folder_, file.empty() ? "" : "/", file);
@@ -67,57 +127,79 @@ Result<void> FtraceControl::done(int cause, const std::string& file,
 }
 
 Result<void> FtraceControl::set(const std::string& file, const std::string& text) const {
-  return done(trapline_tracefs_write(instance_.get(), file.c_str(), text.c_str()), file, text);
+  const auto write = [&] {
+    return tracefs_instance_file_write(instance_.get(), file.c_str(), text.c_str());
+  };
+  return done(cause_of_write(text, write), file, text);
 }
 
 Result<void> FtraceControl::append(const std::string& file, const std::string& text) const {
-  return done(trapline_tracefs_append(instance_.get(), file.c_str(), text.c_str()), file, text);
+  const auto write = [&] {
+    return tracefs_instance_file_append(instance_.get(), file.c_str(), text.c_str());
+  };
+  return done(cause_of_write(text, write), file, text);
 }
 
 Result<std::string> FtraceControl::get(const std::string& file) const {
-  auto text = taken(trapline_tracefs_read(instance_.get(), file.c_str()));
-  if (!text) return fail("{}: {}", path(file), std::strerror(errno));
-  return std::move(*text);
+  auto text =
+      allocated([&] { return tracefs_instance_file_read(instance_.get(), file.c_str(), nullptr); });
+  // The library returns NULL for an error and for an empty file; errno distinguishes them.
+  if (!text && errno != 0) return fail("{}: {}", path(file), std::strerror(errno));
+  return std::move(text).value_or("");
 }
 
 bool FtraceControl::has(const std::string& file) const {
-  return trapline_tracefs_has(instance_.get(), file.c_str()) != 0;
+  return tracefs_file_exists(instance_.get(), file.c_str());
 }
 
 Result<void> FtraceControl::switch_tracing(bool on) const {
-  return done(trapline_tracefs_switch(instance_.get(), on ? 1 : 0), "tracing_on", on ? "1" : "0");
+  tracefs_instance* const instance = instance_.get();
+  const int cause =
+      cause_of([&] { return on ? tracefs_trace_on(instance) : tracefs_trace_off(instance); });
+  return done(cause, "tracing_on", on ? "1" : "0");
 }
 
 std::string FtraceControl::clock() const {
-  return taken(trapline_tracefs_clock(instance_.get())).value_or("");
+  return allocated([&] { return tracefs_get_clock(instance_.get()); }).value_or("");
 }
 
 Result<void> FtraceControl::set_buffer_kb(std::size_t kb) const {
-  return done(trapline_tracefs_set_buffer_kb(instance_.get(), kb), "buffer_size_kb",
-              std::to_string(kb));
+  const int cause =
+      cause_of([&] { return tracefs_instance_set_buffer_size(instance_.get(), kb, -1); });
+  return done(cause, "buffer_size_kb", std::to_string(kb));
 }
 
 std::optional<std::uint64_t> FtraceControl::buffer_kb(unsigned cpu) const {
-  const long kb = trapline_tracefs_buffer_kb(instance_.get(), cpu);
+  const auto kb = result_of(
+      [&] { return tracefs_instance_get_buffer_size(instance_.get(), static_cast<int>(cpu)); });
   return kb < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(kb));
 }
 
 Result<void> FtraceControl::follow_forks() const {
-  return done(trapline_tracefs_follow_forks(instance_.get()), "options/event-fork", "1");
+  const int cause =
+      cause_of([&] { return tracefs_option_enable(instance_.get(), TRACEFS_OPTION_EVENT_FORK); });
+  return done(cause, "options/event-fork", "1");
+}
+
+// Writes a file of an event; returns 0 or the cause of the failure.
+int FtraceControl::set_event(const std::string& system, const std::string& event, const char* file,
+                             const std::string& text) const {
+  return cause_of_write(text, [&] {
+    return tracefs_event_file_write(instance_.get(), system.c_str(), event.c_str(), file,
+                                    text.c_str());
+  });
 }
 
 // Does without tracefs_event_enable(), which takes names as case-insensitive patterns and lists all
 // systems for each.
 Result<void> FtraceControl::enable(const std::string& system, const std::string& event) const {
-  const int cause =
-      trapline_tracefs_set_event(instance_.get(), system.c_str(), event.c_str(), "enable", "1");
+  const int cause = set_event(system, event, "enable", "1");
   return done(cause, fmt::format("events/{}/{}/enable", system, event), "1");
 }
 
 Result<void> FtraceControl::filter(const std::string& system, const std::string& event,
                                    const std::string& text) const {
-  const int cause = trapline_tracefs_set_event(instance_.get(), system.c_str(), event.c_str(),
-                                               "filter", text.c_str());
+  const int cause = set_event(system, event, "filter", text);
   auto set = done(cause, fmt::format("events/{}/{}/filter", system, event), text);
   if (cause != EINVAL) return set;  // the error log would be about an earlier filter
   const std::string why = last_error(get("error_log").value_or(""));
@@ -125,20 +207,17 @@ Result<void> FtraceControl::filter(const std::string& system, const std::string&
 }
 
 std::vector<std::string> event_systems(const std::string& root) {
-  std::vector<std::string> names;
-  trapline_tracefs_systems(root.c_str(), add_name, &names);
-  return names;
+  return names_in(tracefs_event_systems(root.c_str()));
 }
 
 std::vector<std::string> events_of(const std::string& root, const std::string& system) {
-  std::vector<std::string> names;
-  trapline_tracefs_events(root.c_str(), system.c_str(), add_name, &names);
-  return names;
+  return names_in(tracefs_system_events(root.c_str(), system.c_str()));
 }
 
 std::vector<std::string> instances_of(const std::string& root) {
-  std::vector<std::string> names;
-  trapline_tracefs_instances(root.c_str(), add_name, &names);
+  if (!set_root(root)) return {};
+  std::vector<std::string> names = names_in(tracefs_instances(nullptr));
+  forget_root();
   return names;
 }
 

@@ -1,4 +1,6 @@
-// Controls an ftrace instance, or the top level of tracefs, through libtracefs (tracefs_shim.h).
+// Controls an ftrace instance, or the top level of tracefs, through libtracefs. Unlike the library,
+// it repeats an interrupted call and takes a short write for a failure. The library is always given
+// the root of tracefs: it would mount tracefs when it searches for it.
 #pragma once
 
 #include <memory>
@@ -52,6 +54,8 @@ class FtraceControl {
   };
   FtraceControl(std::string folder, tracefs_instance* instance)
       : folder_(std::move(folder)), instance_(instance) {}
+  [[nodiscard]] int set_event(const std::string& system, const std::string& event, const char* file,
+                              const std::string& text) const;
   [[nodiscard]] Result<void> done(int cause, const std::string& file,
                                   const std::string& text) const;
 

@@ -26,7 +26,7 @@ nothing_matches "CLI11 outside cli and programs" '#include <CLI/' --exclude-dir=
 # docs/architecture.md, "libtracefs": the marker's writer and the plugin do without, and one file calls it.
 nothing_matches "libtracefs outside of the recorder" --include=CMakeLists.txt '<tracefs\.h>\|PkgConfig::tracefs\|(tracefs REQUIRED' \
   --exclude-dir=record CMakeLists.txt merge backend_ftrace plugin
-nothing_matches "libtracefs outside of its shim" '<tracefs\.h>' --exclude=tracefs_shim.c merge/record
+nothing_matches "libtracefs outside of its class" '<tracefs\.h>' --exclude=ftrace_control.cc merge/record
 # docs/security.md: what parses foreign bytes is in the worker alone. libtracefs brings libtraceevent into the
 # process of trapline, which calls nothing of it, and of libtracefs nothing that does.
 for program in merge/trapline plugin/libtrapline_plugin.so; do

@@ -4,7 +4,6 @@
 // depend on this machine or on a recording among the words.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -14,6 +13,7 @@
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/cli/help.h"
 #include "merge/export/exporter.h"
+#include "merge/record/threads.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/run.h"
 #include "merge/session/open.h"
@@ -22,7 +22,6 @@
 namespace trapline::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using Values = std::vector<std::string>;
 
 constexpr const char* kTracing = "/sys/kernel/tracing";
@@ -163,11 +162,7 @@ Values users(const Values&) {
 
 Values processes(const Values&) {
   Values values;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    std::string name = entry.path().filename();
-    if (parse_number(name)) values.push_back(std::move(name));
-  }
+  for (const pid_t process : record::numbers_in("/proc")) values.push_back(std::to_string(process));
   return values;
 }
 

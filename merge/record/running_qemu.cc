@@ -81,13 +81,8 @@ class Virsh final : public QemuMonitor {
 // Returns the processes whose command line gives QEMU this -uuid.
 std::vector<pid_t> qemus_of_uuid(std::string_view uuid) {
   std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& process : fs::directory_iterator("/proc", error)) {
-    const auto number = parse_number(process.path().filename().string());
-    if (!number) continue;
-    const auto pid = static_cast<pid_t>(*number);
+  for (const pid_t pid : numbers_in("/proc"))
     if (option_value(command_line_of(pid), "-uuid") == uuid) found.push_back(pid);
-  }
   return found;
 }
 

@@ -170,12 +170,11 @@ Result<kernel_events::FormatTexts> formats_of(const Instance& instance,
 std::vector<std::string> unseen_marker_writers(const Instance& instance, pid_t pid) {
   if (instance.control().has(FtraceControl::kCopyMarker)) return {};
   std::vector<std::string> warnings;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const auto number = parse_number(entry.path().filename().string());
-    if (!number || (pid != 0 && *number != static_cast<std::uint64_t>(pid))) continue;
+  for (const pid_t writer : numbers_in("/proc")) {
+    if (pid != 0 && writer != pid) continue;
+    const fs::path folder = fmt::format("/proc/{}", writer);
     std::error_code ignored;
-    for (const auto& file : fs::directory_iterator(entry.path() / "fd", ignored)) {
+    for (const auto& file : fs::directory_iterator(folder / "fd", ignored)) {
       const std::string target = fs::read_symlink(file.path(), ignored).string();
       if (!target.ends_with("/trace_marker") || target.find("/instances/") != std::string::npos) {
         continue;
@@ -184,7 +183,7 @@ std::vector<std::string> unseen_marker_writers(const Instance& instance, pid_t p
           "{} (PID {}) writes its trace events into {}, which this kernel does not copy into the "
           "recording: they will be missing; start it with trapline record -- COMMAND, or give it "
           "{}",
-          printable(trimmed(read_text(entry.path() / "comm").value_or("a process"))), *number,
+          printable(trimmed(read_text(folder / "comm").value_or("a process"))), writer,
           printable(target), instance.path("trace_marker")));
       break;
     }

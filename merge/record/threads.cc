@@ -17,6 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string name_of(pid_t pid, pid_t tid) {
+  return std::string(
+      trimmed(read_text(fmt::format("/proc/{}/task/{}/comm", pid, tid)).value_or("")));
+}
+
+}  // namespace
+
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
   std::error_code error;
@@ -28,13 +35,6 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   }
   return numbers;
 }
-
-std::string name_of(pid_t pid, pid_t tid) {
-  return std::string(
-      trimmed(read_text(fmt::format("/proc/{}/task/{}/comm", pid, tid)).value_or("")));
-}
-
-}  // namespace
 
 std::vector<pid_t> tasks_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}/task", pid)); }
 

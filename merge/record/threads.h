@@ -67,6 +67,8 @@ class ThreadTable {
 // own, the recorder cannot look up the numbers that the kernel records.
 [[nodiscard]] std::optional<bool> is_alive(ThreadId thread);
 
+// Returns the entries of a folder of /proc whose names are numbers.
+[[nodiscard]] std::vector<pid_t> numbers_in(const std::string& folder);
 // Returns the present thread ids of a process.
 [[nodiscard]] std::vector<pid_t> tasks_of(pid_t pid);
 // Returns the ids of kernel threads that now work for the process, such as "kvm-pit/PID".

@@ -115,16 +115,13 @@ std::vector<std::string> command_line_of(pid_t pid) {
 std::vector<SessionVm> running_vms() {
   namespace fs = std::filesystem;
   std::vector<SessionVm> vms;
-  std::error_code error;
-  for (const auto& process : fs::directory_iterator("/proc", error)) {
-    const auto pid = parse_number(process.path().filename().string());
+  for (const pid_t pid : numbers_in("/proc")) {
     std::error_code ended;
-    for (fs::directory_iterator file(process.path() / "fd", ended), end;
-         pid && !ended && file != end; file.increment(ended)) {
+    for (fs::directory_iterator file(fmt::format("/proc/{}/fd", pid), ended), end;
+         !ended && file != end; file.increment(ended)) {
       std::error_code closed;
       if (fs::read_symlink(file->path(), closed) != "anon_inode:kvm-vm") continue;
-      const auto number = static_cast<pid_t>(*pid);
-      vms.push_back({number, vm_name_of_process(number)});
+      vms.push_back({pid, vm_name_of_process(pid)});
       break;
     }
   }

@@ -20,7 +20,7 @@ constexpr std::string_view kSizeOverflown =
     "a COMPRESSED2 record of 64 KiB or more, whose size perf cannot write; record without -z";
 
 // In bytes; most sizes are multiples of 8, but that of TRACING_DATA is 12.
-constexpr std::size_t kAlignment = 4;
+constexpr std::size_t kAlign = 4;
 
 // Returns the size of a record that begins with these bytes; 0 if perf writes none like it.
 std::size_t record_size(const std::byte* at) {
@@ -28,9 +28,8 @@ std::size_t record_size(const std::byte* at) {
   const auto type = load<std::uint32_t>(at);
   const auto size = load<std::uint16_t>(at + 6);
   const bool known = type - 1 < kKernels || (type >= kFirstOfPerf && type <= kLastOfPerf);
-  const bool aligned =
-      size % kAlignment == 0 || static_cast<RecordType>(type) == RecordType::kCompressed;
-  return known && aligned && size >= kRecordHeader ? size : 0;
+  const bool fits = size % kAlign == 0 || static_cast<RecordType>(type) == RecordType::kCompressed;
+  return known && fits && size >= kRecordHeader ? size : 0;
 }
 
 }  // namespace
@@ -59,8 +58,8 @@ bool RecordReader::skip_damage() {
   constexpr std::size_t kAhead = Block::kSize / 2;
   const std::uint64_t from = position();
   const Result<void> damage = std::exchange(status_, {});
-  // A record begins at a multiple of kAlignment from the first one.
-  for (std::size_t step = kAlignment - (from - begin_) % kAlignment;; step = kAlignment) {
+  // A record begins at a multiple of kAlign from the first one.
+  for (std::size_t step = kAlign - (from - begin_) % kAlign;; step = kAlign) {
     const bool at_end = read_to_ >= std::min(end_, file_.size());
     if (outer_.left() < kAhead && !at_end && !read_more()) return false;
     if (outer_.left() < step + kRecordHeader) break;

@@ -35,7 +35,8 @@ TEST_F(VmmEventReaderTest, ARegionsNameMayHoldQuotesAndBlanks) {
 TEST_F(VmmEventReaderTest, LeavesOutTheLogBackendsPrefix) {
   const VmmEvent event = read("1234@1700000000.123456:kvm_run_exit cpu_index 3, reason 2\n");
   EXPECT_EQ(names_[event.name], "kvm_run_exit");
-  EXPECT_EQ(event.kind, VmmEvent::Kind::kAccelerator);
+  EXPECT_EQ(event.kind, VmmEvent::Kind::kRunExit);
+  EXPECT_EQ(event.number, 2);
   EXPECT_EQ(event.vcpu, 3);
 }
 

@@ -83,11 +83,10 @@ void add_input_options(CLI::App& command, InputOptions& options) {
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none) {
   const OptionGroup qemu(command, group);
-  CLI::Option* events =
-      qemu.add("--qemu-events", patterns, "PATTERN",
-               "QEMU's events, in place of memory_region_ops_*, which name devices")
-          ->delimiter(',')
-          ->allow_extra_args(false);
+  CLI::Option* events = qemu.add("--qemu-events", patterns, "PATTERN",
+                                 "In place of memory_region_ops_*, which name devices")
+                            ->delimiter(',')
+                            ->allow_extra_args(false);
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
 }
 

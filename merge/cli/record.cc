@@ -211,11 +211,10 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   const OptionGroup events(command, kEvents);
   events.flag("--kvm,!--no-kvm", choice.kvm, "KVM's events (on unless --no-kvm)");
   events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
-  events.flag("--stalls", choice.stalls, "Events that trapline stalls needs; --sched is in it");
-  events.flag("--faults", choice.faults, "Events that report --faults needs; --sched is in it");
-  events.flag("--host-cpu", choice.host_cpu,
-              "Events that report --host-cpu needs; --sched is in it");
-  events.flag("--irq", choice.irq, "The host's own interrupts (the guest's are always there)");
+  events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
+  events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
+  events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
+  events.flag("--irq", choice.irq, "The host's interrupts (the guest's are always there)");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,

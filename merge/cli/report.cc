@@ -273,8 +273,7 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Group by (default: reason) " + dimension_names() +
-                             ", with commas; alone: span (requests of QEMU's, or of --span), "
-                             "guest-span (intervals of the guest, with --guest-span)")
+                             ", with commas; alone: span (QEMU's requests), guest-span")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

@@ -287,7 +287,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "Who ran while a vCPU waited for a CPU, in exits or not",
+                               .help = "Who ran while a vCPU waited for a CPU, in exits too",
                                .make = make_sink<StealTable>};
 
 }  // namespace trapline

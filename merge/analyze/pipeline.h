@@ -235,8 +235,8 @@ class Pipeline {
   bool follows_events_ = false;  // follow() has something to do
   bool exits_only_ = false;      // the sinks select only exits and losses
   bool follows_exits_ = false;   // take() has more to do than to pass exits on
-  // The payloads, as bits, of nearly all events: some tracker needs them, and they neither begin nor
-  // end anything but an exit. 0 until an event of the window came.
+  // The payloads, as bits, of nearly all events: some tracker needs them, and they neither begin
+  // nor end anything but an exit. 0 until an event of the window came.
   static constexpr std::uint32_t kUsual =
       ~(payload_bit<Other>() | payload_bit<Lost>() | payload_bit<GuestCall>() |
         payload_bit<NewThread>() | payload_bit<CodeSample>());

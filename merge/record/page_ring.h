@@ -42,7 +42,8 @@ class PageRing {
   explicit PageRing(unsigned cpus) : cpus_(cpus) {}
 
   // Stores the page if it has events. The loss that a page without events reports is reported by
-  // the CPU's next page or, as long as there is none, by write(). Errors (kDamaged): it is not a ring-buffer page.
+  // the CPU's next page or, as long as there is none, by write(). Errors (kDamaged): it is not a
+  // ring-buffer page.
   [[nodiscard]] Result<PageFacts> add(unsigned cpu, std::span<const std::byte> page);
 
   [[nodiscard]] unsigned cpus() const { return static_cast<unsigned>(cpus_.size()); }

@@ -47,7 +47,8 @@ enum class Dimension : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Dimension dimension);
 // Returns "reason, detail, ...": everything that parse_dimensions() accepts.
 [[nodiscard]] std::string dimension_names();
-// Returns a row's key with "not known", "no device" or "no wait" in place of "-". `by`: the key's dimensions.
+// Returns a row's key with "not known", "no device" or "no wait" in place of "-". `by`: the key's
+// dimensions.
 [[nodiscard]] std::string shown_key(std::string_view key, std::string_view by);
 
 // An exit's values in the dimensions; a detail takes two words.

@@ -331,6 +331,29 @@ TEST_P(VcpuStatesTest, AllVcpusOfTheVmmThatStoppedThemArePaused) {
   EXPECT_EQ(paused(0, 700), 300u);
 }
 
+TEST_P(VcpuStatesTest, AVcpuThatStillRunsInTheVmmIsPausedFromItsSleepOn) {
+  const ThreadId main{99};
+  Processes processes;
+  for (const ThreadId thread : {main, kVcpu0}) processes.set(thread, main);
+  tracker_.emplace(model_, reader_, GetParam(), &processes);
+  play({entry(50), exit(100), to_user(105),
+        marker(150, "vm_state_notify running 0 reason 4 (paused)\n", main)});
+  EXPECT_EQ(tracker_->vcpus_at(Timestamp(160)).at(0).totals.paused_ns, 0u);
+  play({switch_out(170, false)});
+  EXPECT_EQ(tracker_->vcpus_at(Timestamp(300)).at(0).totals.paused_ns, 130u);
+}
+
+TEST_P(VcpuStatesTest, TheFirstExitAfterASwitchCountsWhereNothingWasLost) {
+  play({switch_in(50), exit(100), entry(150)});
+  EXPECT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(tracker_->counters().closed_by_loss, 0u);
+}
+
+TEST_P(VcpuStatesTest, AnExitIsClosedByOneLossOnly) {
+  play({entry(50), exit(100), lost(0, 110, 120), lost(0, 130, 140)});
+  EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+}
+
 TEST_P(VcpuStatesTest, WithoutExitsToUserSpaceNothingTellsWhetherAVcpuIsOffline) {
   model_.userspace_exits = false;
   play({entry(50), exit(100), entry(110)});

@@ -32,7 +32,8 @@ void print(std::string_view text, std::string_view events) {
     if (size != 0) std::memcpy(bytes.data(), events.data() + 1, size);
     if (size >= 2) std::memcpy(bytes.data(), &*id, 2);
     events.remove_prefix(1 + size);
-    const std::string printed = texts.text(*id, bytes, 0, nothing);
+    const std::string printed = texts.text(
+        *id, bytes, 0, nothing, [] { return std::string("ffffffff81000000 T _text\n"); });
     fuzz::hold(printable(printed) == printed, "an event's text is not printable");
     fuzz::hold(texts.status() || texts.status().error().kind == ErrorKind::kDamaged,
                "the worker failed otherwise than by its input");

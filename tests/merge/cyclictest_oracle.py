@@ -20,7 +20,7 @@ import version_2  # noqa: E402
 SPEC, WORST = "marker:hit latency threshold", 20
 BREAK = re.compile(r"^# Break value: (\d+)$", re.MULTILINE)
 MARKER = re.compile(r"hit latency threshold \((\d+) > \d+\)")
-BOUND = re.compile(r": ± (\d+) ns")
+BOUND = re.compile(r": aligned to ± (\d+(?:\.\d+)? .?s)")
 
 
 def check(trapline, folder):
@@ -62,5 +62,5 @@ def check(trapline, folder):
         wrong.append(f"no bound of the clock: {got['clocks']}")
     if not wrong:
         print(f"{folder}: {WORST} worst of {len(samples)} samples, {latencies[-1]} to {latencies[0]} ns, add up; "
-              f"clock ± {bound[1]} ns; {dict(parts)}; {culprits.most_common(3)}")
+              f"clock ± {bound[1]}; {dict(parts)}; {culprits.most_common(3)}")
     return wrong

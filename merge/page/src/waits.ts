@@ -10,7 +10,7 @@ import type { Fields, Rows } from "./types";
 const kStrip = 180;
 const kHeight = 18;
 type Time = [bin: number, ns: number][];
-const kParts = [["preempted", "Preempted: this ran instead, or forbade it to run (a CPU quota); idle: the CPU was free and had still to wake up"], ["blocked", "Blocked: it waited for this"]] as const;
+const kParts = [["preempted", "Preempted: this ran instead, or forbade it to run (a CPU quota)"], ["blocked", "Blocked: it waited for this"]] as const;
 
 export class Waits {
   private readonly tables = h("div");
@@ -57,7 +57,7 @@ export class Waits {
     const table = emptyTable(head);
     table.classList.add("tall");
     const { from, to } = this.model.scaleOf(this.choice!);
-    drawRows(table, [[h("th", { scope: "col" }, swatch(part), head), "node", ([row]) => [name(row.culprit), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))]],
+    drawRows(table, [[h("th", { scope: "col" }, swatch(part), head), "node", ([row]) => [name(row.culprit), row.culprit === "idle" && h("small", {}, "the CPU had to wake up"), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))]],
       ["Time", "time", ([, ns]) => ns], ["Share", "share", ([, ns]) => ns / Math.max(1, sum), `of the time ${part}`], ["Times", "count", ([row]) => (chosen ? null : row.count)],
       ["Longest", "time", ([row]) => (chosen ? null : row.max_ns)], ["When", "node", ([row]) => this.strip(part, row), `${moment(from, 3)} to ${moment(to, 3)}`]], rows);
     return h("div", {}, table,

@@ -122,7 +122,7 @@ class KernelEventSource : public Source {
   [[nodiscard]] std::vector<std::pair<std::uint16_t, std::uint64_t>> types_read() const;
   [[nodiscard]] std::string type_name(std::uint16_t type) const;
 
-  // Of the records that count_unwanted() counts by their types.
+  // The number of records that count_unwanted() counts by their types.
   std::uint64_t passed_ = 0;
   std::optional<Timestamp> first_passed_;  // if one of them comes before all others
   Timestamp last_passed_;

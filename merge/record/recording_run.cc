@@ -222,7 +222,7 @@ Result<void> RecordingRun::start() {
   if (auto started = start_target(); !started) return started;
   names_.threads = ThreadTable(command_ ? command_->pid() : options_.pid);
   names_.since = read_clock(ClockId::kMono);
-  (void)look_at_threads();  // cpu.stat before the first event
+  (void)look_at_threads(false);  // cpu.stat before the first event
   if (options_.command.empty())
     for (const std::string& warning : unseen_marker_writers(*instance_, options_.pid))
       warn(warning);
@@ -379,13 +379,16 @@ bool RecordingRun::look_at_instance() {
 }
 
 // Returns whether a thread of a virtual machine is new or has a new name. Of all other threads,
-// keeps the names that the kernel remembers. A flight keeps names for one to two hours.
-bool RecordingRun::look_at_threads() {
+// keeps the names that the kernel remembers, which is some thousand: it is asked for them each
+// second and at the end. A flight keeps names for one to two hours.
+bool RecordingRun::look_at_threads(bool at_others) {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (flight_ && now - names_.since > kNamesKept)
     older_ = std::exchange(names_, Names{ThreadTable(options_.pid), {}, now}).threads;
-  auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
-  if (saved) names_.threads.add_names(*saved);
+  if (at_others) {
+    auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
+    if (saved) names_.threads.add_names(*saved);
+  }
   const bool new_threads = names_.threads.update();
   if (!flight_) cgroups_.update(names_.threads.threads());
   return names_.vms.update(names_.threads.threads()) || new_threads;
@@ -494,7 +497,7 @@ void RecordingRun::look_at_times() {
 void RecordingRun::look_early() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (next_look_ == 0 || now < next_look_) return;
-  (void)look_at_threads();
+  (void)look_at_threads(false);
   const std::uint64_t age = now - started_;
   next_look_ = age < kSecond ? now + std::max(age, kFirstLook) : 0;
 }

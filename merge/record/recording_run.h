@@ -66,7 +66,7 @@ class RecordingRun {
   void sync(bool texts);
   [[nodiscard]] bool write_sync();
   void note_pages();
-  [[nodiscard]] bool look_at_threads();
+  [[nodiscard]] bool look_at_threads(bool at_others = true);
   [[nodiscard]] bool look_at_instance();
   void describe(SessionJson& session) const;
   [[nodiscard]] static std::string cmdlines(const ThreadTable& threads);

@@ -87,7 +87,7 @@ Drive drive_of(const Clock& clock) {
 // recorded under the one kernel that may adjust either clock.
 Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const ClockBound> brackets,
                                   const Clock& from, const Clock& to, const SourceClock& witness,
-                                  const AlignOptions& options) {
+                                  std::optional<double> rate_change_ppm) {
   const auto from_id = clock_from_name(from.name), to_id = clock_from_name(to.name);
   if (from_id && to_id) {
     if (auto kept = check_not_set(witness.syncs, *from_id, *to_id); !kept)
@@ -96,8 +96,7 @@ Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const Clo
   const Drive drive = drive_of(from);
   const bool steady = drive == drive_of(to) && drive != Drive::kOther;
   const std::vector<NotedAdjustment> kernels[] = {noted_in(witness.syncs)};
-  const auto change =
-      assumed_change(std::span(kernels).first(steady ? 0 : 1), options.rate_change_ppm);
+  const auto change = assumed_change(std::span(kernels).first(steady ? 0 : 1), rate_change_ppm);
   if (!change) return tl::unexpected(change.error());
   auto relation = Relation::fit(brackets, {rate_window(from, to), *change}, source.interval);
   if (!relation) return tl::unexpected(std::move(relation).error());
@@ -134,7 +133,7 @@ std::string named(const Clock& clock) {
 
 // Aligns one source. Sets `witness` to the source whose sync records relate the two clocks.
 Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
-                                const Clock& timeline, const AlignOptions& options,
+                                const Clock& timeline, std::optional<double> rate_change_ppm,
                                 const SourceClock*& witness) {
   const SourceClock& source = sources[i];
   const Clock clock = clock_of(source);
@@ -160,7 +159,7 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
     witness = &other;
   }
   if (brackets.empty()) return fail("no sync record has both clocks");
-  auto aligned = by_brackets(source, brackets, clock, timeline, *witness, options);
+  auto aligned = by_brackets(source, brackets, clock, timeline, *witness, rate_change_ppm);
   if (aligned && !source.applied.empty()) aligned->method = source.applied + ", sync records";
   return aligned;
 }
@@ -196,12 +195,12 @@ bool assumes_one_boot(std::span<const SourceClock> sources, const SourceClock& s
 }
 
 Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& timeline,
-                           const AlignOptions& options) {
+                           std::optional<double> rate_change_ppm) {
   Alignment all;
   all.clock = timeline.name;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SourceClock* witness = &sources[i];
-    auto one = align_one(sources, i, timeline, options, witness);
+    auto one = align_one(sources, i, timeline, rate_change_ppm, witness);
     if (!one) {
       const SourceClock& other = holder(sources, timeline, i);
       return fail(
@@ -293,7 +292,8 @@ bool same_clocks(std::span<const SourceClock> sources) {
   });
 }
 
-Result<Alignment> align(std::span<const SourceClock> sources, const AlignOptions& options) {
+Result<Alignment> align(std::span<const SourceClock> sources,
+                        std::optional<double> rate_change_ppm) {
   if (sources.empty()) return Alignment{};
   if (auto one = check_boots(sources); !one) return tl::unexpected(std::move(one).error());
   // A source with an offset does not provide the timeline's clock, unless all sources have one: its
@@ -309,7 +309,7 @@ Result<Alignment> align(std::span<const SourceClock> sources, const AlignOptions
                     Clock{"mono", candidates.front().machine, "", false});
   std::optional<Error> first_error;
   for (const Clock& candidate : candidates) {
-    auto aligned = align_to(sources, candidate, options);
+    auto aligned = align_to(sources, candidate, rate_change_ppm);
     if (aligned) return aligned;
     if (!first_error) first_error = std::move(aligned).error();
   }

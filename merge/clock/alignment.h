@@ -60,18 +60,14 @@ struct Alignment {
   std::vector<AlignedSource> sources;  // in the order given
 };
 
-struct AlignOptions {
-  // The change of rates to assume, instead of what assumed_change() finds.
-  std::optional<double> rate_change_ppm = std::nullopt;
-};
-
 // Aligns all sources. The timeline's clock is the first source's if every other one can be related
 // to it; else mono, else any other source's. Errors name both clocks, both files and --offset: two
 // clocks cannot be related; two sources have a clock of one name, but their machines or intervals
 // show that it is not the same clock; two sources are known to be of different boots; or a clock
-// was set, slewed or suspended further than assumed.
+// was set, slewed or suspended further than assumed. `rate_change_ppm`: the change of rates to
+// assume, instead of what assumed_change() finds.
 [[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources,
-                                      const AlignOptions& options = {});
+                                      std::optional<double> rate_change_ppm = std::nullopt);
 
 // Returns whether align() needs no sync records, because every source has the same clock or an
 // offset.

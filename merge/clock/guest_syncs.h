@@ -32,7 +32,7 @@ class GuestSyncMarkers {
 struct StampClock {  // the clock of a recording that has sync records
   std::string name;
   bool cycles = false;
-  std::optional<double> rate_change_ppm = std::nullopt;  // AlignOptions
+  std::optional<double> rate_change_ppm = std::nullopt;  // as for align()
 };
 // Places the readings on the clock of the guest's records, and adds them to `bounds`.
 //

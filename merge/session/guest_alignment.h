@@ -65,7 +65,7 @@ struct GuestRecording {
 struct HostRecording {
   std::string clock;
   bool cycles = false;
-  std::optional<double> rate_change_ppm = std::nullopt;  // given by the user (AlignOptions)
+  std::optional<double> rate_change_ppm = std::nullopt;  // given by the user
   // Returns the recording's clock, if a guest can read it too.
   [[nodiscard]] std::optional<ClockId> readable() const;
   [[nodiscard]] StampClock stamps() const { return {clock, cycles, rate_change_ppm}; }

@@ -395,10 +395,10 @@ Result<void> Recordings::align_clocks() {
   if (!clocks) return tl::unexpected(std::move(clocks).error());
   if (!clocks::same_clocks(*clocks)) clocks = read_clocks(true);
   if (!clocks) return tl::unexpected(std::move(clocks).error());
-  auto aligned = clocks::align(*clocks, {options_.rate_change_ppm});
+  auto aligned = clocks::align(*clocks, options_.rate_change_ppm);
   while (!aligned && leave_out_last(aligned.error().message)) {
     clocks->pop_back();
-    aligned = clocks::align(*clocks, {options_.rate_change_ppm});
+    aligned = clocks::align(*clocks, options_.rate_change_ppm);
   }
   if (!aligned) return tl::unexpected(std::move(aligned).error());
   if (auto checked = check_cpus(*aligned); !checked) return checked;

@@ -54,7 +54,7 @@ int print_help(const CLI::App& app, const std::string& name) {
 void add_help(CLI::App& app, int& status) {
   auto name = std::make_shared<std::string>();
   CLI::App* command =
-      app.add_subcommand("help", "Print a text about a concept: exits, clocks, losses");
+      app.add_subcommand("help", "Print a text about a topic; without one, list the topics");
   std::string all;
   for (const Topic& topic : topics()) all += (all.empty() ? "" : ", ") + std::string(topic.name);
   command->add_option("TOPIC", *name, all + ", or a command");

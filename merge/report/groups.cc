@@ -190,10 +190,11 @@ std::string largest_text(const ReportData& report) {
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
   for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
-    text += fmt::format("{}{}: {} ({}{}, {} of it)", text.empty() ? "" : "; ",
+    text += fmt::format("{}{}: {} ({}{} of {}, {})", text.empty() ? "" : "; ",
                         shown_key(row->key, report.by), row->largest,
                         row->largest_at_least ? ">= " : "",
                         duration_text(row->largest_ns, report.cycles),
+                        duration_text(row->total.total(), report.cycles),
                         percent_text(row->largest_ns, row->total.total()));
   }
   return text;

@@ -173,9 +173,9 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
   return text + '.';
 }
 
-// Returns "took 0.118 CPUs of the host, 343 ms in 2.90 s"
+// Returns "took 0.118 CPUs of the host, 343 ms of CPU time in 2.90 s"
 std::string took_text(const HostVmRow& row, const ReportData& data) {
-  return fmt::format("took {}{} CPUs of the host, {} in {}", row.at_least ? "at least " : "",
+  return fmt::format("took {}{} CPUs of the host, {} of CPU time in {}", row.at_least ? "at least " : "",
                      row.cpus < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
                      duration_text(row.ns, data.cycles),
                      duration_text(data.end_ns - data.start_ns, data.cycles));
@@ -334,7 +334,7 @@ class HostCpuTable : public TableSink {
     const std::string ns = duration_text(most.ns, data.cycles);
     data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
     data.host_cpu += most.ns * vms.size() < all.ns + all.ns / 2
-                         ? fmt::format("; none took more than {}.", ns)
+                         ? fmt::format("; each at most {}.", ns)
                          : fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
                                        ns, roles_text(most), loop_sentence(most, data));
   }

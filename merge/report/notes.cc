@@ -114,8 +114,8 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(fmt::format(
-        "user is a little too long, kernel too short: {}, the exact end of user time, was not "
-        "recorded (trapline record has it)",
+        "user includes the way back into the kernel, up to KVM's first event there: {}, its exact "
+        "end, was not recorded (trapline record has it)",
         ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {

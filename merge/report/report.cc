@@ -101,9 +101,9 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
   const std::uint64_t open = report.total.open;
   if (open != 0 && report.total.unended_cost_ns > report.total.cost_ns() / kPercent)
     sentences.push_back(
-        {.text = fmt::format("{} exit{} no recorded end: counted in exits and share, not in total, "
-                             "mean, p99 and max",
-                             grouped(open), open == 1 ? " has" : "s have")});
+        {.text = fmt::format("{} no recorded end: share has the time up to the recording's end, "
+                             "total, mean, p99 and max have none of it",
+                             open == 1 ? "1 exit has" : grouped(open) + " exits have")});
   if (counters.gaps == 0) return;
   std::string text = losses_text(counters);
   const std::uint64_t left_out = counters.exits.closed_by_loss;
@@ -388,7 +388,9 @@ std::string finding_text(const ReportData& report) {
   const std::string_view vcpus = one ? "The vCPU was" : "The vCPUs were";
   const std::string_view the_vcpus = report.the_vcpus();
   const std::uint64_t halted = report.halted_ns();
-  std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
+  std::string text =
+      fmt::format("{} busy for {}{}", vcpus, time(busy),
+                  overhead.not_run_ns == 0 ? "" : " (waits for a CPU included)");
   std::uint64_t paused = 0;
   for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);

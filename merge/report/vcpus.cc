@@ -233,7 +233,7 @@ Table in_text(const ReportData& report) {
   const auto rows = std::make_shared<const std::vector<VcpuRow>>(shown_vcpus(report));
   Table table = table_of(*rows, report);
   table.owned = rows;
-  table.titles = {calls ? "Share of wall time" : "Share of the vCPU's time"};
+  table.titles = {calls ? "Share of wall time" : "Of all the vCPU's time"};
   if (report.vcpus.size() > 1 && !calls) name_sum(table, report);
   if (report.vcpus.size() > kMostShown)
     table.after.push_back(

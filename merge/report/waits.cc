@@ -281,13 +281,14 @@ const TableKind kWaitTables = {.option = "--waits",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
-                                 return most == Part::kBlocked     ? "what the exits waited for"
-                                        : most == Part::kPreempted ? "what ran instead"
-                                                                   : "";
+                                 return most == Part::kBlocked ? "what the exits waited for" : "";
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
                                .help = "Who ran while a vCPU waited for a CPU, in exits too",
-                               .make = make_sink<StealTable>};
+                               .make = make_sink<StealTable>,
+                               .answers = [](Part most) -> std::string_view {
+                                 return most == Part::kPreempted ? "what ran instead" : "";
+                               }};
 
 }  // namespace trapline

@@ -94,7 +94,7 @@ class Recording:
         if report["user_end"] == "none":
             return
         lines = text.split("\n")
-        at = next((i for i, line in enumerate(lines) if line.startswith("Share of the vCPU's time")), None)
+        at = next((i for i, line in enumerate(lines) if line.startswith("Of all the vCPU's time")), None)
         if at is None:
             self.expect("a table of vCPUs", report["vcpus"], [])
             return

@@ -252,7 +252,7 @@ export class Flame {
       nothing(this.element, "No exit time is in what is chosen, without halts: choose another row, or Clear");
     } else {
       const most = busiest(root);
-      entitle(this.element, "The busiest way into the host is ", wayTo(most.frame), `: ${percent(most.own / root.total)} of the exits' time, with waits for a CPU, without halts`);
+      entitle(this.element, "Of the time in exits, waits for a CPU included, ", wayTo(most.frame), ` took ${percent(most.own / root.total)}`);
       this.picture.show(root);
     }
   }

@@ -20,6 +20,18 @@ export function losses(data: Recording, side = ""): HTMLElement[] {
     label === "LOST:" && h("span", { class: "hatch", title: `as they are in the pictures${left > 0 ? `; ${grouped(left)} of the shortest are not drawn` : ""}` })));
 }
 
+// Makes a link of "(see the notes)": the notes are folded away at the page's end.
+function linked(text: string): (string | HTMLElement)[] {
+  const [before, after] = text.split("see the notes");
+  if (after === undefined) return [text];
+  const click = (): void => {
+    const notes = document.querySelector<HTMLDetailsElement>("#recorded details");
+    if (notes) [notes.open, notes.tabIndex] = [true, -1];
+    notes?.focus();
+  };
+  return [before!, h("button", { type: "button", class: "link", click }, "see the notes"), after];
+}
+
 // The report's finding; for a choice, a sentence with the same figures but without a culprit.
 export class Answer {
   private readonly said = h("div");
@@ -33,7 +45,7 @@ export class Answer {
     const { data } = this.model;
     const part = choice.rows.length > 0 || choice.latency !== null;
     const said = part || choice.time ? [this.chosen(choice, selection, part)] : sentences(data).filter(([label]) => !kMissing.test(label)).map((words) => words.join(" ").trim());
-    replace(this.said, ...said.map((text, i) => h("p", { class: i ? "" : "finding" }, text)));
+    replace(this.said, ...said.map((text, i) => h("p", { class: i ? "" : "finding" }, ...linked(text))));
   }
 
   private chosen({ time }: Choice, { count, cost }: Selection, part: boolean): string {
@@ -43,7 +55,7 @@ export class Answer {
     const exits = part ? `the ${counted(count, "chosen exit")}` : counted(count, "exit");
     if (!knowsDurations(data) || !knowsGuest(data) || busy === 0) return `In what is chosen: ${exits}.`;
     const share = (ns: number): string => percent(ns / busy);
-    return `${time ? "In the chosen interval" : "In the whole recording"} ${theVcpus(data)} ${data.vcpus.length === 1 ? "was" : "were"} busy for ${duration(busy)}${all.halted > 0 ? ` and halted for ${duration(all.halted)}` : ""}. ` +
+    return `${time ? "In the chosen interval" : "In the whole recording"} ${theVcpus(data)} ${data.vcpus.length === 1 ? "was" : "were"} busy for ${duration(busy)}${all.preempted > 0 ? " (waits for a CPU included)" : ""}${all.halted > 0 ? ` and halted for ${duration(all.halted)}` : ""}. ` +
       `Of the busy time the guest ran ${share(all.guest)}; ${exits} cost ${share(cost)}${all.preempted > 0 ? `; for ${share(all.preempted)} ${theVcpus(data)} waited for a CPU` : ""}.`;
   }
 }

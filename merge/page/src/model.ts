@@ -132,7 +132,7 @@ export class Model {
   before(how: string): string {
     const edge = this.edge(this.begin);
     const lost = this.losses.filter(({ to }) => to < edge).length;
-    return `The first ${duration(edge)}, in which no guest ran, are ${how}${lost > 0 ? `, with ${lost} ${lost === 1 ? "loss" : "losses"} in them` : ""}`;
+    return `The first ${duration(edge)}, before a guest first ran, are ${how}${lost > 0 ? `, with ${lost} ${lost === 1 ? "loss" : "losses"} in them` : ""}`;
   }
 
   binAt(ns: number): number {

@@ -72,7 +72,7 @@ function named(steps: Step[]): Step[] {
     if (last && step.ns < least && last[0]!.ns < least) last.push(step);
     else together.push([step]);
   }
-  return together.map((of) => (of.length === 1 ? of[0]! : { kind: "other", what: `${of.length} short steps (${[...new Set(of.map(({ what }) => what))].join(", ")})`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of }));
+  return together.map((of) => (of.length === 1 ? of[0]! : { kind: "other", what: `${of.length} steps together (${[...new Set(of.map(({ what }) => what))].join(", ")})`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of }));
 }
 
 // `inside`: the element whose width the picture has.

@@ -20,11 +20,11 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
   if (!longest) return nothing(section("stalls", []), `No vCPU was kept from the guest for ${duration(min_ns)} or more`);
   const causes = (stall: Fields): Child[] => (stall.causes as Fields[]).slice(0, kCauses).filter((cause, i) => i === 0 || cause.ns * 20 >= stall.ns)
     .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && ": ", culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
-  return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100)],
+  return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100), ` (${percent((longest.causes[0]?.ns ?? 0) / Math.max(1, longest.ns))} of it)`],
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
     rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
       ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", causes, "% of the stall"]], rows),
-    h("p", { class: "dim" }, `${rows.length} of ${grouped(count)} stalls of ${duration(min_ns)} and more, ${duration(total_ns)} together: trapline stalls prints them.`));
+    h("p", { class: "dim" }, `${rows.length} of ${grouped(count)} stalls of ${duration(min_ns)} and more, ${duration(total_ns)} together: trapline stalls prints them, with --min shorter ones too.`));
 }
 
 // Intervals that the guest recorded, and what the host did in each of them: --guest-span.

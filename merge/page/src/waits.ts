@@ -10,7 +10,7 @@ import type { Fields, Rows } from "./types";
 const kStrip = 180;
 const kHeight = 18;
 type Time = [bin: number, ns: number][];
-const kParts = [["preempted", "Preempted: this ran instead, or forbade it to run (a CPU quota)"], ["blocked", "Blocked: it waited for this"]] as const;
+const kParts = [["preempted", "Preempted: what ran instead, or the CPU quota that stopped it"], ["blocked", "Blocked: what it waited for"]] as const;
 
 export class Waits {
   private readonly tables = h("div");
@@ -48,7 +48,7 @@ export class Waits {
       return;
     }
     entitle(this.element, name(clip(most.row[0].culprit, 60)),
-      ` kept ${theVcpus(this.model.data)} waiting longest: ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
+      ` kept ${theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
     replace(this.tables, ...kParts.flatMap(([part, head], i) => (rows[i]!.length ? [this.table(part, head, rows[i]!, sums[i] ?? 0, waits[part])] : [])));
   }
 

@@ -65,7 +65,7 @@ export class Worst {
       const exit = shown[at]![1];
       return { key: String(exit), chosen: choice.worst === exit, choose: () => this.change({ worst: choice.worst === exit ? null : exit }) };
     });
-    this.under.textContent = `${shown.length} of the ${worst.length} exits that this page holds: the longest of all, and the longest of each row of the table of exits, without halts. Choose one to see what happened around it.`;
+    this.under.textContent = `The page holds ${worst.length} exits that are no halts: the longest of all, and the longest of each row of the table of exits. ${shown.length} of them are shown. Choose one to see what happened around it.`;
     this.open(choice.worst);
   }
 

@@ -486,7 +486,7 @@ const cases = {
         await page.waitForTimeout(200); // the address is written after a while
         return /view=(\d+)-(\d+)/.exec(page.url())?.slice(1).map(Number);
       };
-      const [, ms] = /^The first ([\d.]+) s, in which no guest ran, are folded away, with 1 loss in them/.exec(await page.locator("#before").textContent());
+      const [, ms] = /^The first ([\d.]+) s, before a guest first ran, are folded away, with 1 loss in them/.exec(await page.locator("#before").textContent());
       const begin = Math.ceil((ms * 1e9 - time.origin) / time.bin_ns);
       const lost = page.locator("#shares .strip .lost").first();
       assert.ok(await lost.isVisible());
@@ -675,7 +675,7 @@ const cases = {
         // From the bin in which a vCPU ran first: the time before is folded away.
         const first = Math.min(...vcpus.flatMap(({ shares: { offline: _, paused: __, ...ran } }) => Object.values(ran).map((list) => list.findIndex((ns) => ns > 0)).filter((bin) => bin >= 0)));
         const shown = duration_ns - time.origin - first * time.bin_ns;
-        assert.match(await page.locator("#before").textContent(), /^The first [\d.]+ s, in which no guest ran, are folded away/);
+        assert.match(await page.locator("#before").textContent(), /^The first [\d.]+ s, before a guest first ran, are folded away/);
         for (const state of ["guest", "kernel", "user", "preempted", "halted"]) {
           const share = vcpus[0].shares[state].reduce((a, b) => a + b, 0) / shown;
           const part = await painted(page, "#shares .strip", state);

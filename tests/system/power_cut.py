@@ -36,6 +36,7 @@ STAMP_AT = (DISK_MIB << 20) - 4096  # beyond the file system
 MAGIC = b"cut here"
 FLUSH, FUA, DISCARD = 1, 2, 4
 SPLIT = Path(__file__).with_name("split_trace_dat.py")
+APART = "TRAPLINE_POWER_CUT_APART"
 AGE_NS = 2_000_000_000
 STAMPS_NS = 20_000_000
 PROMPT_NS = 50_000_000  # from one stamp to the next on an idle machine, its write included
@@ -299,6 +300,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.build = options.build.resolve()
+    # In a mount namespace of its own: a process that copies this one's would keep the disks mounted, and its kernel would
+    # write to a disk while it is made anew.
+    if os.geteuid() == 0 and os.environ.get(APART) is None:
+        os.environ[APART] = "1"
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists() or not Path("/dev/fuse").exists():
         skip("needs root, loop devices and FUSE")
     for program in ("qemu-storage-daemon", f"mkfs.{options.fs}", "trace-cmd"):

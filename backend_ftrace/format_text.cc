@@ -203,8 +203,6 @@ bool parse(const char*& at, Spec& spec, Arguments& arguments) {
     case 'j':
       spec.bytes = static_cast<int>(sizeof(std::intmax_t)), ++at;
       break;
-    default:
-      break;
   }
   spec.conversion = *at;
   return spec.conversion != '\0';

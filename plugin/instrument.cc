@@ -235,34 +235,29 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
                     const Site& site) {
   Site* const kept = is_call(what.flow) ? const_cast<Site*>(session->keep(site)) : nullptr;
   if (is_call(what.flow) && kept == nullptr) return;  // too many sites
-  switch (what.flow) {
-    case Flow::kCall:
-      api.register_memory(insn, pushed, qemu::kReadRegisters, qemu::kWrite, kept);
-      break;
-    case Flow::kCallRegister:
-      api.register_instruction(insn, call_register_x86, qemu::kReadRegisters, kept);
-      api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
-                          kept);
-      break;
-    case Flow::kCallMemory:
-      api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
-                          kept);
-      break;
-    case Flow::kCallFar:
-      api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, kept);
-      break;
-    // These instructions only read. But QEMU 9.0 takes callbacks for reads to be for writes and
-    // never calls them.
-    case Flow::kReturn:
-      api.register_memory(insn, popped, qemu::kReadRegisters, qemu::kReadWrite,
-                          level_data(site.level));
-      break;
-    case Flow::kReturnFar:
-      api.register_memory(insn, popped_far, qemu::kReadRegisters, qemu::kReadWrite,
-                          level_data(site.level));
-      break;
-    default:
-      break;
+  const auto after_target = [&] {
+    api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
+                        kept);
+  };
+  // Returns only read. But QEMU 9.0 takes callbacks for reads to be for writes and never calls
+  // them.
+  const auto on_return = [&](auto callback) {
+    api.register_memory(insn, callback, qemu::kReadRegisters, qemu::kReadWrite,
+                        level_data(site.level));
+  };
+  if (what.flow == Flow::kCall) {
+    api.register_memory(insn, pushed, qemu::kReadRegisters, qemu::kWrite, kept);
+  } else if (what.flow == Flow::kCallRegister) {
+    api.register_instruction(insn, call_register_x86, qemu::kReadRegisters, kept);
+    after_target();
+  } else if (what.flow == Flow::kCallMemory) {
+    after_target();
+  } else if (what.flow == Flow::kCallFar) {
+    api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, kept);
+  } else if (what.flow == Flow::kReturn) {
+    on_return(popped);
+  } else if (what.flow == Flow::kReturnFar) {
+    on_return(popped_far);
   }
 }
 
@@ -270,24 +265,16 @@ void instrument_linking(const qemu::Api& api, qemu::Instruction* insn, const Ins
                         const Site& site) {
   Site* const kept = is_call(what.flow) ? const_cast<Site*>(session->keep(site)) : nullptr;
   if (is_call(what.flow) && kept == nullptr) return;  // too many sites
-  switch (what.flow) {
-    case Flow::kCall:
-      api.register_instruction(insn, linked, qemu::kReadRegisters, kept);
-      break;
-    case Flow::kCallRegister:
-      api.register_instruction(insn, linked_register, qemu::kReadRegisters, kept);
-      break;
-    case Flow::kReturn:
-      api.register_instruction(insn, returned, qemu::kReadRegisters, level_data(site.level));
-      break;
-    case Flow::kSaveReturnAddress:
-      api.register_memory(insn, saved_link, qemu::kNoRegisters, qemu::kWrite, nullptr);
-      break;
-    case Flow::kSetStackPointer:
-      api.register_instruction(insn, set_stack_pointer, qemu::kNoRegisters, nullptr);
-      break;
-    default:
-      break;
+  if (what.flow == Flow::kCall) {
+    api.register_instruction(insn, linked, qemu::kReadRegisters, kept);
+  } else if (what.flow == Flow::kCallRegister) {
+    api.register_instruction(insn, linked_register, qemu::kReadRegisters, kept);
+  } else if (what.flow == Flow::kReturn) {
+    api.register_instruction(insn, returned, qemu::kReadRegisters, level_data(site.level));
+  } else if (what.flow == Flow::kSaveReturnAddress) {
+    api.register_memory(insn, saved_link, qemu::kNoRegisters, qemu::kWrite, nullptr);
+  } else if (what.flow == Flow::kSetStackPointer) {
+    api.register_instruction(insn, set_stack_pointer, qemu::kNoRegisters, nullptr);
   }
 }
 

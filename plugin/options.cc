@@ -159,8 +159,6 @@ bool parse_size(std::string_view text, std::uint64_t& size) {
       case 'g':
         shift = 30;
         break;
-      default:
-        break;
     }
   }
   if (shift != 0) text.remove_suffix(1);

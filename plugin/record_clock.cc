@@ -9,14 +9,8 @@ namespace trapline {
 namespace {
 
 clockid_t id_of(ClockChoice choice) {
-  switch (choice) {
-    case ClockChoice::kBoot:
-      return CLOCK_BOOTTIME;
-    case ClockChoice::kReal:
-      return CLOCK_REALTIME;
-    default:
-      return CLOCK_MONOTONIC;
-  }
+  if (choice == ClockChoice::kBoot) return CLOCK_BOOTTIME;
+  return choice == ClockChoice::kReal ? CLOCK_REALTIME : CLOCK_MONOTONIC;
 }
 
 std::uint64_t read_kernel(clockid_t id) {

@@ -10,14 +10,11 @@ std::string field(const Options& options, const Argument& argument) {
   const std::string name = c_name(argument);
   const std::string address = options.for_qemu ? fmt::format("(uint64_t)(uintptr_t)({})", name)
                                                : fmt::format("TRAPLINE_ADDRESS({})", name);
-  switch (argument.kind) {
-    case TypeKind::kString:
-      return fmt::format("lttng_ust_field_string({0}, {0})", name);
-    case TypeKind::kPointer:
-      return fmt::format("lttng_ust_field_integer_hex(uint64_t, {}, {})", name, address);
-    default:
-      return fmt::format("lttng_ust_field_integer({0}, {1}, {1})", argument.type, name);
-  }
+  if (argument.kind == TypeKind::kString)
+    return fmt::format("lttng_ust_field_string({0}, {0})", name);
+  if (argument.kind == TypeKind::kPointer)
+    return fmt::format("lttng_ust_field_integer_hex(uint64_t, {}, {})", name, address);
+  return fmt::format("lttng_ust_field_integer({0}, {1}, {1})", argument.type, name);
 }
 
 }  // namespace

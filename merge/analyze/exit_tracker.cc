@@ -497,8 +497,6 @@ const ExitSpan* ExitTracker::on(const Event& event) {
     case index_of<Lost>:
       on_lost(event, *std::get_if<Lost>(&payload));
       break;
-    default:
-      break;
   }
   return nullptr;
 }
@@ -1060,7 +1058,8 @@ void ExitTracker::note_vmm_event(Thread& thread) const {
       if (access.after == kNoName) access.after = vmm_event_.name;
       return;
     }
-    default:
+    case VmmEvent::Kind::kRegionRead:
+    case VmmEvent::Kind::kRegionWrite:
       break;
   }
   // If the list is full, the latest access replaces the last one in it, unless the last one has the

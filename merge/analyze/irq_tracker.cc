@@ -167,7 +167,10 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
       if (!raised || !irq.level || thread->route.step != IrqStep::kLine)
         return on_other(event.thread);
       return pend(*thread, {process, irq.vcpu, irq.pin | kSpi});
-    default:
+    case IrqStep::kInject:
+    case IrqStep::kEoi:
+    case IrqStep::kPic:
+    case IrqStep::kPicEnd:
       return;
   }
 }
@@ -336,9 +339,8 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
       done_.ended = event.at;
       return &done_;
     }
-    default:
-      return nullptr;
   }
+  return nullptr;
 }
 
 const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {

@@ -66,18 +66,12 @@ KernelTracker::Type KernelTracker::look_up(const Event& event) {
 KernelTracker::Type KernelTracker::type_of(const Event& event) {
   if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     const auto number = static_cast<std::uint32_t>(host->number);
-    switch (host->step) {
-      case HostStep::kIrqBegin:
-      case HostStep::kIrqEnd:
-        return {host->step == HostStep::kIrqBegin ? Type::Kind::kBegin : Type::Kind::kEnd,
-                names_.id(fmt::format("interrupt {}", number))};
-      case HostStep::kSoftirqBegin:
-      case HostStep::kSoftirqEnd:
-        return {host->step == HostStep::kSoftirqBegin ? Type::Kind::kBegin : Type::Kind::kEnd,
-                names_.id(softirq_text(number))};
-      default:
-        break;
-    }
+    const bool begins = host->step == HostStep::kIrqBegin || host->step == HostStep::kSoftirqBegin;
+    const auto kind = begins ? Type::Kind::kBegin : Type::Kind::kEnd;
+    if (host->step == HostStep::kIrqBegin || host->step == HostStep::kIrqEnd)
+      return {kind, names_.id(fmt::format("interrupt {}", number))};
+    if (host->step == HostStep::kSoftirqBegin || host->step == HostStep::kSoftirqEnd)
+      return {kind, names_.id(softirq_text(number))};
   }
   if (event.source >= types_.size()) types_.resize(event.source + std::size_t{1});
   std::vector<Type>& types = types_[event.source];
@@ -170,7 +164,8 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
       thread.last = type.name;
       thread.last_at = event.at;
       break;
-    default:
+    case Type::Kind::kNew:
+    case Type::Kind::kNothing:
       return;
   }
   add(thread, event.at);

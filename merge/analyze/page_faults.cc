@@ -55,9 +55,8 @@ bool is_page_fault(const ExitSpan& exit) {
       return reason == kSvmNpf;
     case kIsaRiscv:
       return reason == kRiscvFetchFault || reason == kRiscvLoadFault || reason == kRiscvStoreFault;
-    default:
-      return false;  // an abort of arm64 may also be caused by a device
   }
+  return false;  // an abort of arm64 may also be caused by a device
 }
 
 ThreadId PageFaults::vm_of(ThreadId thread, const Pipeline& pipeline) const {
@@ -158,55 +157,36 @@ void PageFaults::on_host(const Event& event, const HostEvent& host, const Pipeli
     return;
   }
   if (deeds.begin == Timestamp()) deeds.begin = event.at;
-  switch (host.step) {
-    case kPageAlloc:
-      knows_pages_ = true;
-      if ((host.address & kGfpMovable) == 0) break;  // a page for the kernel itself
-      if ((host.address & kGfpThisNode) != 0 && host.number == 0)
-        break;  // a page moves to this node
-      deeds.allocates = true;
-      deeds.zeroes |= (host.address & kGfpZero) != 0;
-      deeds.allocated_bytes = kPage << std::clamp(host.number, 0, 18);
-      break;
-    case kFilePage:
-      knows_files_ = deeds.file = true;
-      break;
-    case kUnmap: {
-      knows_unmaps_ = true;
-      const auto vcpu = thread.vcpu ? pipeline.vcpu(event.thread) : std::nullopt;
-      deeds.unmaps |= vcpu && vcpu->in_fault && !thread.in_reclaim && !thread.in_compaction;
-      thread.sets_slots = false;  // a change of slots unmaps nothing of the process
-      break;
-    }
-    case kLoggedWrite:
-      deeds.logged = true;
-      break;
-    case kMappedSo:
-      deeds.mapped_so = true;
-      break;
-    case kDirtyPushed:
-      deeds.ring = true;
-      break;
-    case kAsyncFault:
-      if (handed_.size() < kMostHanded)
-        handed_.push_back({host.address & ~(kPage - 1), event.thread, event.at});
-      break;
-    case kAsyncDone:
-      on_brought(thread, host.address & ~(kPage - 1));
-      break;
-    case kCollapse:
-    case kCollapseEnd:
-      thread.collapses = host.step == kCollapse;
-      break;
-    case kMadvise:
-      thread.advice = host.number;
-      break;
-    case kMadviseEnd:
-      thread.advice.reset();
-      break;
-    default:
-      break;
+  if (host.step == kPageAlloc) {
+    knows_pages_ = true;
+    if ((host.address & kGfpMovable) == 0) return;  // a page for the kernel itself
+    if ((host.address & kGfpThisNode) != 0 && host.number == 0)
+      return;  // a page moves to this node
+    deeds.allocates = true;
+    deeds.zeroes |= (host.address & kGfpZero) != 0;
+    deeds.allocated_bytes = kPage << std::clamp(host.number, 0, 18);
+  } else if (host.step == kFilePage) {
+    knows_files_ = deeds.file = true;
+  } else if (host.step == kUnmap) {
+    knows_unmaps_ = true;
+    const auto vcpu = thread.vcpu ? pipeline.vcpu(event.thread) : std::nullopt;
+    deeds.unmaps |= vcpu && vcpu->in_fault && !thread.in_reclaim && !thread.in_compaction;
+    thread.sets_slots = false;  // a change of slots unmaps nothing of the process
+  } else if (host.step == kAsyncFault) {
+    if (handed_.size() < kMostHanded)
+      handed_.push_back({host.address & ~(kPage - 1), event.thread, event.at});
+  } else if (host.step == kAsyncDone) {
+    on_brought(thread, host.address & ~(kPage - 1));
+  } else if (host.step == kCollapse || host.step == kCollapseEnd) {
+    thread.collapses = host.step == kCollapse;
+  } else if (host.step == kMadvise) {
+    thread.advice = host.number;
+  } else if (host.step == kMadviseEnd) {
+    thread.advice.reset();
   }
+  deeds.logged |= host.step == kLoggedWrite;
+  deeds.mapped_so |= host.step == kMappedSo;
+  deeds.ring |= host.step == kDirtyPushed;
 }
 
 // A loss may hide what was mapped or unmapped.

@@ -58,24 +58,11 @@ bool waits_for_page(const ExitSpan& exit) {
 }
 
 StallCause cause_of(State state) {
-  switch (state) {
-    case State::kGuest:
-      return StallCause::kGuest;
-    case State::kKernel:
-      return StallCause::kKernel;
-    case State::kUser:
-      return StallCause::kUser;
-    case State::kPreempted:
-      return StallCause::kPreempted;
-    case State::kPaused:
-      return StallCause::kVmm;
-    case State::kBlocked:
-    case State::kHalted:
-    case State::kOffline:
-    case State::kNotSeen:
-      break;
-  }
-  return StallCause::kBlocked;
+  using enum StallCause;
+  // In the order of State. A vCPU that KVM halts for a page is blocked; other halts are no stops.
+  constexpr StallCause kCauses[] = {kKernel, kUser, kPreempted, kBlocked, kBlocked,
+                                    kGuest,  kVmm,  kNotKnown,  kNotKnown};
+  return kCauses[static_cast<std::size_t>(state)];
 }
 
 }  // namespace

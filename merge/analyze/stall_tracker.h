@@ -45,6 +45,7 @@
 namespace trapline {
 
 enum class StallCause : std::uint8_t {
+  kNotKnown,
   kGuest,      // the guest ran, between two exits of the stall
   kKernel,     // the host's kernel worked for the vCPU, on its CPU
   kUser,       // QEMU worked for the vCPU
@@ -57,7 +58,7 @@ enum class StallCause : std::uint8_t {
 };
 
 struct StallShare {
-  StallCause cause = StallCause::kKernel;
+  StallCause cause = StallCause::kNotKnown;
   // For kPreempted, kBlocked and kPage: what kept the vCPU waiting; for kSignal and kVmm: who let
   // it go on.
   Culprit culprit;

@@ -71,7 +71,7 @@ void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
   thread.cpu = change.cpu;
   thread.queue_known = true;
   thread.woken = false;
-  thread.without_end.reset();
+  thread.without_end = {};
   thread.fair = change.fair;
   thread.state = change.in_loss    ? Thread::State::kRunning
                  : change.sleeps() ? Thread::State::kAsleep
@@ -81,7 +81,7 @@ void WaitTracker::leave(Thread& thread, const ThreadChange& change) {
 // Makes the culprit unknown if a handler woke the thread and no end of such a handler was ever
 // recorded: the handler may have ended long before the wake-up.
 void WaitTracker::doubt_handler(Thread& thread) const {
-  if (!thread.without_end || cause_.ends(*thread.without_end)) return;
+  if (cause_.ends(thread.without_end)) return;
   for (std::size_t i = thread.first; i < thread.shares.size(); ++i) {
     WaitShare& share = thread.shares[i];
     if (share.part == Part::kBlocked) share.culprit = ProvenCulprit(Missing::kContext);
@@ -201,7 +201,7 @@ void WaitTracker::end_sleep(const ThreadChange& change, Thread* thread, const Pi
   const Root root = root_of(by, change.since, change.at, pipeline.threads());
   by.set_root(root.kind);
   woke_ = {change.thread, by};
-  const Root cause = cause_.without_end()                 ? Root()
+  const Root cause = !cause_.ends(cause_.without_end())   ? Root()
                      : root.kind != CulpritKind::kUnknown ? root
                                                           : Root{by->kind, by->thread};
   if (Woken* woken = woken_.get(change.thread, kMostThreads)) *woken = {change.at, cause};

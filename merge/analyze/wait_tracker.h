@@ -97,7 +97,7 @@ class WaitTracker {
     bool fair = true;         // a CPU quota applies to the thread
     // Set if a handler of this kind woke the thread and no end of such a handler had been recorded
     // by then.
-    std::optional<WakeCause::HandlerKind> without_end;
+    WakeCause::HandlerKind without_end = WakeCause::HandlerKind::kNone;
     Timestamp queued;  // kWaiting: from when the thread was certainly in that queue
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues

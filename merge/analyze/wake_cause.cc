@@ -234,7 +234,7 @@ void WakeCause::begin(Cpu& cpu, Handler handler) {
 
 // Ends a handler, and those that began inside it. An end without a begin belongs to a handler that
 // was open before the recording or before the CPU's last switch.
-void WakeCause::end(Cpu& cpu, Handler::Kind kind) {
+void WakeCause::end(Cpu& cpu, HandlerKind kind) {
   ends_[static_cast<std::size_t>(kind)] = true;
   for (std::size_t i = cpu.depth; i > 0; --i) {
     if (cpu.open[i - 1].kind != kind) continue;
@@ -246,40 +246,28 @@ void WakeCause::end(Cpu& cpu, Handler::Kind kind) {
 void WakeCause::on(const Event& event, const HostEvent& host) {
   Cpu* cpu = cpu_of(event.cpu);
   if (cpu == nullptr) return;
-  using Kind = Handler::Kind;
+  using Kind = HandlerKind;
   const auto number = static_cast<std::uint32_t>(host.number);
-  switch (host.step) {
-    case HostStep::kTimerBegin:
-      begin(*cpu, {Kind::kTimer, host.level, false, 0});
-      break;
-    case HostStep::kTimerEnd:
-      end(*cpu, Kind::kTimer);
-      break;
-    case HostStep::kIrqBegin:
-      begin(*cpu, {Kind::kInterrupt, InterruptLevel::kHard, false, number});
-      break;
-    case HostStep::kIrqEnd:
-      end(*cpu, Kind::kInterrupt);
-      break;
-    case HostStep::kSoftirqBegin:
-      begin(*cpu, {Kind::kSoftirq, InterruptLevel::kSoft, false, number});
-      break;
-    case HostStep::kSoftirqEnd:
-      end(*cpu, Kind::kSoftirq);
-      break;
-    case HostStep::kIpi:
-      cpu->ipi_at = event.at;
-      cpu->ipi_from = event.thread;
-      cpu->ipi_to = host.number;
-      break;
-    case HostStep::kFutex:
-      futexes_.on_call(event, host);
-      break;
-    case HostStep::kFutexEnd:
-      futexes_.on_return(event.thread, event.at);
-      break;
-    default:
-      break;
+  if (host.step == HostStep::kTimerBegin) {
+    begin(*cpu, {Kind::kTimer, host.level, false, 0});
+  } else if (host.step == HostStep::kTimerEnd) {
+    end(*cpu, Kind::kTimer);
+  } else if (host.step == HostStep::kIrqBegin) {
+    begin(*cpu, {Kind::kInterrupt, InterruptLevel::kHard, false, number});
+  } else if (host.step == HostStep::kIrqEnd) {
+    end(*cpu, Kind::kInterrupt);
+  } else if (host.step == HostStep::kSoftirqBegin) {
+    begin(*cpu, {Kind::kSoftirq, InterruptLevel::kSoft, false, number});
+  } else if (host.step == HostStep::kSoftirqEnd) {
+    end(*cpu, Kind::kSoftirq);
+  } else if (host.step == HostStep::kIpi) {
+    cpu->ipi_at = event.at;
+    cpu->ipi_from = event.thread;
+    cpu->ipi_to = host.number;
+  } else if (host.step == HostStep::kFutex) {
+    futexes_.on_call(event, host);
+  } else if (host.step == HostStep::kFutexEnd) {
+    futexes_.on_return(event.thread, event.at);
   }
 }
 
@@ -319,18 +307,19 @@ ProvenCulprit WakeCause::in_interrupt(const Cpu& cpu, const ThreadChange& wakeup
   if (cpu.depth == 0) return unknown;
   const Handler& innermost = cpu.open[cpu.depth - 1];
   if (innermost.level != wakeup.level) return unknown;
-  if (!ends(innermost.kind)) without_end_ = innermost.kind;
+  without_end_ = ends(innermost.kind) ? HandlerKind::kNone : innermost.kind;
   if (innermost.disk) return known(CulpritKind::kDisk);
   switch (innermost.kind) {
-    case Handler::Kind::kTimer:
+    case HandlerKind::kTimer:
       return known(CulpritKind::kTimer);
-    case Handler::Kind::kInterrupt:
+    case HandlerKind::kInterrupt:
       return known(CulpritKind::kInterrupt, innermost.number);
-    case Handler::Kind::kSoftirq:
-    case Handler::Kind::kNumber:
+    case HandlerKind::kSoftirq:
+      return known(CulpritKind::kSoftirq, innermost.number);
+    case HandlerKind::kNone:
       break;
   }
-  return known(CulpritKind::kSoftirq, innermost.number);
+  return unknown;
 }
 
 // Returns whether an interrupt that a vCPU sent in its current exit woke the thread. The APIC id is
@@ -348,7 +337,7 @@ bool WakeCause::is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipelin
 ProvenCulprit WakeCause::of(const ThreadChange& wakeup, const Pipeline& pipeline) {
   static constexpr Cpu kNone;
   const Cpu& cpu = wakeup.cpu < cpus_.size() ? cpus_[wakeup.cpu] : kNone;
-  without_end_.reset();
+  without_end_ = HandlerKind::kNone;
   switch (wakeup.context) {
     case WakeContext::kInterrupt:
       return in_interrupt(cpu, wakeup);

@@ -121,7 +121,7 @@ class Pipeline;
 
 class WakeCause {
  public:
-  enum class HandlerKind : std::uint8_t { kTimer, kInterrupt, kSoftirq, kNumber };
+  enum class HandlerKind : std::uint8_t { kNone, kTimer, kInterrupt, kSoftirq };
 
   void on(const Event& event, const HostEvent& host);
   void on_disk(std::uint32_t cpu, const BlockIo& block);  // block_rq_complete
@@ -132,7 +132,7 @@ class WakeCause {
   [[nodiscard]] ProvenCulprit of(const ThreadChange& wakeup, const Pipeline& pipeline);
   // Returns the kind of the handler that of() named last, if no end of that kind was recorded so
   // far: without ends a handler seems to last until the CPU switches.
-  [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
+  [[nodiscard]] HandlerKind without_end() const { return without_end_; }
   [[nodiscard]] bool ends(HandlerKind kind) const { return ends_[static_cast<std::size_t>(kind)]; }
   // Returns the calls that tell who released and who held the futex, after of() returned kFutex.
   [[nodiscard]] FutexWakes& futexes() { return futexes_; }
@@ -141,8 +141,7 @@ class WakeCause {
   static constexpr std::size_t kMostThreads = 1u << 12;
   static constexpr std::size_t kMostHandlers = 8;  // open at once, per CPU
   struct Handler {
-    using Kind = HandlerKind;
-    Kind kind = Kind::kTimer;
+    HandlerKind kind = HandlerKind::kNone;
     InterruptLevel level = InterruptLevel::kNone;
     bool disk = false;
     std::uint32_t number = 0;
@@ -160,13 +159,14 @@ class WakeCause {
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   static void begin(Cpu& cpu, Handler handler);
-  void end(Cpu& cpu, Handler::Kind kind);
+  void end(Cpu& cpu, HandlerKind kind);
   [[nodiscard]] ProvenCulprit in_interrupt(const Cpu& cpu, const ThreadChange& wakeup);
   [[nodiscard]] static bool is_ipi(const Cpu& cpu, const ThreadChange& wakeup, const Pipeline& of);
 
   std::vector<Cpu> cpus_;
-  std::array<bool, static_cast<std::size_t>(HandlerKind::kNumber)> ends_{};
-  std::optional<HandlerKind> without_end_;
+  // By HandlerKind; kNone has no end to record.
+  std::array<bool, static_cast<std::size_t>(HandlerKind::kSoftirq) + 1> ends_{true};
+  HandlerKind without_end_ = HandlerKind::kNone;
   FutexWakes futexes_;
   ThreadTable<LastVmmEvent> last_vmm_events_;
 };

@@ -48,9 +48,11 @@ Drive drive_of(std::string_view clock) {
     case ClockId::kGlobal:
     case ClockId::kPerf:
       return Drive::kCounter;
-    default:
-      return Drive::kOther;
+    case ClockId::kUptime:
+    case ClockId::kCounter:
+      break;
   }
+  return Drive::kOther;
 }
 
 std::vector<NotedAdjustment> noted_in(std::span<const SyncEntry> entries) {

@@ -74,22 +74,13 @@ Figure figure_of(const Recorded& run, const std::string& key, Metric metric) {
   const auto divided = [&](double sum, double by) {
     return Figure{ratio(sum, by), noise * count / (by * by)};
   };
-  switch (metric) {
-    case Metric::kRate:
-      return {rate, noise * rate * rate / (wall * wall)};
-    case Metric::kShare:
-      return divided(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
-    case Metric::kCost:
-      return divided(total, or_unknown(run.guest_ns));
-    case Metric::kMean:
-      return divided(total, count);
-    case Metric::kP50:
-      return {or_unknown(row.total.percentile(500))};
-    case Metric::kP99:
-      return {or_unknown(row.total.percentile(990))};
-    default:
-      break;
-  }
+  if (metric == Metric::kRate) return {rate, noise * rate * rate / (wall * wall)};
+  if (metric == Metric::kShare)
+    return divided(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
+  if (metric == Metric::kCost) return divided(total, or_unknown(run.guest_ns));
+  if (metric == Metric::kMean) return divided(total, count);
+  if (metric == Metric::kP50) return {or_unknown(row.total.percentile(500))};
+  if (metric == Metric::kP99) return {or_unknown(row.total.percentile(990))};
   const auto part = static_cast<std::size_t>(metric) - static_cast<std::size_t>(Metric::kKernel);
   if (metric != Metric::kHalted && are_whole_halts(run.model.known_states(), row.halts, row.parts))
     return {};

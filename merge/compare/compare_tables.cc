@@ -14,15 +14,9 @@ namespace trapline {
 namespace {
 
 std::string_view unit_of(Metric metric, bool cycles) {
-  switch (metric) {
-    case Metric::kRate:
-      return "per_second";
-    case Metric::kShare:
-    case Metric::kCost:
-      return "share";
-    default:
-      return cycles ? "cycles" : "ns";
-  }
+  if (metric == Metric::kRate) return "per_second";
+  if (metric == Metric::kShare || metric == Metric::kCost) return "share";
+  return cycles ? "cycles" : "ns";
 }
 
 // Returns text's name of a metric.
@@ -34,16 +28,11 @@ std::string_view title_of(Metric metric, const ExitModel& model) {
 
 std::string value_text(Metric metric, double value, bool cycles) {
   if (std::isnan(value)) return "-";
-  switch (metric) {
-    case Metric::kRate:
-      return fmt::format("{:.4g}/s", value);
-    case Metric::kShare:
-      return fmt::format("{:.3g}%", value * 100);
-    case Metric::kCost:
-      return duration_text(static_cast<std::uint64_t>(value * 1e9 + 0.5), cycles) + " a second";
-    default:
-      return duration_text(static_cast<std::uint64_t>(value + 0.5), cycles);
-  }
+  if (metric == Metric::kRate) return fmt::format("{:.4g}/s", value);
+  if (metric == Metric::kShare) return fmt::format("{:.3g}%", value * 100);
+  const bool of_second = metric == Metric::kCost;
+  return duration_text(static_cast<std::uint64_t>(value * (of_second ? 1e9 : 1) + 0.5), cycles) +
+         (of_second ? " a second" : "");
 }
 
 // Adds the figures of a metric; `get` returns a row's figure. JSON has them as an object, CSV as a

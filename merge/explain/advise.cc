@@ -404,16 +404,13 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
   // contain more than that way, so its length is estimated as the 10th percentile of the runs.
   const std::uint64_t way = runs_.percentile(100).value_or(0) * sum.exits;
   const std::uint64_t all = sum.cost + std::min(std::max(sum.between, way), sum.cost * 4 / 5);
-  switch (remedy_of(id).model) {
-    case AdviceModel::kRemoved:
-      return {less_a_tenth(sum.cost), all};
-    case AdviceModel::kBatched:
-      return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
-    case AdviceModel::kPages:
-      return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
-    default:
-      return {};
-  }
+  const AdviceModel model = remedy_of(id).model;
+  if (model == AdviceModel::kRemoved) return {less_a_tenth(sum.cost), all};
+  if (model == AdviceModel::kBatched)
+    return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
+  if (model == AdviceModel::kPages)
+    return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
+  return {};
 }
 
 // Returns what the gain is computed from. `user`: the VMM; empty: its time is not known separately.
@@ -422,14 +419,11 @@ std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, std::string_view u
                                  events::kvm_exit.name, events::kvm_entry.name, ns_text(sum.cost));
   if (!user.empty() && sum.beyond_kernel != 0)
     text += fmt::format(", of which {} in {} or asleep", ns_text(sum.beyond_kernel), user);
-  switch (remedy_of(id).model) {
-    case AdviceModel::kBatched:
-      return text + fmt::format(", in {}", counted(sum.rows, "row"));
-    case AdviceModel::kPages:
-      return text + fmt::format(", {} the first of 2 MiB", sum.first_faults);
-    default:
-      return text;
-  }
+  const AdviceModel model = remedy_of(id).model;
+  if (model == AdviceModel::kBatched) text += fmt::format(", in {}", counted(sum.rows, "row"));
+  if (model == AdviceModel::kPages)
+    text += fmt::format(", {} the first of 2 MiB", sum.first_faults);
+  return text;
 }
 
 std::string AdviceSink::change_of(RemedyId id, const Sum& sum) {

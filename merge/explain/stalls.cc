@@ -28,8 +28,8 @@ constexpr StallLimit kLimits[] = {
 };
 
 std::string_view key_of(StallCause cause) {
-  constexpr std::string_view kKeys[] = {"guest", "kernel", "user",   "preempted", "blocked",
-                                        "page",  "signal", "paused", "halted"};
+  constexpr std::string_view kKeys[] = {"not-known", "guest", "kernel", "user",   "preempted",
+                                        "blocked",   "page",  "signal", "paused", "halted"};
   return kKeys[static_cast<std::size_t>(cause)];
 }
 
@@ -75,8 +75,10 @@ std::string cause_text(const StallShare& share, bool open, const Naming& names, 
       return std::string(names.vmm(vcpu)) + " had stopped it" + ended_by(share, names);
     case StallCause::kHalted:
       return "the guest had halted it";
+    case StallCause::kNotKnown:
+      break;
   }
-  return {};
+  return "its state is not known";
 }
 
 std::string text_of(const StallShare& share, bool open, const Naming& names, ThreadId vcpu) {
@@ -91,8 +93,7 @@ std::string text_of(const StallShare& share, bool open, const Naming& names, Thr
 }
 
 bool has_culprit(StallCause cause) {
-  return cause != StallCause::kGuest && cause != StallCause::kKernel &&
-         cause != StallCause::kUser && cause != StallCause::kHalted;
+  return cause >= StallCause::kPreempted && cause != StallCause::kHalted;
 }
 
 // Returns the limits that the stall exceeds. While QEMU has stopped the guest, the guest's clock

@@ -325,21 +325,15 @@ void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) 
 }
 
 void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
-  switch (span.kind) {
-    case SpanKind::kExit:
-      open_.start(span);
-      return;
-    case SpanKind::kPart:
-    case SpanKind::kHandler:
-      if (open_.is_open()) open_.add(span);
-      return;
-    case SpanKind::kRequestStage:
-    case SpanKind::kTurnPart:
-      if (asynchronous_ && asynchronous_->span.id == span.parent)
-        asynchronous_->children.push_back(span);
-      return;
-    default:
-      break;
+  if (span.kind == SpanKind::kExit) return open_.start(span);
+  if (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler) {
+    if (open_.is_open()) open_.add(span);
+    return;
+  }
+  if (span.kind == SpanKind::kRequestStage || span.kind == SpanKind::kTurnPart) {
+    if (asynchronous_ && asynchronous_->span.id == span.parent)
+      asynchronous_->children.push_back(span);
+    return;
   }
   write_open_exit(pipeline);
   write_asynchronous(pipeline);

@@ -71,29 +71,20 @@ class UftraceExporter final : public Exporter {
     enter(task(span), span.begin, address(pipeline.names()[span.name]), {});
   }
   void span(const Span& span, const Pipeline& pipeline) override {
-    switch (span.kind) {
-      case SpanKind::kPart:
-        return;
-      case SpanKind::kHandler:
-        if (open_.is_open()) open_.add(span);
-        handler_names_[span.id] = address(fmt::format(
-            "qemu:{}", pipeline.names()[span.region != kNoName ? span.region : span.name]));
-        return;
-      case SpanKind::kExit:
-        write_open_exit();
-        open_.start(span);
-        return;
-      case SpanKind::kGuest:
-        write_open_exit();
-        enter(task(span), span.begin, address("guest_mode"), {});
-        leave(task(span), span.end);
-        return;
-      case SpanKind::kFunction:
-        write_open_exit();
-        leave(task(span), span.end);
-        return;
-      default:
-        return;
+    if (span.kind == SpanKind::kHandler) {
+      if (open_.is_open()) open_.add(span);
+      handler_names_[span.id] = address(fmt::format(
+          "qemu:{}", pipeline.names()[span.region != kNoName ? span.region : span.name]));
+    } else if (span.kind == SpanKind::kExit) {
+      write_open_exit();
+      open_.start(span);
+    } else if (span.kind == SpanKind::kGuest) {
+      write_open_exit();
+      enter(task(span), span.begin, address("guest_mode"), {});
+      leave(task(span), span.end);
+    } else if (span.kind == SpanKind::kFunction) {
+      write_open_exit();
+      leave(task(span), span.end);
     }
   }
   void event(const Event& event, const Pipeline& pipeline) override {

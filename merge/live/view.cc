@@ -171,8 +171,6 @@ bool View::key(int key) {
     case '>':
       step_back(key == '<' ? 10 : -10);
       break;
-    default:
-      break;
   }
   return true;
 }

@@ -40,10 +40,11 @@ std::string ExitMatcher::name_of(Kind kind, const Key& key, const ExitSpan& exit
     case kDetail:
       return detail_text(exit.detail);
     case kDevice:
-      return name_or_dash(pipeline.names(), exit.device);
-    default:
-      return name_or_dash(pipeline.names(), static_cast<NameId>(key[0]));
+    case kFunction:
+    case kKinds:
+      break;
   }
+  return name_or_dash(pipeline.names(), static_cast<NameId>(key[0]));
 }
 
 bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipeline) {

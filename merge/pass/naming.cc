@@ -45,9 +45,10 @@ std::string detail_text(const KvmDetail& detail) {
       return fmt::format("hypercall {:#x}", detail.value);
     case DetailKind::kPageFault:
       return fmt::format("page-fault {:#x}", detail.value);
-    default:
-      return "-";
+    case DetailKind::kNone:
+      break;
   }
+  return "-";
 }
 
 std::string_view key_of(FaultCause cause) {
@@ -171,23 +172,16 @@ bool has_number(CulpritKind kind) {
 // Returns ", which waited for X", where X is what a waking thread itself waited for. `who`: the
 // thread that it waited for, or that held its futex; empty if not known.
 std::string root_text(CulpritKind root, const std::string& who) {
+  const auto is = [root](auto... kinds) { return ((root == kinds) || ...); };
   const std::string waited = ", which waited for ";
-  switch (root) {
-    case CulpritKind::kTimer:
-      return waited + "a timer";
-    case CulpritKind::kInterrupt:
-      return waited + "a device's interrupt";
-    case CulpritKind::kDisk:
-      return waited + "the disk";
-    case CulpritKind::kIpi:
-    case CulpritKind::kThread:
-      return waited + (who.empty() ? "another thread" : who);
-    case CulpritKind::kFutex:
-    case CulpritKind::kLock:
-      return waited + (who.empty() ? "a futex" : "the futex of " + who);
-    default:
-      return {};
-  }
+  if (is(CulpritKind::kTimer)) return waited + "a timer";
+  if (is(CulpritKind::kInterrupt)) return waited + "a device's interrupt";
+  if (is(CulpritKind::kDisk)) return waited + "the disk";
+  if (is(CulpritKind::kIpi, CulpritKind::kThread))
+    return waited + (who.empty() ? "another thread" : who);
+  if (is(CulpritKind::kFutex, CulpritKind::kLock))
+    return waited + (who.empty() ? "a futex" : "the futex of " + who);
+  return {};
 }
 
 std::string unknown_text(Missing missing) {
@@ -343,6 +337,7 @@ std::string Naming::text(const PageFault::Why& why) const {
 }
 
 std::string Naming::text(const Culprit& culprit, ThreadId root) const {
+  std::string_view before;
   switch (culprit.kind) {
     case CulpritKind::kIdle:
       return "idle";
@@ -364,63 +359,48 @@ std::string Naming::text(const Culprit& culprit, ThreadId root) const {
       return "IPI from " + vcpus.vcpu(culprit.thread, true);
     case CulpritKind::kUnknown:
       return unknown_text(culprit.missing);
-    case CulpritKind::kThread:
-    case CulpritKind::kFutex:
     case CulpritKind::kLock:
+      before = "lock, held by ";
+      break;
+    case CulpritKind::kFutex:
+      before = "futex of ";
+      break;
     case CulpritKind::kPage:
+      before = "page (userfaultfd) from ";
+      break;
     case CulpritKind::kCollapse:
+      before = "collapse of pages by ";
+      break;
+    case CulpritKind::kThread:
       break;
   }
-  std::string text = this->text(culprit.thread);
+  std::string text = std::string(before) + this->text(culprit.thread);
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
-  text += root_text(culprit.root, root == ThreadId{} ? std::string() : this->text(root));
-  switch (culprit.kind) {
-    case CulpritKind::kLock:
-      return "lock, held by " + text;
-    case CulpritKind::kFutex:
-      return "futex of " + text;
-    case CulpritKind::kPage:
-      return "page (userfaultfd) from " + text;
-    case CulpritKind::kCollapse:
-      return "collapse of pages by " + text;
-    default:
-      return text;
-  }
+  return text + root_text(culprit.root, root == ThreadId{} ? std::string() : this->text(root));
 }
 
 std::string Naming::ran_instead(const Culprit& culprit) const {
-  switch (culprit.kind) {
-    case CulpritKind::kIdle:
-      return "its CPU was idle and had yet to take it up";
-    case CulpritKind::kIdleOther:
-      return "its CPU was idle, why is not recorded";
-    case CulpritKind::kNotAllowed:
-    case CulpritKind::kQuota:
-      return "it was " + text(culprit);
-    case CulpritKind::kUnknown:
-      return (culprit.missing == Missing::kCpu ? "where it was is " : "its CPU ran something ") +
-             text(culprit);
-    default:
-      return text(culprit) + " ran instead";
-  }
+  if (culprit.kind == CulpritKind::kIdle) return "its CPU was idle and had yet to take it up";
+  if (culprit.kind == CulpritKind::kIdleOther) return "its CPU was idle, why is not recorded";
+  const std::string who = text(culprit);
+  if (culprit.kind == CulpritKind::kUnknown)
+    return (culprit.missing == Missing::kCpu ? "where it was is " : "its CPU ran something ") + who;
+  const bool could_not =
+      culprit.kind == CulpritKind::kNotAllowed || culprit.kind == CulpritKind::kQuota;
+  return could_not ? "it was " + who : who + " ran instead";
 }
 
 std::string Naming::slept_for(const Culprit& culprit, ThreadId root) const {
-  switch (culprit.kind) {
-    case CulpritKind::kLock:
-    case CulpritKind::kPage:
-    case CulpritKind::kCollapse:
-      return "waiting for a " + text(culprit, root);
-    case CulpritKind::kFutex:
-      return "waiting for the " + text(culprit, root);
-    case CulpritKind::kUnknown:
-      return (culprit.missing == Missing::kContext ? "until it was woken by an "
-                                                   : "until it was woken; by whom is ") +
-             text(culprit);
-    default:
-      return "until woken by " + text(culprit, root);
-  }
+  const auto is = [&](auto... kinds) { return ((culprit.kind == kinds) || ...); };
+  const std::string who = text(culprit, root);
+  if (is(CulpritKind::kUnknown))
+    return (culprit.missing == Missing::kContext ? "until it was woken by an "
+                                                 : "until it was woken; by whom is ") +
+           who;
+  if (is(CulpritKind::kLock, CulpritKind::kPage, CulpritKind::kCollapse))
+    return "waiting for a " + who;
+  return (is(CulpritKind::kFutex) ? "waiting for the " : "until woken by ") + who;
 }
 
 std::string Naming::step(Part part, const Culprit& culprit, ThreadId root) const {

@@ -122,28 +122,18 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
   }
   const bool halted = part == Part::kHalted, short_sleep = around.sleep_ns <= kLongestPolled;
   if (part != Part::kBlocked && !halted) return {};
-  switch (culprit.kind) {
-    case CulpritKind::kTimer:
-      // KVM polls only in halts: advice on polling fits no other sleep.
-      return halted && short_sleep ? "halted-until-timer" : std::string_view();
-    case CulpritKind::kIpi:
-      return halted && short_sleep ? "halted-until-ipi" : std::string_view();
-    case CulpritKind::kDisk:
-      return "blocked-on-disk";
-    case CulpritKind::kInterrupt:
-      return "blocked-on-interrupt";
-    case CulpritKind::kFutex:
-    case CulpritKind::kLock:
-      return around.of_vmm && around.iothread_device ? "blocked-on-vmm" : std::string_view();
-    case CulpritKind::kThread:
-      // A vCPU may wake another one from inside KVM: only an event of QEMU (culprit.handler) shows
-      // that the waking vCPU was in QEMU.
-      return around.of_vmm && around.iothread_device && (!by_vcpu || culprit.handler != kNoName)
-                 ? "blocked-on-vmm"
-                 : std::string_view();
-    default:
-      return {};
-  }
+  const auto is = [&](auto... kinds) { return ((culprit.kind == kinds) || ...); };
+  // KVM polls only in halts: advice on polling fits no other sleep.
+  if (is(CulpritKind::kTimer))
+    return halted && short_sleep ? "halted-until-timer" : std::string_view();
+  if (is(CulpritKind::kIpi)) return halted && short_sleep ? "halted-until-ipi" : std::string_view();
+  if (is(CulpritKind::kDisk)) return "blocked-on-disk";
+  if (is(CulpritKind::kInterrupt)) return "blocked-on-interrupt";
+  // A vCPU may wake another one from inside KVM: only an event of QEMU (culprit.handler) shows that
+  // the waking vCPU was in QEMU.
+  const bool by_vmm = is(CulpritKind::kFutex, CulpritKind::kLock) ||
+                      (is(CulpritKind::kThread) && (!by_vcpu || culprit.handler != kNoName));
+  return by_vmm && around.of_vmm && around.iothread_device ? "blocked-on-vmm" : std::string_view();
 }
 
 }  // namespace

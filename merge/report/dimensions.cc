@@ -152,21 +152,13 @@ std::uint64_t word_of(Dimension dimension, const ExitSpan& span, StackId stack,
 }
 
 std::uint64_t word_of(Dimension dimension, const FunctionCall& call, const GuestStacks& stacks) {
-  switch (dimension) {
-    case Dimension::kDevice:
-      return call.own.several_devices ? ExitKeys::kSeveralDevices : call.own.device;
-    case Dimension::kVmmEvent:
-      return call.own.vmm_event;
-    case Dimension::kFunction:
-      return stacks.innermost(call.stack);
-    case Dimension::kStack:
-      return call.stack;
-    case Dimension::kVcpu:
-    case Dimension::kVm:
-      return static_cast<std::uint32_t>(call.thread);
-    default:
-      return 0;
-  }
+  if (dimension == Dimension::kDevice)
+    return call.own.several_devices ? ExitKeys::kSeveralDevices : call.own.device;
+  if (dimension == Dimension::kVmmEvent) return call.own.vmm_event;
+  if (dimension == Dimension::kFunction) return stacks.innermost(call.stack);
+  if (dimension == Dimension::kStack) return call.stack;
+  const bool by_thread = dimension == Dimension::kVcpu || dimension == Dimension::kVm;
+  return by_thread ? static_cast<std::uint32_t>(call.thread) : 0;
 }
 
 }  // namespace

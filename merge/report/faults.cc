@@ -69,18 +69,13 @@ struct FaultRow : VcpuId {
 };
 
 std::string_view lacking_event(FaultLack lack) {
-  switch (lack) {
-    case FaultLack::kAddress:
-      return events::kvm_page_fault.full_name;
-    case FaultLack::kAllocations:
-      return events::mm_page_alloc.full_name;
-    case FaultLack::kFilePages:
-      return events::mm_filemap_add_to_page_cache.full_name;
-    case FaultLack::kMappings:
-      return events::kvm_tdp_mmu_spte_changed.full_name;
-    default:
-      return {};
-  }
+  constexpr std::string_view kEvents[] = {{},
+                                          events::kvm_page_fault.full_name,
+                                          events::mm_page_alloc.full_name,
+                                          events::mm_filemap_add_to_page_cache.full_name,
+                                          events::kvm_tdp_mmu_spte_changed.full_name,
+                                          {}};
+  return kEvents[static_cast<std::size_t>(lack)];
 }
 
 // Adds the columns that all tables have. Text leaves out parts of the time that are always 0.

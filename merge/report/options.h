@@ -53,9 +53,6 @@ inline constexpr std::array<std::string_view, 16> kSortNames{
                                        bool durations) {
   if (a.halts != b.halts) return b.halts;
   const auto key = [=](const GroupRow& row) -> std::uint64_t {
-    if (sort >= SortBy::kFirstPart)
-      return row
-          .parts[static_cast<std::size_t>(sort) - static_cast<std::size_t>(SortBy::kFirstPart)];
     switch (sort) {
       case SortBy::kShare:
         return durations ? row.cost_ns() : row.count();
@@ -77,9 +74,12 @@ inline constexpr std::array<std::string_view, 16> kSortNames{
         return row.largest_ns;
       case SortBy::kGuest:
         return row.guest_ns();
-      default:
+      case SortBy::kCount:
         return row.count();
+      case SortBy::kFirstPart:  // and the parts after it
+        break;
     }
+    return row.parts[static_cast<std::size_t>(sort) - static_cast<std::size_t>(SortBy::kFirstPart)];
   };
   return key(a) > key(b);
 }

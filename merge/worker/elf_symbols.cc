@@ -79,14 +79,8 @@ std::optional<char> type_of(const GElf_Sym& symbol) {
   const auto type = GELF_ST_TYPE(symbol.st_info);
   if (type == STT_GNU_IFUNC) return 'i';
   if (type != STT_FUNC && type != STT_NOTYPE) return std::nullopt;
-  switch (GELF_ST_BIND(symbol.st_info)) {
-    case STB_LOCAL:
-      return 't';
-    case STB_WEAK:
-      return 'W';
-    default:
-      return 'T';
-  }
+  const auto bind = GELF_ST_BIND(symbol.st_info);
+  return bind == STB_LOCAL ? 't' : bind == STB_WEAK ? 'W' : 'T';
 }
 
 // Reads the functions in symbol tables, row by row.

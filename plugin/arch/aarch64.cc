@@ -29,8 +29,6 @@ Instruction branch_register(std::uint32_t word) {
     case 0b0100:
       out.flow = Flow::kInterruptReturn;
       break;  // ERET, ERETAA
-    default:
-      break;
   }
   return out;
 }

@@ -88,8 +88,6 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
       else if (rd == kSp && bits(word, 12, 3) != 0)
         out.flow = Flow::kSetStackPointer;  // CSRRW sp
       break;
-    default:
-      break;
   }
   return out;
 }

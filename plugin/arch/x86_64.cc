@@ -108,8 +108,6 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
       if (rest[0] == 0x05 || rest[0] == 0x34) out.flow = Flow::kSystemCall;
       if (rest[0] == 0x07 || rest[0] == 0x35) out.flow = Flow::kSystemReturn;
       break;
-    default:
-      break;
   }
   return out;
 }

@@ -7,7 +7,8 @@ rows stand in order: a folder includes only folders of rows above its own. A row
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
 its row too. The second part checks that merge does not grow; the third, that
 only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the fifth, that
-one class reads the scheduler; the last, that no test has a folder of a fixed name.
+one class reads the scheduler; the sixth, that no `default:` takes what an enumeration does not name; the last, that no
+test has a folder of a fixed name.
 """
 import re
 import sys
@@ -223,6 +224,25 @@ def check_scheduler():
                 fail(f"{path}:{number}: reads the scheduler: let Threads (merge/analyze/threads.h) do that")
 
 
+# Switches over numbers and characters of files, registers and other programs. Where one of our own enumerations is told
+# apart, every kind is named, so that a new one is not taken for another.
+HAVE_DEFAULTS = {
+    "merge/model/event.h": 2, "merge/analyze/wake_cause.cc": 1, "merge/source/uftrace/values.cc": 1,
+    "merge/source/kernel_events/formats.h": 1, "merge/source/trace_dat/layout.cc": 1, "merge/source/perf_data/layout.cc": 1,
+    "merge/source/perf_data/perf_data_source.cc": 1, "merge/source/perf_data/record_reader.cc": 1,
+    "plugin/arch/x86_64.cc": 1, "plugin/format/text_symbols.cc": 1, "backend_ftrace/tracetool/c_format.cc": 1,
+    "backend_ftrace/format_text.cc": 1, "backend_ftrace/base/worker.cc": 1,
+}
+
+
+def check_defaults():
+    for path in sources():
+        defaults = re.findall(r"^\s*default\s*:", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+        allowed = HAVE_DEFAULTS.get(str(path), 0)
+        if len(defaults) != allowed:
+            fail(f"{path}: {len(defaults)} of `default:`, {allowed} of numbers are known: name the enumeration's kinds")
+
+
 # Pages are read by PageReader, kept by PageRing, handed on by page_round(), and the recorder has one loop.
 ONCE = (
     (r"(deque|vector|list)<(record::)?KeptPage>", {"merge/record/page_ring.h"}, "keeps pages: let PageRing do that"),
@@ -263,6 +283,7 @@ def main():
     check_vmms()
     check_pipelines()
     check_scheduler()
+    check_defaults()
     check_recorder()
     check_temporary_folders()
     for text in failures:

@@ -181,15 +181,10 @@ bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   if (plan.layout == Layout::kUnseen) [[unlikely]]
     learn(name, plan);
   event.kind = plan.kind;
-  switch (plan.layout) {
-    case Layout::kBuiltIn:
-      read_built_in(*plan.meaning, arguments, event);
-      break;
-    case Layout::kDeclared:
-      read_declared(plan, arguments.empty() ? arguments : arguments.substr(1), event);
-      break;
-    default:
-      break;
+  if (plan.layout == Layout::kBuiltIn) {
+    read_built_in(*plan.meaning, arguments, event);
+  } else if (plan.layout == Layout::kDeclared) {
+    read_declared(plan, arguments.empty() ? arguments : arguments.substr(1), event);
   }
   return true;
 }

@@ -171,22 +171,13 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
                  const GuestStacks& stacks) {
   enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };
   const auto word_of = [&](Dimension dimension) -> std::uint64_t {
-    switch (dimension) {
-      case Dimension::kReason:
-        return combo.words[kReason];
-      case Dimension::kDevice:
-        return combo.words[kDevice];
-      case Dimension::kVmmEvent:
-        return combo.words[kVmmEvent];
-      case Dimension::kFunction:
-        return stacks.innermost(static_cast<StackId>(combo.words[kStack]));
-      case Dimension::kVcpu:
-        return combo.words[kVcpu];
-      case Dimension::kDetail:
-        return combo.words[kDetail];
-      default:
-        return 0;
-    }
+    if (dimension == Dimension::kReason) return combo.words[kReason];
+    if (dimension == Dimension::kDetail) return combo.words[kDetail];
+    if (dimension == Dimension::kDevice) return combo.words[kDevice];
+    if (dimension == Dimension::kVmmEvent) return combo.words[kVmmEvent];
+    if (dimension == Dimension::kFunction)
+      return stacks.innermost(static_cast<StackId>(combo.words[kStack]));
+    return dimension == Dimension::kVcpu ? combo.words[kVcpu] : 0;
   };
   GroupKey key;
   std::size_t at = 0;

@@ -461,31 +461,23 @@ bool TextFields::read(std::string_view text, TextValues& values) {
       return true;
     }
   }
-  switch (event.decoded.decoder) {
-    case Decoder::kExit:
-      return read_exit(text, values);
-    case Decoder::kSwitch:
-      return sched_switch(FormatScan(text), values);
-    case Decoder::kFutexCall:
-      return sys_enter_futex(FormatScan(text), values);
-    case Decoder::kBlock:
-      return list ? raw_block_io(text, values) : block_io(FormatScan(text), values);
-    case Decoder::kUserspaceExit:
-      if (!list) return kvm_userspace_exit(FormatScan(text), values);
-      break;
-    case Decoder::kIrqPic:
-      if (!list) return kvm_pic_set_irq(FormatScan(text), values);
-      break;
-    case Decoder::kWakeup:
-      if (!list) return sched_wakeup(FormatScan(text), values);
-      break;
-    default:
-      // A print format that is a list itself is tried: it may have other names for the fields.
-      if (event.printed.empty() || (list && !is_list(event.printed))) break;
-      if (PrintFormat(event.printed).read(text, values)) return true;
-      if (!list) return false;
+  const Decoder decoder = event.decoded.decoder;
+  if (decoder == Decoder::kExit) return read_exit(text, values);
+  if (decoder == Decoder::kSwitch) return sched_switch(FormatScan(text), values);
+  if (decoder == Decoder::kFutexCall) return sys_enter_futex(FormatScan(text), values);
+  if (decoder == Decoder::kBlock)
+    return list ? raw_block_io(text, values) : block_io(FormatScan(text), values);
+  if (decoder == Decoder::kUserspaceExit || decoder == Decoder::kIrqPic ||
+      decoder == Decoder::kWakeup) {
+    if (list) return read_list(text, values);
+    return decoder == Decoder::kUserspaceExit ? kvm_userspace_exit(FormatScan(text), values)
+           : decoder == Decoder::kIrqPic      ? kvm_pic_set_irq(FormatScan(text), values)
+                                              : sched_wakeup(FormatScan(text), values);
   }
-  return read_list(text, values);
+  // A print format that is a list itself is tried: it may have other names for the fields.
+  if (event.printed.empty() || (list && !is_list(event.printed))) return read_list(text, values);
+  if (PrintFormat(event.printed).read(text, values)) return true;
+  return list && read_list(text, values);
 }
 
 bool TextFields::read_exit(std::string_view text, TextValues& values) {

@@ -102,8 +102,8 @@ class StallTrackerTest : public testing::Test {
     return std::to_string(static_cast<std::int32_t>(thread));
   }
   static std::string text_of(const StallShare& share) {
-    constexpr std::string_view kNames[] = {"guest", "kernel", "user",   "preempted", "blocked",
-                                           "page",  "signal", "paused", "halted"};
+    constexpr std::string_view kNames[] = {"not known", "guest", "kernel", "user",   "preempted",
+                                           "blocked",   "page",  "signal", "paused", "halted"};
     std::string text(kNames[static_cast<std::size_t>(share.cause)]);
     if (share.culprit.is_thread()) text += " by " + number(share.culprit.thread);
     constexpr std::string_view kWorks[] = {

@@ -259,8 +259,7 @@ long double WanderEnvelope::distance(const ClockMap::Piece& map, std::uint64_t f
           if (!(along > 0 && along < apart)) continue;
           const auto meet = source_ + static_cast<std::uint64_t>(
                                           static_cast<std::int64_t>(std::floor(a.source + along)));
-          for (const std::uint64_t source : {meet, meet + 1})
-            if (source >= from && source <= to) look(source);
+          for (const std::uint64_t source : {meet, meet + 1}) look(std::clamp(source, from, to));
         }
       }
       if (b->source > last) break;

@@ -166,7 +166,6 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     end_guest_run(*thread, event.at);
     begin(*thread, event);
   } else if (thread->phase == Thread::Phase::kLeft) {
-    account(*thread, event.at);
     if (thread->is_cut) ++counters_.exit_without_entry;
   } else if (thread->back && (thread->phase == Thread::Phase::kUnknown ||
                               (thread->phase == Thread::Phase::kOffline && !hole_end_.empty()))) {
@@ -612,8 +611,6 @@ const ExitSpan* ExitTracker::finish() {
 
 namespace {
 
-constexpr std::uint32_t kMostCpus = 1u << 16;
-
 std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::size_t>(which)]; }
 
 }  // namespace
@@ -679,10 +676,9 @@ void ExitTracker::keep_from_now(Thread& thread, Timestamp at) {
 // Changes the state of an exit's time between `begin` and `end` to halted or offline. Time without
 // a kept interval stays as it is.
 void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to) {
-  if (end <= begin) return;
   std::vector<PartInterval>& intervals = thread.intervals;
   const auto first = std::ranges::upper_bound(intervals, begin, {}, &PartInterval::end);
-  auto last = std::ranges::lower_bound(first, intervals.end(), end, {}, &PartInterval::begin);
+  const auto last = std::ranges::lower_bound(first, intervals.end(), end, {}, &PartInterval::begin);
   recut_.clear();
   const auto put = [&](Part which, Timestamp from, Timestamp until) {
     if (until <= from) return;
@@ -704,11 +700,6 @@ void ExitTracker::recut(Thread& thread, Timestamp begin, Timestamp end, State to
       tally(thread, to, from, until);
     }
     put(piece.part, until, piece.end);
-  }
-  if (last != intervals.end() && !recut_.empty() && recut_.back().part == last->part &&
-      recut_.back().end == last->begin) {
-    recut_.back().end = last->end;
-    ++last;
   }
   // Keep the later intervals in place if possible: one exit may have many halts and many intervals,
   // and moving them at each halt would be slow.
@@ -795,13 +786,10 @@ State ExitTracker::open_state(const Thread& thread) const {
 // was removed.
 void ExitTracker::end_thread(Thread& thread, Timestamp at) {
   if (in_exit(thread)) {
-    account(thread, at);
     fold(thread, State::kOffline);
     if (leave_unended(thread)) ++counters_.exits_stopped;
-  } else {
-    carry(thread, at);
-    thread.totals.open.reset();
-    thread.totals.open_ns = 0;
+  } else {  // only in kEnded and kGone there is time left
+    tally(thread, State::kNotSeen, std::max(thread.mark, thread.totals.end), at);
   }
   thread.totals.end = std::max(thread.mark, at);
   if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kGone;
@@ -888,11 +876,15 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
     if (change.wakes()) return on_wakeup(*thread, event.at);
     if (change.runs()) on_run(*thread, event);
   }
-  // After a loss, remembers the thread that now runs: it may turn out to run a vCPU.
-  if (!change.runs() || hole_end_.empty() || event.cpu >= kMostCpus) [[likely]]
-    return;
-  if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
-  back_[event.cpu] = change.thread;
+  if (change.runs() && !hole_end_.empty()) [[unlikely]]
+    remember(event.cpu, change.thread);
+}
+
+// Remembers the thread that runs after a loss: it may turn out to run a vCPU. Not inlined, as the
+// common way through on() would have to save registers for it.
+[[gnu::noinline]] void ExitTracker::remember(std::uint32_t cpu, ThreadId thread) {
+  if (cpu >= back_.size()) back_.resize(cpu + 1);
+  back_[cpu] = thread;
 }
 
 void ExitTracker::on_run(Thread& thread, const Event& event) {
@@ -988,10 +980,8 @@ void ExitTracker::on_vm_state(const Event& event) {
 }
 
 void ExitTracker::on_lost(const Event& event, const Lost& lost) {
-  if (event.cpu < kMostCpus) {
-    if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
-    hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
-  }
+  if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
+  hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
   latest_hole_end_ = std::max(latest_hole_end_, lost.to);
   auto& entries = threads_.entries();
   unseen_.resize(entries.size());
@@ -1002,8 +992,7 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     // Without sched_switch, the recording does not show where a thread went.
     const bool elsewhere = thread.cpu != event.cpu && !thread.off_cpu;
     if (elsewhere && model_.sched_switch && !model_.from_vmm) continue;
-    unseen_[i] = !hole_end_.empty();  // if set, seen() clears the mark
-    if (is_closed_for_loss(thread)) continue;
+    unseen_[i] = true;  // until an event shows the thread
     account(thread, event.at);
     close_for_loss(thread);
   }

@@ -334,11 +334,6 @@ class ExitTracker {
   [[nodiscard]] static bool in_exit(const Thread& thread) {
     return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
   }
-  // Returns whether the thread has had no event since close_for_loss().
-  [[nodiscard]] static bool is_closed_for_loss(const Thread& thread) {
-    return thread.phase == Thread::Phase::kUnknown && thread.sealed &&
-           thread.waiting.kind == DetailKind::kNone && !thread.off_cpu && !thread.in_user;
-  }
   // Adds the time since the thread's last mark to its state.
   void account(Thread& thread, Timestamp at) {
     if (at > thread.mark && thread.phase != Thread::Phase::kEnded) add(thread, at);
@@ -402,6 +397,7 @@ class ExitTracker {
   const ExitSpan* on(const Event& event);
   void on(const Event& event, const ThreadChange& change);
   void on_leave(Thread& thread, const Event& event, const ThreadChange& change);
+  void remember(std::uint32_t cpu, ThreadId thread);
   void on_run(Thread& thread, const Event& event);
   void on_new_thread(const Event& event, const NewThread& made);
   void on_wakeup(Thread& thread, Timestamp at);

@@ -400,6 +400,21 @@ TEST_F(ExitTrackerTest, WithoutKvmExitSpansAreTheTimeInUserSpace) {
   EXPECT_EQ(device(1), "rtc");
 }
 
+TEST_F(ExitTrackerTest, WithoutKvmExitWhatRanAfterAnExitDidNotPreemptIt) {
+  model(UserEnd::kIoctl, true);
+  play({to_user(100), run_ioctl(150), switch_out(160, true), switch_in(170), to_user(200)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].preempted_by, ThreadId{});
+  EXPECT_EQ(spans_[0].end.ns(), 150u);
+}
+
+TEST_F(ExitTrackerTest, WithoutKvmExitNoEventAfterALossGivesAnExitItsDetail) {
+  model(UserEnd::kReload, true);
+  play({to_user(100), reload(150), lost(0, 160, 170), port(241, 0x71, Access::kRead)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].detail.kind, DetailKind::kNone);
+}
+
 TEST_F(ExitTrackerTest, WithoutKvmExitTheBeginOfUserTimeIsTold) {
   model(UserEnd::kReload, true);
   play({to_user(100), reload(150)});

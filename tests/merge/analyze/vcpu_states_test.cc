@@ -33,14 +33,23 @@ class VcpuStatesTest : public testing::TestWithParam<Detail> {
     for (const Event& event : events) {
       if (const ExitSpan* span = tracker_->on(event, threads_.on(event))) {
         spans_.push_back(*span);
-        std::uint64_t in_intervals = 0;
-        for (const PartInterval& interval : span->intervals)
-          in_intervals += elapsed(interval.begin, interval.end);
-        if (GetParam() == Detail::kIntervals) {
-          EXPECT_EQ(in_intervals, span->total());
-        }
+        if (GetParam() == Detail::kIntervals) expect_whole(*span);
       }
     }
+  }
+  // The intervals of an exit's parts follow one another from its begin to its end; each is as long
+  // as it can be.
+  static void expect_whole(const ExitSpan& span) {
+    Timestamp at = span.start;
+    std::optional<Part> before;
+    for (const PartInterval& interval : span.intervals) {
+      EXPECT_EQ(interval.begin, at);
+      EXPECT_LT(interval.begin, interval.end);
+      EXPECT_NE(interval.part, before);
+      at = interval.end;
+      before = interval.part;
+    }
+    EXPECT_EQ(at, span.end);
   }
   // Ends the recording; the states are its time.
   VcpuTotals end(std::uint64_t at) {
@@ -344,14 +353,46 @@ TEST_P(VcpuStatesTest, AVcpuThatStillRunsInTheVmmIsPausedFromItsSleepOn) {
 }
 
 TEST_P(VcpuStatesTest, TheFirstExitAfterASwitchCountsWhereNothingWasLost) {
-  play({switch_in(50), exit(100), entry(150)});
-  EXPECT_THAT(spans_, SizeIs(1));
-  EXPECT_EQ(tracker_->counters().closed_by_loss, 0u);
+  for (const bool known : {false, true}) {  // the thread, before the switch
+    tracker_.reset();
+    spans_.clear();
+    if (known) play({created(10), reload(20), switch_out(30, false), wake(40)});
+    play({switch_in(50), exit(100), entry(150)});
+    EXPECT_THAT(spans_, SizeIs(1));
+    EXPECT_EQ(tracker_->counters().closed_by_loss, 0u);
+  }
+}
+
+TEST_P(VcpuStatesTest, AThreadThatGotTheIdOfOneThatEndedRunsItsGuestFromItsOwnEntryOn) {
+  play({entry(50), exit(100), leave(200, SchedSwitch::Left::kDead), entry(300), exit(340)});
+  EXPECT_EQ(tracker_->vcpus()[0].totals.guest_ns, 50u + 40u);
+}
+
+TEST_P(VcpuStatesTest, OfAThreadThatComesWithoutHavingLeftNoTimeOfItsExitIsSeen) {
+  play({entry(50), exit(100), to_user(150), switch_in(310), entry(320)});
+  const VcpuTotals totals = end(330);
+  EXPECT_EQ(totals.not_seen_ns, 220u);
+  EXPECT_EQ(totals.parts, Parts());
 }
 
 TEST_P(VcpuStatesTest, AnExitIsClosedByOneLossOnly) {
   play({entry(50), exit(100), lost(0, 110, 120), lost(0, 130, 140)});
   EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+}
+
+TEST_P(VcpuStatesTest, WhatIsNotSeenAfterALossIsOneRunWhateverElseIsLost) {
+  play({entry(50), exit(100), lost(0, 110, 120), lost(0, 130, 140), entry(200)});
+  if (GetParam() == Detail::kSums) return;
+  ASSERT_THAT(tracker_->state_runs(), SizeIs(1));
+  EXPECT_EQ(tracker_->state_runs()[0].begin.ns(), 110u);
+  EXPECT_EQ(tracker_->state_runs()[0].end.ns(), 200u);
+}
+
+TEST_P(VcpuStatesTest, WhenAVcpuWentToUserSpaceIsToldOfItsExitAlone) {
+  play({entry(50), exit(100), to_user(110), run_ioctl(120)});
+  EXPECT_EQ(tracker_->state(kVcpu0)->user_begin.ns(), 110u);
+  play({entry(130), exit(200)});
+  EXPECT_EQ(tracker_->state(kVcpu0)->user_begin, Timestamp());
 }
 
 TEST_P(VcpuStatesTest, WithoutExitsToUserSpaceNothingTellsWhetherAVcpuIsOffline) {
@@ -519,6 +560,23 @@ TEST_P(VcpuStatesTest, WhereSwitchesBeginLateStatesAreKnownFromTheFirstOn) {
   const VcpuTotals totals = end(kLate + 450);
   EXPECT_EQ(totals.not_seen_ns, 240u);
   EXPECT_EQ(totals.guest_ns, 10 + (kLate - 10) + 100);
+}
+
+TEST_P(VcpuStatesTest, WhereASwitchComesInTimeNoneIsLate) {
+  constexpr std::uint64_t kLate = 10'000'000;
+  model_.late_switches = true;
+  play({entry(50), switch_in(60, kVcpu1, 1), exit(70), entry(80), exit(kLate + 100)});
+  EXPECT_EQ(end(kLate + 200).not_seen_ns, 0u);
+}
+
+TEST_P(VcpuStatesTest, AnExitThatASwitchBeganBeforeTheFiguresIsNoSpanOfThem) {
+  play({entry(50), switch_out(60, true)});
+  tracker_->begin_at(Timestamp(100));
+  play({switch_in(110), exit(120), entry(130)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(tracker_->counters().exit_without_entry, 1u);
+  EXPECT_EQ(tracker_->counters().entry_without_exit, 1u);
+  EXPECT_EQ(end(140).parts, (Parts{20, 0, 10, 0, 0}));
 }
 
 TEST_P(VcpuStatesTest, AStateThatBeginsWithTheRecordingsEndIsNoRun) {

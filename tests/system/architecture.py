@@ -7,8 +7,8 @@ rows stand in order: a folder includes only folders of rows above its own. A row
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
 its row too. The second part checks that merge does not grow; the third, that
 only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the fifth, that
-one class reads the scheduler; the sixth, that no `default:` takes what an enumeration does not name; the last, that no
-test has a folder of a fixed name.
+one class reads the scheduler; the sixth, that no `default:` takes what an enumeration does not name, and that the
+zero of what claims are made of says that nothing is known; the last, that no test has a folder of a fixed name.
 """
 import re
 import sys
@@ -235,6 +235,22 @@ HAVE_DEFAULTS = {
 }
 
 
+# What a claim is made of is not known until an event says it: the zero of these says so.
+CLAIMS = {"CulpritKind", "FaultAccess", "FaultCause", "FaultHow", "FaultLack", "HandlerKind", "HostRole", "InterruptLevel",
+          "KernelThread", "MemoryWork", "Missing", "RunState", "StallCause", "WakeContext", "Where"}
+
+
+def check_zeros():
+    found = {}
+    for path in sources():
+        text = re.sub(r"//[^\n]*", "", (ROOT / path).read_text(encoding="utf-8"))
+        found |= {name: (path, zero) for name, zero in re.findall(r"enum class (\w+)[^{;]*\{\s*(\w+)", text)}
+    for name in sorted(CLAIMS):
+        path, zero = found.get(name, ("", "no such enumeration"))
+        if zero not in ("kNone", "kNotKnown", "kUnknown"):
+            fail(f"{path}: the zero of {name} is {zero}: it must say that nothing is known")
+
+
 def check_defaults():
     for path in sources():
         defaults = re.findall(r"^\s*default\s*:", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
@@ -284,6 +300,7 @@ def main():
     check_pipelines()
     check_scheduler()
     check_defaults()
+    check_zeros()
     check_recorder()
     check_temporary_folders()
     for text in failures:

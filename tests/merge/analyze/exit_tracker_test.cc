@@ -70,7 +70,10 @@ TEST_F(ExitTrackerTest, AnExitWithoutMoreIsKernelTime) {
 }
 
 TEST_F(ExitTrackerTest, AnExitThatDidNotEndIsOfItsVcpu) {
-  play({entry(50, kVcpu1), exit(100, kSvmIo, kVcpu1)});
+  play({entry(50, kVcpu1)});
+  EXPECT_EQ(tracker_->state_now(kVcpu1)->since.ns(), 50u);
+  play({exit(100, kSvmIo, kVcpu1)});
+  EXPECT_EQ(tracker_->state_now(kVcpu1)->since.ns(), 100u);
   EXPECT_EQ(tracker_->state_now(kVcpu1)->vcpu, 1);
   finish(Timestamp(200));
   ASSERT_THAT(unended_, SizeIs(1));
@@ -114,14 +117,16 @@ TEST_F(ExitTrackerTest, OnRiscvAFaultThatUserSpaceAnswersIsMmio) {
   constexpr std::uint32_t kMmio = 6;
   play({riscv_exit(100, kRiscvStoreFault, 0x10000004), to_user(120, kMmio), entry(200),
         riscv_exit(300, kRiscvLoadFault, 0x10000005), to_user(320, kMmio), entry(400),
-        riscv_exit(500, kRiscvLoadFault, 0x80001000), entry(600)});
-  ASSERT_THAT(spans_, SizeIs(3));
+        riscv_exit(500, kRiscvLoadFault, 0x80001000), entry(600),
+        riscv_exit(700, kRiscvLoadFault, 0x80002000), to_user(720), entry(800)});
+  ASSERT_THAT(spans_, SizeIs(4));
   EXPECT_EQ(spans_[0].detail.kind, DetailKind::kMmio);
   EXPECT_EQ(spans_[0].detail.access, Access::kWrite);
   EXPECT_EQ(spans_[0].detail.value, 0x10000004u);
   EXPECT_EQ(spans_[1].detail.access, Access::kRead);
   EXPECT_EQ(spans_[2].detail.kind, DetailKind::kPageFault);
   EXPECT_EQ(spans_[2].detail.value, 0x80001000u);
+  EXPECT_EQ(spans_[3].detail.kind, DetailKind::kPageFault);
 }
 
 TEST_F(ExitTrackerTest, UserTimeEndsAtTheChosenWitnessOnly) {
@@ -266,11 +271,11 @@ TEST_F(ExitTrackerTest, TheMostSpecificDetailWins) {
 
 TEST_F(ExitTrackerTest, TheDeviceIsTheRegionOfTheExitsAddress) {
   model(UserEnd::kReload);
-  play({exit(100), to_user(110), marker(112, kWriteRtcIndex), marker(115, kReadRtc), reload(120),
-        port(121, 0x71, Access::kRead), entry(130)});
+  play({exit(100), to_user(110), marker(112, kWriteRtcIndex), marker(115, kReadRtc),
+        marker(117, kWriteSerial), reload(120), port(121, 0x71, Access::kRead), entry(130)});
   EXPECT_EQ(device(0), "rtc");
   EXPECT_EQ(handler(0), "memory_region_ops_read");
-  EXPECT_EQ(spans_[0].vmm_events, 2u);
+  EXPECT_EQ(spans_[0].vmm_events, 3u);
 }
 
 TEST_F(ExitTrackerTest, WithoutAnAddressNoRegionNamesTheDevice) {
@@ -398,6 +403,26 @@ TEST_F(ExitTrackerTest, WithoutKvmExitSpansAreTheTimeInUserSpace) {
   EXPECT_THAT(spans_[1].parts, parts(0, 40, 0, 0));
   EXPECT_EQ(spans_[1].detail.value, 0x71u);
   EXPECT_EQ(device(1), "rtc");
+}
+
+TEST_F(ExitTrackerTest, WithoutEventsOfKvmTheVmmsOwnTellTheTimeInUserSpace) {
+  constexpr std::string_view kRunExit = "kvm_run_exit cpu_index 0, reason 2\n";
+  model_.from_vmm = true;
+  model(UserEnd::kIoctl, true);
+  play({marker(100, kRunExit), marker(110, kWriteSerial),
+        marker(120, "kvm_vcpu_ioctl cpu_index 0, type 0x4030ae77, arg 0x0\n"),
+        marker(150, "kvm_vcpu_ioctl cpu_index 0, type 0xae80, arg 0x0\n"), marker(200, kRunExit)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 100u);
+  EXPECT_EQ(spans_[0].end.ns(), 150u);
+}
+
+TEST_F(ExitTrackerTest, WithoutKvmExitTheLastExitOfEachVcpuIsReturnedAtTheEnd) {
+  model(UserEnd::kReload, true);
+  play({to_user(100), to_user(110, 2, kVcpu1), reload(150), reload(160, kVcpu1)});
+  EXPECT_THAT(spans_, IsEmpty());
+  finish(Timestamp(200));
+  EXPECT_THAT(spans_, SizeIs(2));
 }
 
 TEST_F(ExitTrackerTest, WithoutKvmExitWhatRanAfterAnExitDidNotPreemptIt) {

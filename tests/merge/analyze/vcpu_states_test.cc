@@ -117,6 +117,11 @@ TEST_P(VcpuStatesTest, AHaltEndsWhereKvmEndsItWhereTheSwitchIsNotRecorded) {
   EXPECT_EQ(part(Part::kKernel), 10u + 10u);
 }
 
+TEST_P(VcpuStatesTest, AWakeUpOfAThreadThatDoesNotSleepEndsNoHalt) {
+  play({exit(100, kSvmHlt), wake(130), halt_ended(160, 55, true), entry(170)});
+  EXPECT_EQ(part(Part::kHalted), 55u);
+}
+
 TEST_P(VcpuStatesTest, AnOpenExitIsAHaltWhereOthersOfItsReasonWere) {
   play({exit(100, kSvmVmrun), nested(101, NestedStep::kEnter), switch_out(110, false), wake(150),
         switch_in(160), halt_ended(165, 55, true), entry(170), exit(200, kSvmVmrun),
@@ -143,6 +148,7 @@ TEST_P(VcpuStatesTest, WithoutWakeUpsAHaltEndsWhenTheThreadRuns) {
   model_.wakeups = false;
   play({exit(100, kSvmHlt), switch_out(110, false), switch_in(170), entry(175)});
   EXPECT_EQ(part(Part::kHalted), 60u);
+  EXPECT_TRUE(tracker_->saw_halts());
 }
 
 TEST_P(VcpuStatesTest, WhereNothingTellsOfItsSleepAHaltIsHaltedAsAWhole) {
@@ -195,6 +201,7 @@ TEST_P(VcpuStatesTest, ANestedGuestsHaltIsOneWhereItIsServedHere) {
 }
 
 TEST_P(VcpuStatesTest, AnEntryIntoTheHltStateIsAHalt) {
+  play({halt_ended(10, 5, true)});  // of a thread that is not known
   play({exit(100, kSvmVmrun), nested(105, NestedStep::kEnter), switch_out(120, false), wake(150),
         switch_in(155), halt_ended(158, 48, true), entry(160), exit(200, kSvmVmrun),
         nested(205, NestedStep::kEnter), entry(210)});
@@ -202,6 +209,7 @@ TEST_P(VcpuStatesTest, AnEntryIntoTheHltStateIsAHalt) {
   EXPECT_EQ(part(Part::kHalted), 40u);  // from 110
   EXPECT_EQ(part(Part::kBlocked), 0u);
   EXPECT_FALSE(spans_[1].halt);
+  EXPECT_TRUE(tracker_->saw_halts());
 }
 
 TEST_P(VcpuStatesTest, ASwitchInTheGuestEndsItsRunAndBeginsTheExit) {
@@ -260,6 +268,18 @@ TEST_P(VcpuStatesTest, AnExitToUserSpaceShowsThatAVcpuRanUnlessItHasToTryAgain) 
   }
 }
 
+// An event of KVM may be the first that is seen of a thread.
+TEST_P(VcpuStatesTest, TheTimeOfAVcpuBeginsWithItsCreationOrWhatOnlyVcpusDo) {
+  play({created(20), to_user(72), entry(100)});
+  EXPECT_EQ(end(110).offline_ns, 52u);
+  tracker_.reset();
+  play({to_user(72), entry(100)});
+  EXPECT_EQ(end(110).begin.ns(), 100u);
+  tracker_.reset();
+  play({reload(60), entry(100)});
+  EXPECT_EQ(end(110).begin.ns(), 60u);
+}
+
 TEST_P(VcpuStatesTest, AThreadThatNeverEntersTheGuestRunsNoVcpu) {
   play({created(20), reload(60), marker(70, kReadRtc)});
   EXPECT_THAT(tracker_->vcpus(), IsEmpty());
@@ -313,7 +333,7 @@ TEST_P(VcpuStatesTest, WhetherAVcpuWasPausedIsToldByTheVmmsEventAlone) {
 TEST_P(VcpuStatesTest, AllVcpusOfTheVmmThatStoppedThemArePaused) {
   const ThreadId main{99}, other{50};
   Processes processes;
-  for (const ThreadId thread : {main, kVcpu0, kVcpu1}) processes.set(thread, main);
+  for (const ThreadId thread : {main, kVcpu0}) processes.set(thread, main);
   processes.set(other, other);
   tracker_.emplace(model_, reader_, GetParam(), &processes);
   const auto sleeps = [this](std::uint64_t at, ThreadId thread) {
@@ -327,6 +347,7 @@ TEST_P(VcpuStatesTest, AllVcpusOfTheVmmThatStoppedThemArePaused) {
   sleeps(100, kVcpu0), sleeps(100, kVcpu1);
   play({marker(150, "vm_state_notify running 0 reason 4 (paused)\n", other)});
   EXPECT_EQ(paused(0, 160), 0u) << "another VM";
+  processes.set(kVcpu1, main);  // is known from now on
   play({marker(200, "vm_state_notify running 0 reason 4 (paused)\n", main)});
   EXPECT_EQ(paused(0, 300), 190u);
   EXPECT_EQ(paused(1, 300), 190u);
@@ -492,6 +513,7 @@ TEST_P(VcpuStatesTest, AnExitWhoseBeginningALossHidIsNone) {
         entry(940, kVcpu0, 1)});
   ASSERT_THAT(spans_, SizeIs(1));
   EXPECT_EQ(spans_[0].start.ns(), 930u);
+  EXPECT_EQ(tracker_->counters().exits, 2u);
   EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
   EXPECT_EQ(tracker_->counters().entry_without_exit, 2u);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 namespace trapline::clocks {
 namespace {
@@ -93,19 +94,15 @@ std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brack
   FeasibleLines lines;
   for (const ClockBound& b : brackets) {
     if (b.has_low()) {
-      if (lows.empty()) {
-        lines.source_ = b.low_source;
-        lines.target_ = b.at_least;
-      }
+      if (lows.empty()) std::tie(lines.source_, lines.target_) = std::tie(b.low_source, b.at_least);
       lows.push_back({signed_difference(b.low_source, lines.source_),
                       signed_difference(b.at_least, lines.target_)});
     }
   }
-  for (const ClockBound& b : brackets) {
-    if (!b.has_high()) continue;
-    highs.push_back({signed_difference(b.high_source, lines.source_),
-                     signed_difference(b.at_most, lines.target_)});
-  }
+  for (const ClockBound& b : brackets)
+    if (b.has_high())
+      highs.push_back({signed_difference(b.high_source, lines.source_),
+                       signed_difference(b.at_most, lines.target_)});
   if (lows.empty() || highs.empty()) return std::nullopt;
   const Lower low(std::move(lows));
   const Upper high(std::move(highs));

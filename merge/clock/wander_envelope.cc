@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 namespace trapline::clocks {
 namespace {
@@ -39,12 +40,9 @@ void sweep(auto& places, long double slow, long double fast) {
 }  // namespace
 
 WanderEnvelope::WanderEnvelope(std::span<const ClockBound> bounds, const Assumption& assumption) {
-  for (const ClockBound& bound : bounds) {
-    if (!bound.has_low()) continue;
-    source_ = bound.low_source;
-    target_ = bound.at_least;
-    break;
-  }
+  const auto first = std::ranges::find_if(bounds, &ClockBound::has_low);
+  if (first != bounds.end())
+    std::tie(source_, target_) = std::tie(first->low_source, first->at_least);
   for (const ClockBound& bound : bounds) {
     if (bound.has_low())
       places_.push_back(

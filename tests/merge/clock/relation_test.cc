@@ -121,6 +121,7 @@ TEST(Relation, TwoHundredPpmOfDriftOverTenRecordsAreFoundToAPpm) {
   const auto [first, last] = relation->interval();
   EXPECT_NEAR((rate_of(*relation, first, last) - 1) * 1e6, 200, 1);
   EXPECT_LT(relation->error(), 1800u);
+  EXPECT_EQ(relation->groups(), 10u);
   EXPECT_NEAR(static_cast<double>(relation->offset()), 9e12 - 5e9, 3000);
 }
 
@@ -143,6 +144,19 @@ TEST(Relation, AStepIsRefusedWithTheSeriesAroundIt) {
   }
 }
 
+TEST(Relation, RatesThatNoClockHasAreRefusedWithTheRateAndItsLimit) {
+  const auto message_of = [](std::uint64_t second_source, std::uint64_t second_target) {
+    const std::vector<ClockBound> bounds{
+        ClockBound::at(1'000, 5'000, 5'010),
+        ClockBound::at(second_source, second_target, second_target + 10)};
+    const auto relation = Relation::fit(bounds, {kNanoseconds, kSteadyPpm});
+    return relation ? std::string() : relation.error().message;
+  };
+  EXPECT_THAT(message_of(1'000'001'000, 2'000'005'000), ::testing::HasSubstr("at most"));
+  EXPECT_THAT(message_of(2'000'001'000, 1'000'005'000), ::testing::HasSubstr("at least"));
+  EXPECT_THAT(message_of(1'000, 7'000), ::testing::HasSubstr("contradict each other at 0.000001"));
+}
+
 TEST(Relation, ItsIntervalReachesFromTheFirstBoundToTheLastUnlessOneIsToBeTakenAsGiven) {
   const ClockBound above{0, ClockBound::kNoLow, 1'000, 11'400, 0};
   const ClockBound below{5'000, 14'900, 0, ClockBound::kNoHigh, 1};
@@ -161,11 +175,12 @@ TEST(Relation, ItsIntervalReachesFromTheFirstBoundToTheLastUnlessOneIsToBeTakenA
 }
 
 TEST(Relation, AClockWhoseRateChangesIsFollowedAfterTheChange) {
+  constexpr std::uint64_t kDay = 86'400'000'000'000;
   std::vector<ClockBound> bounds;
   for (std::uint64_t at = 0; at <= 2'000'000'000; at += 10'000'000) {
     const std::uint64_t bend = 1'000'000'000, gained = at > bend ? (at - bend) / 10'000 : 0;
     const std::uint64_t target = 5'000 + at + gained;  // 100 ppm faster from 1 s on
-    bounds.push_back(ClockBound::at(at, target - 500, target + 500, 0));
+    bounds.push_back(ClockBound::at(kDay + at, target - 500, target + 500, 0));
   }
   const auto relation = Relation::fit(bounds, {kNanoseconds, kSlewedPpm});
   ASSERT_TRUE(relation) << relation.error().message;
@@ -179,6 +194,21 @@ TEST(Relation, OfASingleMomentTheRateIsTheMiddleOfThoseThatMayBe) {
   ASSERT_TRUE(relation);
   EXPECT_NEAR(rate_of(*relation, 9'000, 9'000 + 1'000'000'000), 1, 1e-6);
   EXPECT_EQ(relation->offset(), 10'000);
+}
+
+TEST(Relation, AMapThatIsTakenHasTheErrorThatTheOwnBoundsGiveIt) {
+  const auto fitted = [](std::uint64_t below, std::uint64_t above) {
+    std::vector<ClockBound> bounds;
+    for (const std::uint64_t at : {1'000u, 1'000'001'000u})
+      bounds.push_back(ClockBound::at(at, at + 5'000 - below, at + 5'000 + above));
+    return *Relation::fit(bounds, {kNanoseconds, kSteadyPpm});
+  };
+  const Relation narrow = fitted(5, 5);
+  Relation wide = fitted(400, 100);
+  const std::uint64_t before = wide.error();
+  wide.take_map(narrow);
+  EXPECT_EQ(wide.map()(1'000), narrow.map()(1'000));
+  EXPECT_GT(wide.error(), before + 100);
 }
 
 TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {

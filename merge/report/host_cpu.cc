@@ -175,10 +175,10 @@ std::string loop_sentence(const HostVmRow& row, const ReportData& data) {
 
 // Returns "took 0.118 CPUs of the host, 343 ms of CPU time in 2.90 s"
 std::string took_text(const HostVmRow& row, const ReportData& data) {
-  return fmt::format("took {}{} CPUs of the host, {} of CPU time in {}", row.at_least ? "at least " : "",
-                     row.cpus < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
-                     duration_text(row.ns, data.cycles),
-                     duration_text(data.end_ns - data.start_ns, data.cycles));
+  return fmt::format(
+      "took {}{} CPUs of the host, {} of CPU time in {}", row.at_least ? "at least " : "",
+      row.cpus < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", row.cpus),
+      duration_text(row.ns, data.cycles), duration_text(data.end_ns - data.start_ns, data.cycles));
 }
 
 // Returns ": main loop 79.0%, its vCPU 21.0%."
@@ -203,7 +203,7 @@ std::string roles_text(const HostVmRow& row) {
   return text + '.';
 }
 
-// Returns "VM 229 took 0.118 CPUs of the host, 343 ms in 2.90 s: main loop 79.0%, its vCPUs …".
+// Returns "VM 229 took 0.118 CPUs of the host, 343 ms of CPU time in 2.90 s: main loop 79.0%, its vCPUs …".
 std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   const std::string vm = vm_text(row.vm, row.vm_name), took = took_text(row, data);
   std::string sentence =
@@ -270,6 +270,49 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   return table;
 }
 
+// Returns the CPU time of the VM's threads with this role.
+std::uint64_t time_of(const HostVmRow& vm, HostRole role) {
+  std::uint64_t ns = 0;
+  for (const HostThreadRow& thread : vm.threads)
+    if (thread.role == role && thread.part.empty()) ns += thread.ns;
+  return ns;
+}
+
+// Returns what CPU time of the host the VMs took, with the parts of the VM that took most, which is
+// the first of `vms`.
+std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& data) {
+  const HostVmRow& most = vms.front();
+  if (vms.size() == 1) return sentence_of(most, data);
+  HostVmRow all;
+  for (const HostVmRow& vm : vms) {
+    all.ns += vm.ns;
+    all.cpus += vm.cpus;
+    all.at_least |= vm.at_least || vm.unknown_ns != 0;
+  }
+  const std::string ns = duration_text(most.ns, data.cycles);
+  const std::string took = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
+  // If the shares of the VMs are nearly even, the sentence names none of them.
+  if (most.ns * vms.size() < all.ns + all.ns / 2)
+    return fmt::format("{}; each at most {}.", took, ns);
+  return fmt::format("{}. VM {} took most, {}{}{}", took, vm_text(most.vm, most.vm_name), ns,
+                     roles_text(most), loop_sentence(most, data));
+}
+
+// Returns the table from which the page draws a bar for each VM: its time by role.
+Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data) {
+  using Row = HostVmRow;
+  TableOf<Row> table({.key = "host_cpu_roles"}, std::vector<Row>(vms), &Row::vm);
+  table.facts = {{"sentence", text_or_null(vms.empty() ? "" : sentence_of(vms, data))}};
+  table.add({"vm"}, [](const Row& row) { return vm_text(row.vm, row.vm_name); });
+  table.add({"ns"}, &Row::ns);
+  table.add({"cpus"}, &Row::cpus);
+  for (const HostRole role : {HostRole::kVcpu, HostRole::kMainLoop, HostRole::kIoThread,
+                              HostRole::kVhost, HostRole::kKernel, HostRole::kOther})
+    table.add({role == HostRole::kMainLoop ? "main_loop" : std::string(text_of(role))},
+              [role](const Row& row) { return time_of(row, role); });
+  return table;
+}
+
 // Returns the page's table, which has the threads of all VMs in one table.
 Table page_table(std::vector<HostVmRow> vms) {
   HostVmRow all;
@@ -281,6 +324,7 @@ Table page_table(std::vector<HostVmRow> vms) {
     }
   }
   Table table = threads_of(all, {});
+  table.key = "host_cpu";
   table.page_title = "VM and thread: host CPU";
   return table;
 }
@@ -313,34 +357,17 @@ class HostCpuTable : public TableSink {
     if (ioctl != nullptr && ioctl->command != kKvmRun) deeds->ioctls.add(ioctl->command);
     if (irq != nullptr && irq->step == IrqStep::kMsi) ++deeds->messages;
   }
-  // Sets the sentence on the VMs' CPU time, with the parts of the VM that took most. No sentence if
-  // a VM's threads other than vCPUs are not known.
+  // Sets the sentence on the VMs' CPU time. No sentence if a VM's threads other than vCPUs are not
+  // known.
   void fill(ReportData& data, const Naming& names) const override {
     if (asked_ || !data.model.sched_switch) return;
     const std::vector<HostVmRow> vms = rows(data, names);
     if (vms.empty() || !std::ranges::all_of(vms, &HostVmRow::has_others)) return;
-    const HostVmRow& most = vms.front();
-    if (vms.size() == 1) {
-      data.host_cpu = sentence_of(most, data);
-      return;
-    }
-    HostVmRow all;
-    for (const HostVmRow& vm : vms) {
-      all.ns += vm.ns;
-      all.cpus += vm.cpus;
-      all.at_least |= vm.at_least || vm.unknown_ns != 0;
-    }
-    // If the shares of the VMs are nearly even, the sentence names none of them.
-    const std::string ns = duration_text(most.ns, data.cycles);
-    data.host_cpu = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
-    data.host_cpu += most.ns * vms.size() < all.ns + all.ns / 2
-                         ? fmt::format("; each at most {}.", ns)
-                         : fmt::format(". VM {} took most, {}{}{}", vm_text(most.vm, most.vm_name),
-                                       ns, roles_text(most), loop_sentence(most, data));
+    data.host_cpu = sentence_of(vms, data);
   }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override {
-    if (!asked_) return {};
+    if (!asked_ && (!of_page_ || !data.model.sched_switch)) return {};
     using Row = HostVmRow;
     if (!data.model.sched_switch) {
       Table none;
@@ -351,9 +378,10 @@ class HostCpuTable : public TableSink {
       return {std::move(none)};
     }
     if (of_page_) {
-      Table table = page_table(rows(data, names));
-      table.key = "host_cpu";
-      return {std::move(table)};
+      const std::vector<Row> vms = rows(data, names);
+      std::vector<Table> tables = {role_table(vms, data)};
+      if (asked_) tables.push_back(page_table(vms));
+      return tables;
     }
     TableOf<Row> table({.key = "host_cpu", .csv = true}, rows(data, names),
                        [](const Row& row) { return vm_text(row.vm, row.vm_name); });

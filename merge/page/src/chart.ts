@@ -25,6 +25,7 @@ export interface Scale {
   to: number;
   log?: boolean;
   label?: string;
+  room?: number; // px, for what `say` returns at the left
   say?: (value: number) => string;
 }
 
@@ -95,10 +96,10 @@ export function cells(fill: string, all: () => Cell[]): uPlot.Series.PathBuilder
 }
 
 function axis(scale: () => Scale, side: number): uPlot.Axis {
-  const { say, label } = scale();
+  const { say, label, room = kLeft } = scale();
   const line = { stroke: colour("line"), width: 1 };
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
-  return { side, show: say !== undefined, size: side === 3 ? kLeft : kTicks, stroke: colour("dim"), font, labelFont: font, gap: 3, space: side === 3 ? 26 : 72,
+  return { side, show: say !== undefined, size: side === 3 ? room : kTicks, stroke: colour("dim"), font, labelFont: font, gap: 3, space: side === 3 ? 26 : 72,
     ...(label ? { label: () => scale().label ?? "", labelSize: kBottom - kTicks } : {}), grid: { show: false }, ticks: { ...line, size: 4 }, border: { ...line, show: true },
     values: (_, splits) => splits.map((value: number | null) => (value === null || !say ? "" : say(value))) };
 }

@@ -3,6 +3,7 @@ import { fromFragment, kNothing, toFragment, type Choice } from "./choice";
 import { startComparison } from "./compare";
 import { changeLook, clip, h, name, replace, section, useGlosses } from "./dom";
 import { Drawing, type View } from "./drawing";
+import { FaultMap } from "./faults";
 import { Flame, kernelFlame, type Zooms } from "./flame";
 import { Answer, recorded } from "./head";
 import { Latency } from "./latency";
@@ -61,7 +62,7 @@ function help(): HTMLDialogElement {
 
 // The names of the sections in the table of contents; other sections have their ids as names.
 const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency: "Latency", flame: "Ways into the host", worst: "Longest exits", waits: "Waits", recorded: "Recording",
-  "kernel-flame": "Kernel", "kernel-table": "Kernel's events", "guest-spans": "Guest's intervals" };
+  "kernel-flame": "Kernel", "kernel-table": "Kernel's events", "guest-spans": "Guest's intervals", "host-cpu": "Host CPU", faults: "Page faults" };
 
 function contents(sections: HTMLElement[]): HTMLElement {
   return h("nav", { class: "contents noprint", "aria-label": "Contents" }, ...sections.map((one) => {
@@ -192,7 +193,8 @@ function start(): void {
     said.textContent = "";
   }
 
-  const { kernel, kernel_stacks } = data.tables;
+  const { kernel, kernel_stacks, fault_map } = data.tables;
+  const faults = fault_map && new FaultMap(model, fault_map);
   const views: View[] = [
     { element: shares.element, draw: () => shares.render(choice, selection!) },
     ...(phases ? [{ element: phases.element, draw: () => phases.render(choice) }] : []),
@@ -202,6 +204,7 @@ function start(): void {
     ...(kernel_stacks && kernel?.total_ns ? [kernelFlame(kernel_stacks.rows, kernel, zooms)] : []),
     { element: worst.element, draw: () => worst.render(choice) },
     { element: waits.element, draw: () => waits.render(choice) },
+    ...(faults ? [{ element: faults.element, draw: () => faults.render(choice) }] : []),
   ];
   const drawing = new Drawing(views, () => {
     selection = model.select(choice);

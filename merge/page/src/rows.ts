@@ -80,19 +80,22 @@ export function describedTable(label: string, { columns = [], rows, left_out }: 
   return rowsTable(label, columns.map(({ title, unit }, i): Column => [title, kOfUnit[unit], (row) => row[i]]), rows, left_out, more);
 }
 
-// Draws the parts of a row's time as a bar, with their shares as its label. `all`: the time that is `width` px wide.
-export function partsBar(row: Fields, parts: readonly string[], width = 150, all?: number): SVGSVGElement {
-  const times = parts.map((part): [string, string, number] => [part, signOf(part, row), row[`${part}_ns`] ?? 0]).filter(([, , ns]) => ns > 0);
+// Draws times side by side as a bar, with their shares as its label. `all`: the time that is `width` px wide.
+export function coloured(times: [name: string, colour: string, ns: number][], width: number, all?: number): SVGSVGElement {
   const sum = Math.max(1, all ?? times.reduce((n, [, , ns]) => n + ns, 0));
-  const svg = s("svg", { class: "parts", width, height: 12, role: "img", "aria-label": times.map(([, sign, ns]) => `${sign} ${percent(ns / sum)}`).join(", ") || "no time" });
+  const svg = s("svg", { class: "parts", width, height: 12, role: "img", "aria-label": times.map(([text, , ns]) => `${text} ${percent(ns / sum)}`).join(", ") || "no time" });
   let left = 0;
-  for (const [part, sign, ns] of times) {
+  for (const [text, colour, ns] of times) {
     const size = (ns / sum) * width;
-    svg.append(s("rect", { class: `p-${part}`, x: left, width: size, height: 12 }, s("title", {}, `${sign} ${exact(ns)}`)));
+    svg.append(s("rect", { class: `p-${colour}`, x: left, width: size, height: 12 }, s("title", {}, `${text} ${exact(ns)}`)));
     left += size;
   }
   return svg;
 }
+
+// Draws the parts of a row's time as a bar. `all`: the time that is `width` px wide.
+export const partsBar = (row: Fields, parts: readonly string[], width = 150, all?: number): SVGSVGElement =>
+  coloured(parts.map((part): [string, string, number] => [signOf(part, row), part, row[`${part}_ns`] ?? 0]).filter(([, , ns]) => ns > 0), width, all);
 
 // Returns the path of bars on the floor of a small picture. A bar goes from `left` to `right`, in px, and has a part of the height.
 export const barsPath = (bars: [left: number, right: number, part: number][], height: number): string => bars.map(([left, right, part]) => {

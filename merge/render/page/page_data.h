@@ -7,6 +7,7 @@
 //                                  │          selected and brushed
 //                                  ├─> Shares: vCPU time, by state and time bin
 //                                  ├─> Waits: who kept the vCPUs waiting
+//                                  ├─> FaultMap: page faults by address, time and cause
 //                                  ├─> WorstExits: the longest, with what was around
 //                                  └─> GuestTimes: the guest's own time; KernelStacks
 //
@@ -25,6 +26,7 @@
 #include "merge/explain/guest_spans.h"
 #include "merge/explain/stalls.h"
 #include "merge/render/page/exits.h"
+#include "merge/render/page/fault_map.h"
 #include "merge/render/page/shares.h"
 #include "merge/render/page/stacks.h"
 #include "merge/render/page/waits.h"
@@ -63,7 +65,7 @@ class PageData : public SpanSink {
   [[nodiscard]] SpanClass selects() const override {
     const SpanClass kernel = kernel_ ? SpanClass::kKernelParts : SpanClass::kNone;
     return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kExits | SpanClass::kWaits |
-           SpanClass::kStateRuns | SpanClass::kLosses | kernel;
+           SpanClass::kStateRuns | SpanClass::kLosses | SpanClass::kFaults | kernel;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
@@ -74,6 +76,7 @@ class PageData : public SpanSink {
     exits_.exit(exit, pipeline);
     shares_.exit(exit, pipeline);
     waits_.exit(exit, pipeline);
+    faults_.exit(exit, pipeline);
     worst_.exit(exit, pipeline);
     guest_.exit(exit, pipeline);
     if (kernel_) kernel_->add(exit, *pipeline.kernel());
@@ -100,6 +103,7 @@ class PageData : public SpanSink {
   page::Exits exits_;
   page::Shares shares_;
   page::Waits waits_;
+  page::FaultMap faults_;
   page::WorstExits worst_;
   page::GuestTimes guest_;
   LongestStalls stalls_;

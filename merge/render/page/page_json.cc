@@ -51,7 +51,7 @@ std::string members_of(const std::vector<Table>& tables) {
 }  // namespace
 
 struct PageData::Writer {
-  const PageData& data;
+  PageData& data;
   const PassEnd& pass;
   const ReportData& report;
   const Naming names;
@@ -238,6 +238,8 @@ struct PageData::Writer {
   std::string print(std::size_t neighbourhoods) const {
     std::vector<Table> tables = data.exits_.cell_tables(names);
     tables.push_back(vcpus());
+    if (Table faults = data.faults_.table(names); faults.rows != 0)
+      tables.push_back(std::move(faults));
     for (std::vector<Table> more :
          {data.waits_.tables(names),
           page::worst_tables(data.worst_, {names, start}, neighbourhoods)})
@@ -294,11 +296,12 @@ Result<std::string> PageData::recording(const PassEnd& pass, const ReportData& r
     while (cells.bins().bin(report.end_ns) > 2) cells.coarsen();
   }
   while (true) {
-    const unsigned shift =
-        std::max({shares_.bins().shift, cells.bins().shift, waits_.bins().shift});
+    const unsigned shift = std::max(
+        {shares_.bins().shift, cells.bins().shift, waits_.bins().shift, faults_.bins().shift});
     while (shares_.bins().shift < shift) shares_.coarsen();
     while (cells.bins().shift < shift) cells.coarsen();
     while (waits_.bins().shift < shift) waits_.coarsen();
+    while (faults_.bins().shift < shift) faults_.coarsen();
     writer.bins = cells.bins();
     std::string json = without_markup(writer.print(neighbourhoods));
     if (json.size() <= kMostBytes) return json;

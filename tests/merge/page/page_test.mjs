@@ -51,6 +51,9 @@ async function with_page(html, options, use) {
   }
 }
 
+// The tables in the page's file, as they are written.
+const tablesOf = (html) => JSON.parse(/<script type="application\/json" id="data">([^]*?)<\/script>/.exec(readFileSync(html, "utf8"))[1]).recordings[0].tables;
+
 // The words that name each recording; guest-clock has a guest's functions beside its host's kernel.
 const guest_clock = ["host.dat", "uftrace.data", "sync.txt"].map((file) => join("tests/merge/guest-clock", file));
 // On AMD, on Intel, on arm64, and with a guest's functions.
@@ -1062,6 +1065,79 @@ const cases = {
     });
     // Without the option there is none.
     await with_page(write(linux), {}, async (page) => assert.equal(await page.locator("#kernel-table").count(), 0));
+  },
+
+  async page_faults_are_the_reports() {
+    const session = "tests/merge/planted/pages-zapped", html = join(folder, "faults.html");
+    run("report", session, "--format", "html", "-o", html, "--force");
+    const { fault_map: map } = tablesOf(html);
+    const { faults, fault_regions } = JSON.parse(run("report", session, "--faults", "--top", "1000000", "--format", "json")).tables;
+    const of_cause = (rows, cause, count, ns) => rows.reduce((sums, row) => ({ ...sums, [cause(row)]: [(sums[cause(row)]?.[0] ?? 0) + count(row), (sums[cause(row)]?.[1] ?? 0) + ns(row)] }), {});
+    const name = (row) => row.cause, expected = of_cause(faults.rows, name, (row) => row.count, (row) => row.total_ns);
+    const keys = { "not known": "not-known", "first touch": "first-touch", "mapped for the first time": "was-there", "copy on write": "copy", "mapping removed": "removed" };
+    const causes = map.causes.map((_, i) => i);
+    assert.deepEqual(of_cause(causes, (i) => keys[map.cause_texts[i]], (i) => map.counts[i], (i) => map.times[i]), expected);
+    // The cells: the same, as every fault has its address; and by region those of the report.
+    const spots = map.rows.flatMap(([, address, cells]) => {
+      const list = [];
+      for (let i = 0, bin = 0; i < cells.length; i += 4) list.push({ address, bin: (bin += cells[i]), cause: cells[i + 1], count: cells[i + 2], ns: cells[i + 3] });
+      return list;
+    });
+    const text = (cause) => map.cause_texts[map.causes.indexOf(cause)];
+    assert.equal(map.unplaced, 0);
+    assert.deepEqual(of_cause(spots, ({ cause }) => keys[text(cause)], ({ count }) => count, ({ ns }) => ns), expected);
+    const region = 2 ** 21, by_region = of_cause(spots, ({ address }) => address - (address % region), ({ count }) => count, ({ ns }) => ns);
+    assert.ok(fault_regions.rows.length > 5);
+    assert.deepEqual(Object.values(by_region).sort(), fault_regions.rows.map((row) => [row.count, row.total_ns]).sort());
+    for (const theme of ["light", "dark"]) {
+      await with_page(html, { theme }, async (page) => {
+        const count = faults.rows.reduce((n, row) => n + row.count, 0);
+        assert.match(await page.locator("#faults-title").textContent(), new RegExp(`^${count.toLocaleString("en-US")} page faults took 221 ms: 54.0% mapping removed$`));
+        const end = Math.max(...spots.map(({ bin }) => bin));
+        // The causes' colours are in the picture, in the shares of their faults: orange of what was removed, green of new pages.
+        const hues = await page.evaluate(() => {
+          const canvas = document.querySelector("#faults canvas"), { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const found = { orange: 0, green: 0 };
+          for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 0) found[data[i] > data[i + 1] + 60 ? "orange" : data[i + 1] > data[i] + 60 ? "green" : ""] += 1;
+          return found;
+        });
+        assert.ok(hues.orange > 500 && hues.green > 500, JSON.stringify(hues));
+        await page.locator("#faults .u-over").hover({ position: { x: 2, y: 2 } });
+        await page.waitForFunction(() => / no fault$| \d/.test(document.querySelector("#faults .reading").textContent));
+        const shown = await page.locator("#faults tbody tr").evaluateAll((rows) => rows.map((row) => row.querySelectorAll("td")[1].title));
+        assert.deepEqual(shown, [...map.times].sort((a, b) => b - a).map((ns) => `${ns.toLocaleString("en-US")} ns`));
+        // What an interval shows is its bins'.
+        const last = spots.filter(({ bin }) => bin >= end - 20).reduce((n, { count }) => n + count, 0);
+        await page.evaluate(([from, to]) => { location.hash = `#time=${from}-${to}`; }, [end - 20, end + 1]);
+        await page.waitForFunction((text) => document.querySelector("#faults-title").textContent.startsWith(text), `${last.toLocaleString("en-US")} page fault`);
+        await fits(page);
+      });
+    }
+    // A recording without faults has no such view.
+    await with_page(write("box/two-vms.dat"), {}, async (page) => assert.equal(await page.locator("#faults").count(), 0));
+  },
+
+  async host_cpu_is_the_reports() {
+    const html = write("box/two-vms.dat");
+    const vms = JSON.parse(run("report", join(recordings, "box/two-vms.dat"), "--host-cpu", "--format", "json")).tables.host_cpu.rows;
+    const { host_cpu_roles: roles } = tablesOf(html);
+    assert.ok(vms.length === 2 && roles.rows.length === 2);
+    for (const [i, vm] of vms.entries()) {
+      for (const role of ["vcpu", "main loop", "iothread", "vhost", "kernel", "other"]) {
+        const threads = vm.threads.rows.filter((row) => row.part === null && row.role === role);
+        assert.equal(roles.rows[i][role.replace(" ", "_")], threads.reduce((n, row) => n + row.ns, 0), `${vm.vm} ${role}`);
+      }
+      assert.equal(roles.rows[i].ns, vm.ns);
+    }
+    await with_page(html, {}, async (page) => {
+      assert.match(await page.locator("#host-cpu-title").textContent(), /^2 VMs took 0\.961 CPUs of the host/);
+      const widths = await page.locator("#host-cpu svg").evaluateAll((bars) => bars.map((bar) => [...bar.querySelectorAll("rect")].map((rect) => rect.getBoundingClientRect().width)));
+      assert.equal(widths.length, 2);
+      for (const [i, parts] of widths.entries()) assert.ok(Math.abs(parts[0] / parts.reduce((a, b) => a + b) - vms[i].threads.rows.filter((row) => row.part === null && row.role === "vcpu").reduce((n, row) => n + row.ns, 0) / vms[i].ns) < 0.01);
+    });
+    // Without sched_switch nothing is known, and nothing is shown.
+    run("report", "tests/merge/planted/no-sched.dat", "--format", "html", "-o", join(folder, "no-sched.html"), "--force");
+    await with_page(join(folder, "no-sched.html"), {}, async (page) => assert.equal(await page.locator("#host-cpu").count(), 0));
   },
 
   async guest_spans_are_the_reports() {

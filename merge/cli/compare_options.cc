@@ -14,7 +14,8 @@ Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
       {choice.guest, CompareRows::kFunctions, "function"},
       {choice.irq, CompareRows::kInterrupts, "interrupt"},
       {choice.waits, CompareRows::kWaits, "culprit"},
-      {choice.host_cpu, CompareRows::kThreads, "role"}};
+      {choice.host_cpu, CompareRows::kThreads, "role"},
+      {choice.faults, CompareRows::kFaults, "cause"}};
   compare.by = choice.by.empty() ? "reason" : choice.by;
   int chosen = choice.by.empty() ? 0 : 1;
   for (const auto& [wanted, rows, by] : kinds) {
@@ -26,7 +27,8 @@ Result<void> choose_rows(const CompareChoice& choice, CompareOptions& compare) {
   if (chosen > 1) {
     return fail(
         ErrorKind::kUsage,
-        "--by, --guest, --irq, --waits and --host-cpu each choose the rows; give one of them");
+        "--by, --guest, --irq, --waits, --host-cpu and --faults each choose the rows; give one of "
+        "them");
   }
   if (compare.rows != CompareRows::kExits) return {};
   if (compare.by == "span") {
@@ -55,9 +57,9 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
       ->capture_default_str();
   tables.flag("--guest", choice.guest, "Rows are guest functions: their calls and own time");
   tables.flag("--irq", choice.irq, "Rows are the steps of interrupts: injection to EOI");
-  tables.flag("--waits", choice.waits,
-              "Rows are what preempted or blocked the vCPUs inside their exits");
+  tables.flag("--waits", choice.waits, "Rows are what kept the vCPUs waiting in exits");
   tables.flag("--host-cpu", choice.host_cpu, "Rows are the roles of the VMs' threads, by CPU time");
+  tables.flag("--faults", choice.faults, "Rows are the causes of page faults; and the pages");
   rest.add("--fail-if", choice.fail_if, "CONDITION",
            "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
            "beyond it; repeatable");

@@ -14,7 +14,7 @@ namespace trapline::cli {
 
 struct CompareChoice {
   std::string by;
-  bool guest = false, irq = false, waits = false, host_cpu = false;
+  bool guest = false, irq = false, waits = false, host_cpu = false, faults = false;
   std::vector<std::string> fail_if;
   bool single_run = false;
   std::string format = "text";

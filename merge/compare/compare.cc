@@ -33,6 +33,7 @@ bool applies(Metric metric, const Comparison& comparison, bool halts) {
   if (halts && metric == Metric::kCost) return false;
   switch (comparison.rows_of) {
     case CompareRows::kExits:
+    case CompareRows::kFaults:
       return metric == Metric::kRate || is_known(metric, comparison.model);
     case CompareRows::kFunctions:
       return true;

@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/exit_model.h"
 #include "merge/compare/compare_stats.h"
+#include "merge/compare/touched_pages.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
 #include "merge/pass/pass.h"
@@ -30,9 +31,10 @@ enum class CompareRows : std::uint8_t {
   kInterrupts,  // each step of the interrupts of each vector
   kWaits,       // inside exits, by culprit
   kThreads,     // of VMs, by role: their CPU time of the host
+  kFaults,      // exits that are page faults, by cause
 };
-inline constexpr std::array<std::string_view, 6> kCompareRowsNames = {
-    "exits", "requests", "calls", "interrupts", "waits", "threads"};
+inline constexpr std::array<std::string_view, 7> kCompareRowsNames = {
+    "exits", "requests", "calls", "interrupts", "waits", "threads", "faults"};
 
 // One run of a side.
 struct Recorded {
@@ -49,6 +51,7 @@ struct Recorded {
   std::map<std::string, std::string> facts;  // facts about the recording
   std::vector<std::string> missing;          // Input::missing
   std::map<std::string, ExitSums> rows;
+  TouchedPages pages;                            // set if the rows are page faults
   FoldedTimes flame;                             // set if requested
   [[nodiscard]] std::uint64_t counted() const {  // in all rows
     std::uint64_t count = 0;
@@ -132,7 +135,8 @@ struct Comparison {
   // Returns whether the rows have parts, as those of calls and of exits with durations do.
   [[nodiscard]] bool has_parts() const {
     return rows_of == CompareRows::kFunctions ||
-           (rows_of == CompareRows::kExits && model.durations());
+           ((rows_of == CompareRows::kExits || rows_of == CompareRows::kFaults) &&
+            model.durations());
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -74,6 +75,7 @@ class CompareSink : public SpanSink {
     if (what_ == CompareRows::kFunctions) selected = selected | SpanClass::kCalls;
     if (what_ == CompareRows::kInterrupts) selected = selected | SpanClass::kInterrupts;
     if (what_ == CompareRows::kThreads) selected = selected | SpanClass::kHostRuns;
+    if (what_ == CompareRows::kFaults) selected = selected | SpanClass::kFaults;
     if (needs_waits_) selected = selected | SpanClass::kWaits;
     if (keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
     return selected;
@@ -86,6 +88,12 @@ class CompareSink : public SpanSink {
       for (const WaitShare& share : shares)
         add({{pack(share.culprit), share.part == Part::kBlocked ? 1u : 0u}}, share.begin,
             share.end);
+    }
+    if (what_ == CompareRows::kFaults && is_page_fault(exit)) {
+      const PageFault& fault = pipeline.faults()->last();
+      rows_[rows_.place_of({{static_cast<std::uint64_t>(fault.why.cause)}})].add(exit);
+      if (fault.address) pages_.add(*fault.address, exit.total());
+      vms_.insert(pipeline.processes().of(exit.thread, {}));
     }
     if (what_ != CompareRows::kExits) return;
     const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
@@ -130,6 +138,8 @@ class CompareSink : public SpanSink {
           recorded.rows[std::string(trapline::text_of(thread.role))].total.add(
               thread.runs.state.ran_ns);
     if (rows_.other().count() != 0) recorded.rows["[other]"].merge(rows_.other());
+    if (vms_.size() > 1) pages_.forget();
+    recorded.pages = std::move(pages_);
     return recorded;
   }
 
@@ -151,6 +161,8 @@ class CompareSink : public SpanSink {
         return name_or_dash(names.names, static_cast<NameId>(key.words[0]));
       case CompareRows::kInterrupts:
         return interrupt_text(key);
+      case CompareRows::kFaults:
+        return std::string(key_of(static_cast<FaultCause>(key.words[0])));
       case CompareRows::kWaits:
       case CompareRows::kThreads:
         break;
@@ -200,6 +212,8 @@ class CompareSink : public SpanSink {
   bool needs_waits_;
   bool counts_something_ = false;
   std::uint64_t calls_guest_ns_ = 0;
+  TouchedPages pages_;
+  std::set<ThreadId> vms_;  // those with page faults
   Grouping<ExitGroup> rows_;
 };
 
@@ -319,7 +333,9 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
 
 // Refuses a selection of exits if the rows are not about exits.
 Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
-  if (exits.empty() || rows == CompareRows::kExits || rows == CompareRows::kWaits) return {};
+  if (exits.empty() || rows == CompareRows::kExits || rows == CompareRows::kWaits ||
+      rows == CompareRows::kFaults)
+    return {};
   return fail(ErrorKind::kUsage,
               "{} chooses exits, and the rows are {}; give one without the other", exits.text(),
               kCompareRowsNames[static_cast<std::size_t>(rows)]);
@@ -346,6 +362,10 @@ Result<void> check_found(const PassEnd& pass, CompareRows rows, const Recorded& 
   if (rows == CompareRows::kThreads && recorded.rows.empty()) {
     return fail("{}: does not tell how long the VMs' threads ran; record {} as well", path,
                 events::sched_switch.full_name);
+  }
+  if (rows == CompareRows::kFaults && recorded.rows.empty()) {
+    return fail("{}: holds no page faults; record {} or {}: trapline record --faults", path,
+                events::kvm_page_fault.full_name, events::kvm_guest_fault.full_name);
   }
   if (rows == CompareRows::kWaits && !pass.input().capabilities.sched_switch) {
     return fail("{}: does not tell who kept the vCPUs waiting; record {} and {} as well", path,

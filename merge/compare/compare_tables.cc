@@ -305,6 +305,12 @@ Report make_report(const Comparison& comparison) {
   report.tables.push_back(run_table("before", comparison.before));
   report.tables.push_back(run_table("after", comparison.after));
   report.tables.push_back(std::move(changes));
+  if (comparison.rows_of == CompareRows::kFaults) {
+    Table pages = page_table(comparison.before.front().pages, comparison.after.front().pages);
+    if (pages.rows != 0 && comparison.before.size() + comparison.after.size() > 2)
+      pages.titles = {"Pages with faults, of the first runs"};
+    report.tables.push_back(std::move(pages));
+  }
   if (!comparison.rows.empty()) report.tables.push_back(proven_table(comparison));
   report.tables.push_back(metric_table(metric_rows(comparison, false), comparison));
   report.tables.back().csv = true;

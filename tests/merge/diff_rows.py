@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The rows of `trapline diff` that are no exits are those of `trapline report`, one by one.
 
-  diff_rows.py TRAPLINE RECORDING VMS GUEST NATIVE
+  diff_rows.py TRAPLINE RECORDING VMS GUEST NATIVE FAULTS REORDERED OTHERS
 
-RECORDING has interrupts and waits; VMS the threads of VMs and all of their switches; GUEST (files with commas)
-calls of a guest's functions and exits, NATIVE calls of the same program outside. Numbers and total times of each row
+RECORDING has interrupts and waits; VMS the threads of VMs and all of their switches; GUEST (files with commas) calls of a
+guest's functions and exits, NATIVE calls of the same program outside; FAULTS page faults, REORDERED of the same pages in
+another order, OTHERS of other pages. Numbers and total times of each row
 are compared, and the folded stacks with the functions' own times.
 """
 import collections
@@ -74,6 +75,47 @@ def shares(changes: dict) -> dict:
     return {row["key"]: (row["before_count"], round(row["share"]["before"], 9)) for row in changes["rows"]}
 
 
+def faults(report: dict) -> dict:
+    """(faults, time) by cause"""
+    sums = collections.Counter(), collections.Counter()
+    for row in report["tables"]["faults"]["rows"]:
+        sums[0][row["cause"]] += row["count"]
+        sums[1][row["cause"]] += row["total_ns"]
+    return {cause: (sums[0][cause], sums[1][cause]) for cause in sums[0]}
+
+
+def first_touches(trapline: str, recording: str) -> dict:
+    """The time of the faults of each page, in the order of its first fault."""
+    text = subprocess.check_output([trapline, "export", recording, "--format", "jsonl", "--rows", "faults", "-o", "-"], text=True)
+    pages: dict = {}
+    for line in text.splitlines():
+        row = json.loads(line)
+        if row["address"] is not None:
+            pages[row["address"] // 4096] = pages.get(row["address"] // 4096, 0) + row["total_ns"]
+    return pages
+
+
+def tau(order: list) -> float:
+    pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1:]]
+    return sum(1 if a < b else -1 for a, b in pairs) / len(pairs)
+
+
+def expect_pages(trapline: str, before: str, after: str) -> tuple:
+    report, compared = (json.loads(subprocess.check_output([trapline, *words, "--faults", "--format", "json"]))["tables"]
+                        for words in (("report", before), ("diff", before, after)))
+    expect("faults", faults({"tables": report}), {key: value for key, value in rows(compared["changes"]).items()})
+    a, b = (first_touches(trapline, path) for path in (before, after))
+    both, places = [page for page in a if page in b], {page: i for i, page in enumerate(b)}
+    expected = {"in both": (len(both), sum(a[page] for page in both), sum(b[page] for page in both)),
+                "only before": (len(a.keys() - b.keys()), sum(ns for page, ns in a.items() if page not in b), None),
+                "only after": (len(b.keys() - a.keys()), None, sum(ns for page, ns in b.items() if page not in a))}
+    expect("pages", expected, {row["key"]: (row["pages"], row["before_ns"], row["after_ns"]) for row in compared["pages"]["rows"]})
+    got, truth = compared["pages"]["tau"], tau([places[page] for page in both])
+    assert abs(got - truth) < 1e-9, (got, truth)
+    print(f"Kendall's tau of {len(both)} pages: {got:.4f}")
+    return truth, len(a.keys() - b.keys()), len(b.keys() - a.keys())
+
+
 def calls(report: dict) -> dict:
     return {row["name"]: (row["calls"], row["own_ns"]) for row in report["guest_functions"] if row["calls"]}
 
@@ -89,13 +131,15 @@ def folded(path: str, column: int) -> collections.Counter:
 
 
 def main() -> None:
-    trapline, recording, vms, guest, native = sys.argv[1:]
+    trapline, recording, vms, guest, native, with_faults, reordered, others = sys.argv[1:]
     report = run(trapline, "report", recording, "--irq", "--waits", "--format", "json")
     expect("interrupts", irqs(report), rows(diff(trapline, recording, recording, "--irq")))
     expect("waits", waits(report), rows(diff(trapline, recording, recording, "--waits")))
     report, compared = (json.loads(subprocess.check_output([trapline, *words, "--host-cpu", "--format", "json"]))
                         for words in (("report", vms), ("diff", vms, vms)))
     expect("threads", roles(report, compared["tables"]["before"]["rows"][0]), shares(compared["tables"]["changes"]))
+    assert expect_pages(trapline, with_faults, reordered)[0] < 1
+    assert min(expect_pages(trapline, others, with_faults)[1:]) > 0
     files = guest.split(",")
     report = run(trapline, "report", *files, "--guest", "--format", "json")
     with tempfile.NamedTemporaryFile() as flame:

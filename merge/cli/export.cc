@@ -78,7 +78,7 @@ Result<void> complete_export(ExportArguments& options) {
   const bool rows = format_name == "jsonl" || format_name == "arrays" || format_name == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
   if (rows && options.how.rows != "exits" && options.how.rows != "faults" &&
-      !options.which.exits.empty()) {
+      options.how.rows != "working-set" && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "--rows {} with {}: these rows are no exits; give one of them",
                 options.how.rows, options.which.exits.text());
   }

@@ -18,7 +18,8 @@ namespace trapline {
 
 // The values that ExportOptions::rows and weight may have, as help and messages list them.
 inline constexpr std::string_view
-    kRowsValues = "exits, faults, requests, vhost, interrupts, functions, guest-spans",
+    kRowsValues =
+        "exits, faults, working-set, requests, vhost, interrupts, functions, guest-spans, host-cpu",
     kWeightValues = "time, count, kernel, user, preempted, blocked";
 
 struct ExportOptions {

@@ -2,7 +2,10 @@
 // for engines that hold the data of a fleet. docs/formats/rows.md describes the columns.
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
+#include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +16,11 @@
 #include "merge/export/exporter.h"
 #include "merge/export/row_writer.h"
 #include "merge/export/texts.h"
+#include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
+#include "merge/report/options.h"
+#include "merge/report/report_data.h"
+#include "merge/report/table_kinds.h"
 
 namespace trapline {
 
@@ -30,11 +37,13 @@ inline constexpr int kRowsVersion = 2;
 inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "session"};
 
 // Writes one row for each interval that a guest recorded (--rows guest-spans), for each turn of a
-// vhost worker (--rows vhost), and for each page fault (--rows faults). docs/formats/rows.md
-// describes the columns.
+// vhost worker (--rows vhost), for each page fault (--rows faults), for each range of memory that a
+// guest faulted on (--rows working-set), and for each thread of a VM (--rows host-cpu).
+// docs/formats/rows.md describes the columns.
 
 inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost",
-                                  kFaultRows = "faults";
+                                  kFaultRows = "faults", kWorkingSetRows = "working-set",
+                                  kHostCpuRows = "host-cpu";
 
 namespace {
 
@@ -210,6 +219,159 @@ class FaultRowExporter final : public RowExporter {
     writer_.hex(exit.rip);
     end_row(exit.start);
   }
+};
+
+// Merges first faults on ascending adjacent pages to ranges. The last kMostOpen ranges can grow, as
+// a guest often goes through several parts of its memory at once.
+class WorkingSetRowExporter final : public RowExporter {
+ public:
+  WorkingSetRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                        OutputFile output)
+      : RowExporter(context, options, form, std::move(output),
+                    all_columns({"address", "length", "faults"})) {}
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kFaults;
+  }
+  [[nodiscard]] bool is_empty() const override { return open_.empty(); }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    const PageFault& fault = pipeline.faults()->last();
+    if (!is_page_fault(exit) || fault.first != true) return;
+    const ThreadId vm = pipeline.processes().of(exit.thread, {});
+    const std::uint64_t length = std::max<std::uint64_t>(fault.page_bytes, kPage);
+    const std::uint64_t address = *fault.address / length * length;
+    // Of a large page that was mapped before, smaller parts may fault later.
+    if (large_.contains({vm, address / kLargePage})) return;
+    for (std::uint64_t at = address; length >= kLargePage && at < address + length;
+         at += kLargePage)
+      large_.emplace(vm, at / kLargePage);
+    const auto precedes = [&](const Range& range) {
+      return range.vm == vm && range.address + range.length == address;
+    };
+    auto range = std::ranges::find_if(open_, precedes);
+    if (range == open_.end()) {
+      if (open_.size() == kMostOpen) write_first();
+      open_.push_back({vm, exit.vcpu, exit.thread, exit.start, address});
+      range = std::prev(open_.end());
+    }
+    range->length += length;
+    ++range->faults;
+    range->ns += exit.total();
+  }
+  [[nodiscard]] Result<void> finish(const Naming& names) override {
+    while (!open_.empty()) write_first();
+    return RowExporter::finish(names);
+  }
+
+ private:
+  static constexpr std::uint64_t kPage = 4096, kLargePage = 2u << 20;
+  static constexpr std::size_t kMostOpen = 16;
+  struct Range {
+    ThreadId vm{};
+    std::int32_t vcpu = kNoVcpu;
+    ThreadId thread{};
+    Timestamp start;
+    std::uint64_t address = 0, length = 0, faults = 0, ns = 0;
+  };
+  void write_first() {
+    const Range& range = open_.front();
+    begin_row(range.vm, range.vcpu, range.thread, range.start,
+              Timestamp(range.start.ns() + range.ns));
+    writer_.number(range.address);
+    writer_.number(range.length);
+    writer_.number(range.faults);
+    end_row(range.start);
+    open_.pop_front();
+  }
+  std::deque<Range> open_;                              // in the order of their first faults
+  std::set<std::pair<ThreadId, std::uint64_t>> large_;  // VM, number of the page of 2 MiB
+};
+
+// Writes the rows of the table of `report --host-cpu`, a thread with its parts as one row.
+class HostCpuRowExporter final : public RowExporter {
+ public:
+  HostCpuRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                     OutputFile output, std::unique_ptr<TableSink> table)
+      : RowExporter(
+            context, options, form, std::move(output),
+            all_columns({"vm_name", "role", "name", "ran_ns", "guest_ns", "kernel_ns", "user_ns",
+                         "halts_ns", "turns", "interrupts_ns", "woken_by", "did"})),
+        table_(std::move(table)) {}
+  [[nodiscard]] SpanClass selects() const override { return table_->selects(); }
+  [[nodiscard]] bool is_empty() const override { return !has_switches_; }
+  void event(const Event& event, const Pipeline& pipeline) override {
+    has_switches_ |= pipeline.exits().model().sched_switch;
+    table_->event(event, pipeline);
+  }
+  [[nodiscard]] Result<void> finish(const Naming& names) override {
+    ReportData data;
+    data.model = names.pipeline.exits().model();
+    data.told = names.pipeline.exits().known_states();
+    data.lacks_entries = names.pipeline.exits().lacks_entries();
+    interval_ = recorded_interval(names.timeline, names.pipeline);
+    data.start_ns = interval_.begin.ns();
+    data.end_ns = interval_.end.ns();
+    for (const Table& vms : table_->tables(data, names)) {
+      for (std::size_t vm = 0; vm < vms.rows; ++vm)
+        for (const Table& threads : vms.children(vm)) write(vms, vm, threads, names);
+    }
+    return RowExporter::finish(names);
+  }
+
+ private:
+  static constexpr std::string_view kParts[] = {"guest", "kernel", "user", "halts"};
+  [[nodiscard]] static CellValue cell(const Table& table, std::size_t row, std::string_view key) {
+    return std::ranges::find(table.columns, key, &Table::Described::key)->value(row);
+  }
+  template <typename T>
+  [[nodiscard]] static T get(const Table& table, std::size_t row, std::string_view key) {
+    const CellValue value = cell(table, row, key);
+    const T* known = std::get_if<T>(&value);
+    return known == nullptr ? T() : *known;
+  }
+  void number(const Table& table, std::size_t row, std::string_view key) {
+    const CellValue value = cell(table, row, key);
+    const auto* known = std::get_if<std::uint64_t>(&value);
+    writer_.number(known == nullptr ? std::nullopt : std::optional(*known));
+  }
+  // Writes "timer 772, vCPU 12".
+  void counted(const Table& table, std::size_t row, const std::string& key) {
+    const auto names = get<std::vector<std::string>>(table, row, key);
+    const auto counts = get<std::vector<std::uint64_t>>(table, row, key + "_counts");
+    std::string text;
+    for (std::size_t i = 0; i < names.size() && i < counts.size(); ++i)
+      text += fmt::format("{}{} {}", i == 0 ? "" : ", ", names[i], counts[i]);
+    quoted(text);
+  }
+  void write(const Table& vms, std::size_t vm, const Table& threads, const Naming& names) {
+    const auto process = parse_number(get<std::string>(vms, vm, "vm"));
+    for (std::size_t row = 0; row < threads.rows;) {
+      const std::size_t thread = row;
+      const ThreadId tid{static_cast<std::int32_t>(get<std::int64_t>(threads, row, "tid"))};
+      std::array<std::optional<std::uint64_t>, std::size(kParts)> parts;
+      for (++row; row < threads.rows; ++row) {
+        const auto part = get<std::string>(threads, row, "part");
+        if (part.empty()) break;
+        parts[static_cast<std::size_t>(std::ranges::find(kParts, part) - std::begin(kParts))] =
+            get<std::uint64_t>(threads, row, "ns");
+      }
+      begin_row(ThreadId{static_cast<std::int32_t>(process.value_or(0))}, names.vcpus.number(tid),
+                tid, interval_.begin, interval_.end);
+      quoted(get<std::string>(vms, vm, "vm_name"));
+      quoted(get<std::string>(threads, thread, "role"));
+      quoted(get<std::string>(threads, thread, "name"));
+      number(threads, thread, "ns");
+      for (const auto& ns : parts) writer_.number(ns);
+      number(threads, thread, "turns");
+      number(threads, thread, "interrupts_ns");
+      counted(threads, thread, "woken_by");
+      counted(threads, thread, "did");
+      end_row(interval_.begin);
+    }
+  }
+
+  std::unique_ptr<TableSink> table_;
+  RecordedInterval interval_;
+  bool has_switches_ = false;
 };
 
 namespace {
@@ -445,11 +607,14 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                                                     : RowForm::kJsonl;
   const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
   const bool is_vhost = options.rows == kVhostRows, is_guest_spans = options.rows == kGuestSpanRows,
-             is_faults = options.rows == kFaultRows;
+             is_faults = options.rows == kFaultRows,
+             is_working_set = options.rows == kWorkingSetRows,
+             is_host_cpu = options.rows == kHostCpuRows;
   if (options.rows == "summary")
     return fail(ErrorKind::kUsage,
                 "--rows summary was removed; use --rows exits and group them where you load them");
-  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans && !is_faults)
+  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans && !is_faults &&
+      !is_working_set && !is_host_cpu)
     return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
@@ -457,6 +622,16 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
     return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
   if (is_faults)
     return std::make_unique<FaultRowExporter>(context, options, form, std::move(*output));
+  if (is_working_set)
+    return std::make_unique<WorkingSetRowExporter>(context, options, form, std::move(*output));
+  if (is_host_cpu) {
+    ReportOptions report;
+    report.tables[std::string(kHostCpuTable.option)] = "";
+    auto table = kHostCpuTable.make(report, "");
+    if (!table) return tl::unexpected(std::move(table).error());
+    return std::make_unique<HostCpuRowExporter>(context, options, form, std::move(*output),
+                                                std::move(*table));
+  }
   if (is_guest_spans)
     return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<Rows>(kind - std::begin(kRowKinds));

@@ -298,8 +298,8 @@ HOW = {"reclaim": "reclaim", "compaction": "compaction", "collapse": "collapse o
        "slots": "memory slots", "": None, "madvise 4": "madvise(MADV_DONTNEED)", "madvise 25": "madvise(MADV_COLLAPSE)"}
 
 
-def rows_of(trapline, path):
-    text = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", "faults", "-o", "-", "--allow-empty"],
+def rows_of(trapline, path, kind="faults"):
+    text = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", kind, "-o", "-", "--allow-empty"],
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     return [json.loads(line) for line in text.splitlines()]
 
@@ -337,6 +337,7 @@ def check(trapline, path):
         if (cause, row["by_tid"], row["how"], row["first"]) != (ours, by, how or None, None if first is None else int(first)):
             yield (f"{where}: {cause} by {row['by_tid']} ({row['how']}), first {row['first']}, and it is {ours} by {by} "
                    f"({how or None}), first {first}")
+    yield from check_working_set(rows, rows_of(trapline, path, "working-set"))
     tables = json.loads(subprocess.run([trapline, "report", path, "--faults", "--format", "json"], check=True,
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)["tables"]
     for name in ("faults", "fault_vcpus"):
@@ -347,3 +348,32 @@ def check(trapline, path):
     if {row["cause"] for row in tables["faults"]["rows"]} != set(counts) or any(
             sum(row["count"] for row in tables["faults"]["rows"] if row["cause"] == cause) != count for cause, count in counts.items()):
         yield "the rows by cause are not those of the faults"
+
+
+def check_working_set(faults, ranges):
+    """The ranges are the pages of the first faults, once each, in the order in which the first faults end."""
+    pages, times, large = {}, 0, set()
+    for fault in faults:
+        if fault["first"] != 1:
+            continue
+        size = max(fault["page_bytes"] or 0, PAGE)
+        first = fault["address"] // size * size
+        if (fault["vm"], first // LARGE) in large:
+            continue
+        large.update((fault["vm"], at // LARGE) for at in range(first, first + size, LARGE) if size >= LARGE)
+        times += fault["total_ns"]
+        pages.update({(fault["vm"], page): (fault["start_ns"] + fault["total_ns"], fault["start_ns"]) for page in range(first // PAGE, (first + size) // PAGE)})
+    found = [(row["vm"], page) for row in ranges for page in range(row["address"] // PAGE, (row["address"] + row["length"]) // PAGE)]
+    if len(found) != len(set(found)) or set(found) != pages.keys():
+        yield f"the working set has {len(found)} pages, and there are {len(pages)}"
+        return
+    if times != sum(row["total_ns"] for row in ranges):
+        yield f"the faults of the working set take {sum(row['total_ns'] for row in ranges)} ns, and it is {times}"
+    ends = []
+    for row in ranges:
+        order = [pages[row["vm"], page] for page in range(row["address"] // PAGE, (row["address"] + row["length"]) // PAGE)]
+        ends.append(order[0])
+        if order != sorted(order) or order[0][1] != row["start_ns"]:
+            yield f"the pages from {row['address']:#x} on are not in the order of their faults"
+    if ends != sorted(ends):
+        yield "the ranges are not in the order of their first faults"

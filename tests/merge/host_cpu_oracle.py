@@ -5,6 +5,7 @@ must lie between the time by sched_switch and the time in which each turn begins
 the kernel reads its clock there, and the event comes later.
 """
 import collections
+import itertools
 import json
 import re
 import subprocess
@@ -93,7 +94,26 @@ def check(trapline, path):
             parts = [row["ns"] for row in rows if row["part"] and row["tid"] == thread["tid"]]
             if parts and sum(parts) != thread["ns"]:
                 yield f"tid {thread['tid']}: its parts do not sum to it"
+    yield from exported(trapline, path, vms)
     yield from kernels_count(events, {row["tid"]: runs[row["tid"]] for row in threads})
+
+
+def exported(trapline, path, vms):
+    """The rows of the export are those of the report, with the parts of a thread in its row."""
+    text = subprocess.run([trapline, "export", path, "--format", "jsonl", "--rows", "host-cpu", "-o", "-", "--allow-empty"],
+                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    rows = [json.loads(line) for line in text.splitlines()]
+    threads = [row for vm in vms for row in vm["threads"]["rows"]]
+    for row, thread in itertools.zip_longest(rows, [row for row in threads if row["part"] is None]):
+        if row is None or thread is None:
+            yield f"{len(rows)} threads are exported, not {len(threads)}"
+            return
+        parts = {part["part"]: part["ns"] for part in threads if part["tid"] == thread["tid"] and part["part"]}
+        got = {key.removesuffix("_ns"): row[key] for key in ("guest_ns", "kernel_ns", "user_ns", "halts_ns") if row[key] is not None}
+        texts = {key: ", ".join(map("{} {}".format, thread[key], thread[f"{key}_counts"])) or None for key in ("woken_by", "did")}
+        if got != parts or any(row[key] != texts[key] for key in texts) or row["ran_ns"] != thread["ns"] or any(
+                row[key] != thread[key] for key in ("role", "name", "tid", "turns", "interrupts_ns")):
+            yield f"the exported row of tid {row['tid']} is not the report's"
 
 
 def kernels_count(events, runs):

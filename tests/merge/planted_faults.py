@@ -25,6 +25,9 @@ def check(trapline, folder, name):
             fits = row["cause"] == cause and (by is None or by in (row["by"] or ""))
             right += fits
             wrong += not fits and row["cause"] != "not-known"
+    whole = [row for row in fault_oracle.rows_of(trapline, Path(folder) / name, "working-set") if row["address"] == FIRST]
+    if [(row["length"], row["faults"]) for row in whole] != [(PAGES * PAGE, PAGES)]:
+        yield f"{name}: the guest's pages are no single range of the working set: {whole}"
     known = PAGES * len(expected)
     print(f"{name}: {right} of {known} faults have the planted cause, {wrong} another one")
     if right < FOUND * known or wrong > known / 100:

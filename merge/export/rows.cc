@@ -294,7 +294,7 @@ class HostCpuRowExporter final : public RowExporter {
       : RowExporter(
             context, options, form, std::move(output),
             all_columns({"vm_name", "role", "name", "ran_ns", "guest_ns", "kernel_ns", "user_ns",
-                         "halts_ns", "turns", "interrupts_ns", "woken_by", "did"})),
+                         "halts_ns", "turns", "interrupts_ns", "counted_ns", "woken_by", "did"})),
         table_(std::move(table)) {}
   [[nodiscard]] SpanClass selects() const override { return table_->selects(); }
   [[nodiscard]] bool is_empty() const override { return !has_switches_; }
@@ -306,6 +306,9 @@ class HostCpuRowExporter final : public RowExporter {
     ReportData data;
     data.model = names.pipeline.exits().model();
     data.told = names.pipeline.exits().known_states();
+    data.is_window = names.pipeline.is_window();
+    for (std::size_t i = 0; i < names.timeline.size(); ++i)
+      data.counters.add(names.timeline.source(i).counters());
     data.lacks_entries = names.pipeline.exits().lacks_entries();
     interval_ = recorded_interval(names.timeline, names.pipeline);
     data.start_ns = interval_.begin.ns();
@@ -363,6 +366,7 @@ class HostCpuRowExporter final : public RowExporter {
       for (const auto& ns : parts) writer_.number(ns);
       number(threads, thread, "turns");
       number(threads, thread, "interrupts_ns");
+      number(threads, thread, "counted_ns");
       counted(threads, thread, "woken_by");
       counted(threads, thread, "did");
       end_row(interval_.begin);

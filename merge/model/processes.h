@@ -89,6 +89,15 @@ class Processes {
   // Sets the recorder's process. The recorder leaves out the switches among its own threads.
   void set_recorder(ThreadId process) { recorder_ = process; }
   [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
+  // Sets how long the kernel says that the thread ran while it was recorded (schedstat).
+  void set_counted(ThreadId thread, std::uint64_t ns) { counted_[thread] = ns; }
+  [[nodiscard]] std::optional<std::uint64_t> counted(ThreadId thread) const {
+    const auto found = counted_.find(thread);
+    return found == counted_.end() ? std::nullopt : std::optional(found->second);
+  }
+  // Sets whether these counts are without interrupts' time; nullopt: not known.
+  void set_irq_time_apart(std::optional<bool> apart) { irq_time_apart_ = apart; }
+  [[nodiscard]] std::optional<bool> irq_time_apart() const { return irq_time_apart_; }
   // Adds everything that `other` knows; if both know a thread, `other` is right.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_) set(thread, process);
@@ -96,6 +105,8 @@ class Processes {
     if (!other.quotas_.empty()) quotas_ = other.quotas_;
     if (other.selected_) selected_ = other.selected_;
     if (other.recorder_) recorder_ = other.recorder_;
+    counted_.insert(other.counted_.begin(), other.counted_.end());
+    if (other.irq_time_apart_) irq_time_apart_ = other.irq_time_apart_;
   }
   // Returns the thread's process, or `otherwise` if it is not known.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
@@ -118,6 +129,8 @@ class Processes {
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;
   std::optional<ThreadId> selected_, recorder_;
+  std::map<ThreadId, std::uint64_t> counted_;
+  std::optional<bool> irq_time_apart_;
 };
 
 struct VcpuThread {

@@ -232,6 +232,7 @@ Result<void> RecordingRun::start() {
     if (auto synced = start_syncing(); !synced) return synced;
   }
   others_.emplace(*instance_, events_, options_.clock);
+  counts_.begin(names_.threads.threads());
   // A QEMU that we start gets the instance as an option, so it needs no copy of the top level.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   others_->accept();
@@ -397,6 +398,7 @@ bool RecordingRun::look_at_threads(bool at_others) {
 // Fills in the threads, VMs, cgroups and sync records known so far.
 void RecordingRun::describe(SessionJson& session) const {
   session.threads = names_.threads.in_session();
+  counts_.add_to(session.threads, command_ || options_.pid != 0);
   session.vms = names_.vms.vms(names_.threads.threads());
   session.cgroups = cgroups_.list();
   session.sync = sync_.brackets();
@@ -584,6 +586,7 @@ void RecordingRun::stop_tracing() {
   session_.end_real_ns = read_clock(ClockId::kReal);
   ended_ = read_clock(ClockId::kMono);
   if (flight_) return;
+  counts_.end(names_.threads.threads());
   (void)look_at_threads();
   take_last();
   // Data that cannot be synced now is cut off, like data that failed before.

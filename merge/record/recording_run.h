@@ -107,6 +107,7 @@ class RecordingRun {
   Names names_;
   std::optional<ThreadTable> older_;  // for a flight: names from the hour before names_.since
   Cgroups cgroups_;
+  RunCounts counts_;
   mode_t umask_ = 022;  // the command's umask
   SyncLog sync_;
   SyncStamps stamps_;

@@ -154,6 +154,35 @@ void ThreadTable::add_missing(const ThreadTable& older) {
     if (older.left_out_[id]) left_out_[id] = true;
 }
 
+std::optional<RunCounts::Count> RunCounts::parse(std::string_view text) {
+  const auto words = split(trimmed(text), ' ');
+  if (words.size() != 3) return std::nullopt;
+  const auto ns = parse_number(words[0]), turns = parse_number(words[2]);
+  if (!ns || !turns) return std::nullopt;
+  return Count{*ns, *turns};
+}
+
+RunCounts::Counts RunCounts::read(const std::map<pid_t, Thread>& threads) {
+  Counts counts;
+  for (const auto& [tid, thread] : threads) {
+    const auto text = read_text(fmt::format("/proc/{}/task/{}/schedstat", thread.pid, tid));
+    if (const auto count = text ? parse(*text) : std::nullopt) counts[{thread.pid, tid}] = *count;
+  }
+  return counts;
+}
+
+void RunCounts::add_to(std::vector<SessionThread>& threads, bool knows_all) const {
+  for (SessionThread& thread : threads) {
+    const auto found = before_.find({thread.pid, thread.tid});
+    const auto after = after_.find({thread.pid, thread.tid});
+    if (after == after_.end() || (found == before_.end() && !knows_all)) continue;
+    const Count before = found == before_.end() ? Count() : found->second;
+    if (after->second.ns < before.ns) continue;  // another thread has the id by now
+    thread.ran_ns = {before.ns, after->second.ns};
+    thread.turns = {before.turns, after->second.turns};
+  }
+}
+
 std::optional<bool> is_alive(ThreadId thread) {
   constexpr ino_t kFirstNamespace = 0xeffffffc;  // PROC_PID_INIT_INO
   static const bool can_know = [] {

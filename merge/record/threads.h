@@ -63,6 +63,28 @@ class ThreadTable {
   std::vector<bool> left_out_;          // by thread id; empty while no thread was left out
 };
 
+// How long each thread ran, and how often it was switched in, as the kernel counts it
+// (/proc/TID/schedstat): before a recording and after it.
+class RunCounts {
+ public:
+  struct Count {
+    std::uint64_t ns = 0, turns = 0;
+  };
+  // Parses the text of a schedstat: "68700 1200 12", the time on a CPU, that in queues, the turns.
+  [[nodiscard]] static std::optional<Count> parse(std::string_view text);
+
+  void begin(const std::map<pid_t, Thread>& threads) { before_ = read(threads); }
+  void end(const std::map<pid_t, Thread>& threads) { after_ = read(threads); }
+  // Adds the counts of the threads that were there at both times. `knows_all`: a thread that was
+  // not there before the recording began in it, with counts of 0.
+  void add_to(std::vector<SessionThread>& threads, bool knows_all) const;
+
+ private:
+  using Counts = std::map<std::pair<pid_t, pid_t>, Count>;  // by process and thread
+  [[nodiscard]] static Counts read(const std::map<pid_t, Thread>& threads);
+  Counts before_, after_;
+};
+
 // Returns whether a thread is alive; nullopt if that cannot be known: in a pid namespace of its
 // own, the recorder cannot look up the numbers that the kernel records.
 [[nodiscard]] std::optional<bool> is_alive(ThreadId thread);

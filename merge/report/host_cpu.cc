@@ -55,13 +55,15 @@ struct HostThreadRow {
   std::int32_t tid = 0;
   std::uint64_t ns = 0, whole = 0, turns = 0;
   std::optional<std::uint64_t> interrupts_ns;
+  std::optional<std::uint64_t> counted_ns;  // by the kernel, of the whole recording
   Ranked woken_by, did;
   std::optional<Line> line;  // the interrupt line that it set most often
 };
 struct HostVmRow {
   std::string vm, vm_name;
-  bool at_least = false;   // of some threads not all runs are known
-  bool has_others = true;  // which threads are its own besides its vCPUs' is known
+  bool at_least = false;        // of some threads not all runs are known
+  bool irq_time_apart = false;  // the kernel counts the time of interrupts apart
+  bool has_others = true;       // which threads are its own besides its vCPUs' is known
   std::uint64_t ns = 0;
   std::uint64_t unknown_ns = 0;  // time of ids that several threads had
   double cpus = 0;
@@ -226,6 +228,32 @@ std::string text_of(const Ranked& ranked) {
   return text + (ranked.names.size() > kMostShown ? ", …" : "");
 }
 
+// Returns sentences on the threads for which the kernel counts another time, by more than 1 %: the
+// largest difference first.
+std::vector<Paragraph> counted_sentences(const HostVmRow& vm) {
+  constexpr std::size_t kMostShown = 3;
+  constexpr std::uint64_t kLeast = 100'000;  // ns
+  std::vector<std::pair<std::uint64_t, std::string>> sentences;
+  for (const HostThreadRow& row : vm.threads) {
+    if (!row.counted_ns) continue;
+    const std::uint64_t counted = *row.counted_ns, more = std::max(row.ns, counted);
+    const std::uint64_t difference = more - std::min(row.ns, counted);
+    if (difference < kLeast || difference * 100 <= more) continue;
+    sentences.emplace_back(
+        difference,
+        fmt::format("{}: {} by switches, {} by the kernel's count, which begins at the "
+                    "wake-up{}.",
+                    name_of(row), duration_text(row.ns, false), duration_text(counted, false),
+                    vm.irq_time_apart ? " and has no time of interrupts" : ""));
+  }
+  std::ranges::sort(sentences, std::greater());
+  std::vector<Paragraph> paragraphs;
+  for (auto& [difference, sentence] : sentences)
+    if (paragraphs.size() < kMostShown)
+      paragraphs.push_back({.text = std::move(sentence), .figures = true});
+  return paragraphs;
+}
+
 Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   using Row = HostThreadRow;
   enum DropOrder : std::uint8_t { kTurns = 1, kWoken, kDid, kInterrupts };
@@ -238,6 +266,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
   TableOf<Row> table({.key = "threads"}, std::vector<Row>(vm.threads), name_of);
   table.titles = {"Host CPU of"};
   table.before = {{}, {.text = sentence, .figures = true}};
+  for (Paragraph& counted : counted_sentences(vm)) table.before.push_back(std::move(counted));
   const auto of_thread = [](auto get) {
     return [get](const Row& row) {
       return row.part.empty() ? to_value(std::invoke(get, row)) : CellValue();
@@ -258,6 +287,7 @@ Table threads_of(const HostVmRow& vm, const std::string& sentence) {
              .unit = Unit::kDuration,
              .drop_order = kInterrupts},
             of_thread(&Row::interrupts_ns));
+  table.add({"counted_ns"}, &Row::counted_ns);
   table.add({.key = "woken_by"}, of_thread([](const Row& row) { return row.woken_by.names; }));
   table.add({.key = "woken_by_counts"},
             of_thread([](const Row& row) { return row.woken_by.counts; }));
@@ -386,7 +416,8 @@ class HostCpuTable : public TableSink {
     TableOf<Row> table({.key = "host_cpu", .csv = true}, rows(data, names),
                        [](const Row& row) { return vm_text(row.vm, row.vm_name); });
     const std::uint64_t unknown = names.pipeline.host_runs()->unknown_ns();
-    table.facts = {{"not_known_ns", to_value(unknown)}};
+    table.facts = {{"not_known_ns", to_value(unknown)},
+                   {"irq_time_apart", to_value(names.processes.irq_time_apart())}};
     table.text_children = table.csv_children = true;
     if (table.rows == 0)
       table.after = {
@@ -441,11 +472,14 @@ class HostCpuTable : public TableSink {
       row.vm = id;
       row.vm_name = vm->given;
       row.has_others = !vm->inferred;
+      row.irq_time_apart = names.processes.irq_time_apart() == true;
       row.at_least |= data.counters.gaps != 0;
       row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
       for (HostThreadRow& thread : std::exchange(row.threads, {})) {
         thread.whole = row.ns;
         row.threads.push_back(std::move(thread));
+        if (data.is_window || data.counters.gaps != 0 || data.cycles)
+          row.threads.back().counted_ns.reset();
         const auto vcpu = totals.find(ThreadId{row.threads.back().tid});
         if (vcpu != totals.end()) add_parts(row.threads, vcpu->second, data);
       }
@@ -464,6 +498,7 @@ class HostCpuTable : public TableSink {
     row.turns = entry.state.turns;
     const HostRuns& runs = *names.pipeline.host_runs();
     if (runs.knows_interrupts()) row.interrupts_ns = entry.state.interrupts_ns;
+    row.counted_ns = names.processes.counted(entry.thread);
     const HostRuns::Lines& lines = runs.lines(entry.thread);
     row.line = line_of(lines);
     static const Deeds kNothing;

@@ -127,8 +127,12 @@ void add_facts(const SessionJson& session, Input& input) {
 // the session's enabled events would have given the recording, had they occurred.
 Capabilities read_session(const SessionJson& session, Input& input) {
   add_facts(session, input);
-  for (const SessionThread& thread : session.threads)
+  for (const SessionThread& thread : session.threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
+    if (thread.ran_ns && (*thread.ran_ns)[1] >= (*thread.ran_ns)[0])
+      input.processes.set_counted(ThreadId{thread.tid}, (*thread.ran_ns)[1] - (*thread.ran_ns)[0]);
+  }
+  input.processes.set_irq_time_apart(session.host.irq_time_apart);
   if (session.recorder_pid != 0) input.processes.set_recorder(ThreadId{session.recorder_pid});
   if (session.pid != 0) input.processes.set_selected(ThreadId{session.pid});
   std::vector<CpuQuota> quotas;

@@ -98,6 +98,8 @@ struct Fields {
   static bool of(auto& visit, SessionThread& thread) {
     const bool is_thread = visit("tid", thread.tid), has_process = visit("pid", thread.pid);
     visit("name", thread.name);
+    visit.told("ran_ns", thread.ran_ns);
+    visit.told("turns", thread.turns);
     return is_thread && has_process;
   }
   // A cgroup's counts that decreased, or are missing, are 0: they prove nothing.
@@ -131,6 +133,8 @@ struct Fields {
     visit("machine", host.machine);
     visit("name", host.name);
     visit.told("boot_id", host.boot_id);
+    visit.told("irq_time_apart", host.irq_time_apart);
+    visit.told("steal_time_apart", host.steal_time_apart);
     return true;
   }
   static bool of(auto& visit, SessionJson& session) {

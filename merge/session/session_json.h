@@ -39,6 +39,9 @@ struct SessionChange {
 struct SessionThread {
   std::int32_t tid = 0, pid = 0;
   std::string name;
+  // /proc/TID/schedstat before the first event and after the last one: the CPU time, and how often
+  // the thread was switched in. Nullopt if the thread was not there at both times.
+  std::optional<std::array<std::uint64_t, 2>> ran_ns = std::nullopt, turns = std::nullopt;
 };
 // A virtual machine: its process, and the name that its owner gave it.
 struct SessionVm {
@@ -114,6 +117,9 @@ struct SessionHost {
   std::string kernel, machine, name;
   std::int64_t cpus = 0;
   std::string boot_id;  // different after each boot; empty: not known
+  // True if the kernel counts the time of interrupts, and that taken by a hypervisor, apart from
+  // the threads' CPU time (CONFIG_IRQ_TIME_ACCOUNTING, CONFIG_PARAVIRT_TIME_ACCOUNTING).
+  std::optional<bool> irq_time_apart = std::nullopt, steal_time_apart = std::nullopt;
 };
 
 struct SessionJson {

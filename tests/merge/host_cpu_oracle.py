@@ -112,7 +112,7 @@ def exported(trapline, path, vms):
         got = {key.removesuffix("_ns"): row[key] for key in ("guest_ns", "kernel_ns", "user_ns", "halts_ns") if row[key] is not None}
         texts = {key: ", ".join(map("{} {}".format, thread[key], thread[f"{key}_counts"])) or None for key in ("woken_by", "did")}
         if got != parts or any(row[key] != texts[key] for key in texts) or row["ran_ns"] != thread["ns"] or any(
-                row[key] != thread[key] for key in ("role", "name", "tid", "turns", "interrupts_ns")):
+                row[key] != thread[key] for key in ("role", "name", "tid", "turns", "interrupts_ns", "counted_ns")):
             yield f"the exported row of tid {row['tid']} is not the report's"
 
 

@@ -358,6 +358,26 @@ records_a_running_process() {
   trace-cmd report "$session/trace.dat" 2>/dev/null >"$work/text"
   expect_contains "$work/text" "$target"
   nothing_left "$recorder"
+  # schedstat before and after: what its runs in the recording sum to, but for what the kernel counts from a wake-up on.
+  python3 - "$work/text" "$session/session.json" "$target" <<'END' || fail "schedstat of $target in session.json"
+import json, re, sys
+target = int(sys.argv[3])
+[thread] = [t for t in json.load(open(sys.argv[2]))["threads"] if t["tid"] == target]
+(before, after), (turns_before, turns_after) = thread["ran_ns"], thread["turns"]
+ran, turns, since = 0, 0, None
+for line in open(sys.argv[1], encoding="utf-8"):
+    switch = re.search(r" (\d+)\.(\d+): sched_switch:.*?:(\d+) \[\d+\].*==> .*?:(\d+) \[", line)
+    if not switch:
+        continue
+    at = int(switch[1]) * 10**9 + int(switch[2].ljust(9, "0"))
+    if int(switch[3]) == target and since is not None:
+        ran, since = ran + at - since, None
+    if int(switch[4]) == target:
+        since, turns = at, turns + 1
+print(f"{turns_after - turns_before} turns and {after - before} ns by schedstat, {turns} and {ran} by switches")
+assert turns > 0 and abs(turns_after - turns_before - turns) <= 2, "turns"
+assert abs(after - before - ran) < 10_000_000 + 100_000 * turns, "time"
+END
 }
 
 # It is not told of the instance. Its writes succeed before, during and after the recording.

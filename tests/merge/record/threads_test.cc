@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "backend_ftrace/base/text_file.h"
 
 namespace trapline::record {
 namespace {
@@ -43,6 +46,56 @@ TEST(ThreadNames, WhatAnOlderTableLeftOutStaysCounted) {
   threads.add_names(saved_cmdlines(kFirst + ThreadTable::kMostThreads, 1));  // one of the two
   threads.add_missing(older);
   EXPECT_EQ(threads.left_out(), 1u);
+}
+
+TEST(RunCountsTest, ASchedstatIsTheTimeOnACpuThatInQueuesAndTheTurns) {
+  const auto count = RunCounts::parse("68700000 1200 755\n");
+  ASSERT_TRUE(count);
+  EXPECT_EQ(count->ns, 68'700'000u);
+  EXPECT_EQ(count->turns, 755u);
+  for (const char* damaged : {"", "1 2", "1 2 3 4", "a b c"})
+    EXPECT_FALSE(RunCounts::parse(damaged));
+}
+
+// This thread, and one that no process has.
+class RunCountsOfThreads : public ::testing::Test {
+ protected:
+  void burn() {
+    const auto own = [this] { return RunCounts::parse(read_text(path_).value_or("")); };
+    for (const std::uint64_t until = own()->ns + 2'000'000; own()->ns < until;) continue;
+  }
+  std::vector<SessionThread> added(bool knows_all) {
+    std::vector<SessionThread> threads = {{::getpid(), ::getpid(), "self"},
+                                          {kFirst, kFirst, "gone"}};
+    counts_.add_to(threads, knows_all);
+    return threads;
+  }
+  const std::map<pid_t, Thread> threads_ = {{::getpid(), {::getpid(), "self"}}};
+  const std::string path_ = fmt::format("/proc/{0}/task/{0}/schedstat", ::getpid());
+  RunCounts counts_;
+};
+
+TEST_F(RunCountsOfThreads, AThreadThatIsThereAtBothTimesHasBothCounts) {
+  if (!read_text(path_)) GTEST_SKIP() << "the kernel has no schedstat";
+  counts_.begin(threads_);
+  burn();
+  counts_.end(threads_);
+  const std::vector<SessionThread> threads = added(false);
+  ASSERT_TRUE(threads[0].ran_ns && threads[0].turns);
+  EXPECT_GE((*threads[0].ran_ns)[1], (*threads[0].ran_ns)[0] + 2'000'000);
+  EXPECT_GT((*threads[0].ran_ns)[0], 0u);
+  EXPECT_EQ(threads[1].ran_ns, std::nullopt);
+}
+
+TEST_F(RunCountsOfThreads, ANewThreadCountsFromZeroOnlyIfAllThreadsWereKnownBefore) {
+  if (!read_text(path_)) GTEST_SKIP() << "the kernel has no schedstat";
+  counts_.begin({});
+  counts_.end(threads_);
+  EXPECT_EQ(added(false)[0].ran_ns, std::nullopt);
+  const auto ran = added(true)[0].ran_ns;
+  ASSERT_TRUE(ran);
+  EXPECT_EQ((*ran)[0], 0u);
+  EXPECT_GT((*ran)[1], 0u);
 }
 
 }  // namespace

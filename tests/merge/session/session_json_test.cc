@@ -34,7 +34,7 @@ SessionJson full_session() {
   session.added = {"-D marker"};
   session.pid = 42;
   session.user = "nobody";
-  session.host = {"6.1.0", "x86_64", "hostname", 4, "0b3c-boot"};
+  session.host = {"6.1.0", "x86_64", "hostname", 4, "0b3c-boot", true, false};
   session.trapline_version = "0.1.0";
   session.qemu_version = "10.0";
   session.clocks = {{"trace.dat", "mono"}, {"uftrace.data", "mono"}};
@@ -49,7 +49,7 @@ SessionJson full_session() {
   session.losses = {{1, 2, 3, 4, 5, 6}};
   session.events = {"kvm:kvm_exit"};
   session.vms = {{43, "web-1"}};
-  session.threads = {{44, 43, "CPU 0/KVM"}};
+  session.threads = {{44, 43, "CPU 0/KVM", {{100, 82'600'100}}, {{5, 755}}}, {45, 43, "worker"}};
   session.cgroups = {{"cpu:/vm", 1, 3, 500, 700, {44}}};
   session.sync = {sync_at(2000), sync_at(1000)};
   session.parts = {{"trace.dat", 4096}};
@@ -74,6 +74,12 @@ TEST(SessionJsonTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(to_text(*read), to_text(session));
   EXPECT_EQ(read->host.cpus, 4);
   EXPECT_EQ(read->host.boot_id, "0b3c-boot");
+  EXPECT_EQ(read->host.irq_time_apart, true);
+  EXPECT_EQ(read->host.steal_time_apart, false);
+  ASSERT_EQ(read->threads.size(), 2u);
+  EXPECT_EQ(read->threads[0].ran_ns, (std::array<std::uint64_t, 2>{100, 82'600'100}));
+  EXPECT_EQ(read->threads[0].turns, (std::array<std::uint64_t, 2>{5, 755}));
+  EXPECT_EQ(read->threads[1].ran_ns, std::nullopt);
   ASSERT_EQ(read->vms.size(), 1u);
   EXPECT_EQ(read->vms[0].pid, 43);
   EXPECT_EQ(read->vms[0].name, "web-1");
@@ -161,7 +167,7 @@ TEST(SessionJsonTest, DamagedFieldsAreLeftOut) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->pid, 0);
   EXPECT_EQ(read->host.name, "");
-  EXPECT_EQ(read->threads.size(), 1u);
+  EXPECT_EQ(read->threads.size(), 2u);
   EXPECT_EQ(read->sync.size(), 2u);
   EXPECT_EQ(read->brackets().size(), 1u);
   EXPECT_TRUE(read->vms.empty());

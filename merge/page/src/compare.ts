@@ -189,6 +189,9 @@ class BothLatencies {
   }
 }
 
+// The options that choose other rows than exits.
+const kOptions: Record<string, string> = { calls: "--guest", interrupts: "--irq", waits: "--waits", threads: "--host-cpu", faults: "--faults" };
+
 export function startComparison(packed: Report[], data: Comparison, main: HTMLElement, header: (title: (Node | string)[], command: () => string, redraw: () => void) => HTMLElement): void {
   const recordings = packed.map(unpack);
   useUnit(data.time_unit);
@@ -214,7 +217,8 @@ export function startComparison(packed: Report[], data: Comparison, main: HTMLEl
   const paths = (side: "before" | "after"): string[] => data[side].map((one) => one.path);
   const single = data.before.length === 1 && data.after.length === 1;
   const sides = single ? [...paths("before"), ...paths("after")] : ["--before", ...paths("before"), "--after", ...paths("after")];
-  const command = ["trapline", "diff", ...sides, "--by", data.by].map(quoted).join(" ");
+  const option = kOptions[data.rows_of];
+  const command = ["trapline", "diff", ...sides, ...(option ? [option] : ["--by", data.by])].map(quoted).join(" ");
   const names = kSides.map((side) => data[side][0]?.path.split("/").filter(Boolean).at(-1) ?? side);
   document.title = `${visible(names.join(" and "))}: what changed`;
   main.append(

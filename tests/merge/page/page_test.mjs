@@ -1113,6 +1113,14 @@ const cases = {
         await fits(page);
       });
     }
+    // The page of two restores has their causes, and its command is theirs.
+    const both = join(folder, "faults-diff.html");
+    run("diff", "tests/merge/planted/pages-copied", "tests/merge/planted/pages-swapped", "--faults", "--format", "html", "-o", both, "--force");
+    await with_page(both, {}, async (page) => {
+      assert.equal(await page.locator("#command").textContent(), "trapline diff tests/merge/planted/pages-copied tests/merge/planted/pages-swapped --faults");
+      assert.deepEqual((await page.locator("#changes tbody tr [data-row]").evaluateAll((rows) => rows.map((row) => row.dataset.row))).sort(),
+        ["copy", "first-touch", "not-known", "removed", "swap", "was-there"]);
+    });
     // A recording without faults has no such view.
     await with_page(write("box/two-vms.dat"), {}, async (page) => assert.equal(await page.locator("#faults").count(), 0));
   },

@@ -156,6 +156,7 @@ TEST_P(VcpuStatesTest, WhereNothingTellsOfItsSleepAHaltIsHaltedAsAWhole) {
   play({exit(100, kSvmHlt), entry(175), exit(200, kSvmHlt), halt_ended(240, 30, true), entry(250)});
   EXPECT_EQ(part(Part::kHalted), 75u);
   EXPECT_EQ(part(Part::kHalted, 1), 30u);
+  EXPECT_TRUE(tracker_->saw_whole_halts());
 }
 
 TEST_P(VcpuStatesTest, AHaltThatTheRecordingEndsInIsHaltedAsAWholeToo) {
@@ -589,6 +590,9 @@ TEST_P(VcpuStatesTest, WhereASwitchComesInTimeNoneIsLate) {
   model_.late_switches = true;
   play({entry(50), switch_in(60, kVcpu1, 1), exit(70), entry(80), exit(kLate + 100)});
   EXPECT_EQ(end(kLate + 200).not_seen_ns, 0u);
+  tracker_.reset();
+  play({entry(50), exit(70), switch_in(kLate + 300, kVcpu1, 1)});  // the next event
+  EXPECT_EQ(end(kLate + 400).not_seen_ns, 0u);
 }
 
 TEST_P(VcpuStatesTest, AnExitThatASwitchBeganBeforeTheFiguresIsNoSpanOfThem) {

@@ -273,8 +273,7 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Group by (default: reason) " + dimension_names() +
-                             ": one or several with commas; or span (QEMU's requests) or "
-                             "guest-span, alone")
+                             "; several with commas. span (requests) and guest-span go alone")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "
@@ -283,7 +282,7 @@ void add_report(CLI::App& app, int& status) {
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
   tables.add("--sort", options->sort, "COLUMN",
-             "By the column with this title; key: by the rows' names");
+             "By the column of this title; key: by rows' names");
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
   for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
   tables.rare().add(

@@ -31,7 +31,7 @@ std::vector<std::string> commands(const ReportData& report,
 
 TEST(NextStepsTest, TheLargestPartIsAskedFor) {
   EXPECT_THAT(commands(report_of(Part::kPreempted)),
-              ElementsAre("report run --waits", "explain run"));
+              ElementsAre("report run --steal", "explain run"));
   EXPECT_THAT(commands(report_of(Part::kBlocked)),
               ElementsAre("report run --waits", "explain run"));
   EXPECT_THAT(commands(report_of(Part::kKernel)),
@@ -51,7 +51,7 @@ TEST(NextStepsTest, WhatWasNotRecordedIsNotAskedFor) {
 
 TEST(NextStepsTest, WhatWasAskedForIsNotAskedAgain) {
   ReportData waits = report_of(Part::kPreempted);
-  waits.tables_asked.insert("--waits");
+  waits.tables_asked.insert("--steal");
   EXPECT_THAT(commands(waits), ElementsAre("explain run", "timeline run --around max"));
   ReportData details = report_of(Part::kKernel);
   details.by = "reason,detail";

@@ -92,8 +92,8 @@ class CompareSink : public SpanSink {
     if (what_ == CompareRows::kFaults && is_page_fault(exit)) {
       const PageFault& fault = pipeline.faults()->last();
       rows_[rows_.place_of({{static_cast<std::uint64_t>(fault.why.cause)}})].add(exit);
-      if (fault.address) pages_.add(*fault.address, exit.total());
-      vms_.insert(pipeline.processes().of(exit.thread, {}));
+      fault.address ? pages_.add(*fault.address, exit.total()) : pages_.add_unknown();
+      threads_.insert(exit.thread);
     }
     if (what_ != CompareRows::kExits) return;
     const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
@@ -138,7 +138,9 @@ class CompareSink : public SpanSink {
           recorded.rows[std::string(trapline::text_of(thread.role))].total.add(
               thread.runs.state.ran_ns);
     if (rows_.other().count() != 0) recorded.rows["[other]"].merge(rows_.other());
-    if (vms_.size() > 1) pages_.forget();
+    std::set<std::string> vms;
+    for (const ThreadId thread : threads_) vms.insert(names.vcpus.vm(thread));
+    if (vms.size() > 1) pages_.forget();
     recorded.pages = std::move(pages_);
     return recorded;
   }
@@ -213,7 +215,7 @@ class CompareSink : public SpanSink {
   bool counts_something_ = false;
   std::uint64_t calls_guest_ns_ = 0;
   TouchedPages pages_;
-  std::set<ThreadId> vms_;  // those with page faults
+  std::set<ThreadId> threads_;  // of the vCPUs with page faults
   Grouping<ExitGroup> rows_;
 };
 
@@ -364,8 +366,10 @@ Result<void> check_found(const PassEnd& pass, CompareRows rows, const Recorded& 
                 events::sched_switch.full_name);
   }
   if (rows == CompareRows::kFaults && recorded.rows.empty()) {
-    return fail("{}: holds no page faults; record {} or {}: trapline record --faults", path,
-                events::kvm_page_fault.full_name, events::kvm_guest_fault.full_name);
+    return fail(
+        "{}: no page fault is in what is compared; {} or {} tell them: trapline record "
+        "--faults",
+        path, events::kvm_page_fault.full_name, events::kvm_guest_fault.full_name);
   }
   if (rows == CompareRows::kWaits && !pass.input().capabilities.sched_switch) {
     return fail("{}: does not tell who kept the vCPUs waiting; record {} and {} as well", path,

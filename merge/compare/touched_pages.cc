@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -57,7 +58,10 @@ Table page_table(const TouchedPages& before, const TouchedPages& after) {
   };
   std::vector<Row> rows;
   std::optional<double> tau;
-  if (before.pages() != nullptr && after.pages() != nullptr) {
+  const auto is_known = [](const TouchedPages& run) {
+    return run.pages() != nullptr && (run.unknown() == 0 || !run.pages()->empty());
+  };
+  if (is_known(before) && is_known(after)) {
     Row both{"in both", 0, 0, 0}, first{"only before", 0, 0}, second{"only after", 0, {}, 0};
     std::unordered_map<std::uint64_t, const TouchedPages::Page*> in_after;
     for (const TouchedPages::Page& page : *after.pages()) in_after[page.address] = &page;
@@ -90,16 +94,27 @@ Table page_table(const TouchedPages& before, const TouchedPages& after) {
   table.add({"before_ns", "faults before", Unit::kDuration}, &Row::before_ns);
   table.add({"after_ns", "faults after", Unit::kDuration}, &Row::after_ns);
   if (table.rows != 0) table.titles = {"Pages with faults"};
+  table.facts.push_back({"unknown_before", before.unknown()});
+  table.facts.push_back({"unknown_after", after.unknown()});
   if (before.pages() == nullptr || after.pages() == nullptr)
     table.after = {{},
                    {.text = fmt::format("The pages are not compared: a run has faults of several "
                                         "VMs (choose one with --vm), or of more than {} pages.",
                                         grouped(TouchedPages::kMost))}};
-  if (tau)
+  else if (before.unknown() != 0 || after.unknown() != 0)
     table.after = {{},
-                   {.text = fmt::format("Order of the common pages' first faults: Kendall's tau is "
-                                        "{:.3f} (1: the same order, 0: unrelated, -1: reversed).",
-                                        *tau)}};
+                   {.text = fmt::format("No event tells the address of {} faults before and {} "
+                                        "after; their pages are in no row.",
+                                        grouped(before.unknown()), grouped(after.unknown()))}};
+  // A tau that is nearly 1 or -1 is not written as if the order were the same, or reversed.
+  constexpr double kNearly = 0.9995;
+  if (tau && table.after.empty()) table.after.emplace_back();
+  if (tau)
+    table.after.push_back(
+        {.text =
+             fmt::format("Order of the common pages' first faults: Kendall's tau is {}{:.3f} "
+                         "(1: the same order, 0: unrelated, -1: reversed).",
+                         std::abs(*tau) >= 1 || std::abs(*tau) < kNearly ? "" : "nearly ", *tau)});
   return table;
 }
 

@@ -22,6 +22,9 @@ class TouchedPages {
   };
   // Adds a fault. Beyond kMost pages, the pages are not known.
   void add(std::uint64_t address, std::uint64_t ns);
+  // Adds a fault whose address no event tells.
+  void add_unknown() { ++unknown_; }
+  [[nodiscard]] std::uint64_t unknown() const { return unknown_; }
   void forget() { pages_.reset(); }
   // Returns nullptr if the pages are not known: of several VMs, or too many.
   [[nodiscard]] const std::vector<Page>* pages() const { return pages_ ? &*pages_ : nullptr; }
@@ -29,6 +32,7 @@ class TouchedPages {
  private:
   std::optional<std::vector<Page>> pages_ = std::vector<Page>();
   std::unordered_map<std::uint64_t, std::size_t> places_;
+  std::uint64_t unknown_ = 0;
 };
 
 // Returns Kendall's tau of an order of different numbers: 1 if it is ascending, -1 if it is
@@ -36,7 +40,8 @@ class TouchedPages {
 [[nodiscard]] std::optional<double> kendall_tau(std::vector<std::size_t> order);
 
 // Returns the table "pages", with the pages that both runs faulted on, or one of them, and what
-// their faults took. Without rows if the pages of a run are not known.
+// their faults took. Without rows if the pages of a run are not known. With faults whose address is
+// not known, "only before" and "only after" may hold pages that both runs faulted on.
 [[nodiscard]] Table page_table(const TouchedPages& before, const TouchedPages& after);
 
 }  // namespace trapline

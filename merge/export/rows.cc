@@ -237,6 +237,7 @@ class WorkingSetRowExporter final : public RowExporter {
     const PageFault& fault = pipeline.faults()->last();
     if (!is_page_fault(exit) || fault.first != true) return;
     const ThreadId vm = pipeline.processes().of(exit.thread, {});
+    if (vm == ThreadId{}) unknown_.insert(exit.thread);
     const std::uint64_t length = std::max<std::uint64_t>(fault.page_bytes, kPage);
     const std::uint64_t address = *fault.address / length * length;
     // Of a large page that was mapped before, smaller parts may fault later.
@@ -258,6 +259,11 @@ class WorkingSetRowExporter final : public RowExporter {
     range->ns += exit.total();
   }
   [[nodiscard]] Result<void> finish(const Naming& names) override {
+    if (unknown_.size() > 1)
+      return fail(
+          "the process of {} vCPU threads is not known, so neither is which of them share "
+          "their memory; a session of trapline record has it, or choose one with --vcpu",
+          unknown_.size());
     while (!open_.empty()) write_first();
     return RowExporter::finish(names);
   }
@@ -284,6 +290,7 @@ class WorkingSetRowExporter final : public RowExporter {
   }
   std::deque<Range> open_;                              // in the order of their first faults
   std::set<std::pair<ThreadId, std::uint64_t>> large_;  // VM, number of the page of 2 MiB
+  std::set<ThreadId> unknown_;                          // vCPU threads whose process is not known
 };
 
 // Writes the rows of the table of `report --host-cpu`, a thread with its parts as one row.
@@ -307,6 +314,7 @@ class HostCpuRowExporter final : public RowExporter {
     data.model = names.pipeline.exits().model();
     data.told = names.pipeline.exits().known_states();
     data.is_window = names.pipeline.is_window();
+    data.cycles = names.timeline.source(0).info().cycles;
     for (std::size_t i = 0; i < names.timeline.size(); ++i)
       data.counters.add(names.timeline.source(i).counters());
     data.lacks_entries = names.pipeline.exits().lacks_entries();

@@ -95,6 +95,10 @@ class Processes {
     const auto found = counted_.find(thread);
     return found == counted_.end() ? std::nullopt : std::optional(found->second);
   }
+  void forget_counted() {
+    counted_.clear();
+    irq_time_apart_.reset();
+  }
   // Sets whether these counts are without interrupts' time; nullopt: not known.
   void set_irq_time_apart(std::optional<bool> apart) { irq_time_apart_ = apart; }
   [[nodiscard]] std::optional<bool> irq_time_apart() const { return irq_time_apart_; }

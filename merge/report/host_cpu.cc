@@ -238,7 +238,7 @@ std::vector<Paragraph> counted_sentences(const HostVmRow& vm) {
     if (!row.counted_ns) continue;
     const std::uint64_t counted = *row.counted_ns, more = std::max(row.ns, counted);
     const std::uint64_t difference = more - std::min(row.ns, counted);
-    if (difference < kLeast || difference * 100 <= more) continue;
+    if (difference < kLeast || difference <= more / 100) continue;
     sentences.emplace_back(
         difference,
         fmt::format("{}: {} by switches, {} by the kernel's count, which begins at the "
@@ -251,6 +251,9 @@ std::vector<Paragraph> counted_sentences(const HostVmRow& vm) {
   for (auto& [difference, sentence] : sentences)
     if (paragraphs.size() < kMostShown)
       paragraphs.push_back({.text = std::move(sentence), .figures = true});
+  if (sentences.size() > kMostShown)
+    paragraphs.push_back({.text = fmt::format("{} more threads differ likewise (JSON has them).",
+                                              sentences.size() - kMostShown)});
   return paragraphs;
 }
 
@@ -332,7 +335,8 @@ std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& dat
 Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data) {
   using Row = HostVmRow;
   TableOf<Row> table({.key = "host_cpu_roles"}, std::vector<Row>(vms), &Row::vm);
-  table.facts = {{"sentence", text_or_null(vms.empty() ? "" : sentence_of(vms, data))}};
+  const bool is_known = !vms.empty() && std::ranges::all_of(vms, &Row::has_others);
+  table.facts = {{"sentence", text_or_null(is_known ? sentence_of(vms, data) : "")}};
   table.add({"vm"}, [](const Row& row) { return vm_text(row.vm, row.vm_name); });
   table.add({"ns"}, &Row::ns);
   table.add({"cpus"}, &Row::cpus);

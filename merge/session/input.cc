@@ -127,9 +127,12 @@ void add_facts(const SessionJson& session, Input& input) {
 // the session's enabled events would have given the recording, had they occurred.
 Capabilities read_session(const SessionJson& session, Input& input) {
   add_facts(session, input);
+  // Only then does the recording hold all of the time in which the kernel counted.
+  const bool is_whole = session.closed && session.missing().empty() && session.changes.empty() &&
+                        !session.snapshot && !session.flight;
   for (const SessionThread& thread : session.threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
-    if (thread.ran_ns && (*thread.ran_ns)[1] >= (*thread.ran_ns)[0])
+    if (is_whole && thread.tid != 0 && thread.ran_ns && (*thread.ran_ns)[1] >= (*thread.ran_ns)[0])
       input.processes.set_counted(ThreadId{thread.tid}, (*thread.ran_ns)[1] - (*thread.ran_ns)[0]);
   }
   input.processes.set_irq_time_apart(session.host.irq_time_apart);
@@ -313,6 +316,8 @@ Result<Input> open_input(const InputOptions& options) {
     for (std::string& sentence : session->missing()) input.missing.push_back(std::move(sentence));
     if (is_folder(path)) enabled.merge(read_session(*session, input));
   }
+  // A guest's threads may have the ids of the host's.
+  if (options.paths.size() > 1) input.processes.forget_counted();
   for (const std::string& name : options.without) {
     input.missing.push_back(printable(name) + " is left out, by --without");
     input.notes.push_back(input.missing.back() + ": the figures lack what it holds");

@@ -93,7 +93,7 @@ export class FaultMap {
     }).filter(({ count }) => count > 0).sort((a, b) => b.ns - a.ns);
     const [count, ns] = [rows.reduce((n, row) => n + row.count, 0), rows.reduce((n, row) => n + row.ns, 0)];
     const most = rows[0];
-    entitle(this.element, most ? `${counted(count, "page fault")} took ${duration(ns)}${time ? " in the chosen interval" : ""}: ${percent(most.ns / Math.max(1, ns))} ${most.text}` : "The guest had no page faults in the chosen interval");
+    entitle(this.element, most ? `${counted(count, "page fault")} took ${duration(ns)}${time ? ` in the chosen interval${this.data.unplaced > 0 ? ", of those with a known address" : ""}` : ""}: ${percent(most.ns / Math.max(1, ns))} ${most.text}` : this.data.unplaced > 0 ? "No page fault with a known address is in the chosen interval" : "The guest had no page faults in the chosen interval");
     this.reading.textContent = "Point at the picture to read it.";
     drawRows(this.table, [["Cause", "node", (row) => [swatch(kColours[row.cause] ?? "halted"), row.text]], ["Faults", "count", "count"], ["Time", "time", "ns"],
       ["Share", "share", (row) => row.ns / Math.max(1, ns), "of the faults' time"]], rows);

@@ -19,7 +19,7 @@ void FaultMap::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   while (bins_.bin(exit.start.ns()) >= kMostBins) coarsen();
   regions_[{vm, *fault.address >> region_bits_}][{bins_.bin(exit.start.ns()), fault.why.cause}].add(
       sum);
-  while (regions_.size() > kMostRegions) widen();
+  while (regions_.size() > kMostRegions && region_bits_ < kMostRegionBits) widen();
 }
 
 void FaultMap::coarsen() {
@@ -46,16 +46,22 @@ std::size_t FaultMap::cells() const {
 }
 
 Table FaultMap::table(const Naming& names) {
-  while (cells() > kMostCells && regions_.size() > vms_.size()) widen();
+  while (cells() > kMostCells && regions_.size() > vms_.size() && region_bits_ < kMostRegionBits)
+    widen();
+  // Threads whose process was not known during the pass may be of one VM.
+  std::map<std::pair<std::string, std::uint64_t>, Region> of_vms;
+  for (const auto& [key, region] : regions_) {
+    Region& to = of_vms[{names.vcpus.vm(vms_.at(key.first)), key.second}];
+    for (const auto& [place, sum] : region) to[place].add(sum);
+  }
   struct Row {
     std::string vm;
     std::uint64_t address = 0;
     std::vector<std::uint64_t> cells{};  // bins since the previous cell, cause, count, ns
   };
   std::vector<Row> rows;
-  for (const auto& [key, region] : regions_) {
-    const std::string vm = names.vcpus.vm(vms_.at(key.first));
-    Row& row = rows.emplace_back(Row{vm, key.second << region_bits_});
+  for (const auto& [key, region] : of_vms) {
+    Row& row = rows.emplace_back(Row{key.first, key.second << region_bits_});
     std::uint64_t last = 0;
     for (const auto& [place, sum] : region) {
       const std::uint64_t step = place.first - std::exchange(last, place.first);

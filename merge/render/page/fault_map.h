@@ -20,8 +20,9 @@ namespace trapline::page {
 
 class FaultMap {
  public:
-  static constexpr std::size_t kMostBins = 256, kMostRegions = 128, kMostVms = 16,
+  static constexpr std::size_t kMostBins = 256, kMostRegions = 128, kMostVms = 64,
                                kMostCells = 6000;
+  static constexpr unsigned kMostRegionBits = 63;
 
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
 

@@ -73,6 +73,28 @@ TEST(OpenInput, WhatASessionRecordedAndDidNotHappenIsKnown) {
   EXPECT_FALSE(choose_exit_model(open(folder / "trace.dat").capabilities).userspace_exits);
 }
 
+// The kernel counted all of the run: what a recording leaves out of it is in the count.
+TEST(OpenInput, TheKernelsCountOfAThreadIsOnlyThatOfAWholeRecording) {
+  TemporaryFolder folder;
+  fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/nested/svm.dat", folder / "trace.dat");
+  const auto counted = [&folder](const std::string& more) {
+    std::ofstream(folder / "session.json")
+        << R"({"version": 1, "threads": [{"tid": 7, "pid": 7, "ran_ns": [100, 350]}])" << more
+        << '}';
+    return open(folder.path()).processes.counted(ThreadId{7});
+  };
+  EXPECT_EQ(counted(R"(, "closed": true)"), 250u);
+  EXPECT_EQ(counted(""), std::nullopt);
+  EXPECT_EQ(counted(R"(, "closed": true, "snapshot": {"on": "exit > 1ms"})"), std::nullopt);
+  EXPECT_EQ(counted(R"(, "closed": true, "flight": {"asked_by": "command"})"), std::nullopt);
+  // Beside another recording, whose threads may have the same ids.
+  EXPECT_EQ(counted(R"(, "closed": true)"), 250u);
+  InputOptions both;
+  both.paths = {folder.path(), std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat"};
+  if (const auto input = open_input(both))
+    EXPECT_EQ(input->processes.counted(ThreadId{7}), std::nullopt);
+}
+
 TEST(OpenInput, ASessionTellsHowItWasRecorded) {
   TemporaryFolder folder;
   fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/nested/svm.dat", folder / "trace.dat");

@@ -231,7 +231,8 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
 void add_record(CLI::App& app, int& status) {
   auto options = std::make_shared<RecordArguments>();
   record::RecordOptions& record = options->record;
-  CLI::App* command = app.add_subcommand("record", "Record a VM, a command or, given neither, the whole host");
+  CLI::App* command =
+      app.add_subcommand("record", "Record a VM, a command or, given neither, the whole host");
   const OptionGroup what(*command, kWhat), qemu(*command, kQemu), buffer(*command, kBuffer);
   const OptionGroup rare = OptionGroup(*command, kRest).rare();
   what.add("-o,--output", record.folder, "DIR",

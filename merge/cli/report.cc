@@ -281,8 +281,7 @@ void add_report(CLI::App& app, int& status) {
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
-  tables.add("--sort", options->sort, "COLUMN",
-             "By the column of this title; key: by rows' names");
+  tables.add("--sort", options->sort, "COLUMN", "By the column of this title; key: by rows' names");
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
   for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
   tables.rare().add(

@@ -205,7 +205,8 @@ std::string roles_text(const HostVmRow& row) {
   return text + '.';
 }
 
-// Returns "VM 229 took 0.118 CPUs of the host, 343 ms of CPU time in 2.90 s: main loop 79.0%, its vCPUs …".
+// Returns "VM 229 took 0.118 CPUs of the host, 343 ms of CPU time in 2.90 s: main loop 79.0%, its
+// vCPUs …".
 std::string sentence_of(const HostVmRow& row, const ReportData& data) {
   const std::string vm = vm_text(row.vm, row.vm_name), took = took_text(row, data);
   std::string sentence =

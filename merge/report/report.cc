@@ -388,9 +388,8 @@ std::string finding_text(const ReportData& report) {
   const std::string_view vcpus = one ? "The vCPU was" : "The vCPUs were";
   const std::string_view the_vcpus = report.the_vcpus();
   const std::uint64_t halted = report.halted_ns();
-  std::string text =
-      fmt::format("{} busy for {}{}", vcpus, time(busy),
-                  overhead.not_run_ns == 0 ? "" : " (waits for a CPU included)");
+  std::string text = fmt::format("{} busy for {}{}", vcpus, time(busy),
+                                 overhead.not_run_ns == 0 ? "" : " (waits for a CPU included)");
   std::uint64_t paused = 0;
   for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);

@@ -240,7 +240,7 @@ class WorkingSetRowExporter final : public RowExporter {
     if (vm == ThreadId{}) unknown_.insert(exit.thread);
     const std::uint64_t length = std::max<std::uint64_t>(fault.page_bytes, kPage);
     const std::uint64_t address = *fault.address / length * length;
-    // Of a large page that was mapped before, smaller parts may fault later.
+    // Smaller parts of a large page that was mapped before may fault later.
     if (large_.contains({vm, address / kLargePage})) return;
     for (std::uint64_t at = address; length >= kLargePage && at < address + length;
          at += kLargePage)

@@ -22,7 +22,7 @@ interface Spot {
   count: number;
   ns: number;
 }
-// Those of one VM. Slots hold the addresses of regions in order; null stands for memory without faults.
+// The faults of one VM. Slots hold the addresses of regions in order; null stands for memory without faults.
 interface Memory {
   vm: string;
   slots: (number | null)[];

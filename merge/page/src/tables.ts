@@ -167,7 +167,7 @@ function kernel(table: Rows): HTMLElement {
 // The roles of a VM's threads, with the colours of the bars: QEMU's threads, and the kernel's, in shades of one each.
 const kRoles: [key: string, colour: string][] = [["vcpu", "vcpu"], ["main_loop", "main-loop"], ["iothread", "iothread"], ["vhost", "vhost"], ["kernel", "kernel"], ["other", "other"]];
 
-// What CPU time of the host each VM took, by the role of its threads: report --host-cpu.
+// Shows the CPU time of the host that each VM took, by the role of its threads: report --host-cpu.
 function hostCpu({ rows, sentence }: Rows): HTMLElement {
   if (!rows.length) return nothing(section("host-cpu", []), "How long the VM's threads ran is not known: not all of their switches are recorded");
   const most = Math.max(1, ...rows.map((row) => row.ns));

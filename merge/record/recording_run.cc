@@ -232,7 +232,7 @@ Result<void> RecordingRun::start() {
     if (auto synced = start_syncing(); !synced) return synced;
   }
   others_.emplace(*instance_, events_, options_.clock);
-  counts_.begin(names_.threads.threads());
+  if (!flight_) counts_.begin(names_.threads.threads());
   // A QEMU that we start gets the instance as an option, so it needs no copy of the top level.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   others_->accept();

@@ -29,13 +29,6 @@ std::vector<std::string> swaps() {
   return swaps;
 }
 
-// Returns whether the kernel was built with the option; nullopt if that cannot be read.
-std::optional<bool> is_built_with(const char* option, const std::string& release) {
-  const auto config = read_text("/boot/config-" + release);
-  if (!config) return std::nullopt;
-  return ("\n" + *config).find(fmt::format("\n{}=y\n", option)) != std::string::npos;
-}
-
 }  // namespace
 
 SessionJson new_session(const std::string& version, const std::string& clock) {
@@ -43,13 +36,19 @@ SessionJson new_session(const std::string& version, const std::string& clock) {
   ::uname(&name);
   const auto boot_id = read_text("/proc/sys/kernel/random/boot_id");
   SessionJson session;
+  const auto config = read_text(fmt::format("/boot/config-{}", name.release));
+  // nullopt: not known
+  const auto is_built_with = [&config](const char* option) -> std::optional<bool> {
+    if (!config) return std::nullopt;
+    return config->find(fmt::format("\n{}=y\n", option)) != std::string::npos;
+  };
   session.host = {name.release,
                   name.machine,
                   name.nodename,
                   ::sysconf(_SC_NPROCESSORS_ONLN),
                   boot_id ? std::string(trimmed(*boot_id)) : std::string(),
-                  is_built_with("CONFIG_IRQ_TIME_ACCOUNTING", name.release),
-                  is_built_with("CONFIG_PARAVIRT_TIME_ACCOUNTING", name.release)};
+                  is_built_with("CONFIG_IRQ_TIME_ACCOUNTING"),
+                  is_built_with("CONFIG_PARAVIRT_TIME_ACCOUNTING")};
   session.swaps = swaps();
   session.trapline_version = version;
   session.clocks.emplace_back("trace.dat", clock);

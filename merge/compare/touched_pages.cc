@@ -88,14 +88,14 @@ Table page_table(const TouchedPages& before, const TouchedPages& after) {
     rows = {std::move(both), std::move(first), std::move(second)};
   }
   TableOf<Row> table({.key = "pages"}, std::move(rows), &Row::key);
-  table.facts = {{"tau", to_value(tau)}};
+  table.facts = {{"tau", to_value(tau)},
+                 {"unknown_before", before.unknown()},
+                 {"unknown_after", after.unknown()}};
   table.add({"key"}, &Row::key);
   table.add({"pages", "pages"}, &Row::pages);
   table.add({"before_ns", "faults before", Unit::kDuration}, &Row::before_ns);
   table.add({"after_ns", "faults after", Unit::kDuration}, &Row::after_ns);
   if (table.rows != 0) table.titles = {"Pages with faults"};
-  table.facts.push_back({"unknown_before", before.unknown()});
-  table.facts.push_back({"unknown_after", after.unknown()});
   if (before.pages() == nullptr || after.pages() == nullptr)
     table.after = {{},
                    {.text = fmt::format("The pages are not compared: a run has faults of several "

@@ -91,7 +91,7 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const File& trace_dat,
   const auto sync = read_sync_file(directory + "/sync.txt");
   if (!sync) return tl::unexpected(sync.error());
   if (sync->clock.empty()) return Answer();  // not made by the plugin
-  auto trace = trace_dat::open_trace_dat(trace_dat, {});
+  auto trace = trace_dat::open_trace_dat(trace_dat);
   if (!trace) return tl::unexpected(std::move(trace).error());
   if (!(*trace)->capabilities().markers) return Answer();
   (*trace)->select(EventClass::kExits);  // includes markers

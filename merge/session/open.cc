@@ -134,8 +134,7 @@ Result<SourceKind> kind_of_folder(const std::string& path) {
 
 Result<std::unique_ptr<Source>> open_recorded(const RecordingPart& part,
                                               const InputOptions& options) {
-  auto source = trace_dat::open_trace_dat(
-      *part.file, {.tsc_khz = options.tsc_khz, .marker_calls = part.marker_calls});
+  auto source = trace_dat::open_trace_dat(*part.file, options.tsc_khz, part.marker_calls);
   auto session = source ? session_of_recording(part.path) : std::nullopt;
   if (!session || session->changes.empty()) return source;
   constexpr std::uint32_t kMostCpus = 1U << 16;

@@ -28,10 +28,11 @@ auto opened(Result<File> file, const Open& open) -> decltype(open(std::move(*fil
 
 namespace trace_dat {
 
-inline Result<std::unique_ptr<TraceDatSource>> open_trace_dat(const std::string& path,
-                                                              const Options& options) {
-  return test::opened(open_trace_file(path),
-                      [&options](File file) { return open_trace_dat(std::move(file), options); });
+inline Result<std::unique_ptr<TraceDatSource>> open_trace_dat(
+    const std::string& path, std::optional<std::uint64_t> tsc_khz = {}, bool marker_calls = true) {
+  return test::opened(open_trace_file(path), [&](File file) {
+    return open_trace_dat(std::move(file), tsc_khz, marker_calls);
+  });
 }
 
 }  // namespace trace_dat

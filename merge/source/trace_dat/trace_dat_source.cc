@@ -9,26 +9,26 @@
 namespace trapline::trace_dat {
 namespace {
 
-Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options& options,
-                           bool& cycles) {
-  const std::int64_t offset = layout.offset_ns + options.offset_ns;
+Result<TimeScale> scale_of(const File& file, const Layout& layout,
+                           std::optional<std::uint64_t> tsc_khz, bool& cycles) {
   const bool tsc = layout.clock == "x86-tsc";
   cycles = false;
-  if (options.tsc_khz && (!tsc || layout.tsc2nsec)) {
+  if (tsc_khz && (!tsc || layout.tsc2nsec)) {
     return fail(ErrorKind::kUsage, "{}: --tsc-khz: the recording's clock is {}, in nanoseconds",
                 file.path(), layout.clock);
   }
   constexpr std::uint64_t kFastest = 100'000'000;  // 100 GHz
-  if (options.tsc_khz && (*options.tsc_khz == 0 || *options.tsc_khz > kFastest)) {
+  if (tsc_khz && (*tsc_khz == 0 || *tsc_khz > kFastest)) {
     return fail(ErrorKind::kUsage,
                 "--tsc-khz {}: not a plausible TSC frequency; take the value from the host's "
                 "kernel log (tsc: Detected ... MHz)",
-                *options.tsc_khz);
+                *tsc_khz);
   }
-  if (options.tsc_khz) return TimeScale::from_khz(*options.tsc_khz, offset);
-  if (layout.tsc2nsec) return TimeScale(layout.tsc2nsec->mult, layout.tsc2nsec->shift, offset);
+  if (tsc_khz) return TimeScale::from_khz(*tsc_khz, layout.offset_ns);
+  if (layout.tsc2nsec)
+    return TimeScale(layout.tsc2nsec->mult, layout.tsc2nsec->shift, layout.offset_ns);
   cycles = tsc;
-  return TimeScale(1, 0, offset);
+  return TimeScale(1, 0, layout.offset_ns);
 }
 
 bool any_data(const Layout& layout) {
@@ -147,12 +147,14 @@ std::string TraceDatSource::kernel_function(std::uint64_t address) const {
   return std::string(symbols_->function_at(address));
 }
 
-Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file, const Options& options) {
+Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file,
+                                                       std::optional<std::uint64_t> tsc_khz,
+                                                       bool marker_calls) {
   auto layout = read_layout(file);
   if (!layout) return tl::unexpected(std::move(layout).error());
   if (!any_data(*layout)) return no_events(file, *layout);
   SourceInfo info{file.path(), "trace.dat", layout->clock, false};
-  auto scale = scale_of(file, *layout, options, info.cycles);
+  auto scale = scale_of(file, *layout, tsc_khz, info.cycles);
   if (!scale) return tl::unexpected(std::move(scale).error());
   auto formats = read_formats(file, *layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
@@ -160,7 +162,7 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file, const Options&
   if (!capabilities) return tl::unexpected(std::move(capabilities).error());
   return std::make_unique<PageSource>(std::make_shared<const TraceFile>(TraceFile{
                                           std::move(file), std::move(*layout), std::move(*formats),
-                                          std::move(info), *scale, options.marker_calls}),
+                                          std::move(info), *scale, marker_calls}),
                                       *capabilities);
 }
 

@@ -45,12 +45,6 @@ class TimeScale {
   bool identity_ = true;
 };
 
-struct Options {
-  std::optional<std::uint64_t> tsc_khz;  // converts x86-tsc recordings without TSC2NSEC
-  std::int64_t offset_ns = 0;            // added to every time
-  bool marker_calls = true;  // turn guest calls in trace_marker into events of their own
-};
-
 // An opened recording and the facts in its header; all sources that read it share one.
 struct TraceFile {
   File file;
@@ -58,7 +52,7 @@ struct TraceFile {
   kernel_events::Formats formats;
   SourceInfo info;
   TimeScale scale;
-  bool marker_calls = true;  // from Options
+  bool marker_calls = true;  // guest calls in trace_marker become events of their own
 };
 
 class TraceDatSource : public kernel_events::KernelEventSource {
@@ -93,9 +87,10 @@ class TraceDatSource : public kernel_events::KernelEventSource {
   mutable std::optional<kernel_events::KernelSymbols> symbols_;  // read on first use
 };
 
-// Opens a recording. Errors: those of read_layout and read_formats; no events; --tsc-khz for a
-// recording in nanoseconds.
-[[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(File file,
-                                                                     const Options& options);
+// Opens a recording. `tsc_khz` converts x86-tsc recordings without TSC2NSEC; with `marker_calls`
+// guest calls in trace_marker become events of their own. Errors: those of read_layout and
+// read_formats; no events; `tsc_khz` for a recording in nanoseconds.
+[[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(
+    File file, std::optional<std::uint64_t> tsc_khz = {}, bool marker_calls = true);
 
 }  // namespace trapline::trace_dat

@@ -357,7 +357,7 @@ INSTANTIATE_TEST_SUITE_P(, Texts, ::testing::ValuesIn(trapline::test::recordings
 
 TEST_P(Texts, AreWhatLibtraceeventPrintsInThisProcess) {
   const std::string path = data_path(GetParam());
-  auto source = open_trace_dat(path, {{}, 0, false});
+  auto source = open_trace_dat(path, {}, false);
   ASSERT_TRUE(source) << source.error().message;
   Library library;
   for (const kernel_events::EventFormat& format : formats_of(path)) library.parse(format);

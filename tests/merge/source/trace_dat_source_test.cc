@@ -44,8 +44,9 @@ struct Stream {
   std::vector<std::pair<std::string, std::uint64_t>> by_name;
 };
 
-std::unique_ptr<TraceDatSource> open(const std::string& path, const Options& options = {}) {
-  auto source = open_trace_dat(path, options);
+std::unique_ptr<TraceDatSource> open(const std::string& path,
+                                     std::optional<std::uint64_t> tsc_khz = {}) {
+  auto source = open_trace_dat(path, tsc_khz);
   EXPECT_TRUE(source) << source.error().message;
   return source ? std::move(*source) : nullptr;
 }
@@ -71,8 +72,8 @@ Stream drain_all(std::unique_ptr<TraceDatSource> source) {
   return stream;
 }
 
-Stream drain(const std::string& name, const Options& options = {}) {
-  return drain_all(open(data_path(name), options));
+Stream drain(const std::string& name, std::optional<std::uint64_t> tsc_khz = {}) {
+  return drain_all(open(data_path(name), tsc_khz));
 }
 
 class Recordings : public ::testing::TestWithParam<std::string> {};
@@ -280,15 +281,27 @@ TEST(TraceDatSource, EventsOfACpuWithoutDataAreLost) {
   EXPECT_LT(stream.events.size(), drain("svm-linux-2vcpu.dat").events.size());
 }
 
-TEST(TraceDatSource, AnOffsetMovesEveryTime) {
+// trace-cmd's options DATE, in microseconds, and OFFSET, in nanoseconds, in place of UNAME.
+TEST(TraceDatSource, AnOptionsOffsetMovesEveryTime) {
   const Stream plain = drain("svm-lost.dat");
-  const Stream moved = drain("svm-lost.dat", {.tsc_khz = {}, .offset_ns = -1'000'000});
-  ASSERT_EQ(plain.events.size(), moved.events.size());
-  EXPECT_EQ(plain.events.front().at - 1'000'000, moved.events.front().at);
-  EXPECT_EQ(plain.events.back().at - 1'000'000, moved.events.back().at);
-  ASSERT_EQ(plain.holes.size(), moved.holes.size());
-  EXPECT_EQ(plain.holes[1].from - 1'000'000, moved.holes[1].from);
-  EXPECT_EQ(plain.holes[1].to - 1'000'000, moved.holes[1].to);
+  for (const auto& [option, text] : {std::pair{'\1', "-1000"}, {'\7', "-1000000"}}) {
+    std::string bytes = trapline::test::contents(data_path("svm-lost.dat"));
+    constexpr std::size_t kHeader = 6, kUnameSize = 41;
+    const auto at = bytes.find(std::string_view("\5\0\x29\0\0\0Linux ", kHeader + 6));
+    ASSERT_NE(at, std::string::npos);
+    bytes[at] = option;
+    std::string body(text);
+    body.resize(kUnameSize, '\0');
+    bytes.replace(at + kHeader, kUnameSize, body);
+    const trapline::test::TemporaryFile file(bytes);
+    const Stream moved = drain_all(open(file.path()));
+    ASSERT_EQ(plain.events.size(), moved.events.size());
+    EXPECT_EQ(plain.events.front().at - 1'000'000, moved.events.front().at);
+    EXPECT_EQ(plain.events.back().at - 1'000'000, moved.events.back().at);
+    ASSERT_EQ(plain.holes.size(), moved.holes.size());
+    EXPECT_EQ(plain.holes[1].from - 1'000'000, moved.holes[1].from);
+    EXPECT_EQ(plain.holes[1].to - 1'000'000, moved.holes[1].to);
+  }
 }
 
 TEST(TraceDatSource, CyclesStayCyclesUntilAFrequencyIsGiven) {
@@ -297,11 +310,11 @@ TEST(TraceDatSource, CyclesStayCyclesUntilAFrequencyIsGiven) {
   EXPECT_TRUE(cycles->info().cycles);
   EXPECT_EQ(cycles->info().clock, "x86-tsc");
   const Stream raw = drain("box/demo-tsc.dat");
-  const Stream ns = drain("box/demo-tsc.dat", {.tsc_khz = 2'000'000});
+  const Stream ns = drain("box/demo-tsc.dat", 2'000'000);
   ASSERT_EQ(raw.events.size(), ns.events.size());
   EXPECT_EQ(raw.events.front().at / 2, ns.events.front().at);
   EXPECT_EQ(raw.events.back().at / 2, ns.events.back().at);
-  const auto refused = open_trace_dat(data_path("svm-mono.dat"), {.tsc_khz = 2'000'000});
+  const auto refused = open_trace_dat(data_path("svm-mono.dat"), 2'000'000);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("mono"));

@@ -723,8 +723,8 @@ void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
   if (model_.cycles && !slept) return;  // the poll's time cannot be placed
   Timestamp begin = thread->halts_from;
   if (!model_.cycles) {
-    const Timestamp told(event.at.ns() - std::min(wakeup.ns, event.at.ns()));
-    begin = std::max(begin, told);
+    const Timestamp woken(event.at.ns() - std::min(wakeup.ns, event.at.ns()));
+    begin = std::max(begin, woken);
   } else if (thread->halted_from != Timestamp()) {
     begin = thread->halted_from;
   }

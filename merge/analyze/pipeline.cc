@@ -185,7 +185,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (tracker_.state(made->child)) processes_.set_of_several(made->child);
     processes_.on(event, *made);
     threads_.on_new(made->child, event.at);
-    asked_ = {};
+    owners_ = {};
   }
   if (in_window) {
     if (is_event) note_interval(event.at);
@@ -254,7 +254,7 @@ void Pipeline::on_host(const Event& event) {
   if (ended_ != nullptr) take(*ended_);
   if (requests_) on_requests(event);
   if (interrupts_) {
-    if (worked_for_.on(changes_)) asked_ = {};
+    if (worked_for_.on(changes_)) owners_ = {};
     if (IrqTracker::looks_at(event.payload)) on_interrupts(event);
   }
   if (halts_) halts_->on(event, changes_, ended_);
@@ -361,11 +361,11 @@ void Pipeline::on_requests(const Event& event) {
   const bool of_vhost = !changes_.empty() || vhost_.looks_at(event.payload);
   const bool of_path = !changes_.empty() || RequestPath::looks_at(event.payload);
   if (!of_vhost && !of_path) return;
-  const ThreadId process = asked_about(event.thread).process;
+  const ThreadId process = owners_of(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    const VmmEvent* told = vmm_event();
-    if (told == nullptr) return;
-    const RequestSpan* ended = requests_->on_marker(event, *marker, told->name, process);
+    const VmmEvent* vmm = vmm_event();
+    if (vmm == nullptr) return;
+    const RequestSpan* ended = requests_->on_marker(event, *marker, vmm->name, process);
     if (ended == nullptr) return;
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->request(*ended, *this);
     if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
@@ -395,7 +395,7 @@ void Pipeline::on_waits(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
-  const ThreadId process = asked_about(event.thread).worked_for;
+  const ThreadId process = owners_of(event.thread).worked_for;
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
 }
 

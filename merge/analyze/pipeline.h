@@ -187,13 +187,13 @@ class Pipeline {
   void on_vhost(const Event& event, ThreadId process);
   void on_interrupts(const Event& event);
   // The process of a thread, and the process that the thread works for.
-  struct Asked {
+  struct Owners {
     ThreadId thread{-1}, process{}, worked_for{};
   };
-  const Asked& asked_about(ThreadId thread) {
-    if (asked_.thread != thread)
-      asked_ = {thread, processes_.of(thread, {}), worked_for_.process(thread, processes_)};
-    return asked_;
+  const Owners& owners_of(ThreadId thread) {
+    if (owners_.thread != thread)
+      owners_ = {thread, processes_.of(thread, {}), worked_for_.process(thread, processes_)};
+    return owners_;
   }
   void on_waits(const Event& event);
   void on_guest_intervals(const Event& event);
@@ -213,7 +213,7 @@ class Pipeline {
   Threads threads_;
   ThreadChanges changes_;
   WorkedFor worked_for_;  // for threads that raise interrupts
-  Asked asked_;           // the last answer, since consecutive events are often of one thread
+  Owners owners_;         // the last answer, since consecutive events are often of one thread
   mutable GuestStacks stacks_;
   mutable std::set<ThreadId> rip_shown_;      // the processes of tracker_.rip_shown()
   mutable std::size_t rip_looked_at_ = 0;     // number of these threads already looked at

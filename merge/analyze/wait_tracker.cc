@@ -248,8 +248,8 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   servers_.on(event, pipeline.changes());
   for (const ThreadChange& change : pipeline.changes()) on(change, pipeline);
   if (std::holds_alternative<Marker>(event.payload)) {
-    if (const VmmEvent* told = pipeline.vmm_event())
-      cause_.on_vmm_event(event, told->name, std::get<Marker>(event.payload).text, pipeline);
+    if (const VmmEvent* vmm = pipeline.vmm_event())
+      cause_.on_vmm_event(event, vmm->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     cause_.on_lost(event);
     runners_.on_lost(event.cpu, lost->from, lost->to);

@@ -181,11 +181,11 @@ Values events_of_program(const Values& words) {
 }
 
 // A function that finds the values of an option or, if `option` is "", of a command's words.
-struct Asked {
+struct Completed {
   std::string_view command, option;
   Values (*values)(const Values& words);
 };
-constexpr Asked kAsked[] = {
+constexpr Completed kCompleted[] = {
     {"record", "--events",
      [](const Values&) { return lines_of(std::string(kTracing) + "/available_events"); }},
     {"record", "--clock", clocks},
@@ -198,8 +198,8 @@ constexpr Asked kAsked[] = {
     {"", "--span", request_starts},
     {"events", "", events_of_program}};
 
-const Asked* asked(const std::string& command, const std::string& option) {
-  for (const Asked& one : kAsked)
+const Completed* completed(const std::string& command, const std::string& option) {
+  for (const Completed& one : kCompleted)
     if (one.option == option && (one.command.empty() || one.command == command)) return &one;
   return nullptr;
 }
@@ -217,18 +217,18 @@ void print_table(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands({}))
     if (!command->get_group().empty()) helped += command->get_name() + ' ';
   const auto print_options = [&helped](const CLI::App& command, const std::string& name) {
-    fmt::print("{}\t\t\t{}\t{}\t{}\n", name, asked(name, "") != nullptr ? "ask" : "files",
+    fmt::print("{}\t\t\t{}\t{}\t{}\n", name, completed(name, "") != nullptr ? "ask" : "files",
                name == "help" ? helped : "", command.get_description());
     for (const CLI::Option* option : command.get_options()) {
       if (!option->nonpositional() || option->get_group().empty()) continue;
       const std::string argument = argument_of(*option),
                         long_name = "--" + option->get_single_name();
       const Values values = fixed_values(name, long_name, argument);
-      const char* how = argument.empty()                    ? "none"
-                        : !values.empty()                   ? "list"
-                        : asked(name, long_name) != nullptr ? "ask"
-                        : names_a_file(argument)            ? "files"
-                                                            : "any";
+      const char* how = argument.empty()                        ? "none"
+                        : !values.empty()                       ? "list"
+                        : completed(name, long_name) != nullptr ? "ask"
+                        : names_a_file(argument)                ? "files"
+                                                                : "any";
       fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", name, names_of(*option), argument, how,
                  fmt::join(values, " "), option->get_description());
     }
@@ -246,7 +246,7 @@ void add_complete(CLI::App& app, int&) {
   command->add_option("WORDS", *words, "COMMAND OPTION WORDS...");
   command->callback([&app, words] {
     if (words->size() < 2) return print_table(app);
-    const Asked* one = asked((*words)[0], (*words)[1]);
+    const Completed* one = completed((*words)[0], (*words)[1]);
     if (one == nullptr) return;
     const Values values = one->values(Values(words->begin() + 2, words->end()));
     for (const std::string& value : std::set(values.begin(), values.end()))

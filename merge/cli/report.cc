@@ -204,13 +204,13 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
   ReportOptions about = page_options(options.pass.input, options.which);
   about.phases = options.report.phases;
   for (const TableKind& kind : table_kinds()) {
-    const auto asked = options.report.tables.find(kind.option);
-    if (kind.in_page != InPage::kAsked || asked == options.report.tables.end()) continue;
-    about.tables.insert(*asked);
+    const auto requested = options.report.tables.find(kind.option);
+    if (kind.in_page != InPage::kIfRequested || requested == options.report.tables.end()) continue;
+    about.tables.insert(*requested);
     // --phase alone asks for the table of phases.
     if (kind.option == "--phases" && !about.phases.empty()) continue;
     about.command.emplace_back(kind.option);
-    if (!asked->second.empty()) about.command.push_back(asked->second);
+    if (!requested->second.empty()) about.command.push_back(requested->second);
   }
   for (const std::string& phase : about.phases)
     about.command.insert(about.command.end(), {"--phase", phase});

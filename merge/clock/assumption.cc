@@ -11,7 +11,7 @@ namespace {
 // Checks that the difference between two clocks can be the same number in all readings. If not, the
 // Error gives the two times between which it changed, followed by the text `told`.
 Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, ClockId beside,
-                            std::string_view told) {
+                            std::string_view rate) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = -(least + 1);
   std::uint64_t last = 0;
   for (const SyncEntry& entry : entries) {
@@ -24,7 +24,7 @@ Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, C
     most = std::min(most, static_cast<std::int64_t>(p.after.at(clock) - p.before.at(beside)));
     if (least > most) {
       return fail("between {} and {} of the sync records' times {}", seconds_text(last),
-                  seconds_text(p.stamp), told);
+                  seconds_text(p.stamp), rate);
     }
     last = p.stamp;
   }

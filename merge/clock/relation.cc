@@ -14,7 +14,7 @@ constexpr std::uint64_t kMostTime = kLastTime / 2;
 // Limit for the pieces of a map that follows the envelope.
 constexpr std::uint64_t kMostPieces = 512;
 
-std::string told(const WanderEnvelope::Stretch& stretch) {
+std::string rate_text(const WanderEnvelope::Stretch& stretch) {
   return fmt::format("from {} to {}", seconds_text(stretch.first), seconds_text(stretch.last));
 }
 
@@ -25,15 +25,15 @@ tl::unexpected<Error> contradicts(const WanderEnvelope::Contradiction& seen,
         "the sync records contradict each other, or a clock was set, slewed or suspended: by its "
         "own times, the other clock ran {:.1f} ppm faster beside it {} than {}, and a change of at "
         "most {} ppm is assumed (--rate-change)",
-        static_cast<double>((seen.fast->rate / seen.slow->rate - 1) * 1e6L), told(*seen.fast),
-        told(*seen.slow), assumption.change_ppm);
+        static_cast<double>((seen.fast->rate / seen.slow->rate - 1) * 1e6L), rate_text(*seen.fast),
+        rate_text(*seen.slow), assumption.change_ppm);
   }
   if (seen.fast || seen.slow) {
     const WanderEnvelope::Stretch& only = seen.fast ? *seen.fast : *seen.slow;
     return fail(
         "the sync records contradict each other, or a clock was set, slewed or suspended: by its "
         "own times, the other clock ran at {} times its rate {}, at {} {}",
-        static_cast<double>(only.rate), told(only), seen.fast ? "most" : "least",
+        static_cast<double>(only.rate), rate_text(only), seen.fast ? "most" : "least",
         seen.fast ? assumption.rates.most : assumption.rates.least);
   }
   return fail("the sync records contradict each other at {} of its times",

@@ -206,7 +206,7 @@ class CompareSink : public SpanSink {
       for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus())
         guest_ns += pipeline.counts(vcpu.thread) ? vcpu.totals.guest_ns : 0;
     }
-    recorded.guest_ns = told(recorded.model.known_states(), State::kGuest, guest_ns);
+    recorded.guest_ns = known_ns(recorded.model.known_states(), State::kGuest, guest_ns);
   }
 
   ExitKeys keys_;
@@ -334,7 +334,7 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
 }
 
 // Refuses a selection of exits if the rows are not about exits.
-Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
+Result<void> check_exit_filter(const ExitFilter& exits, CompareRows rows) {
   if (exits.empty() || rows == CompareRows::kExits || rows == CompareRows::kWaits ||
       rows == CompareRows::kFaults)
     return {};
@@ -469,8 +469,8 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
 }
 
 Result<Comparison> run_compare(const CompareOptions& options, const Progress& progress) {
-  if (auto asked = check_exits_asked(options.which.exits, options.rows); !asked)
-    return tl::unexpected(std::move(asked).error());
+  if (auto requested = check_exit_filter(options.which.exits, options.rows); !requested)
+    return tl::unexpected(std::move(requested).error());
   std::optional<ExitMatcher> met;
   auto before = read_side(options.before, options, met, progress);
   if (!before) return tl::unexpected(std::move(before).error());

@@ -125,11 +125,11 @@ class ExitPicker : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     const bool of_host = !is_guest(event.machine);
-    const VmmEvent* told = pipeline.vmm_event();
+    const VmmEvent* vmm = pipeline.vmm_event();
     if (of_host) {
-      activity_.on(event, pipeline.changes(), told == nullptr ? kNoName : told->name,
+      activity_.on(event, pipeline.changes(), vmm == nullptr ? kNoName : vmm->name,
                    pipeline.threads().switches());
-      if (told != nullptr) on_vmm_event(event, *told);
+      if (vmm != nullptr) on_vmm_event(event, *vmm);
     }
     // Forgets the accesses of the exit before, which may be one that is not passed on.
     if (of_host && std::holds_alternative<KvmExit>(event.payload)) accessing_.erase(event.thread);
@@ -232,7 +232,7 @@ class ExitPicker : public SpanSink {
     if (holds(exit) && exit.halt != exit_.halt) return exit_.halt;
     return holds(exit) ? exit.total() > exit_.total() : exit.start < exit_.start;
   }
-  void on_vmm_event(const Event& event, const VmmEvent& told) {
+  void on_vmm_event(const Event& event, const VmmEvent& vmm) {
     const auto* marker = std::get_if<Marker>(&event.payload);
     if (marker == nullptr) return;
     VmmEvents& events = writing_[event.thread];
@@ -241,7 +241,7 @@ class ExitPicker : public SpanSink {
       return;
     }
     const std::string_view text = marker->text.substr(0, marker->text.find_last_not_of('\n') + 1);
-    events.first.push_back({event.at, told.name, told.kind, std::string(text)});
+    events.first.push_back({event.at, vmm.name, vmm.kind, std::string(text)});
   }
   void add_culprits(Explanation& explanation, const Naming& names) const {
     for (const Part part : {Part::kPreempted, Part::kBlocked, Part::kHalted}) {

@@ -247,12 +247,12 @@ std::string sentence_of(const StallRow& row) {
   }
   if (!row.exit.empty())
     text += fmt::format(" {} exit was {}.", stall.exits > 1 ? "The longest" : "The", row.exit);
-  std::uint64_t told = 0;
+  std::uint64_t explained = 0;
   constexpr std::size_t kMostTold = 3;
   for (std::size_t i = 0; i < std::min(kMostTold, row.causes.size()); ++i) {
     const StallRow::Cause& cause = row.causes[i];
     if (i != 0 && cause.ns * 20 < stall.length()) break;
-    told += cause.ns;
+    explained += cause.ns;
     const double share = 100 * static_cast<double>(cause.ns) / static_cast<double>(stall.length());
     text += fmt::format("{} {} ({:.1f}%) {}",
                         i != 0             ? ", for"
@@ -260,8 +260,9 @@ std::string sentence_of(const StallRow& row) {
                                            : " For",
                         duration_text(cause.ns, false), share, cause.text);
   }
-  if (told * 20 < stall.length() * 19)
-    text += fmt::format(", and other causes took {}", duration_text(stall.length() - told, false));
+  if (explained * 20 < stall.length() * 19)
+    text +=
+        fmt::format(", and other causes took {}", duration_text(stall.length() - explained, false));
   return text + '.';
 }
 

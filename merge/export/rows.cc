@@ -205,7 +205,7 @@ class FaultRowExporter final : public RowExporter {
     fault.page_bytes != 0 ? writer_.number(fault.page_bytes) : writer_.nothing();
     const States known = pipeline.exits().model().known_states();
     const auto part = [&](Part one) {
-      writer_.number(told(known, static_cast<std::size_t>(one), exit.parts, false));
+      writer_.number(known_ns(known, static_cast<std::size_t>(one), exit.parts, false));
     };
     part(Part::kKernel);
     part(Part::kUser);
@@ -214,7 +214,7 @@ class FaultRowExporter final : public RowExporter {
                                 exit.parts[static_cast<std::size_t>(Part::kHalted)];
     for (const std::uint64_t ns :
          {fault.server_ns, fault.disk_ns, waits - std::min(waits, fault.server_ns + fault.disk_ns)})
-      writer_.number(told(known, State::kBlocked, ns));
+      writer_.number(known_ns(known, State::kBlocked, ns));
     writer_.number(fault.reclaim_ns);
     writer_.hex(exit.rip);
     end_row(exit.start);
@@ -312,7 +312,7 @@ class HostCpuRowExporter final : public RowExporter {
   [[nodiscard]] Result<void> finish(const Naming& names) override {
     ReportData data;
     data.model = names.pipeline.exits().model();
-    data.told = names.pipeline.exits().known_states();
+    data.shown = names.pipeline.exits().known_states();
     data.is_window = names.pipeline.is_window();
     data.cycles = names.timeline.source(0).info().cycles;
     for (std::size_t i = 0; i < names.timeline.size(); ++i)
@@ -451,7 +451,7 @@ class ExitRowExporter final : public RowExporter {
     model.durations() ? writer_.number(exit.total()) : writer_.nothing();
     if (!known_) known_ = model.known_states();
     for (std::size_t i = 0; i < kParts; ++i)
-      writer_.number(told(*known_, i, exit.parts, exit.halt));
+      writer_.number(known_ns(*known_, i, exit.parts, exit.halt));
     what(exit);
     name(exit.device, pipeline);
     name(exit.vmm_event, pipeline);

@@ -26,9 +26,9 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0
 // Returns how much a sum has grown since it was last reported. Time that turned out to be another
 // state's (a halt that goes on, an exit whose entry was not recorded) is subtracted from the next
 // growth.
-std::uint64_t grown(std::uint64_t now, std::uint64_t& told) {
-  const std::uint64_t growth = minus(now, told);
-  told += growth;
+std::uint64_t grown(std::uint64_t now, std::uint64_t& known) {
+  const std::uint64_t growth = minus(now, known);
+  known += growth;
   return growth;
 }
 

@@ -105,7 +105,7 @@ ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine)
   data.end_ns = frame.end.ns();
   data.model = engine.model();
   data.cycles = data.model.cycles;
-  data.told = exits.known_states();
+  data.shown = exits.known_states();
   data.lacks_entries = exits.lacks_entries();
   data.counters.add(frame);
   if (data.knows(State::kGuest)) data.overhead.emplace();

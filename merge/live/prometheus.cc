@@ -118,7 +118,7 @@ std::string Figures::text() const {
   begin("trapline_vcpu_seconds_total", "Time of a vCPU, by its state.");
   for (auto [labels, vcpu] : vcpus_) {
     for (std::size_t i = 0; i < kStates; ++i)
-      if (const auto ns = told(known_, static_cast<State>(i), vcpu.of(static_cast<State>(i))))
+      if (const auto ns = known_ns(known_, static_cast<State>(i), vcpu.of(static_cast<State>(i))))
         out += fmt::format("trapline_vcpu_seconds_total{{{},state=\"{}\"}} {}\n", labels,
                            kStateKeys[i], seconds_text(*ns));
   }
@@ -137,7 +137,7 @@ std::string Figures::text() const {
   begin("trapline_exit_seconds_total", "Time in VM exits, by part.");
   for (const auto& [labels, exits] : exits_) {
     for (std::size_t i = 0; i < kParts; ++i)
-      if (const auto ns = told(known_, i, exits.parts, exits.halts))
+      if (const auto ns = known_ns(known_, i, exits.parts, exits.halts))
         out += fmt::format("trapline_exit_seconds_total{{{},part=\"{}\"}} {}\n", labels,
                            kPartNames[i], seconds_text(*ns));
   }

@@ -63,8 +63,8 @@ inline constexpr std::array<std::string_view, kStates> kStateKeys = {
 // The states whose times the recording's events can show, one bit for each State.
 using States = std::bitset<kStates>;
 // Returns `ns`; nullopt if `ns` is 0 only because the recording's events cannot show the state.
-[[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, State state,
-                                                       std::uint64_t ns) {
+[[nodiscard]] inline std::optional<std::uint64_t> known_ns(const States& known, State state,
+                                                           std::uint64_t ns) {
   if (ns == 0 && !known[static_cast<std::size_t>(state)]) return std::nullopt;
   return ns;
 }
@@ -75,11 +75,11 @@ using States = std::bitset<kStates>;
   return halts && known[static_cast<std::size_t>(State::kHalted)] &&
          !known[static_cast<std::size_t>(State::kPreempted)] && cost_ns(parts) == 0;
 }
-[[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, std::size_t part,
-                                                       const Parts& parts, bool halts) {
+[[nodiscard]] inline std::optional<std::uint64_t> known_ns(const States& known, std::size_t part,
+                                                           const Parts& parts, bool halts) {
   const bool is_halted = static_cast<Part>(part) == Part::kHalted;
   if (!is_halted && are_whole_halts(known, halts, parts)) return std::nullopt;
-  return told(known, static_cast<State>(part), parts[part]);
+  return known_ns(known, static_cast<State>(part), parts[part]);
 }
 
 // An interval of one part of an exit. The intervals of an exit follow one another without gaps.

@@ -15,10 +15,10 @@ namespace {
 // Returns whether the pattern fits the reason's name, whatever the case. The name of a ReasonKind
 // fits its reasons on all CPUs.
 bool is_reason(std::string_view pattern, std::string_view name) {
-  const std::string asked = lowered(pattern), reason = lowered(name);
-  return asked == reason || matches(asked, reason) ||
+  const std::string requested = lowered(pattern), reason = lowered(name);
+  return requested == reason || matches(requested, reason) ||
          std::ranges::any_of(reason_kinds(), [&](const ReasonKind& kind) {
-           return kind.name == asked && kind.has(reason);
+           return kind.name == requested && kind.has(reason);
          });
 }
 

@@ -101,11 +101,11 @@ Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
   auto opened = open_and_look(options.input, look, progress);
   if (!opened) return tl::unexpected(std::move(opened).error());
   Pass pass;
-  pass.asked_ = std::move(options);
+  pass.options_ = std::move(options);
   pass.found_ = std::move(opened->found);
   pass.input_ = std::make_unique<Input>(std::move(opened->input));
   pass.timeline_ = std::make_unique<Timeline>(std::move(pass.input_->sources));
-  const Selection& which = pass.asked_.which;
+  const Selection& which = pass.options_.which;
   if (!which.exits.empty())
     pass.matcher_ = std::make_unique<ExitMatcher>(which.exits, source_of(*pass.timeline_));
   if (look.longest && !choose_exit_model(pass.input().capabilities).durations())
@@ -127,8 +127,8 @@ Result<PassEnd> Pass::read(PassOptions options, std::vector<SpanSink*> sinks,
 }
 
 void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
-  asked_.which.from.time = from;
-  asked_.which.to.time = to;
+  options_.which.from.time = from;
+  options_.which.to.time = to;
   may_be_empty_ = true;
 }
 
@@ -137,11 +137,11 @@ Result<PassEnd> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress
   SpanClass selected = SpanClass::kNone;
   for (const SpanSink* sink : sinks) selected = selected | sink->selects();
   PipelineOptions how = pipeline_options(*timeline_, *input_);
-  how.requests = asked_.requests;
-  how.guest_intervals = asked_.guest_intervals;
-  how.stalls_ns = asked_.stalls_ns;
-  how.from = asked_.which.from.time;
-  how.to = asked_.which.to.time;
+  how.requests = options_.requests;
+  how.guest_intervals = options_.guest_intervals;
+  how.stalls_ns = options_.stalls_ns;
+  how.from = options_.which.from.time;
+  how.to = options_.which.to.time;
   how.threads = found_.threads;
   // Relative times count from the first event of any kind, so none may be left out.
   if (how.from || how.to) selected = selected | SpanClass::kAllEvents;

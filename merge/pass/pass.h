@@ -58,13 +58,13 @@ class OpenedPass {
   // Returns the first recording's path, for messages.
   [[nodiscard]] const std::string& path() const { return timeline().source(0).info().path; }
 
-  [[nodiscard]] const Selection& asked_for() const { return asked_.which; }
+  [[nodiscard]] const Selection& selection() const { return options_.which; }
   // Returns whether intervals of the guest were requested.
-  [[nodiscard]] bool has_guest_intervals() const { return asked_.guest_intervals.has_value(); }
+  [[nodiscard]] bool has_guest_intervals() const { return options_.guest_intervals.has_value(); }
 
  protected:
   OpenedPass() = default;
-  PassOptions asked_;
+  PassOptions options_;
   FirstLook found_;
   std::unique_ptr<Input> input_;
   std::unique_ptr<Timeline> timeline_;

@@ -171,13 +171,13 @@ Result<void> VcpuFilter::check(const std::vector<VcpuThread>& threads, const std
 }
 
 std::vector<std::pair<std::string_view, std::string>> ExitFilter::options() const {
-  std::vector<std::pair<std::string_view, std::string>> asked;
+  std::vector<std::pair<std::string_view, std::string>> requested;
   for (const auto& [option, pattern] :
        {std::pair{"--reason", &reason}, std::pair{"--detail", &detail},
         std::pair{"--device", &device}, std::pair{"--function", &function}}) {
-    if (!pattern->empty()) asked.emplace_back(option, *pattern);
+    if (!pattern->empty()) requested.emplace_back(option, *pattern);
   }
-  return asked;
+  return requested;
 }
 
 std::string ExitFilter::text() const {

@@ -41,10 +41,10 @@ struct Verdict {
 };
 
 [[noreturn]] void give_up(int verdict, const char* step) {
-  Verdict told{};
-  told.cause = errno;
-  std::strncpy(told.step, step, sizeof told.step - 1);
-  (void)!::write(verdict, &told, sizeof told);
+  Verdict failure{};
+  failure.cause = errno;
+  std::strncpy(failure.step, step, sizeof failure.step - 1);
+  (void)!::write(verdict, &failure, sizeof failure);
   ::_exit(127);
 }
 
@@ -178,15 +178,15 @@ Result<void> Command::start() {
   if (::write(gate_.get(), "g", 1) != 1) return fail("{}: {}", program_, std::strerror(errno));
   gate_.reset();
   child_.let_go();  // it may outlive the recorder from now on
-  Verdict told{};
+  Verdict failure{};
   const ssize_t size =
-      uninterrupted([&] { return ::read(child_.output().get(), &told, sizeof told); });
+      uninterrupted([&] { return ::read(child_.output().get(), &failure, sizeof failure); });
   child_.output().reset();
-  if (size != static_cast<ssize_t>(sizeof told)) return {};
-  told.step[sizeof told.step - 1] = '\0';
-  const bool is_its_own = std::strcmp(told.step, kExecution) == 0;
-  return fail(is_its_own ? kind_of(told.cause) : ErrorKind::kRuntime, "{}: {} failed: {}", program_,
-              told.step, std::strerror(told.cause));
+  if (size != static_cast<ssize_t>(sizeof failure)) return {};
+  failure.step[sizeof failure.step - 1] = '\0';
+  const bool is_its_own = std::strcmp(failure.step, kExecution) == 0;
+  return fail(is_its_own ? kind_of(failure.cause) : ErrorKind::kRuntime, "{}: {} failed: {}",
+              program_, failure.step, std::strerror(failure.cause));
 }
 
 std::string output_of(const std::vector<std::string>& words, const std::optional<User>& user,

@@ -667,8 +667,8 @@ DiskFacts measure_disk(const std::string& folder) {
   const auto at = Folder::open(folder);
   auto made = at ? at->create(name) : tl::unexpected(at.error());
   if (!made) {
-    const std::string& told = made.error().message;  // has the form PATH: reason
-    facts.error = told.substr(told.rfind(": ") + 2);
+    const std::string& message = made.error().message;  // has the form PATH: reason
+    facts.error = message.substr(message.rfind(": ") + 2);
     return facts;
   }
   const UniqueFd fd = std::move(*made);

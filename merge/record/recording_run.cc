@@ -457,8 +457,8 @@ void RecordingRun::ask_to_end(int signal, const char* why) {
     return;
   }
   command_->signal(signal);
-  asked_at_ = read_clock(ClockId::kMono);
-  ++asked_;
+  end_requested_at_ = read_clock(ClockId::kMono);
+  ++end_requests_;
 }
 
 void RecordingRun::on_signal() {
@@ -471,7 +471,7 @@ void RecordingRun::on_signal() {
   }
   // A terminal sends Ctrl-C to the command too.
   const bool from_terminal = info.ssi_code == SI_KERNEL;
-  ask_to_end(asked_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
+  ask_to_end(end_requests_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
 }
 
 void RecordingRun::on_end_of_target() {
@@ -486,9 +486,9 @@ void RecordingRun::look_at_times() {
     (void)snapshot("expression", flight_->take_due());
   if (deadline_ != 0 && now >= deadline_) {
     deadline_ = 0;
-    if (asked_ == 0) ask_to_end(SIGTERM, "duration");
+    if (end_requests_ == 0) ask_to_end(SIGTERM, "duration");
   }
-  if (asked_ > 0 && !nagged_ && now >= asked_at_ + kGrace) {
+  if (end_requests_ > 0 && !nagged_ && now >= end_requested_at_ + kGrace) {
     nagged_ = true;
     say("the command does not end; Ctrl-C (or SIGTERM) once more kills it");
   }
@@ -544,7 +544,7 @@ Result<std::string> RecordingRun::snapshot(const std::string& asked_by, const st
   return path;
 }
 
-Result<std::string> RecordingRun::write_snapshot(SessionFlight asked) {
+Result<std::string> RecordingRun::write_snapshot(SessionFlight requested) {
   (void)write_sync();
   (void)look_at_instance();
   (void)look_at_threads();
@@ -557,7 +557,7 @@ Result<std::string> RecordingRun::write_snapshot(SessionFlight asked) {
   session.end_real_ns = read_clock(ClockId::kReal);
   session.start_real_ns = session.end_real_ns - (cut.to - cut.from);
   session.ended_by = "snapshot";
-  session.flight = std::move(asked);
+  session.flight = std::move(requested);
   std::erase_if(session.changes, [&cut](const SessionChange& one) {
     return one.to_ns != 0 && one.to_ns < cut.from;
   });

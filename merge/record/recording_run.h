@@ -72,7 +72,7 @@ class RecordingRun {
   [[nodiscard]] static std::string cmdlines(const ThreadTable& threads);
   void warn(const std::string& sentence);
   Result<std::string> snapshot(const std::string& asked_by, const std::string& why);
-  [[nodiscard]] Result<std::string> write_snapshot(SessionFlight asked);
+  [[nodiscard]] Result<std::string> write_snapshot(SessionFlight requested);
 
   void say(const std::string& line) const { options_.say(line); }
 
@@ -111,9 +111,9 @@ class RecordingRun {
   mode_t umask_ = 022;  // the command's umask
   SyncLog sync_;
   SyncStamps stamps_;
-  std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, asked_at_ = 0;
+  std::uint64_t started_ = 0, ended_ = 0, deadline_ = 0, end_requested_at_ = 0;
   std::uint64_t next_look_ = 0;  // when to list the threads again; 0: at the next tick
-  unsigned asked_ = 0, ticks_ = 0, ticks_a_second_ = 1;
+  unsigned end_requests_ = 0, ticks_ = 0, ticks_a_second_ = 1;
   bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;     // what cut the recording short
   std::vector<std::string> stats_;  // by CPU, after tracing has ended

@@ -93,7 +93,7 @@ class Snapshot final : public PageSink {
 
   // Sets the facts that are known before the first page: the expression, --around, and which
   // recordings of the session contain the whole run.
-  void begin_with(const SessionSnapshot& told) { static_cast<SessionSnapshot&>(facts_) = told; }
+  void begin_with(const SessionSnapshot& facts) { static_cast<SessionSnapshot&>(facts_) = facts; }
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }
   [[nodiscard]] std::size_t held_bytes() const { return ring_.held_bytes(); }

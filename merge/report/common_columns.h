@@ -35,7 +35,7 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
   column.unit = Unit::kShare;
   table.add(std::move(column), [known, part, get](const Row& row) {
     const PartsOf of = get(row);
-    return Share{told(known, part, of.parts, of.halts), of.whole};
+    return Share{known_ns(known, part, of.parts, of.halts), of.whole};
   });
 }
 // `drop_order`: Column::drop_order of the first part. On a narrow terminal the last parts are

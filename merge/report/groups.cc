@@ -171,7 +171,7 @@ std::vector<GroupRow> shown_rows(const ReportData& report) {
                     fmt::format("{} more (--top)", report.rows_left_out - report.halts_left_out)});
   if (exits + static_cast<std::ptrdiff_t>(sums.size()) > 1) {
     sums.push_back({report.total, halts == rows.end() ? "all exits" : "all exits but halts"});
-    if (!report.exits_asked.empty()) sums.back().key += " with " + report.exits_asked.text();
+    if (!report.exit_filter.empty()) sums.back().key += " with " + report.exit_filter.text();
   }
   rows.insert(halts, sums.begin(), sums.end());
   if (report.halts_left_out != 0)

@@ -32,11 +32,11 @@ std::vector<GuestFunctionRow> guest_function_rows(const Pipeline& pipeline) {
 class GuestFunctionTable : public TableSink {
  public:
   explicit GuestFunctionTable(const ReportOptions& options)
-      : top_(options.top), is_asked_(options.asks("--guest")) {}
+      : top_(options.top), is_requested_(options.asks("--guest")) {}
   [[nodiscard]] std::vector<Table> tables(const ReportData& report,
                                           const Naming& names) const override {
     using Row = GuestFunctionRow;
-    if (!is_asked_ && report.rows_of != RowsOf::kCalls) return {};
+    if (!is_requested_ && report.rows_of != RowsOf::kCalls) return {};
     const bool calls = report.rows_of == RowsOf::kCalls, guest = report.knows(State::kGuest);
     const auto events = [](const Row& row) { return row.times.vmm_events; };
     const auto devices_at_most = [](const Row& row) {
@@ -45,7 +45,7 @@ class GuestFunctionTable : public TableSink {
     const auto parts = [](const Row& row) { return PartsOf{row.times.parts, row.times.total()}; };
     std::vector<Row> rows = guest_function_rows(names.pipeline);
     TableOf<Row> table(
-        {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_asked_},
+        {.key = "guest_functions", .left_out = keep_first(rows, top_), .csv = is_requested_},
         std::move(rows), &Row::name);
     // Text leaves out this table if calls are grouped by function: the groups show the same.
     if (!calls && report.counters.guest_records == 0)
@@ -75,7 +75,7 @@ class GuestFunctionTable : public TableSink {
 
  private:
   std::size_t top_;
-  bool is_asked_;
+  bool is_requested_;
 };
 
 }  // namespace

@@ -367,10 +367,10 @@ Table page_table(std::vector<HostVmRow> vms) {
 class HostCpuTable : public TableSink {
  public:
   explicit HostCpuTable(const ReportOptions& options)
-      : asked_(options.asks(kHostCpuTable.option)), of_page_(options.page) {}
+      : requested_(options.asks(kHostCpuTable.option)), of_page_(options.page) {}
 
   [[nodiscard]] SpanClass selects() const override {
-    if (!asked_) return SpanClass::kHostRuns;
+    if (!requested_) return SpanClass::kHostRuns;
     return SpanClass::kEvents | SpanClass::kHostRuns | SpanClass::kInterrupts | SpanClass::kWaits;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
@@ -395,14 +395,14 @@ class HostCpuTable : public TableSink {
   // Sets the sentence on the VMs' CPU time. No sentence if a VM's threads other than vCPUs are not
   // known.
   void fill(ReportData& data, const Naming& names) const override {
-    if (asked_ || !data.model.sched_switch) return;
+    if (requested_ || !data.model.sched_switch) return;
     const std::vector<HostVmRow> vms = rows(data, names);
     if (vms.empty() || !std::ranges::all_of(vms, &HostVmRow::has_others)) return;
     data.host_cpu = sentence_of(vms, data);
   }
   [[nodiscard]] std::vector<Table> tables(const ReportData& data,
                                           const Naming& names) const override {
-    if (!asked_ && (!of_page_ || !data.model.sched_switch)) return {};
+    if (!requested_ && (!of_page_ || !data.model.sched_switch)) return {};
     using Row = HostVmRow;
     if (!data.model.sched_switch) {
       Table none;
@@ -415,7 +415,7 @@ class HostCpuTable : public TableSink {
     if (of_page_) {
       const std::vector<Row> vms = rows(data, names);
       std::vector<Table> tables = {role_table(vms, data)};
-      if (asked_) tables.push_back(page_table(vms));
+      if (requested_) tables.push_back(page_table(vms));
       return tables;
     }
     TableOf<Row> table({.key = "host_cpu", .csv = true}, rows(data, names),
@@ -518,7 +518,7 @@ class HostCpuTable : public TableSink {
     return row;
   }
 
-  bool asked_, of_page_;
+  bool requested_, of_page_;
   ThreadTable<Deeds> deeds_;
 };
 

@@ -75,7 +75,7 @@ class KernelTable : public TableSink {
     const std::string_view who = report.knows(State::kUser) ? "The kernel" : "The kernel or QEMU";
     table.page_title = "reason: event";
     table.facts = {
-        {"total_ns", to_value(told(report.known_states(), State::kKernel, whole))},
+        {"total_ns", to_value(known_ns(report.known_states(), State::kKernel, whole))},
         {"whose", report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's"}};
     if (!report.knows(State::kKernel)) {
       table.after = {{},

@@ -94,15 +94,16 @@ void add_away(TableOf<PhaseRow>& table, std::span<const PhaseRow> rows, const St
     const auto i = static_cast<std::size_t>(state);
     const bool never =
         std::ranges::none_of(rows, [i](const PhaseRow& row) { return row.away[i] != 0; });
-    table.add({.key = std::string(kStateKeys[i]) + "_ns",
-               .title = never ? "" : std::string(kStateNames[i]),
-               .unit = Unit::kShare,
-               .drop_order = kDropped,
-               .whole = of},
-              [=](const PhaseRow& row) {
-                const std::uint64_t ns = row.away[i];
-                return Share{state == State::kNotSeen ? ns : told(known, state, ns), whole(row)};
-              });
+    table.add(
+        {.key = std::string(kStateKeys[i]) + "_ns",
+         .title = never ? "" : std::string(kStateNames[i]),
+         .unit = Unit::kShare,
+         .drop_order = kDropped,
+         .whole = of},
+        [=](const PhaseRow& row) {
+          const std::uint64_t ns = row.away[i];
+          return Share{state == State::kNotSeen ? ns : known_ns(known, state, ns), whole(row)};
+        });
   }
 }
 

@@ -64,17 +64,17 @@ std::string of_all_vcpus(const ReportData& report) {
 
 // Adds what was selected, and what is reported regardless.
 void add_selection(const ReportData& report, std::vector<Paragraph>& text) {
-  if (!report.vcpus_asked.empty())
+  if (!report.vcpu_filter.empty())
     text.push_back({.text = fmt::format("Only the vCPUs with {} are counted; {} are of all vCPUs.",
-                                        report.vcpus_asked.text(), of_all_vcpus(report))});
-  if (report.exits_asked.empty() || report.rows_of != RowsOf::kExits) return;
+                                        report.vcpu_filter.text(), of_all_vcpus(report))});
+  if (report.exit_filter.empty() || report.rows_of != RowsOf::kExits) return;
   const std::string taken =
       report.reasons_taken.size() < 2
           ? std::string()
           : fmt::format("; --reason takes {}", fmt::join(report.reasons_taken, ", "));
   text.push_back({.text = fmt::format(
                       "Only exits with {} are in the rows, {} of {}; {} is that of all exits{}.",
-                      report.exits_asked.text(), grouped(report.exits_in_rows),
+                      report.exit_filter.text(), grouped(report.exits_in_rows),
                       grouped(report.all_exits), report.vcpus_time(), taken)});
 }
 
@@ -145,8 +145,8 @@ Facts head_of(const ReportData& report, const std::string& finding) {
   Facts head = head_facts("report", report.cycles, report.start_ns, report.end_ns, report.counters);
   head.push_back({"user_end", to_value(name_of(report.model.user_end))});
   head.push_back({"from_userspace_exit", report.model.from_userspace_exit});
-  add_filter(head, report.vcpus_asked, report.exits_asked);
-  if (!report.exits_asked.empty()) {
+  add_filter(head, report.vcpu_filter, report.exit_filter);
+  if (!report.exit_filter.empty()) {
     head.push_back({"all_exits.count", report.all_exits});
     head.push_back({"all_exits.cost_ns", report.all_cost_ns});
   }
@@ -306,7 +306,7 @@ std::string finding_without_overhead(const ReportData& report) {
                                    report.lacks_times() ? "the text has no times"
                                    : to_user            ? events::kvm_exit.full_name
                                                         : events::kvm_entry.full_name);
-    if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
+    if (report.exit_filter.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
       text += fmt::format("; {} of {} were {}", percent_text(most.count(), all),
                           to_user ? fmt::format("those to {}", report.vmm) : "them", most.key);
     return text + '.';
@@ -315,7 +315,7 @@ std::string finding_without_overhead(const ReportData& report) {
   if (whole == 0 || !report.model.from_userspace_exit) return {};
   std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
                                  percent_text(report.whole_cost_ns(), whole));
-  if (report.exits_asked.empty() && is_named(report.costliest))
+  if (report.exit_filter.empty() && is_named(report.costliest))
     text += fmt::format(" ({} alone: {})", shown_key(report.costliest, report.by),
                         percent_text(report.costliest_ns, whole));
   return text + fmt::format(", in {}; what KVM and the guest took was not recorded ({}).",
@@ -328,12 +328,12 @@ std::string costliest_text(const ReportData& report) {
   constexpr std::uint64_t kPercent = 100;
   const std::uint64_t exit_ns = report.overhead->exit_ns, busy = report.overhead->busy_ns();
   const std::string_view least =
-      (report.exits_asked.empty() ? report.cost_ns : report.all_cost_ns) <
+      (report.exit_filter.empty() ? report.cost_ns : report.all_cost_ns) <
               exit_ns - exit_ns / kPercent
           ? "at least "
           : std::string_view();
-  if (!report.exits_asked.empty()) {
-    return fmt::format(" (those with {} alone: {}{})", report.exits_asked.text(), least,
+  if (!report.exit_filter.empty()) {
+    return fmt::format(" (those with {} alone: {}{})", report.exit_filter.text(), least,
                        percent_text(report.cost_ns, busy));
   }
   // Rows by a wait or by a kernel function are not kinds of exits. Nor are rows of --by nested: the
@@ -465,7 +465,7 @@ NextStep step_to_record(const ReportData& report) {
 // Returns whether a change may gain something: at least a twentieth of the busy time went to exits
 // or to waits for a CPU.
 bool can_be_advised(const ReportData& report) {
-  if (!report.overhead || !report.exits_asked.empty() || report.cycles) return false;
+  if (!report.overhead || !report.exit_filter.empty() || report.cycles) return false;
   const Overhead& overhead = *report.overhead;
   return std::max(overhead.exit_ns, overhead.not_run_ns) > overhead.busy_ns() / 20;
 }

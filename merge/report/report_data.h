@@ -96,10 +96,10 @@ struct ReportData {
   std::vector<VcpuRow> vcpus;
   // Totals over all vCPUs. Nullopt if guest or exit times are not known.
   std::optional<Overhead> overhead;
-  States told;  // states shown by events, beyond those of the model
+  States shown;  // states shown by events, beyond those of the model
   // Returns the states whose times the events show.
   [[nodiscard]] States known_states() const {
-    if (rows_of != RowsOf::kCalls) return lacks_entries ? told : model.known_states() | told;
+    if (rows_of != RowsOf::kCalls) return lacks_entries ? shown : model.known_states() | shown;
     States known = States().set();
     for (const State never : {State::kPaused, State::kOffline, State::kKernel, State::kHalted})
       known.reset(static_cast<std::size_t>(never));
@@ -134,8 +134,8 @@ struct ReportData {
   }
   // The selection. If the rows do not contain all exits of the selected vCPUs, also how many they
   // contain, and the figures of all.
-  VcpuFilter vcpus_asked;
-  ExitFilter exits_asked;
+  VcpuFilter vcpu_filter;
+  ExitFilter exit_filter;
   std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
   std::set<std::string> reasons_taken;  // by --reason
   std::string by;
@@ -172,7 +172,7 @@ struct ReportData {
   }
   // Returns what all exits cost, in the rows or not.
   [[nodiscard]] std::uint64_t whole_cost_ns() const {
-    if (!exits_asked.empty()) return all_cost_ns;
+    if (!exit_filter.empty()) return all_cost_ns;
     return overhead ? overhead->exit_ns : cost_ns;
   }
   std::vector<RequestPathRow> request_paths;  // for each row, if the rows are requests

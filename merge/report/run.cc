@@ -74,7 +74,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
   ReportData report;
   report.model = pipeline.exits().model();
-  report.told = pipeline.exits().known_states();
+  report.shown = pipeline.exits().known_states();
   report.lacks_entries = pipeline.exits().lacks_entries();
   report.switches_from = pipeline.exits().switches_from();
   report.waits_in_halts = pipeline.exits().saw_waits_in_halts();
@@ -119,7 +119,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   return report;
 }
 
-void Aggregator::report_counters(ReportCounters& told, const Naming& names) const {
+void Aggregator::report_counters(ReportCounters& sum, const Naming& names) const {
   const Timeline& timeline = names.timeline;
   const Pipeline& pipeline = names.pipeline;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
@@ -127,18 +127,18 @@ void Aggregator::report_counters(ReportCounters& told, const Naming& names) cons
     // A source counts the losses of its whole recording. For a window, lost_ has the losses of the
     // host's kernel that are inside it.
     if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
-      told.add(counters);
-    told.left_out_events = saturated_sum(told.left_out_events, counters.left_out_events);
-    told.left_out_pieces += counters.left_out_pieces;
-    told.damaged_events += counters.damaged_events;
-    told.damaged_pages += counters.damaged_pages;
-    told.unread_events += counters.unread_events;
+      sum.add(counters);
+    sum.left_out_events = saturated_sum(sum.left_out_events, counters.left_out_events);
+    sum.left_out_pieces += counters.left_out_pieces;
+    sum.damaged_events += counters.damaged_events;
+    sum.damaged_pages += counters.damaged_pages;
+    sum.unread_events += counters.unread_events;
   }
-  if (pipeline.is_window()) told.add(lost_);
-  told.exits = pipeline.exits().counters();
-  told.calls = pipeline.stacks().counters();
-  told.guest_records = pipeline.stacks().records();
-  told.groups_folded = groups_.other().count();
+  if (pipeline.is_window()) sum.add(lost_);
+  sum.exits = pipeline.exits().counters();
+  sum.calls = pipeline.stacks().counters();
+  sum.guest_records = pipeline.stacks().records();
+  sum.groups_folded = groups_.other().count();
 }
 
 void Aggregator::report_groups(ReportData& report, const Naming& names) const {
@@ -198,10 +198,10 @@ void Aggregator::sort_rows(ReportData& report) const {
 
 // Adds a note for each CPU quota that throttled a cgroup of the vCPUs.
 void Aggregator::note_quotas(ReportData& report, const Pipeline& pipeline) {
-  std::set<const CpuQuota*> told;
+  std::set<const CpuQuota*> seen;
   for (const VcpuRow& row : report.vcpus) {
     for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid}))
-      if (told.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
+      if (seen.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
   }
 }
 
@@ -234,15 +234,15 @@ Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_f
 Result<void> check_found(const PassEnd& pass, const ReportOptions& options) {
   if (!pass.status() || has_exits(pass.input().capabilities)) return {};
   if (options.calls && pass.pipeline().stacks().records() != 0)
-    return check_calls(options, pass.asked_for().exits);
+    return check_calls(options, pass.selection().exits);
   if (counts_markers(options) && pass.input().capabilities.markers) return {};
   return pass.check_exits();
 }
 
 }  // namespace
 
-ReportOptions options_for(const ReportOptions& asked, const Input& input) {
-  ReportOptions options = asked;
+ReportOptions options_for(const ReportOptions& requested, const Input& input) {
+  ReportOptions options = requested;
   options.calls = !has_exits(input.capabilities) && !options.requests;
   options.switches = has_exits(input.capabilities) && input.capabilities.sched_switch;
   if (options.calls && options.by_default) {
@@ -263,8 +263,8 @@ Result<PassEnd> read_report(Pass pass, const ReportOptions& options, std::vector
 
 ReportData report_of(const PassEnd& pass, const Aggregator& aggregator) {
   ReportData report = aggregator.snapshot(pass.naming());
-  report.vcpus_asked = pass.asked_for().vcpus;
-  report.exits_asked = pass.asked_for().exits;
+  report.vcpu_filter = pass.selection().vcpus;
+  report.exit_filter = pass.selection().exits;
   if (const ExitMatcher* matcher = pass.matcher()) {
     report.exits_in_rows = matcher->held();
     report.all_exits = matcher->exits();
@@ -274,11 +274,11 @@ ReportData report_of(const PassEnd& pass, const Aggregator& aggregator) {
   return report;
 }
 
-Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,
+Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& requested,
                              const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  const ReportOptions options = options_for(asked, pass->input());
+  const ReportOptions options = options_for(requested, pass->input());
   auto tables = make_tables(options);
   if (!tables) return tl::unexpected(std::move(tables).error());
   Aggregator aggregator(pass->input(), options, std::move(*tables));

@@ -42,7 +42,7 @@ class Aggregator : public SpanSink {
   [[nodiscard]] ReportData snapshot(const Naming& names) const;
 
  private:
-  void report_counters(ReportCounters& told, const Naming& names) const;
+  void report_counters(ReportCounters& sum, const Naming& names) const;
   void report_groups(ReportData& report, const Naming& names) const;
   void sort_rows(ReportData& report) const;
   static void note_quotas(ReportData& report, const Pipeline& pipeline);
@@ -69,7 +69,7 @@ struct ReportRun {
 
 // Returns the options adjusted to the recording: a recording without exits is reported by its calls
 // of guest functions, if it contains some.
-[[nodiscard]] ReportOptions options_for(const ReportOptions& asked, const Input& input);
+[[nodiscard]] ReportOptions options_for(const ReportOptions& requested, const Input& input);
 
 // Calls Pass::run() for a report and for other sinks. Errors: a recording without exits (says which
 // events it contains and how to record the right ones); a window without events.
@@ -80,7 +80,7 @@ struct ReportRun {
 [[nodiscard]] ReportData report_of(const PassEnd& pass, const Aggregator& aggregator);
 
 // Makes a whole report. Errors: also those of Pass::open().
-[[nodiscard]] Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,
+[[nodiscard]] Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& requested,
                                            const Progress& progress);
 
 }  // namespace trapline

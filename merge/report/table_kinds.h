@@ -32,7 +32,7 @@ class TableSink : public SpanSink {
 };
 
 // When the page shows a table; kNever: the page has a view of its own for it.
-enum class InPage : std::uint8_t { kNever, kAsked, kAlways };
+enum class InPage : std::uint8_t { kNever, kIfRequested, kAlways };
 
 // Makes a sink from the options.
 template <typename Sink>
@@ -47,7 +47,7 @@ struct TableKind {
   std::string_view help{};
   bool of_exits = true;     // calls of guest functions have no such table
   bool in_finding = false;  // its sink is there, asked for or not, where switches are recorded
-  InPage in_page = InPage::kAsked;
+  InPage in_page = InPage::kIfRequested;
   // Makes the sink; an Error (kUsage) if the option's value is invalid.
   Result<std::unique_ptr<TableSink>> (*make)(const ReportOptions& options,
                                              const std::string& value) = nullptr;

@@ -73,7 +73,7 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
                .whole = calls ? "wall time" : "the vCPU's time"},
               [=](const VcpuRow& row) -> CellValue {
                 const std::uint64_t ns = time_in(state, row);
-                return Share{state == State::kNotSeen ? ns : told(known, state, ns),
+                return Share{state == State::kNotSeen ? ns : known_ns(known, state, ns),
                              calls ? *interval : row.totals.time_ns()};
               });
   }

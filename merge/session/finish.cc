@@ -148,7 +148,8 @@ class Finisher {
   // Syncs the recorder's files before the plan (raw/plan.json) is made: the plan depends on their
   // sizes, which must be the same after a power cut.
   Result<void> bring_to_disk() const {
-    if (auto asked = ask_the_disk(stream_.get(), session_.path_of(kStream)); !asked) return asked;
+    if (auto synced = ask_the_disk(stream_.get(), session_.path_of(kStream)); !synced)
+      return synced;
     for (unsigned cpu = 0; cpu < start_.cpus; ++cpu) {
       const std::string name = trace_dat::cpu_name(cpu);
       const auto is_there = session_.finds("raw/" + name);
@@ -156,7 +157,7 @@ class Finisher {
       if (!*is_there) continue;
       const auto pages = session_.open_file("raw/" + name, O_RDWR);
       if (!pages) return tl::unexpected(pages.error());
-      if (auto asked = ask_the_disk(pages->get(), path(name)); !asked) return asked;
+      if (auto synced = ask_the_disk(pages->get(), path(name)); !synced) return synced;
     }
     return {};
   }
@@ -293,8 +294,8 @@ class Finisher {
     const std::string name = "raw/" + (plan_.copies() ? plan_.into : trace_dat::kStreamName);
     const auto cached = session_.open_file(name, O_RDWR);
     if (!cached) return tl::unexpected(cached.error());
-    if (auto asked = ask_the_disk(cached->get(), session_.path_of(name)); !asked)
-      return tl::unexpected(asked.error());
+    if (auto synced = ask_the_disk(cached->get(), session_.path_of(name)); !synced)
+      return tl::unexpected(synced.error());
     const auto direct = session_.open_file(name, O_RDONLY | O_DIRECT);
     constexpr std::size_t kAtOnce = 1U << 20, kAligned = 65536;
     std::vector<std::byte> memory(kAtOnce + kAligned);
@@ -398,8 +399,8 @@ Result<Finish> finish_session(const std::string& path, std::uint64_t* torn) {
   }
   const std::uint64_t all = std::accumulate(pages.begin(), pages.end(), std::uint64_t{0});
   if (torn != nullptr) *torn = all;
-  auto told = all == 0 ? Result<std::string>() : session->read("session.json");
-  auto known = all == 0 || !told ? std::nullopt : parse_session_json(*told);
+  auto text = all == 0 ? Result<std::string>() : session->read("session.json");
+  auto known = all == 0 || !text ? std::nullopt : parse_session_json(*text);
   if (!known) return Finish::kFinished;
   add_torn(pages, known->losses);
   if (auto wrote = write_session_json(*session, *known); !wrote)

@@ -143,12 +143,12 @@ Capabilities read_session(const SessionJson& session, Input& input) {
     quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,
                       cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
   }
-  CpuQuotas told(std::move(quotas));
+  CpuQuotas known(std::move(quotas));
   // The cgroups' counts are read for the last time when the recording ends. A session that was not
   // closed lacks this, so its counts may be too small for every thread.
   for (const SessionThread& thread : session.threads)
-    if (session.closed) told.set_known(ThreadId{thread.tid});
-  input.processes.set_quotas(std::move(told));
+    if (session.closed) known.set_known(ThreadId{thread.tid});
+  input.processes.set_quotas(std::move(known));
   for (const SessionVm& vm : session.vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
   const auto enabled = [&session](const KernelEvent& event) {
@@ -322,10 +322,10 @@ Result<Input> open_input(const InputOptions& options) {
     input.missing.push_back(printable(name) + " is left out, by --without");
     input.notes.push_back(input.missing.back() + ": the figures lack what it holds");
   }
-  const std::vector<std::string> told = input.notes;
+  const std::vector<std::string> known = input.notes;
   Recordings recordings(options, input);
   if (auto opened = recordings.open(*parts); !opened)
-    return tl::unexpected(with_notes(std::move(opened).error(), told));
+    return tl::unexpected(with_notes(std::move(opened).error(), known));
   // If kvm_userspace_exit was enabled but never came, it is known that no time is QEMU's.
   if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
       !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)

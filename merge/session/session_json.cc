@@ -27,7 +27,7 @@ using parsed = nlohmann::json;
 struct Fields {
   static bool of(auto& visit, ClockReadings& clocks) {
     for (std::size_t i = 0; i < kReadableClocks; ++i)
-      (void)visit.told(std::string(kClockNames[i]), clocks.values[i]);
+      (void)visit.known(std::string(kClockNames[i]), clocks.values[i]);
     return true;
   }
   static bool of(auto& visit, SessionHit& hit) {
@@ -35,9 +35,9 @@ struct Fields {
     visit("ns", hit.ns);
     visit("reason", hit.reason);
     visit("tid", hit.tid);
-    visit.told("vcpu", hit.vcpu);
-    visit.told("open", hit.open);
-    visit.told("near_loss", hit.near_loss);
+    visit.known("vcpu", hit.vcpu);
+    visit.known("open", hit.open);
+    visit.known("near_loss", hit.near_loss);
     return true;
   }
   static bool of(auto& visit, SessionWindow& window) {
@@ -63,9 +63,9 @@ struct Fields {
     visit("kept_events", snapshot.kept_events);
     visit("left_out_events", snapshot.left_out_events);
     visit("unwritten_events", snapshot.unwritten_events);
-    visit.told("cannot_hit", snapshot.cannot_hit);
-    visit.told("whole_run", snapshot.whole_run);
-    visit.told("longest", snapshot.longest);
+    visit.known("cannot_hit", snapshot.cannot_hit);
+    visit.known("whole_run", snapshot.whole_run);
+    visit.known("longest", snapshot.longest);
     visit("first_hits", snapshot.first_hits);
     visit("windows", snapshot.windows);
     visit("first_windows", snapshot.first_windows);
@@ -77,13 +77,13 @@ struct Fields {
     visit("dropped", loss.dropped);
     visit("unwritten_pages", loss.unwritten_pages);
     visit("unread", loss.unread);
-    visit.told("read_by_others", loss.read_by_others);
+    visit.known("read_by_others", loss.read_by_others);
     return named;
   }
   static bool of(auto& visit, SessionChange& change) {
     visit("files", change.files);
     const bool begins = visit("from_ns", change.from_ns), ends = visit("to_ns", change.to_ns);
-    visit.told("goes_on", change.goes_on);
+    visit.known("goes_on", change.goes_on);
     return begins && ends && change.from_ns <= change.to_ns;
   }
   static bool of(auto& visit, SessionPart& part) {
@@ -98,8 +98,8 @@ struct Fields {
   static bool of(auto& visit, SessionThread& thread) {
     const bool is_thread = visit("tid", thread.tid), has_process = visit("pid", thread.pid);
     visit("name", thread.name);
-    visit.told("ran_ns", thread.ran_ns);
-    visit.told("turns", thread.turns);
+    visit.known("ran_ns", thread.ran_ns);
+    visit.known("turns", thread.turns);
     return is_thread && has_process;
   }
   // A cgroup's counts that decreased, or are missing, are 0: they prove nothing.
@@ -120,10 +120,10 @@ struct Fields {
   static bool of(auto& visit, SessionSync& sync) {
     visit("series", sync.series);
     visit("index", sync.index);
-    visit.told("stamp_ns", sync.stamp);
+    visit.known("stamp_ns", sync.stamp);
     const bool before = visit("before", sync.before), after = visit("after", sync.after);
     std::string adjustment = sync.adjustment ? text_of(*sync.adjustment) : std::string();
-    visit.told("adjtimex", adjustment);
+    visit.known("adjtimex", adjustment);
     sync.adjustment = parse_adjustment(adjustment);
     return before && after;
   }
@@ -132,9 +132,9 @@ struct Fields {
     visit("cpus", host.cpus);
     visit("machine", host.machine);
     visit("name", host.name);
-    visit.told("boot_id", host.boot_id);
-    visit.told("irq_time_apart", host.irq_time_apart);
-    visit.told("steal_time_apart", host.steal_time_apart);
+    visit.known("boot_id", host.boot_id);
+    visit.known("irq_time_apart", host.irq_time_apart);
+    visit.known("steal_time_apart", host.steal_time_apart);
     return true;
   }
   static bool of(auto& visit, SessionJson& session) {
@@ -143,36 +143,36 @@ struct Fields {
     visit("closed", session.closed);
     visit("command", session.command);
     visit("added", session.added);
-    visit.told("pid", session.pid);
-    visit.told("user", session.user);
+    visit.known("pid", session.pid);
+    visit.known("user", session.user);
     visit("host", session.host);
     visit.object("versions", [&session](auto& versions) {
       versions("trapline", session.trapline_version);
-      versions.told("qemu", session.qemu_version);
+      versions.known("qemu", session.qemu_version);
     });
     visit("clocks", session.clocks);
-    visit.told("functions", session.functions);
+    visit.known("functions", session.functions);
     visit("start_real_ns", session.start_real_ns);
-    visit.told("end_real_ns", session.end_real_ns);
+    visit.known("end_real_ns", session.end_real_ns);
     visit.object("recorder", [&session](auto& recorder) {
       recorder("instance", session.instance);
       recorder("pid", session.recorder_pid);
       recorder("buffer_kb", session.buffer_kb);
     });
-    visit.told("snapshot", session.snapshot);
-    visit.told("flight", session.flight);
-    visit.told("ended_by", session.ended_by);
-    visit.told("warnings", session.warnings);
-    visit.told("exit_status", session.exit_status);
+    visit.known("snapshot", session.snapshot);
+    visit.known("flight", session.flight);
+    visit.known("ended_by", session.ended_by);
+    visit.known("warnings", session.warnings);
+    visit.known("exit_status", session.exit_status);
     visit("losses", session.losses);
-    visit.told("changes", session.changes);
+    visit.known("changes", session.changes);
     visit("events", session.events);
-    visit.told("swaps", session.swaps);
+    visit.known("swaps", session.swaps);
     visit("vms", session.vms);
     visit("threads", session.threads);
     visit("cgroups", session.cgroups);
     visit("sync", session.sync);
-    visit.told("parts", session.parts);
+    visit.known("parts", session.parts);
     return true;
   }
 };
@@ -186,15 +186,15 @@ class Writer {
     return true;
   }
   template <typename T>
-  bool told(const std::string& key, T& value) {
+  bool known(const std::string& key, T& value) {
     return value != T() && (*this)(key, value);
   }
   template <typename T>
-  bool told(const std::string& key, std::vector<T>& values) {
+  bool known(const std::string& key, std::vector<T>& values) {
     return !values.empty() && (*this)(key, values);
   }
   template <typename T>
-  bool told(const std::string& key, std::optional<T>& value) {
+  bool known(const std::string& key, std::optional<T>& value) {
     return value && (*this)(key, *value);
   }
   void object(const std::string& key, const auto& write) {
@@ -236,7 +236,7 @@ class Reader {
     const auto found = from_.find(key);
     return found != from_.end() && read(*found, value);
   }
-  bool told(const std::string& key, auto& value) { return (*this)(key, value); }
+  bool known(const std::string& key, auto& value) { return (*this)(key, value); }
   void object(const std::string& key, const auto& read) {
     const auto found = from_.find(key);
     if (found == from_.end() || !found->is_object()) return;

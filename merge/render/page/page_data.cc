@@ -25,14 +25,14 @@ Result<PageRun> run_page(const PassOptions& what, const ReportOptions& page,
                          const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  const ReportOptions asked = options_for(page, pass->input());
-  auto tables = make_tables(asked);
+  const ReportOptions requested = options_for(page, pass->input());
+  auto tables = make_tables(requested);
   if (!tables) return tl::unexpected(std::move(tables).error());
-  Aggregator aggregator(pass->input(), asked, std::move(*tables));
-  PageData data(*pass, asked);
+  Aggregator aggregator(pass->input(), requested, std::move(*tables));
+  PageData data(*pass, requested);
   std::vector<SpanSink*> sinks = aggregator.sinks();
   for (SpanSink* sink : data.sinks()) sinks.push_back(sink);
-  const auto end = read_report(std::move(*pass), asked, std::move(sinks), progress);
+  const auto end = read_report(std::move(*pass), requested, std::move(sinks), progress);
   if (!end) return tl::unexpected(end.error());
   ReportData report = report_of(*end, aggregator);
   auto recording = data.recording(*end, report);

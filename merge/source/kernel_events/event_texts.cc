@@ -150,7 +150,7 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   look_at_formats();
   const auto found = types_.find(type);
   if (found == types_.end()) return {};
-  if (!std::exchange(found->second.asked, true)) {
+  if (!std::exchange(found->second.requested, true)) {
     // Events of trace_printk(), bprint and bputs, only point to their text.
     wants_printk_ |= found->second.format->name().starts_with("ftrace:bp");
     wants_kallsyms_ |= prints_symbols(found->second.format->text);
@@ -203,7 +203,7 @@ std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
     const auto found = types_.find(load<std::uint16_t>(next.data, formats_.order));
     if (found == types_.end()) continue;
     Type& its = found->second;
-    if (!its.asked || its.alone || its.size.value_or(0) > next.size) continue;
+    if (!its.requested || its.alone || its.size.value_or(0) > next.size) continue;
     if (wanted.size() > most) break;
     wanted.push_back({&its, {next.data, next.size}});
   }

@@ -90,7 +90,7 @@ class EventTexts {
   struct Type {
     const EventFormat* format = nullptr;
     std::optional<std::uint32_t> size;  // end of the last field, once it was asked for
-    bool asked = false;
+    bool requested = false;
     bool sent = false;     // the current worker has the format
     bool alone = false;    // a batch that included this type failed
     bool refused = false;  // the worker failed on it
@@ -99,8 +99,8 @@ class EventTexts {
     std::vector<std::byte> event;
     std::uint32_t cpu = 0;
     std::string text;
-    [[nodiscard]] bool is(std::span<const std::byte> asked, std::uint32_t of_cpu) const {
-      return cpu == of_cpu && std::ranges::equal(event, asked);
+    [[nodiscard]] bool is(std::span<const std::byte> requested, std::uint32_t of_cpu) const {
+      return cpu == of_cpu && std::ranges::equal(event, requested);
     }
   };
   struct Wanted {

@@ -30,7 +30,7 @@ PageSource::PageSource(std::shared_ptr<const TraceFile> recording, Capabilities 
                             layout_.time_shift ? &*layout_.time_shift : nullptr, selected());
     }
   }
-  told_.resize(cpus);
+  page_losses_.resize(cpus);
 }
 
 bool PageSource::advance(std::size_t stream, Timestamp from) {
@@ -41,10 +41,10 @@ bool PageSource::advance(std::size_t stream, Timestamp from) {
     if (const std::int64_t lost = events.lost_before(); lost != RingPage::kNoneLost) [[unlikely]] {
       losses_.push_back({stream, from, std::nullopt});
       if (lost > 0)
-        told_[stream].events =
-            saturated_sum(told_[stream].events, static_cast<std::uint64_t>(lost));
+        page_losses_[stream].events =
+            saturated_sum(page_losses_[stream].events, static_cast<std::uint64_t>(lost));
       else
-        told_[stream].all_counted = false;
+        page_losses_[stream].all_counted = false;
     }
     return true;
   }
@@ -132,20 +132,20 @@ void PageSource::count_unplaced() {
       add(std::max<std::uint64_t>(loss.events, 1));
   }
   if (layout_.cpu_stats.empty() || layout_.cut || layout_.writer.starts_with("trapline")) return;
-  std::map<std::pair<std::string_view, std::uint32_t>, ToldLosses> told;
+  std::map<std::pair<std::string_view, std::uint32_t>, PageLosses> by_cpu;
   std::set<std::string_view> buffers;  // the buffers that were recorded
   std::size_t stream = 0;
   for (const Buffer& buffer : layout_.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
-      told[{buffer.name, pages.cpu}] = told_[stream++];
+      by_cpu[{buffer.name, pages.cpu}] = page_losses_[stream++];
       buffers.insert(buffer.name);
     }
   }
   std::uint64_t counted = 0;
   for (const CpuStat& stat : layout_.cpu_stats) {
     if (!buffers.contains(stat.buffer)) continue;
-    const auto [place, is_absent] = told.try_emplace({stat.buffer, stat.cpu});
-    ToldLosses& by_pages = place->second;
+    const auto [place, is_absent] = by_cpu.try_emplace({stat.buffer, stat.cpu});
+    PageLosses& by_pages = place->second;
     if (by_pages.is_counted) continue;  // a second CPUSTAT
     by_pages.is_counted = true;
     add(stat.dropped);

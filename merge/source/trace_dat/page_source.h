@@ -52,16 +52,16 @@ class PageSource final : public TraceDatSource {
     std::int64_t lost = RingPage::kUnknownLost;  // set if `to` is
   };
 
-  struct ToldLosses {  // losses that a stream's pages report
+  struct PageLosses {  // losses that a stream's pages report
     std::uint64_t events = 0;
     bool all_counted = true;
     bool is_counted = false;  // included in the comparison with CPUSTAT
   };
 
   std::vector<CpuEvents> streams_;
-  std::vector<ToldLosses> told_;  // by stream
-  MergeHeap heap_;                // the streams other than current_
-  std::size_t current_ = 0;       // the stream with the earliest event
+  std::vector<PageLosses> page_losses_;  // by stream
+  MergeHeap heap_;                       // the streams other than current_
+  std::size_t current_ = 0;              // the stream with the earliest event
   CpuEvents* stream_ = nullptr;
   std::uint64_t limit_ = 0;  // until this time current_'s events are the earliest
   std::uint64_t fewer_ = 0;  // how many events are missing according to the kernel's counters

@@ -527,8 +527,8 @@ Result<std::vector<TextLoss>> find_text_losses(const File& file, const TextForm&
                                                const std::vector<TextPart>& parts) {
   bool any = std::ranges::any_of(parts, &TextPart::after_gap);
   if (!any) {
-    if (auto told = assign(any, tells_of_losses(file)); !told)
-      return tl::unexpected(std::move(told).error());
+    if (auto checked = assign(any, tells_of_losses(file)); !checked)
+      return tl::unexpected(std::move(checked).error());
   }
   if (!any) return std::vector<TextLoss>();
   TextLosses losses;
@@ -790,8 +790,8 @@ Result<std::unique_ptr<Source>> open_trace_text(File file, std::string_view unit
         "trace_pipe of tracefs and perf script print it",
         path);
   }
-  if (auto told = trace_text::check_machines(path, look); !told)
-    return tl::unexpected(std::move(told).error());
+  if (auto checked = trace_text::check_machines(path, look); !checked)
+    return tl::unexpected(std::move(checked).error());
   if (plan->all_twice) {
     return fail(ErrorKind::kDamaged,
                 "{}: each of its lines stands there twice; give one of each: uniq {} | trapline "

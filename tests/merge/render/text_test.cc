@@ -23,7 +23,7 @@ TEST(TextTest, WhatDoesNotHeedTheChosenVcpusIsNamed) {
   ReportData report;
   report.by = "reason";
   EXPECT_THAT(text_of(report), Not(HasSubstr("Only the vCPUs")));
-  report.vcpus_asked.vcpu = 1;
+  report.vcpu_filter.vcpu = 1;
   EXPECT_THAT(
       text_of(report),
       HasSubstr("Only the vCPUs with --vcpu 1 are counted; the counters are of all vCPUs."));

@@ -66,7 +66,7 @@ TEST(NextStepsTest, WhereExitsOrWaitsCostATwentiethChangesAreAskedFor) {
   ReportData little = report;
   little.overhead = Overhead{.guest_ns = 990, .exit_ns = 5, .not_run_ns = 5};
   EXPECT_THAT(commands(little), ElementsAre("report run --by detail --top 20", "explain run"));
-  report.exits_asked.reason = "io";  // advise takes no exits
+  report.exit_filter.reason = "io";  // advise takes no exits
   EXPECT_THAT(commands(report), ElementsAre("report run --by detail --top 20", "explain run"));
 }
 

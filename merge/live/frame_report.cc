@@ -16,32 +16,6 @@
 namespace trapline::live {
 namespace {
 
-// Returns the place of a dimension's words in a cell's key.
-std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
-  if (dimension == Dimension::kVm) dimension = Dimension::kVcpu;
-  std::size_t at = 0;
-  for (const Dimension cell : cells) {
-    if (cell == dimension) return at;
-    at += cell == Dimension::kDetail ? 2 : 1;
-  }
-  return at;
-}
-
-// Returns the key that `keys`, of the dimensions `by`, would make for the cell's exits. `cells` has
-// the dimensions of `cell`.
-GroupKey project(const GroupKey& cell, const ExitKeys& keys, const std::vector<Dimension>& by,
-                 const std::vector<Dimension>& cells) {
-  if (const GroupKey* row = keys.halted_row(cell.halted)) return *row;
-  GroupKey key;
-  std::size_t to = 0;
-  for (const Dimension dimension : by) {
-    const std::size_t from = place_of(dimension, cells);
-    key.words[to++] = cell.words[from];
-    if (dimension == Dimension::kDetail) key.words[to++] = cell.words[from + 1];
-  }
-  return key;
-}
-
 Table stall_table(const std::optional<OpenStall>& stall, const VcpuNames& names) {
   std::vector<OpenStall> rows;
   if (stall) rows.push_back(*stall);
@@ -65,7 +39,7 @@ std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& b
   std::map<std::string, LiveRow> by_name;  // two numbers may have one name
   for (const Cell& cell : frame.cells) {
     if (!scope.holds(cell.slowest, engine.naming())) continue;
-    const GroupKey key = project(cell.key, keys, by, engine.dimensions());
+    const GroupKey key = keys.part_of(cell.key, engine.dimensions());
     LiveRow& row = by_name[keys.text(key, engine.naming())];
     row.merge(cell.row);
     row.carried += cell.carried;
@@ -94,7 +68,7 @@ std::string text_of(const std::vector<Dimension>& by) {
 std::string dimension_text(const GroupKey& cell, Dimension dimension, const Engine& engine) {
   const std::vector<Dimension> by{dimension};
   const ExitKeys keys(by);
-  return keys.text(project(cell, keys, by, engine.dimensions()), engine.naming());
+  return keys.text(keys.part_of(cell, engine.dimensions()), engine.naming());
 }
 
 ReportData data_of(const Frame& frame, const Scope& scope, const Engine& engine) {

@@ -181,6 +181,21 @@ const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks
   return key_;
 }
 
+GroupKey ExitKeys::part_of(const GroupKey& cell, const std::vector<Dimension>& all) const {
+  if (const GroupKey* row = halted_row(cell.halted)) return *row;
+  GroupKey key;
+  std::size_t to = 0;
+  for (const Dimension dimension : dimensions_) {
+    const auto end =
+        std::ranges::find(all, dimension == Dimension::kVm ? Dimension::kVcpu : dimension);
+    const bool after_detail = std::find(all.begin(), end, Dimension::kDetail) != end;
+    const std::size_t from = static_cast<std::size_t>(end - all.begin()) + (after_detail ? 1 : 0);
+    key.words[to++] = cell.words[from];
+    if (dimension == Dimension::kDetail) key.words[to++] = cell.words[from + 1];
+  }
+  return key;
+}
+
 std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
   if (key.halted && !by_reason_) return std::string(ReportData::kHaltedKey);
   std::size_t at = 0;

@@ -103,6 +103,9 @@ class ExitKeys {
   }
   // Returns the key of a call; see check_dimensions_of_calls().
   [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
+  // Returns the key that of() makes for the exits of `cell`, a key in the dimensions `all`, which
+  // contain ours; a VM is there as its vCPUs.
+  [[nodiscard]] GroupKey part_of(const GroupKey& cell, const std::vector<Dimension>& all) const;
   // Stands for the device of calls that accessed more than one.
   static constexpr std::uint64_t kSeveralDevices = ~std::uint64_t{0};
   // Returns a text such as "io / rtc".

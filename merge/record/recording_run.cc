@@ -335,10 +335,20 @@ void RecordingRun::take(std::optional<unsigned> cpu) {
 // what is in memory: writes it if possible, and counts it otherwise.
 void RecordingRun::take_last() {
   Result<bool> taken = true;
-  if (!broken_ && hits_) taken = reader_->rounds(*hits_, ~0u);
-  for (unsigned cpu = 0; !broken_ && !sink_ && taken && cpu < reader_->cpus(); ++cpu) {
-    do taken = reader_->splice(cpu, writer_->files(), true);
-    while (taken && !*taken);
+  const auto has_left = [this] {
+    std::vector<std::string> stats;
+    return std::ranges::any_of(reader_->losses(*instance_, stats),
+                               [](const CpuLoss& cpu) { return cpu.unread != 0; });
+  };
+  // A read that fails with EAGAIN does not prove that nothing is left.
+  constexpr unsigned kTries = 3;
+  for (unsigned tries = 0; !broken_ && taken && tries < kTries; ++tries) {
+    if (hits_) taken = reader_->rounds(*hits_, ~0u);
+    for (unsigned cpu = 0; !sink_ && taken && cpu < reader_->cpus(); ++cpu) {
+      do taken = reader_->splice(cpu, writer_->files(), true);
+      while (taken && !*taken);
+    }
+    if (!has_left()) break;
   }
   if (auto finished = hits_ ? hits_->finish() : Result<void>{}; !finished && taken)
     taken = tl::unexpected(std::move(finished).error());

@@ -156,31 +156,6 @@ def check_cycles(inner):
         fail("these folders include each other in a cycle: " + ", ".join(sorted(arrows)))
 
 
-def is_comment(line):
-    return line.startswith(("//", "/*", "*/", "* ")) or line == "*"
-
-
-def check_growth():
-    """merge's lines of code, without blank ones and comments, may only fall: merge_lines has the last number."""
-    code = comments = 0
-    for path in (ROOT / "merge").rglob("*"):
-        if path.suffix not in SUFFIXES | {".inc", ".def"}:
-            continue
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-        written = [line for line in lines if line]
-        comments += sum(map(is_comment, written))
-        code += len(written) - sum(map(is_comment, written))
-    numbers = (ROOT / "tests/system/merge_lines").read_text(encoding="utf-8").split()
-    limit, density = int(numbers[0]), float(numbers[1])
-    if code > limit:
-        fail(f"merge has {code} lines of code, more than the {limit} of tests/system/merge_lines: take others away")
-    if code < limit - 100:
-        fail(f"merge has {code} lines of code: write that into tests/system/merge_lines, so that it stays so")
-    if 100 * comments / code < density:
-        fail(f"merge has {100 * comments / code:.2f} lines of comment for 100 of code, less than the {density} of "
-             "tests/system/merge_lines")
-
-
 # Who may name a VMM: the knowledge of each, the recorder that starts one, the reader of QEMU's log, the
 # options of the command, and session.json with its keys. All others ask vmms.h.
 KNOW_A_VMM = ("merge/analyze/vmm/", "merge/record/", "merge/source/qemu_log/", "merge/cli/", "merge/session/")
@@ -295,7 +270,6 @@ def main():
         fail(f"only {len(rows)} rows found in docs/architecture.md, \"Folders\"")
     check_links(rows)
     check_includes(rows)
-    check_growth()
     check_vmms()
     check_pipelines()
     check_scheduler()

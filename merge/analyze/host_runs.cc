@@ -14,6 +14,10 @@ void HostRuns::run(Cpu& cpu, Timestamp end, bool known) {
   Thread* thread = threads_.get(*cpu.thread, kMostThreads);
   (thread != nullptr ? thread->ran_ns : unknown_ns_) += elapsed(cpu.since, until);
   if (thread != nullptr && cpu.sets_line) thread->line_ns += elapsed(cpu.since, until);
+  if (until > cpu.since) {
+    last_ended_ = {*cpu.thread, cpu.since, until};
+    ++ended_;
+  }
   cpu.thread.reset();
   cpu.sets_line = false;
   cpu.began = {};
@@ -80,7 +84,7 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
 }
 
 void HostRuns::begin_at(Timestamp begin) {
-  unknown_ns_ = 0;
+  unknown_ns_ = ended_ = 0;
   lines_ = {};
   for (Entry& entry : threads_.entries()) entry.state = {.several = entry.state.several};
   for (Cpu& cpu : cpus_) {
@@ -90,13 +94,19 @@ void HostRuns::begin_at(Timestamp begin) {
   }
 }
 
+std::vector<HostRuns::Run> HostRuns::open(Timestamp end) const {
+  const Timestamp known(std::min(end.ns(), last_switch_.value_or(end).ns() + kMostAfter));
+  std::vector<Run> runs;
+  for (const Cpu& cpu : cpus_)
+    if (cpu.thread) runs.push_back({*cpu.thread, cpu.since, std::max(cpu.since, known)});
+  return runs;
+}
+
 std::vector<HostRuns::Entry> HostRuns::threads(Timestamp end) const {
   std::vector<Entry> threads(threads_.entries().begin(), threads_.entries().end());
-  const Timestamp known(std::min(end.ns(), last_switch_.value_or(end).ns() + kMostAfter));
-  for (const Cpu& cpu : cpus_) {
-    if (!cpu.thread) continue;
-    const auto open = std::ranges::find(threads, *cpu.thread, &Entry::thread);
-    if (open != threads.end()) open->state.ran_ns += elapsed(cpu.since, known);
+  for (const Run& run : open(end)) {
+    const auto entry = std::ranges::find(threads, run.thread, &Entry::thread);
+    if (entry != threads.end()) entry->state.ran_ns += elapsed(run.begin, run.end);
   }
   return threads;
 }

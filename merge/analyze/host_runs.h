@@ -36,6 +36,11 @@ class HostRuns {
   using Lines = std::map<std::uint64_t, std::uint64_t>;
   static constexpr std::size_t kMostLines = 64;
   using Entry = ThreadTable<Thread>::Entry;
+  // One run of a thread, as far as it counts.
+  struct Run {
+    ThreadId thread{};
+    Timestamp begin, end;
+  };
 
   // Takes every event of the host's kernel, in order, with the changes that Threads found in it.
   void on(const Event& event, ThreadChanges changes) {
@@ -52,7 +57,12 @@ class HostRuns {
   // Starts the figures anew at this time.
   void begin_at(Timestamp begin);
 
-  // Returns all threads. Open runs count up to `end`, but at most kMostAfter after the last switch.
+  // Returns how many runs have ended since begin_at(), and the last one. An event ends at most one.
+  [[nodiscard]] std::uint64_t ended() const { return ended_; }
+  [[nodiscard]] const Run& last_ended() const { return last_ended_; }
+  // Returns the open runs, up to `end`, but at most kMostAfter after the last switch.
+  [[nodiscard]] std::vector<Run> open(Timestamp end) const;
+  // Returns all threads, with their open runs as in open().
   [[nodiscard]] std::vector<Entry> threads(Timestamp end) const;
   // Returns the time of CPUs in which the running thread is not known: losses, gaps, or more
   // threads than are kept.
@@ -83,7 +93,8 @@ class HostRuns {
   std::vector<Cpu> cpus_;
   ThreadTable<Thread> threads_;
   ThreadTable<Lines> lines_;
-  std::uint64_t unknown_ns_ = 0;
+  std::uint64_t unknown_ns_ = 0, ended_ = 0;
+  Run last_ended_;
   std::optional<Timestamp> last_switch_;
   std::array<bool, kKinds> knows_{};  // an end of this kind was recorded
 };

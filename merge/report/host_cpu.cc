@@ -341,10 +341,8 @@ Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data) {
   table.add({"vm"}, [](const Row& row) { return vm_text(row.vm, row.vm_name); });
   table.add({"ns"}, &Row::ns);
   table.add({"cpus"}, &Row::cpus);
-  for (const HostRole role : {HostRole::kVcpu, HostRole::kMainLoop, HostRole::kIoThread,
-                              HostRole::kVhost, HostRole::kKernel, HostRole::kOther})
-    table.add({role == HostRole::kMainLoop ? "main_loop" : std::string(text_of(role))},
-              [role](const Row& row) { return time_of(row, role); });
+  for (const HostRole role : kRolesOfVm)
+    table.add({key_of(role)}, [role](const Row& row) { return time_of(row, role); });
   return table;
 }
 

@@ -37,6 +37,12 @@ std::string_view text_of(HostRole role) {
   return kTexts[static_cast<std::size_t>(role)];
 }
 
+std::string key_of(HostRole role) {
+  std::string key(text_of(role));
+  std::ranges::replace(key, ' ', '_');
+  return key;
+}
+
 std::vector<HostThread> host_threads(const Naming& names,
                                      const std::vector<HostRuns::Entry>& runs) {
   std::map<std::string, const Vm*> vms;

@@ -2,6 +2,7 @@
 // diff sum them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +25,12 @@ enum class HostRole : std::uint8_t {
 };
 // Returns "vcpu", "main loop", "iothread", "vhost", "kernel", "other", "not known".
 [[nodiscard]] std::string_view text_of(HostRole role);
+// The roles of threads that ran for a VM, in the order in which they are shown.
+inline constexpr std::array kRolesOfVm = {HostRole::kVcpu,     HostRole::kMainLoop,
+                                          HostRole::kIoThread, HostRole::kVhost,
+                                          HostRole::kKernel,   HostRole::kOther};
+// Returns the text as a key: "main_loop".
+[[nodiscard]] std::string key_of(HostRole role);
 
 // A thread that ran for a VM, up to a time.
 struct HostThread {

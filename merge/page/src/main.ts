@@ -6,6 +6,7 @@ import { Drawing, type View } from "./drawing";
 import { FaultMap } from "./faults";
 import { Flame, kernelFlame, type Zooms } from "./flame";
 import { Answer, recorded } from "./head";
+import { HostCpu } from "./host_cpu";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
@@ -61,7 +62,7 @@ function help(): HTMLDialogElement {
 }
 
 // The names of the sections in the table of contents; other sections have their ids as names.
-const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency: "Latency", flame: "Ways into the host", worst: "Longest exits", waits: "Waits", recorded: "Recording",
+const kNames: Record<string, string> = { shares: "Time", table: "Exits", latency: "Latency", flame: "Flame graph", worst: "Longest exits", waits: "Waits", recorded: "Recording",
   "kernel-flame": "Kernel", "kernel-table": "Kernel's events", "guest-spans": "Guest's intervals", "host-cpu": "Host CPU", faults: "Page faults" };
 
 function contents(sections: HTMLElement[]): HTMLElement {
@@ -193,7 +194,8 @@ function start(): void {
     said.textContent = "";
   }
 
-  const { kernel, kernel_stacks, fault_map } = data.tables;
+  const { kernel, kernel_stacks, fault_map, host_cpu_roles, host_cpu_time } = data.tables;
+  const hostCpu = host_cpu_roles && new HostCpu(model, host_cpu_roles, host_cpu_time);
   const faults = fault_map && new FaultMap(model, fault_map);
   const views: View[] = [
     { element: shares.element, draw: () => shares.render(choice, selection!) },
@@ -204,6 +206,7 @@ function start(): void {
     ...(kernel_stacks && kernel?.total_ns ? [kernelFlame(kernel_stacks.rows, kernel, zooms)] : []),
     { element: worst.element, draw: () => worst.render(choice) },
     { element: waits.element, draw: () => waits.render(choice) },
+    ...(hostCpu ? [{ element: hostCpu.element, draw: () => hostCpu.render(choice) }] : []),
     ...(faults ? [{ element: faults.element, draw: () => faults.render(choice) }] : []),
   ];
   const drawing = new Drawing(views, () => {

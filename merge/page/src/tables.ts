@@ -1,8 +1,8 @@
 // Sections that are tables of the whole recording, whatever is chosen: stalls, the guest's intervals, requests, vhost
-// workers, interrupts, halts, what the kernel did, the host's CPU time, and tables for which the page has no view of its own.
+// workers, interrupts, halts, what the kernel did, and tables for which the page has no view of its own.
 import { clip, h, name, nothing, s, section, swatch, type Child } from "./dom";
 import { kRecord } from "./known";
-import { coloured, describedTable, number, partsBar, rowsTable, type Column } from "./rows";
+import { describedTable, partsBar, rowsTable, type Column } from "./rows";
 import { duration, exact, grouped, percent, quoted } from "./text";
 import type { Fields, Recording, Rows } from "./types";
 
@@ -22,9 +22,9 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
     .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && ": ", culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
   return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100), ` (${percent((longest.causes[0]?.ns ?? 0) / Math.max(1, longest.ns))} of it)`],
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
+    h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. These are ${rows.length} of ${grouped(count)} stalls of ${duration(min_ns)} and more, ${duration(total_ns)} together: trapline stalls prints them, with --min shorter ones too.`),
     rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
-      ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", causes, "% of the stall"]], rows),
-    h("p", { class: "dim" }, `${rows.length} of ${grouped(count)} stalls of ${duration(min_ns)} and more, ${duration(total_ns)} together: trapline stalls prints them, with --min shorter ones too.`));
+      ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", causes, "% of the stall"]], rows));
 }
 
 // Intervals that the guest recorded, and what the host did in each of them: --guest-span.
@@ -164,24 +164,10 @@ function kernel(table: Rows): HTMLElement {
     describedTable("The kernel's time in exits", table, "trapline report --kernel"));
 }
 
-// The roles of a VM's threads, with the colours of the bars: QEMU's threads, and the kernel's, in shades of one each.
-const kRoles: [key: string, colour: string][] = [["vcpu", "vcpu"], ["main_loop", "main-loop"], ["iothread", "iothread"], ["vhost", "vhost"], ["kernel", "kernel"], ["other", "other"]];
-
-// Shows the CPU time of the host that each VM took, by the role of its threads: report --host-cpu.
-function hostCpu({ rows, sentence }: Rows): HTMLElement {
-  if (!rows.length) return nothing(section("host-cpu", []), "How long the VM's threads ran is not known: not all of their switches are recorded");
-  const most = Math.max(1, ...rows.map((row) => row.ns));
-  const roles = (row: Fields): [string, string, number][] => kRoles.map(([key, colour]): [string, string, number] => [key === "vcpu" ? "vCPUs" : key === "iothread" ? "IOThreads" : key.replace("_", " "), colour, row[key]]).filter(([, , ns]) => ns > 0);
-  return section("host-cpu", [sentence],
-    rowsTable("Host CPU of each VM", [["VM", "name", "vm"], ["CPUs", "node", (row) => number(row.cpus < 0.001 ? "< 0.001" : row.cpus.toFixed(3))], ["CPU time", "time", "ns"],
-      ["By thread", "node", (row) => coloured(roles(row), Math.max(1, (row.ns / most) * kWidth))],
-      ["", "node", (row) => roles(row).flatMap(([role, colour, ns]) => [swatch(colour), `${role} ${percent(ns / Math.max(1, row.ns))}\u2003`])]], rows));
-}
-
 export function tables(data: Recording): HTMLElement[] {
   const of = (key: string): Fields[] => data.tables[key]?.rows ?? [];
-  const { stalls: stalled, host_cpu_roles: roles, spans, irqs, kernel: inside } = data.tables;
+  const { stalls: stalled, spans, irqs, kernel: inside } = data.tables;
   const others = Object.entries(data.tables).filter(([key, { columns }]) => key !== "kernel" && typeof columns?.[0] === "object");
-  return [stalled && stalls(stalled), roles && hostCpu(roles), spans && guestSpans(data, spans), requests(data), vhost(of("vhost")), interrupts(irqs), halts(of("halts")), inside && kernel(inside),
+  return [stalled && stalls(stalled), spans && guestSpans(data, spans), requests(data), vhost(of("vhost")), interrupts(irqs), halts(of("halts")), inside && kernel(inside),
     ...others.map(([key, table]) => section(`table-${key}`, [`By ${table.columns![0]!.title}`], describedTable(`By ${table.columns![0]!.title}`, table)))].filter((one): one is HTMLElement => !!one);
 }

@@ -6,6 +6,7 @@
 //             └─> PageData: losses ──> Exits: tables, exact as in every report; cells that can be
 //                                  │          selected and brushed
 //                                  ├─> Shares: vCPU time, by state and time bin
+//                                  ├─> HostTime: the host's CPU time, by thread and time bin
 //                                  ├─> Waits: who kept the vCPUs waiting
 //                                  ├─> FaultMap: page faults by address, time and cause
 //                                  ├─> WorstExits: the longest, with what was around
@@ -51,7 +52,7 @@ class PageData : public SpanSink {
  public:
   static constexpr std::size_t kMostBytes = 2'000'000;
   static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10,
-                               kStallRows = 20;
+                               kStallRows = 20, kMostHostVms = 12;
 
   // Collects the data in `pass`, for the page of a report with these options, which are borrowed.
   PageData(const Pass& pass, const ReportOptions& options);
@@ -69,6 +70,7 @@ class PageData : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
+    host_.event(pipeline);
     worst_.event(event, pipeline);
     guest_.event(event, pipeline);
   }
@@ -102,6 +104,7 @@ class PageData : public SpanSink {
   Aggregator requests_;
   page::Exits exits_;
   page::Shares shares_;
+  page::HostTime host_;
   page::Waits waits_;
   page::FaultMap faults_;
   page::WorstExits worst_;

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include "merge/render/page/stacks.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/render/print.h"
+#include "merge/report/host_roles.h"
 #include "merge/report/report.h"
 #include "merge/report/vcpus.h"
 
@@ -109,6 +112,41 @@ struct PageData::Writer {
                for (const Shares::Bin& bin : *shares) values.push_back(bin[state]);
              return CellValue(std::move(values));
            }});
+    }
+    return table;
+  }
+
+  // Returns the host's CPU time of the VMs that took most, by role and time bin.
+  Table host_cpu_time() const {
+    using Times = std::map<HostRole, std::vector<std::uint64_t>>;
+    struct Row {
+      std::string vm;
+      std::uint64_t ns = 0;
+      Times times{};
+    };
+    std::vector<Row> rows;
+    const HostRuns* runs = names.pipeline.host_runs();
+    if (runs == nullptr || !report.model.sched_switch) return {};
+    for (const HostThread& thread : host_threads(names, runs->threads(names.pipeline.end()))) {
+      const auto* ran = data.host_.of(thread.runs.thread);
+      if (ran == nullptr || !thread.is_exact()) continue;
+      const std::string vm = thread.vm->text();
+      auto row = std::ranges::find(rows, vm, &Row::vm);
+      if (row == rows.end()) row = rows.insert(row, {.vm = vm});
+      row->ns += thread.runs.state.ran_ns;
+      std::vector<std::uint64_t>& times = row->times[thread.role];
+      times.resize(std::max(times.size(), ran->size()));
+      for (std::size_t bin = 0; bin < ran->size(); ++bin) times[bin] += ran->at(bin)[0];
+    }
+    std::ranges::stable_sort(rows, std::greater(), &Row::ns);
+    const std::size_t left_out = keep_first(rows, kMostHostVms);
+    TableOf<Row> table({.key = "host_cpu_time", .left_out = left_out}, std::move(rows), &Row::vm);
+    table.add({"vm"}, &Row::vm);
+    for (const HostRole role : kRolesOfVm) {
+      table.add({std::string(key_of(role))}, [role](const Row& row) {
+        const auto times = row.times.find(role);
+        return times == row.times.end() ? std::vector<std::uint64_t>() : times->second;
+      });
     }
     return table;
   }
@@ -238,8 +276,8 @@ struct PageData::Writer {
   std::string print(std::size_t neighbourhoods) const {
     std::vector<Table> tables = data.exits_.cell_tables(names);
     tables.push_back(vcpus());
-    if (Table faults = data.faults_.table(names); faults.rows != 0)
-      tables.push_back(std::move(faults));
+    for (Table picture : {data.faults_.table(names), host_cpu_time()})
+      if (picture.rows != 0) tables.push_back(std::move(picture));
     for (std::vector<Table> more :
          {data.waits_.tables(names),
           page::worst_tables(data.worst_, {names, start}, neighbourhoods)})
@@ -275,10 +313,12 @@ Result<std::string> PageData::recording(const PassEnd& pass, const ReportData& r
   }
   Writer writer{*this, pass, report, pass.naming(), report.start_ns, {}, {}};
   writer.make_fixed();
+  host_.finish(pipeline);
   const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
   Cells& cells = exits_.cells;
   cells.begin_at(first);
   shares_.begin_at(first);
+  host_.begin_at(first);
   // All tables get bins of one length, long enough that the cells are few.
   const auto few = [&] {
     return cells.size() <= kAimCells || cells.bins().bin(pipeline.end().ns()) + 1 < 2 * kFewestBins;
@@ -296,9 +336,10 @@ Result<std::string> PageData::recording(const PassEnd& pass, const ReportData& r
     while (cells.bins().bin(report.end_ns) > 2) cells.coarsen();
   }
   while (true) {
-    const unsigned shift = std::max(
-        {shares_.bins().shift, cells.bins().shift, waits_.bins().shift, faults_.bins().shift});
+    const unsigned shift = std::max({shares_.bins().shift, host_.bins().shift, cells.bins().shift,
+                                     waits_.bins().shift, faults_.bins().shift});
     while (shares_.bins().shift < shift) shares_.coarsen();
+    while (host_.bins().shift < shift) host_.coarsen();
     while (cells.bins().shift < shift) cells.coarsen();
     while (waits_.bins().shift < shift) waits_.coarsen();
     while (faults_.bins().shift < shift) faults_.coarsen();

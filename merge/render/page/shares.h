@@ -1,5 +1,5 @@
-// How much time each vCPU spent in each state, by time bin. Intervals are cut at the edges of bins,
-// so the bins sum exactly to the vCPU's totals.
+// How much time each vCPU spent in each state, and each thread of the host on its CPUs, by time bin.
+// Intervals are cut at the edges of bins, so the bins sum exactly to the totals.
 #pragma once
 
 #include <array>
@@ -12,26 +12,62 @@
 
 namespace trapline::page {
 
-class Shares {
+// Times of at most kMostThreads threads, each in kSlots kinds.
+template <std::size_t kSlots, std::size_t kMostThreads>
+class BinnedTimes {
  public:
-  static constexpr std::size_t kMostBins = 256, kMostVcpus = 1024;
-  using Bin = std::array<std::uint64_t, kStates>;  // by State
+  static constexpr std::size_t kMostBins = 256;
+  using Bin = std::array<std::uint64_t, kSlots>;
 
+  [[nodiscard]] const TimeBins& bins() const { return bins_; }
+  // Returns the bins of a thread; nullptr if it has none.
+  [[nodiscard]] const std::vector<Bin>* of(ThreadId thread) const { return threads_.find(thread); }
+  void coarsen() {
+    for (auto& [thread, times] : threads_.entries()) {
+      times = bins_.doubled(times, [](Bin& to, const Bin& from) {
+        for (std::size_t slot = 0; slot < kSlots; ++slot) to[slot] += from[slot];
+      });
+    }
+    ++bins_.shift;
+  }
+  void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
+
+ protected:
+  void add(ThreadId thread, std::size_t slot, Timestamp begin, Timestamp end,
+           const Pipeline& pipeline) {
+    if (!bins_.started) bins_.start(pipeline.begin().value_or(begin));
+    if (end <= begin) return;
+    while (bins_.bin(end.ns() - 1) >= kMostBins) coarsen();
+    std::vector<Bin>* times = threads_.get(thread, kMostThreads);
+    if (times == nullptr) return;
+    bins_.each(begin, end, [&](std::size_t bin, std::uint64_t ns) {
+      if (times->size() <= bin) times->resize(bin + 1);
+      (*times)[bin][slot] += ns;
+    });
+  }
+
+ private:
+  TimeBins bins_;
+  ThreadTable<std::vector<Bin>> threads_;
+};
+
+// Of vCPUs, by State.
+class Shares : public BinnedTimes<kStates, 1024> {
+ public:
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
   void states(std::span<const StateRun> runs, const Pipeline& pipeline);
+};
 
-  [[nodiscard]] const TimeBins& bins() const { return bins_; }
-  // Returns the bins of a vCPU's thread; nullptr for other threads.
-  [[nodiscard]] const std::vector<Bin>* of(ThreadId thread) const;
-  void coarsen();
-  void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
+// Of the host's threads.
+class HostTime : public BinnedTimes<1, 4096> {
+ public:
+  void event(const Pipeline& pipeline);
+  // Adds the runs that are open at the end.
+  void finish(const Pipeline& pipeline);
 
  private:
-  void add(ThreadId thread, State state, Timestamp begin, Timestamp end, const Pipeline& pipeline);
-
-  TimeBins bins_;
-  mutable ThreadTable<std::vector<Bin>> threads_;
+  std::uint64_t ended_ = 0;  // of HostRuns, as of the last event
 };
 
 }  // namespace trapline::page

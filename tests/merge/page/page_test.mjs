@@ -1128,8 +1128,13 @@ const cases = {
   async host_cpu_is_the_reports() {
     const html = write("box/two-vms.dat");
     const vms = JSON.parse(run("report", join(recordings, "box/two-vms.dat"), "--host-cpu", "--format", "json")).tables.host_cpu.rows;
-    const { host_cpu_roles: roles } = tablesOf(html);
-    assert.ok(vms.length === 2 && roles.rows.length === 2);
+    const { host_cpu_roles: roles, host_cpu_time: times } = tablesOf(html);
+    assert.ok(vms.length === 2 && roles.rows.length === 2 && times.rows.length === 2);
+    // The time bins sum to the totals.
+    for (const row of times.rows) {
+      const all = roles.rows.find(({ vm }) => vm === row.vm);
+      for (const role of ["vcpu", "main_loop", "iothread", "vhost", "kernel", "other"]) assert.equal(row[role].reduce((n, ns) => n + ns, 0), all[role], `${row.vm} ${role}`);
+    }
     for (const [i, vm] of vms.entries()) {
       for (const role of ["vcpu", "main loop", "iothread", "vhost", "kernel", "other"]) {
         const threads = vm.threads.rows.filter((row) => row.part === null && row.role === role);
@@ -1141,6 +1146,9 @@ const cases = {
       assert.match(await page.locator("#host-cpu-title").textContent(), /^2 VMs took 0\.961 CPUs of the host/);
       const widths = await page.locator("#host-cpu svg").evaluateAll((bars) => bars.map((bar) => [...bar.querySelectorAll("rect")].map((rect) => rect.getBoundingClientRect().width)));
       assert.equal(widths.length, 2);
+      assert.equal(await page.locator("#host-cpu figure canvas").count(), 2);
+      await page.locator("#host-cpu figure .u-over").first().hover();
+      assert.match(await page.locator("#host-cpu .reading").textContent(), /^VM \d+ at \+.*: vCPUs \d+(\.\d)?% of a CPU/);
       for (const [i, parts] of widths.entries()) assert.ok(Math.abs(parts[0] / parts.reduce((a, b) => a + b) - vms[i].threads.rows.filter((row) => row.part === null && row.role === "vcpu").reduce((n, row) => n + row.ns, 0) / vms[i].ns) < 0.01);
     });
     // Without sched_switch nothing is known, and nothing is shown.

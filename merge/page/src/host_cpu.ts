@@ -1,0 +1,85 @@
+// The CPU time of the host that each VM took, by the role of its threads: in all, and over time.
+import { Chart, sinceStart, steps } from "./chart";
+import type { Choice } from "./choice";
+import { currentLook, h, name, nothing, replace, section, swatch, widthOf } from "./dom";
+import type { Model } from "./model";
+import { coloured, number, rowsTable } from "./rows";
+import { duration, moment, percent } from "./text";
+import type { Fields, Rows } from "./types";
+
+const kWidth = 240; // px of a bar
+const kHeight = 60;
+const kRoom = 58; // px, for the axis of CPUs
+
+// The roles of a VM's threads, with the colours of the bars: QEMU's threads, and the kernel's, in shades of one each.
+const kRoles: [key: string, text: string, bar: string, fill: string][] = [["vcpu", "vCPUs", "vcpu", "guest"], ["main_loop", "main loop", "main-loop", "user"],
+  ["iothread", "IOThreads", "iothread", "device"], ["vhost", "vhost", "vhost", "reason"], ["kernel", "kernel", "kernel", "kernel"], ["other", "other", "other", "all"]];
+
+interface Strip {
+  row: Fields;
+  chart: Chart;
+  heights: number[][]; // CPUs up to and with each role, the last role first
+}
+
+export class HostCpu {
+  readonly element: HTMLElement;
+  private readonly reading = h("p", { class: "reading" });
+  private readonly strips: Strip[];
+  private readonly most: number; // CPUs in one bin
+  private drawn = "";
+
+  constructor(
+    private readonly model: Model,
+    { rows, sentence }: Rows,
+    times: Rows | undefined,
+  ) {
+    this.strips = (times?.rows ?? []).map((row) => this.strip(row));
+    this.most = Math.max(0, ...this.strips.flatMap(({ heights: [top = []] }) => top));
+    if (!rows.length) {
+      this.element = nothing(section("host-cpu", []), "How long the VM's threads ran is not known: not all of their switches are recorded");
+      return;
+    }
+    const most = Math.max(1, ...rows.map((row) => row.ns));
+    const roles = (row: Fields): [string, string, number][] => kRoles.map(([key, text, colour]): [string, string, number] => [text, colour, row[key]]).filter(([, , ns]) => ns > 0);
+    this.element = section("host-cpu", [sentence],
+      rowsTable("Host CPU of each VM", [["VM", "name", "vm"], ["CPUs", "node", (row) => number(row.cpus < 0.001 ? "< 0.001" : row.cpus.toFixed(3))], ["CPU time", "time", "ns"],
+        ["By thread", "node", (row) => coloured(roles(row), Math.max(1, (row.ns / most) * kWidth))],
+        ["", "node", (row) => roles(row).flatMap(([role, colour, ns]) => [swatch(colour), `${role} ${percent(ns / Math.max(1, row.ns))}\u2003`])]], rows),
+      ...this.strips.map(({ row, chart }) => h("figure", {}, h("figcaption", {}, h("strong", {}, name(`VM ${row.vm}`)), h("span", { class: "dim" }, " CPUs over time")), chart.element)),
+      times && times.left_out > 0 && h("p", { class: "dim" }, `The pictures are of the ${this.strips.length} VMs that took most.`), this.strips.length > 0 && this.reading);
+  }
+
+  private strip(row: Fields): Strip {
+    const seen = kRoles.filter(([key]) => row[key].length > 0);
+    const { bins } = this.model.data.time;
+    let below = new Array<number>(bins + 1).fill(0);
+    const heights = seen.map(([key]) => (below = below.map((height, bin) => height + (bin < bins ? (row[key][bin] ?? 0) / this.length(bin) : 0)))).reverse();
+    const chart = new Chart({ height: kHeight, pointed: (time) => replace(this.reading, this.read(row, this.model.binAt(time))), series: [...seen].reverse().map(([, , , fill]) => ({ fill, paths: steps })) });
+    return { row, chart, heights };
+  }
+
+  private length(bin: number): number {
+    return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
+  }
+
+  render(choice: Choice): void {
+    const x = this.model.scaleOf(choice);
+    const drawn = [currentLook(), x.from, x.to].join();
+    for (const { row, chart, heights } of this.strips) {
+      if (this.drawn !== drawn) {
+        chart.element.setAttribute("aria-label", `CPUs of the host that VM ${row.vm} took, over time`);
+        chart.draw(widthOf(this.element), { ...x, say: sinceStart },
+          { from: 0, to: this.most || 1, room: kRoom, say: (cpus) => String(Number(cpus.toFixed(3))) }, [this.model.edges(), ...heights]);
+      }
+      chart.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
+    }
+    if (this.drawn === "") this.reading.textContent = "Point at a picture to read it.";
+    this.drawn = drawn;
+  }
+
+  // Returns "VM 229 at +1.2 s (16.8 ms): vCPUs 45 % of a CPU, main loop 3 %".
+  private read(row: Fields, bin: number): string {
+    const parts = kRoles.filter(([key]) => (row[key][bin] ?? 0) > 0).map(([key, text], i) => `${text} ${percent(row[key][bin] / this.length(bin))}${i ? "" : " of a CPU"}`);
+    return `VM ${row.vm} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "nothing"}`;
+  }
+}

@@ -490,7 +490,7 @@ std::string events_text(const Explanation& explanation) {
   return only != nullptr ? only->text : names_text(counts);
 }
 
-// Returns "; for 37.7 ms vm 229 vcpu 0 ran instead, for 185 µs 2 others"; without the time if there
+// Returns "; for 37.7 ms vm 229 vcpu 0 ran instead, and 2 others for 185 µs"; without the time if there
 // is only one culprit.
 std::string culprits_text(const Explanation& explanation, Part part) {
   const std::uint64_t ns = part_ns(explanation, part);
@@ -510,9 +510,8 @@ std::string culprits_text(const Explanation& explanation, Part part) {
       other = one.how;
     }
   }
-  if (others != 0)
-    named.emplace_back(other_ns, others == 1 ? other : fmt::format("{} others", others));
   const bool ready = part == Part::kPreempted;
+  if (others == 1) named.emplace_back(other_ns, other);
   if (named.empty()) return {};
   if (named.size() == 1 && named[0].first == ns) return (ready ? "; " : " ") + named[0].second;
   std::string text;
@@ -520,6 +519,9 @@ std::string culprits_text(const Explanation& explanation, Part part) {
     text += fmt::format("{} {}{} {}", text.empty() ? ready ? ";" : ":" : ",", ready ? "for " : "",
                         duration_text(time, explanation.cycles), how);
   }
+  if (others > 1)
+    text +=
+        fmt::format(", and {} others for {}", others, duration_text(other_ns, explanation.cycles));
   return text;
 }
 

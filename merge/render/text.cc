@@ -35,7 +35,7 @@ std::string cell(const CellValue& value, const Column& column, bool cycles) {
   if (column.unit == Unit::kShare)
     return share == nullptr ? "-" : most + percent_text(share->ns, share->whole);
   if (column.unit == Unit::kSubject) {
-    if (share == nullptr || share->ns.value_or(0) < share->whole / 10) return "";
+    if (share == nullptr || share->ns.value_or(0) < share->whole / 2) return "";
     return fmt::format("{} ({}{})", share->of, share->at_least ? ">= " : "",
                        duration_text(share->ns, cycles));
   }
@@ -138,7 +138,9 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
     shown.drop_order = column->drop_order;
     shown.above_may_go = column->unit != Unit::kShare;
-    shown.above = shown.above_may_go ? column->whole : head_above(*column, table.titles[block]);
+    shown.above = shown.above_may_go || !column->above.empty()
+                      ? column->above
+                      : head_above(*column, table.titles[block]);
   }
   TextTable text(std::move(titles));
   const Standing standing(table, columns);

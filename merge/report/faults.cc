@@ -274,7 +274,7 @@ class FaultTable : public TableSink {
 }  // namespace
 
 const TableKind kFaultTable = {.option = "--faults",
-                               .help = "Page faults by cause, 2 MiB of memory and vCPU",
+                               .help = "Page faults by cause, memory region and vCPU",
                                .make = make_sink<FaultTable>};
 
 }  // namespace trapline

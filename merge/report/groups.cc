@@ -52,15 +52,25 @@ enum GroupDropOrder : std::uint8_t {
   kNotKnown
 };
 
-// Sets the parts' drop_order: the part with the most time, halts aside, stays longest.
+// Returns whether the rows' shares are without time that their totals have.
+bool leaves_out_waits(const ReportData& report) {
+  return report.overhead && (report.knows(State::kPreempted) || report.halted_ns() != 0);
+}
+
+// Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with the
+// most time, halts aside, stays longest.
 void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
                 std::span<const GroupRow> rows) {
+  const auto is_own = [](std::size_t part) { return static_cast<Part>(part) <= Part::kUser; };
   GroupRow sum;
   for (const GroupRow& row : rows)
     if (!row.halts) sum.merge(row);
   for (std::size_t part = 0; part < kParts; ++part) {
     const std::uint64_t ns = sum.parts[part];
-    const auto rank = std::ranges::count_if(sum.parts, [ns](auto more) { return more > ns; });
+    const bool own = is_own(part);
+    std::ptrdiff_t rank = 0;
+    for (std::size_t other = 0; other < kParts; ++other)
+      if (is_own(other) != own ? is_own(other) : sum.parts[other] > ns) ++rank;
     const std::ptrdiff_t first_of = ns < sum.total.total() / 10 ? kSmallParts : kOfParts;
     Column& column = table.columns[first + part];
     column.drop_order = static_cast<std::uint8_t>(known[part] ? first_of + rank : +kNotKnown);
@@ -94,7 +104,8 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   }
   table.add({.title = requests ? "" : "share",
              .unit = Unit::kShare,
-             .whole = std::string(report.whole())},
+             .whole = std::string(report.whole()),
+             .above = exits && leaves_out_waits(report) ? "without waits" : ""},
             [=](const GroupRow& row) -> CellValue {
               if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
@@ -116,7 +127,7 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   if (exits) table.columns.back().highlight = Highlight::kLargest;
   for (Column& column : table.columns)
     if (exits && column.unit == Unit::kDuration && !column.title.empty())
-      column.whole = "from exit to entry, with waits";
+      column.above = "exit to entry, with waits";
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
   const auto parts = [](const GroupRow& row) {
     return PartsOf{row.parts, row.total.total(), row.halts};
@@ -185,7 +196,7 @@ std::string largest_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
   std::vector<const GroupRow*> rows;
   for (const GroupRow& row : report.rows)
-    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 10)
+    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 2)
       rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
@@ -204,12 +215,12 @@ std::string largest_text(const ReportData& report) {
 std::string legend_text(const ReportData& report) {
   constexpr std::uint32_t kP99PerMille = 990;
   constexpr std::array<std::string_view, kParts> kMeanings = {
-      "the host's, with KVM", "QEMU", "ready, without a CPU", "asleep in KVM or QEMU", "idle"};
+      "the host's, with KVM", "QEMU", "waits for a CPU", "asleep in KVM or QEMU", "idle"};
   const auto titles = part_titles(report.known_states());
   std::vector<std::string> text;
   if (!report.durations()) return {};
-  if (report.knows(State::kPreempted) || report.halted_ns() != 0)
-    text.emplace_back("share: without preempted and halted time");
+  if (leaves_out_waits(report))
+    text.emplace_back("share: of the busy time, without preempted and halted time");
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {
         return row.total.count() != 0 && !row.total.percentile(kP99PerMille);
       }))
@@ -219,6 +230,8 @@ std::string legend_text(const ReportData& report) {
       text.push_back(titles[part] == kKernelOrUser
                          ? std::string(kKernelOrUser) + ": not told apart"
                          : fmt::format("{}: {}", titles[part], kMeanings[part]));
+  if (("," + report.by + ",").find(",reason,") != std::string::npos)
+    text.emplace_back("reasons: trapline help exits");
   return fmt::format("{}", fmt::join(text, "; "));
 }
 

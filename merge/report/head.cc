@@ -17,7 +17,8 @@ std::vector<SourceRow> source_rows(const Timeline& timeline) {
     const SourceInfo& info = timeline.source(i).info();
     const SourceCounters counters = timeline.source(i).counters();
     rows.push_back({info.path, info.kind, info.clock, info.resolution_ns, counters.events,
-                    saturated_sum(counters.lost_events, counters.lost_unplaced), info.aligned});
+                    saturated_sum(counters.lost_events, counters.lost_unplaced), info.aligned,
+                    info.role == Role::kGuest && info.kind != "uftrace"});
   }
   return rows;
 }

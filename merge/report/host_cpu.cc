@@ -325,11 +325,11 @@ std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& dat
   }
   const std::string ns = duration_text(most.ns, data.cycles);
   const std::string took = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
-  // If the shares of the VMs are nearly even, the sentence names none of them.
-  if (most.ns * vms.size() < all.ns + all.ns / 2)
-    return fmt::format("{}; each at most {}.", took, ns);
-  return fmt::format("{}. VM {} took most, {}{}{}", took, vm_text(most.vm, most.vm_name), ns,
-                     roles_text(most), loop_sentence(most, data));
+  const std::string vm = vm_text(most.vm, most.vm_name);
+  if (most.ns * vms.size() < all.ns + all.ns / 2)  // nearly even
+    return fmt::format("{}; VM {} took most, {}.", took, vm, ns);
+  return fmt::format("{}. VM {} took most, {}{}{}", took, vm, ns, roles_text(most),
+                     loop_sentence(most, data));
 }
 
 // Returns the table from which the page draws a bar for each VM: its time by role.

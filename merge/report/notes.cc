@@ -114,14 +114,14 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
     notes.push_back(fmt::format(
-        "user includes the way back into the kernel, up to KVM's first event there: {}, its exact "
-        "end, was not recorded (trapline record has it)",
+        "user is a little too long, up to KVM's next event: {}, which ends it exactly, was not "
+        "recorded (trapline record does)",
         ioctl));
   }
   if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
     notes.push_back(fmt::format(
-        "user time includes the kernel's way back to {}: {}, its exact end, was not recorded "
-        "(trapline record has it)",
+        "user is too long, up to {}: {}, which ends it exactly, was not recorded (trapline record "
+        "does)",
         events::kvm_entry.name, ioctl));
   }
   if (!model.userspace_exits) {
@@ -206,6 +206,13 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(no_halt_note(report.is_window));
   if (report.switches_from)
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
+  const bool has_arms_irq =
+      std::ranges::any_of(report.rows, [](const GroupRow& row) { return row.key == "IRQ"; });
+  if (has_arms_irq && report.durations())
+    notes.push_back(
+        fmt::format("an arm64 host handles its interrupts before it writes {}: their time is in "
+                    "guest, not in IRQ (with record --irq, timeline shows them)",
+                    events::kvm_exit.name));
   note_details(report, notes);
   note_hidden(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {

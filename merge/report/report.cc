@@ -43,7 +43,11 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     text.back().shown = Shown::kVerbose;
     const SourceAlignment& aligned = source.aligned;
     if (aligned.is_same_clock() && !aligned.one_boot_error_ns) continue;
-    if (std::string sentence = alignment_text(aligned); !sentence.empty())
+    std::string sentence = alignment_text(aligned);
+    if (source.of_guests_kernel)
+      sentence += fmt::format("{}its {} events are in timeline and explain, not in these tables",
+                              sentence.empty() ? "" : "; ", grouped(source.events));
+    if (!sentence.empty())
       text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
     text.push_back({.text = fmt::format("{}; offset {} ns", aligned.text(), aligned.offset_ns),
                     .label = "  clock:",
@@ -101,9 +105,10 @@ void add_losses(const ReportData& report, std::vector<Paragraph>& sentences) {
   const std::uint64_t open = report.total.open;
   if (open != 0 && report.total.unended_cost_ns > report.total.cost_ns() / kPercent)
     sentences.push_back(
-        {.text = fmt::format("{} no recorded end: share has the time up to the recording's end, "
-                             "total, mean, p99 and max have none of it",
-                             open == 1 ? "1 exit has" : grouped(open) + " exits have")});
+        {.text = fmt::format("{} time up to the recording's end counts in share, but not in total, "
+                             "mean, p99 and max",
+                             open == 1 ? "1 exit has no recorded end: its"
+                                       : grouped(open) + " exits have no recorded end: their")});
   if (counters.gaps == 0) return;
   std::string text = losses_text(counters);
   const std::uint64_t left_out = counters.exits.closed_by_loss;

@@ -227,7 +227,7 @@ Result<std::unique_ptr<TableSink>> make_slow_exits(const ReportOptions& options,
 
 const TableKind kSlowExitTable = {.option = "--slower-than",
                                   .argument = "TIME",
-                                  .help = "List the exits that took at least this long",
+                                  .help = "Exits that took this long or longer, halts too",
                                   .in_page = InPage::kNever,
                                   .make = make_slow_exits};
 

@@ -99,8 +99,8 @@ struct Column {
   std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
-  // For kShare, the whole: "busy time". Else the words above the title: "of the total".
-  std::string whole{};
+  std::string whole{};  // of a share: "busy time"
+  std::string above{};  // words above the title; of a share "of WHOLE" if empty
 };
 // Returns what stands above the column in a table of that title: "of busy time"; nothing where the
 // titles say it.

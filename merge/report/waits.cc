@@ -277,7 +277,7 @@ std::vector<Table> StealTable::tables(const ReportData& report, const Naming& na
 }  // namespace
 
 const TableKind kWaitTables = {.option = "--waits",
-                               .help = "Waits inside exits: who ran instead, locks, disks",
+                               .help = "What exits waited for: locks, disks, a CPU",
                                .in_page = InPage::kNever,
                                .make = make_sink<WaitTables>,
                                .answers = [](Part most) -> std::string_view {
@@ -285,7 +285,7 @@ const TableKind kWaitTables = {.option = "--waits",
                                }};
 
 const TableKind kStealTable = {.option = "--steal",
-                               .help = "Who ran while a vCPU waited for a CPU, in exits too",
+                               .help = "What ran while a vCPU waited for a CPU",
                                .make = make_sink<StealTable>,
                                .answers = [](Part most) -> std::string_view {
                                  return most == Part::kPreempted ? "what ran instead" : "";

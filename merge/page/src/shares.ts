@@ -56,7 +56,7 @@ export class Shares {
     zoomByWheel(this.strips.element, this.zoom, (left) => (left - kEdges[0]) / (this.strips.width() - kEdges[0] - kEdges[1]));
     const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
     this.element.append(
-      halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy time includes waits for a CPU and leaves out halts")) : "",
+      halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy time includes waits for a CPU, and leaves out halts and time offline")) : "",
       this.strips.element, this.marked, this.before, this.reading, this.sliders.element);
     this.reading.textContent = "Drag over a strip to choose an interval: the tables and charts of exits then show only that.";
   }

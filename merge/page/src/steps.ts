@@ -6,6 +6,7 @@ import { kParts, type Neighbourhood, type Part, type WorstExit } from "./types";
 
 const kHeight = 26;
 const kNamed = 7; // steps; shorter ones between them are told together
+const kBracket = 16; // px, below the steps that are told together
 const kDigits = 18; // px, of a step's number
 
 interface Step {
@@ -72,7 +73,12 @@ function named(steps: Step[]): Step[] {
     if (last && step.ns < least && last[0]!.ns < least) last.push(step);
     else together.push([step]);
   }
-  return together.map((of) => (of.length === 1 ? of[0]! : { kind: "other", what: `${of.length} steps together (${[...new Set(of.map(({ what }) => what))].join(", ")})`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of }));
+  return together.map((of): Step => {
+    if (of.length === 1) return of[0]!;
+    const sums = new Map<string, number>();
+    for (const { what, ns } of of) sums.set(what, (sums.get(what) ?? 0) + ns);
+    return { kind: "other", what: `${of.length} short steps (${[...sums].map(([what, ns]) => `${what} ${duration(ns)}`).join(", ")})`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
+  });
 }
 
 // `inside`: the element whose width the picture has.
@@ -84,7 +90,7 @@ export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, i
   const steps = named(stepsOf(exit, near));
   const told = ({ what, who, ns }: Step): string => `${what}${who ? `: ${who}` : ""} ${duration(ns)}`;
   const width = widthOf(inside);
-  const svg = s("svg", { width, height: kHeight, role: "img", "aria-label": steps.map(told).join(", then ") });
+  const svg = s("svg", { width, height: kHeight + (steps.some(({ of }) => of) ? kBracket : 0), role: "img", "aria-label": steps.map(told).join(", then ") });
   let left = 0;
   steps.forEach((step, i) => {
     const first = left;
@@ -93,9 +99,12 @@ export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, i
       svg.append(s("rect", { class: `p-${one.kind}`, x: left, width: Math.max(0.3, step.of ? size : size - 1), height: kHeight }, s("title", {}, `${one.what}${one.who ? `: ${one.who}` : ""}: ${exact(one.ns)}`)));
       left += size;
     }
-    if (!step.of && left - first > kDigits) svg.append(s("text", { class: `on-${step.kind}`, x: (first + left) / 2, y: 17, "text-anchor": "middle" }, String(i + 1)));
+    if (step.of && left - first > 2) {
+      svg.append(s("path", { class: "edge", d: `M${first + 0.5} ${kHeight + 1}v3H${left - 1}v-3` }),
+        s("text", { class: "on-other", x: Math.max(4, Math.min(width - 8, (first + left) / 2)), y: kHeight + 14, "text-anchor": "middle" }, String(i + 1)));
+    } else if (left - first > kDigits) svg.append(s("text", { class: `on-${step.kind}`, x: (first + left) / 2, y: 17, "text-anchor": "middle" }, String(i + 1)));
   });
   return h("figure", { class: "steps" }, caption, svg, h("ol", {}, ...steps.map((step) =>
-    h("li", { title: exact(step.ns) }, swatch(step.kind), step.what, step.who && ": ", step.who && name(step.who),
+    h("li", { title: exact(step.ns) }, ...[...new Set((step.of ?? [step]).map(({ kind }) => kind))].map(swatch), step.what, step.who && ": ", step.who && name(step.who),
       h("strong", { class: "number" }, ` ${duration(step.ns)}`), h("span", { class: "dim" }, ` ${percent(step.ns / Math.max(1, exit.total_ns))}`)))));
 }

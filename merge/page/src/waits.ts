@@ -48,7 +48,7 @@ export class Waits {
       return;
     }
     entitle(this.element, name(clip(most.row[0].culprit, 60)),
-      ` kept ${theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
+      ` kept ${/vCPU/.test(most.row[0].culprit) ? "other vCPUs" : theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
     replace(this.tables, ...kParts.flatMap(([part, head], i) => (rows[i]!.length ? [this.table(part, head, rows[i]!, sums[i] ?? 0, waits[part])] : [])));
   }
 

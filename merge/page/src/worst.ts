@@ -18,6 +18,7 @@ export class Worst {
   private readonly steps = h("div");
   private readonly table = emptyTable("Longest exits");
   private readonly under = h("p", { class: "dim" });
+  private readonly more = h("button", { type: "button", class: "noprint", click: () => this.change({ all: true }) });
   private readonly panel = h("div", { id: "exit", class: "panel", hidden: true });
   private near: NearView | null = null;
   private shown: number | null = null;
@@ -32,9 +33,9 @@ export class Worst {
     const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread.replace(/-(\d+)$/, " (tid $1)");
     const functions = model.data.worst.some((exit) => exit.function !== "-");
     this.columns = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-      ["Detail", "name", "detail"], ["Device", "name", "device"], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["First to run instead", "name", (exit) => (exit.preempted_ns > 0 ? whoIs(exit.preempted_by) : null)]];
+      ["Detail", "name", "detail"], ["Device", "node", (exit) => name(exit.device, "device")], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["First to run instead", "name", (exit) => (exit.preempted_ns > 0 ? whoIs(exit.preempted_by) : null)]];
     this.table.classList.add("tall");
-    this.element.append(this.steps, this.table, this.under, this.panel);
+    this.element.append(this.steps, this.table, this.under, this.more, this.panel);
   }
 
   private fits(exit: WorstExit, choice: Choice): boolean {
@@ -65,7 +66,9 @@ export class Worst {
       const exit = shown[at]![1];
       return { key: String(exit), chosen: choice.worst === exit, choose: () => this.change({ worst: choice.worst === exit ? null : exit }) };
     });
-    this.under.textContent = `The page holds ${worst.length} exits that are no halts: the longest of all, and the longest of each row of the table of exits. ${shown.length} of them are shown. Choose one to see what happened around it.`;
+    this.under.textContent = `The page holds the longest exits, and the longest of each row of the table of exits, without halts: trapline report --slower-than TIME lists all. Choose one to see what happened around it.`;
+    this.more.hidden = shown.length === fitting.length;
+    this.more.textContent = `Show all ${fitting.length}`;
     this.open(choice.worst);
   }
 

@@ -84,7 +84,7 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
                      bool& none) {
   const OptionGroup qemu(command, group);
   CLI::Option* events = qemu.add("--qemu-events", patterns, "PATTERN",
-                                 "QEMU's (else memory_region_ops_*: device names)")
+                                 "QEMU's, instead of memory_region_ops_* (for names)")
                             ->delimiter(',')
                             ->allow_extra_args(false);
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);

@@ -273,7 +273,7 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Group by (default: reason) " + dimension_names() +
-                             "; several with commas. Alone: span (requests), guest-span")
+                             "; several with commas; alone span (requests) or guest-span")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "
@@ -281,7 +281,7 @@ void add_report(CLI::App& app, int& status) {
   tables.rare().add("--guest-span", options->guest_span, "SPEC",
                     "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
-  tables.add("--sort", options->sort, "COLUMN", "A column's title, or key: the rows' names");
+  tables.add("--sort", options->sort, "COLUMN", "Column to sort by; \"key\" sorts by rows' names");
   tables.add("--top", options->report.top, "", "The first N rows of each long table");
   for (const TableKind& kind : table_kinds()) tables.table(kind, options->report.tables);
   tables.rare().add(

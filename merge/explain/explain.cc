@@ -540,9 +540,10 @@ std::string part_sentence(const Explanation& explanation, Part part) {
       if (vmm.starts_with("the ")) vmm.front() = 'T';  // the name begins a sentence
       const std::string events = events_text(explanation);
       if (events.empty()) return fmt::format("{} took {}", vmm, time);
-      return fmt::format(
-          "{} took {}; its events there: {}{}", vmm, time, events,
-          explanation.device_told ? "" : "; no event of the device itself was recorded");
+      return fmt::format("{} took {}; its events there: {}{}", vmm, time, events,
+                         explanation.device_told
+                             ? ""
+                             : "; what the device did was not recorded (record --qemu-events)");
     }
     case Part::kPreempted:
       return fmt::format("For {} it was ready to run and did not run{}", time,

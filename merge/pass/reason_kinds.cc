@@ -15,7 +15,7 @@ std::span<const ReasonKind> reason_kinds() {
   static constexpr ReasonKind kKinds[] = {
       {"io", "the guest accessed a port", "IO_INSTRUCTION, io"},
       {"mmio", "the guest accessed a device's memory", "EPT_MISCONFIG"},
-      {"page-fault", "a page is not mapped yet; on AMD and ARM also mmio",
+      {"page-fault", "a page is not mapped yet, or (AMD, ARM) mmio",
        "EPT_VIOLATION, npf, DABT_LOW, IABT_LOW"},
       {"halt", "the vCPU is idle and waits for an interrupt", "HLT, hlt, idle-hlt, WFx"},
       {"interrupt", "an interrupt came for the host", "EXTERNAL_INTERRUPT, interrupt, IRQ"},

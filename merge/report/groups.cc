@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
 #include <utility>
 
+#include "merge/pass/reason_kinds.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/report_data.h"
@@ -105,7 +107,7 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
   table.add({.title = requests ? "" : "share",
              .unit = Unit::kShare,
              .whole = std::string(report.whole()),
-             .above = exits && leaves_out_waits(report) ? "without waits" : ""},
+             .above = exits && leaves_out_waits(report) ? "without CPU waits" : ""},
             [=](const GroupRow& row) -> CellValue {
               if (!durations || are_whole_halts(known, row.halts, row.parts)) return {};
               return Share{exits ? row.cost_ns() : row.total.total(), whole};
@@ -194,9 +196,11 @@ std::vector<GroupRow> shown_rows(const ReportData& report) {
 // Returns what most exits of the costliest rows were about.
 std::string largest_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
+  constexpr std::uint64_t kLeast = 20;  // a row's part of the exits' cost
   std::vector<const GroupRow*> rows;
   for (const GroupRow& row : report.rows)
-    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 2)
+    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 2 &&
+        row.cost_ns() >= report.total.cost_ns() / kLeast)
       rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
@@ -209,6 +213,21 @@ std::string largest_text(const ReportData& report) {
                         percent_text(row->largest_ns, row->total.total()));
   }
   return text;
+}
+
+// Adds what the reasons of the first rows mean.
+void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
+  constexpr std::size_t kMost = 2;
+  std::set<std::string_view> explained;
+  for (const GroupRow& row : report.rows) {
+    const std::string_view reason = std::string_view(row.key).substr(0, row.key.find(" / "));
+    const auto kind = std::ranges::find_if(
+        reason_kinds(), [reason](const ReasonKind& one) { return one.has(reason); });
+    if (row.halts || kind == reason_kinds().end() || explained.size() == kMost) continue;
+    if (explained.insert(reason).second)
+      text.push_back(fmt::format("{}: {}", reason, kind->meaning));
+  }
+  text.emplace_back("other reasons: trapline help exits");
 }
 
 // Explains the titles of the columns that the table has.
@@ -230,8 +249,7 @@ std::string legend_text(const ReportData& report) {
       text.push_back(titles[part] == kKernelOrUser
                          ? std::string(kKernelOrUser) + ": not told apart"
                          : fmt::format("{}: {}", titles[part], kMeanings[part]));
-  if (("," + report.by + ",").find(",reason,") != std::string::npos)
-    text.emplace_back("reasons: trapline help exits");
+  if (report.by.starts_with(name_of(Dimension::kReason))) explain_reasons(report, text);
   return fmt::format("{}", fmt::join(text, "; "));
 }
 
@@ -239,8 +257,9 @@ std::string no_rows_text(const ReportData& report) {
   const bool requests = report.rows_of == RowsOf::kRequests;
   return fmt::format("\nno {}{}", name_of(report.rows_of),
                      report.is_window ? ": none both began and ended in this part"
-                     : requests       ? "; record QEMU's events: --qemu-events 'virtio_blk_*'"
-                                      : "");
+                     : requests
+                         ? "; record QEMU's: --qemu-events 'memory_region_ops_*,virtio_blk_*'"
+                         : "");
 }
 
 Table in_text(const ReportData& report) {

@@ -98,6 +98,9 @@ std::string late_switches_note(Timestamp from, bool cycles) {
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
+constexpr std::string_view kUserTooLong =
+    "user is {}too long: it ends with {}, since {} was not recorded (trapline record does)";
+
 // Returns notes on how the model divides times.
 std::vector<std::string> notes_of(const ExitModel& model) {
   std::vector<std::string> notes;
@@ -113,17 +116,10 @@ std::vector<std::string> notes_of(const ExitModel& model) {
                                       model.from_vmm ? "kvm_vcpu_ioctl of the VMM" : ioctl));
   }
   if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
-    notes.push_back(fmt::format(
-        "user is a little too long, up to KVM's next event: {}, which ends it exactly, was not "
-        "recorded (trapline record does)",
-        ioctl));
+    notes.push_back(fmt::format(kUserTooLong, "a little ", "KVM's next event", ioctl));
   }
-  if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
-    notes.push_back(fmt::format(
-        "user is too long, up to {}: {}, which ends it exactly, was not recorded (trapline record "
-        "does)",
-        events::kvm_entry.name, ioctl));
-  }
+  if (model.user_end == UserEnd::kEntry && model.userspace_exits)
+    notes.push_back(fmt::format(kUserTooLong, "", events::kvm_entry.name, ioctl));
   if (!model.userspace_exits) {
     notes.push_back(fmt::format("{} was not recorded: user time is in \"{}\"",
                                 events::kvm_userspace_exit.name, kKernelOrUser));

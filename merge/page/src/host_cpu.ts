@@ -12,8 +12,8 @@ const kHeight = 60;
 const kRoom = 58; // px, for the axis of CPUs
 
 // The roles of a VM's threads, with the colours of the bars: QEMU's threads, and the kernel's, in shades of one each.
-const kRoles: [key: string, text: string, bar: string, fill: string][] = [["vcpu", "vCPUs", "vcpu", "guest"], ["main_loop", "main loop", "main-loop", "user"],
-  ["iothread", "IOThreads", "iothread", "device"], ["vhost", "vhost", "vhost", "reason"], ["kernel", "kernel", "kernel", "kernel"], ["other", "other", "other", "all"]];
+const kRoles: [key: string, text: string, bar: string, fill: string][] = [["vcpu", "vCPU threads", "vcpu", "guest"], ["main_loop", "main loop", "main-loop", "user"],
+  ["iothread", "IOThreads", "iothread", "device"], ["vhost", "vhost", "vhost", "reason"], ["kernel", "kernel threads", "kernel", "kernel"], ["other", "other threads", "other", "all"]];
 
 interface Strip {
   row: Fields;
@@ -73,11 +73,11 @@ export class HostCpu {
       }
       chart.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
     }
-    if (this.drawn === "") this.reading.textContent = "Point at a picture to read it.";
+    if (this.drawn === "") replace(this.reading, x.from > 0 && `The pictures begin at ${moment(x.from, 3)}, the bars with the recording. `, "Point at a picture to read it.");
     this.drawn = drawn;
   }
 
-  // Returns "VM 229 at +1.2 s (16.8 ms): vCPUs 45 % of a CPU, main loop 3 %".
+  // Returns "VM 229 at +1.2 s (16.8 ms): vCPU threads 45 % of a CPU, main loop 3 %".
   private read(row: Fields, bin: number): string {
     const parts = kRoles.filter(([key]) => (row[key][bin] ?? 0) > 0).map(([key, text], i) => `${text} ${percent(row[key][bin] / this.length(bin))}${i ? "" : " of a CPU"}`);
     return `VM ${row.vm} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "nothing"}`;

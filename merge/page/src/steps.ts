@@ -77,7 +77,7 @@ function named(steps: Step[]): Step[] {
     if (of.length === 1) return of[0]!;
     const sums = new Map<string, number>();
     for (const { what, ns } of of) sums.set(what, (sums.get(what) ?? 0) + ns);
-    return { kind: "other", what: `${of.length} short steps (${[...sums].map(([what, ns]) => `${what} ${duration(ns)}`).join(", ")})`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
+    return { kind: "other", what: `${of.length} steps: ${[...sums].map(([what, ns]) => `${what} ${duration(ns)}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
   });
 }
 

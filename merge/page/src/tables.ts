@@ -1,7 +1,6 @@
 // Sections that are tables of the whole recording, whatever is chosen: stalls, the guest's intervals, requests, vhost
 // workers, interrupts, halts, what the kernel did, and tables for which the page has no view of its own.
 import { clip, h, name, nothing, s, section, swatch, type Child } from "./dom";
-import { kRecord } from "./known";
 import { describedTable, partsBar, rowsTable, type Column } from "./rows";
 import { duration, exact, grouped, percent, quoted } from "./text";
 import type { Fields, Recording, Rows } from "./types";
@@ -22,7 +21,7 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
     .flatMap(({ cause, culprit, phase, ns }, i) => [i && "; ", cause, culprit && ": ", culprit && name(clip(culprit, 60)), phase ? ` (${phase}) ` : " ", percent(ns / Math.max(1, stall.ns))]);
   return section("stalls", [name(longest.name), ` made no progress for ${duration(longest.ns)}: `, clip(longest.causes[0]?.text ?? "", 100), ` (${percent((longest.causes[0]?.ns ?? 0) / Math.max(1, longest.ns))} of it)`],
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
-    h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. These are ${rows.length} of ${grouped(count)} stalls of ${duration(min_ns)} and more, ${duration(total_ns)} together: trapline stalls prints them, with --min shorter ones too.`),
+    h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of ${duration(min_ns)} and more took ${duration(total_ns)} together; here are the ${rows.length} longest: trapline stalls prints all, with --min shorter ones too.`),
     rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
       ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", causes, "% of the stall"]], rows));
 }
@@ -102,7 +101,7 @@ function requests({ tables, counters }: Recording): HTMLElement {
   const rows = (tables.requests?.rows ?? []).filter((row) => row.count > 0);
   const paths = tables.request_paths?.rows ?? [];
   const first = most(rows, "count");
-  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --qemu-events 'virtio_blk_*,virtio_*notify*'");
+  if (!first) return nothing(section("requests", []), "No requests were recorded", "trapline record --qemu-events 'memory_region_ops_*,virtio_blk_*,virtio_*notify*'");
   const lines = rows.flatMap((row) => {
     const path = paths.find((one) => one.key === row.key);
     const group = (): string => row.key;
@@ -138,7 +137,7 @@ const kInterrupts = 12;
 function interrupts(irqs: Rows | undefined): HTMLElement {
   const rows = [...(irqs?.rows ?? [])].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded; this records them", kRecord);
+  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded; trapline record needs no option for them");
   const lines = linesOf(rows.slice(0, kInterrupts), (row) => `${row.vector} ${row.pin}`, [["raise_to_inject", "raised → injected"], ["raise_to_entry", "raised → in guest"], ["inject_to_eoi", "injected → EOI"]]);
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],
@@ -150,7 +149,7 @@ function interrupts(irqs: Rows | undefined): HTMLElement {
 function halts(rows: Fields[]): HTMLElement {
   const won = sumOf(rows, (row) => row.polls_won.count);
   const all = won + sumOf(rows, (row) => row.slept.count);
-  if (!all) return nothing(section("halts", []), "The guest did not halt, or its halts were not recorded; this records them", kRecord);
+  if (!all) return nothing(section("halts", []), "The guest did not halt, or its halts were not recorded; trapline record needs no option for them");
   const lines = linesOf(rows, (row) => `VM ${row.vm} vCPU ${row.vcpu ?? "?"}`, [["polls_won", "polls that won"], ["slept", "slept"], ["wake_to_run", "woken → running"]]);
   return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], stagesTable("Halts", lines, "vCPU", "halts"));
 }

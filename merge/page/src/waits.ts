@@ -1,7 +1,7 @@
 // Shows who kept the vCPUs waiting: preempted and blocked time by culprit, and when.
 import type { Choice } from "./choice";
 import { clip, entitle, h, name, nothing, replace, s, section, swatch } from "./dom";
-import { theVcpus } from "./known";
+import { theVcpus, whose } from "./known";
 import type { Model } from "./model";
 import { barsPath, drawRows, emptyTable } from "./rows";
 import { duration, grouped, moment, percent } from "./text";
@@ -48,7 +48,7 @@ export class Waits {
       return;
     }
     entitle(this.element, name(clip(most.row[0].culprit, 60)),
-      ` kept ${/vCPU/.test(most.row[0].culprit) ? "other vCPUs" : theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of the time that ${this.model.data.vcpus.length === 1 ? "it was" : "they were"} ${kParts[most.i]![0]} ${when}`.trimEnd());
+      ` kept ${/vCPU/.test(most.row[0].culprit) ? "other vCPUs" : theVcpus(this.model.data)} waiting for ${duration(most.row[1])}, ${percent(most.row[1] / Math.max(1, sums[most.i] ?? 0))} of ${whose(this.model.data)} time ${kParts[most.i]![0]} ${when}`.trimEnd());
     replace(this.tables, ...kParts.flatMap(([part, head], i) => (rows[i]!.length ? [this.table(part, head, rows[i]!, sums[i] ?? 0, waits[part])] : [])));
   }
 

@@ -1148,7 +1148,7 @@ const cases = {
       assert.equal(widths.length, 2);
       assert.equal(await page.locator("#host-cpu figure canvas").count(), 2);
       await page.locator("#host-cpu figure .u-over").first().hover();
-      assert.match(await page.locator("#host-cpu .reading").textContent(), /^VM \d+ at \+.*: vCPUs \d+(\.\d)?% of a CPU/);
+      assert.match(await page.locator("#host-cpu .reading").textContent(), /^VM \d+ at \+.*: vCPU threads \d+(\.\d)?% of a CPU/);
       for (const [i, parts] of widths.entries()) assert.ok(Math.abs(parts[0] / parts.reduce((a, b) => a + b) - vms[i].threads.rows.filter((row) => row.part === null && row.role === "vcpu").reduce((n, row) => n + row.ns, 0) / vms[i].ns) < 0.01);
     });
     // Without sched_switch nothing is known, and nothing is shown.

@@ -126,8 +126,9 @@ Result<void> run_export(ExportArguments& options) {
     if (auto found = check_guest_intervals(*end); !found) return found;
   }
   if (auto found = end->check_names(); !found) return found;
-  if (end->status() && (*exporter)->is_empty() && !options.allow_empty) {
+  if (end->status() && (*exporter)->is_empty(end->naming()) && !options.allow_empty) {
     return fail(
+        end->pipeline().is_window() ? ErrorKind::kUsage : ErrorKind::kRuntime,
         "{0}: nothing to export: there are no {1}, or none that was asked for; see what was "
         "recorded: trapline info {0}; --allow-empty writes the file all the same",
         options.pass.input.paths.front(),

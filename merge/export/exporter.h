@@ -50,9 +50,9 @@ class Exporter : public SpanSink {
  public:
   // Writes what is left and gives the output its name. Call this after the pass.
   [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
-  // Returns true if there is nothing to write. Formats with states and threads always have
-  // something.
-  [[nodiscard]] virtual bool is_empty() const { return false; }
+  // Returns true if there is nothing to write. Call this after the pass. Formats with states and
+  // threads always have something.
+  [[nodiscard]] virtual bool is_empty(const Naming& /*names*/) const { return false; }
   // Returns true if writing failed: then nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;
 };

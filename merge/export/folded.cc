@@ -48,7 +48,7 @@ class FoldedExporter final : public Exporter {
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }
-  [[nodiscard]] bool is_empty() const override { return !any_; }
+  [[nodiscard]] bool is_empty(const Naming&) const override { return !any_; }
 
  private:
   [[nodiscard]] std::uint64_t weight_of(const ExitSpan& exit) const {

@@ -18,8 +18,9 @@
 #include "merge/export/texts.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
+#include "merge/report/host_roles.h"
 #include "merge/report/options.h"
-#include "merge/report/report_data.h"
+#include "merge/report/run.h"
 #include "merge/report/table_kinds.h"
 
 namespace trapline {
@@ -62,7 +63,7 @@ class RowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
-  [[nodiscard]] bool is_empty() const override { return writer_.rows() == 0; }
+  [[nodiscard]] bool is_empty(const Naming&) const override { return writer_.rows() == 0; }
 
  protected:
   RowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
@@ -232,7 +233,7 @@ class WorkingSetRowExporter final : public RowExporter {
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kFaults;
   }
-  [[nodiscard]] bool is_empty() const override { return open_.empty(); }
+  [[nodiscard]] bool is_empty(const Naming&) const override { return open_.empty(); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     const PageFault& fault = pipeline.faults()->last();
     if (!is_page_fault(exit) || fault.first != true) return;
@@ -304,23 +305,17 @@ class HostCpuRowExporter final : public RowExporter {
                          "halts_ns", "turns", "interrupts_ns", "counted_ns", "woken_by", "did"})),
         table_(std::move(table)) {}
   [[nodiscard]] SpanClass selects() const override { return table_->selects(); }
-  [[nodiscard]] bool is_empty() const override { return !has_switches_; }
+  [[nodiscard]] bool is_empty(const Naming& names) const override {
+    const HostRuns& runs = *names.pipeline.host_runs();
+    return std::ranges::none_of(host_threads(names, runs.threads(names.pipeline.end())),
+                                &HostThread::is_exact);
+  }
   void event(const Event& event, const Pipeline& pipeline) override {
-    has_switches_ |= pipeline.exits().model().sched_switch;
     table_->event(event, pipeline);
   }
   [[nodiscard]] Result<void> finish(const Naming& names) override {
-    ReportData data;
-    data.model = names.pipeline.exits().model();
-    data.shown = names.pipeline.exits().known_states();
-    data.is_window = names.pipeline.is_window();
-    data.cycles = names.timeline.source(0).info().cycles;
-    for (std::size_t i = 0; i < names.timeline.size(); ++i)
-      data.counters.add(names.timeline.source(i).counters());
-    data.lacks_entries = names.pipeline.exits().lacks_entries();
-    interval_ = recorded_interval(names.timeline, names.pipeline);
-    data.start_ns = interval_.begin.ns();
-    data.end_ns = interval_.end.ns();
+    const ReportData data = data_of(names);
+    interval_ = {Timestamp(data.start_ns), Timestamp(data.end_ns)};
     for (const Table& vms : table_->tables(data, names)) {
       for (std::size_t vm = 0; vm < vms.rows; ++vm)
         for (const Table& threads : vms.children(vm)) write(vms, vm, threads, names);
@@ -354,7 +349,8 @@ class HostCpuRowExporter final : public RowExporter {
     quoted(text);
   }
   void write(const Table& vms, std::size_t vm, const Table& threads, const Naming& names) {
-    const auto process = parse_number(get<std::string>(vms, vm, "vm"));
+    const auto id = get<std::string>(vms, vm, "vm");
+    const auto process = parse_number(id);
     for (std::size_t row = 0; row < threads.rows;) {
       const std::size_t thread = row;
       const ThreadId tid{static_cast<std::int32_t>(get<std::int64_t>(threads, row, "tid"))};
@@ -367,7 +363,7 @@ class HostCpuRowExporter final : public RowExporter {
       }
       begin_row(ThreadId{static_cast<std::int32_t>(process.value_or(0))}, names.vcpus.number(tid),
                 tid, interval_.begin, interval_.end);
-      quoted(get<std::string>(vms, vm, "vm_name"));
+      quoted(process ? get<std::string>(vms, vm, "vm_name") : id);
       quoted(get<std::string>(threads, thread, "role"));
       quoted(get<std::string>(threads, thread, "name"));
       number(threads, thread, "ns");
@@ -383,7 +379,6 @@ class HostCpuRowExporter final : public RowExporter {
 
   std::unique_ptr<TableSink> table_;
   RecordedInterval interval_;
-  bool has_switches_ = false;
 };
 
 namespace {

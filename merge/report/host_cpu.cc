@@ -362,6 +362,18 @@ Table page_table(std::vector<HostVmRow> vms) {
   return table;
 }
 
+// Returns why the table has no row.
+std::string why_none(const ReportData& data, const Naming& names) {
+  const auto ran = host_threads(names, names.pipeline.host_runs()->threads(names.pipeline.end()));
+  if (ran.empty())
+    return fmt::format("No thread that is known to be a VM's ran{}.",
+                       data.is_window ? " in this part of the recording" : "");
+  const bool lacks = std::ranges::any_of(ran, &HostThread::lacks_runs);
+  return fmt::format(
+      "How long the VM's threads ran is not known: {}.",
+      lacks ? "not all of their switches are recorded" : "other threads had their ids as well");
+}
+
 class HostCpuTable : public TableSink {
  public:
   explicit HostCpuTable(const ReportOptions& options)
@@ -422,11 +434,7 @@ class HostCpuTable : public TableSink {
     table.facts = {{"not_known_ns", to_value(unknown)},
                    {"irq_time_apart", to_value(names.processes.irq_time_apart())}};
     table.text_children = table.csv_children = true;
-    if (table.rows == 0)
-      table.after = {
-          {},
-          {.text = "How long the VM's threads ran is not known: not all of their switches "
-                   "are recorded."}};
+    if (table.rows == 0) table.after = {{}, {.text = why_none(data, names)}};
     if (unknown != 0)
       table.before = {{},
                       {.text = fmt::format("Which thread ran is not known of {} of the CPUs' time.",

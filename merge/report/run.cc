@@ -70,29 +70,63 @@ void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
   groups_[groups_.place_of(keys_.of(call, pipeline.stacks()))].add(call);
 }
 
+namespace {
+
+ReportCounters counters_of(const Naming& names) {
+  const Timeline& timeline = names.timeline;
+  const Pipeline& pipeline = names.pipeline;
+  ReportCounters sum;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceCounters counters = timeline.source(i).counters();
+    // A source counts the losses of its whole recording. For a window, the Aggregator has the losses
+    // of the host's kernel that are inside it.
+    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
+      sum.add(counters);
+    sum.left_out_events = saturated_sum(sum.left_out_events, counters.left_out_events);
+    sum.left_out_pieces += counters.left_out_pieces;
+    sum.damaged_events += counters.damaged_events;
+    sum.damaged_pages += counters.damaged_pages;
+    sum.unread_events += counters.unread_events;
+  }
+  sum.exits = pipeline.exits().counters();
+  sum.calls = pipeline.stacks().counters();
+  sum.guest_records = pipeline.stacks().records();
+  return sum;
+}
+
+}  // namespace
+
+ReportData data_of(const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
+  ReportData data;
+  data.model = pipeline.exits().model();
+  data.shown = pipeline.exits().known_states();
+  data.lacks_entries = pipeline.exits().lacks_entries();
+  data.switches_from = pipeline.exits().switches_from();
+  data.waits_in_halts = pipeline.exits().saw_waits_in_halts();
+  const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
+  data.start_ns = interval.begin.ns();
+  data.end_ns = interval.end.ns();
+  data.cycles = names.timeline.source(0).info().cycles;
+  data.sources = source_rows(names.timeline);
+  data.counters = counters_of(names);
+  data.is_window = pipeline.is_window();
+  data.saw_halts = pipeline.exits().saw_halts();
+  data.costs_at_least = costs_at_least(pipeline.exits());
+  return data;
+}
+
 ReportData Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
-  ReportData report;
-  report.model = pipeline.exits().model();
-  report.shown = pipeline.exits().known_states();
-  report.lacks_entries = pipeline.exits().lacks_entries();
-  report.switches_from = pipeline.exits().switches_from();
-  report.waits_in_halts = pipeline.exits().saw_waits_in_halts();
+  ReportData report = data_of(names);
+  if (report.is_window) report.counters.add(lost_);
+  report.counters.groups_folded = groups_.other().count();
   report.open = open_.sentences(names);
   report.by = options_.by_text;
-  const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
-  report.start_ns = interval.begin.ns();
-  report.end_ns = interval.end.ns();
-  report.cycles = names.timeline.source(0).info().cycles;
-  report.sources = source_rows(names.timeline);
-  report_counters(report.counters, names);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
   for (const VcpuRow& row : report.vcpus)
     if (names.vmm(ThreadId{row.tid}) != "QEMU") report.vmm = names.vmm(ThreadId{row.tid});
-  report.is_window = pipeline.is_window();
-  report.saw_halts = pipeline.exits().saw_halts();
-  report.costs_at_least = costs_at_least(pipeline.exits());
   if (options_.requests) {
     requests_.report(report, pipeline);
   } else {
@@ -117,28 +151,6 @@ ReportData Aggregator::snapshot(const Naming& names) const {
     std::ranges::move(tables, std::back_inserter(report.tables));
   }
   return report;
-}
-
-void Aggregator::report_counters(ReportCounters& sum, const Naming& names) const {
-  const Timeline& timeline = names.timeline;
-  const Pipeline& pipeline = names.pipeline;
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const SourceCounters counters = timeline.source(i).counters();
-    // A source counts the losses of its whole recording. For a window, lost_ has the losses of the
-    // host's kernel that are inside it.
-    if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
-      sum.add(counters);
-    sum.left_out_events = saturated_sum(sum.left_out_events, counters.left_out_events);
-    sum.left_out_pieces += counters.left_out_pieces;
-    sum.damaged_events += counters.damaged_events;
-    sum.damaged_pages += counters.damaged_pages;
-    sum.unread_events += counters.unread_events;
-  }
-  if (pipeline.is_window()) sum.add(lost_);
-  sum.exits = pipeline.exits().counters();
-  sum.calls = pipeline.stacks().counters();
-  sum.guest_records = pipeline.stacks().records();
-  sum.groups_folded = groups_.other().count();
 }
 
 void Aggregator::report_groups(ReportData& report, const Naming& names) const {

@@ -20,6 +20,10 @@
 
 namespace trapline {
 
+// Returns a report's data as far as the pass alone has them: no rows, no tables. Sources' losses are
+// those of the whole recording, so a window has none.
+[[nodiscard]] ReportData data_of(const Naming& names);
+
 class Aggregator : public SpanSink {
  public:
   // Borrows input and options. `tables` come from make_tables().
@@ -42,7 +46,6 @@ class Aggregator : public SpanSink {
   [[nodiscard]] ReportData snapshot(const Naming& names) const;
 
  private:
-  void report_counters(ReportCounters& sum, const Naming& names) const;
   void report_groups(ReportData& report, const Naming& names) const;
   void sort_rows(ReportData& report) const;
   static void note_quotas(ReportData& report, const Pipeline& pipeline);

@@ -515,6 +515,32 @@ def host_cpu_of_a_part(trace):
     trace.switch(BEGIN + 402 * MS, 1, io_thread, "S", IDLE)
 
 
+@case(["report", "--host-cpu", "--to", "+10ms"],
+      ["export", "--format", "csv", "--rows", "host-cpu", "-o", "-", "--to", "+10ms"],
+      says=["No thread that is known to be a VM's ran in this part", "nothing to export", "exits with 2"],
+      never=["not all of their switches", "took"])
+def host_cpu_before_the_vm_ran(trace):
+    """Only sshd runs in the first 10 ms."""
+    trace.switch(BEGIN, 1, IDLE, "R", ("sshd", 300))
+    trace.switch(BEGIN + 5 * MS, 1, ("sshd", 300), "S", IDLE)
+    trace.new_thread(BEGIN + 20 * MS, QEMU, 200)
+    trace.switch(BEGIN + 21 * MS, 0, IDLE, "R", VCPU)
+    trace.entry(BEGIN + 22 * MS, 0, VCPU)
+    trace.exit(BEGIN + 30 * MS, 0, VCPU, "CPUID")
+    trace.entry(BEGIN + 31 * MS, 0, VCPU)
+
+
+@case(["export", "--format", "csv", "--rows", "host-cpu", "-o", "-"], says=[',,0,200,', ',,0,400,', '"~200"', '"~400"'])
+def host_cpu_of_two_vms_without_a_process(trace):
+    """vCPU 0 of a VM and vCPU 0 of another one, which began before the recording."""
+    for cpu, thread in ((0, VCPU), (1, ("CPU 0/KVM", 400))):
+        trace.switch(BEGIN + MS, cpu, IDLE, "R", thread)
+        trace.entry(BEGIN + 2 * MS, cpu, thread)
+        trace.exit(BEGIN + 9 * MS, cpu, thread, "CPUID")
+        trace.entry(BEGIN + 10 * MS, cpu, thread)
+        trace.switch(BEGIN + 20 * MS, cpu, thread, "S", IDLE)
+
+
 @case(["report", "--by", "vm,reason"], says=["?200 / CPUID", "its exits are of several VMs"], never=["~200 /", "500 /"])
 def a_vcpus_id_in_two_vms(trace):
     """The vCPU of VM 199 ended, and a vCPU of VM 500 got its id."""
@@ -555,7 +581,7 @@ def check(trapline, name, folder):
     out = ""
     for command in commands:
         run = subprocess.run([trapline, command[0], path, *command[1:]], capture_output=True, check=False, text=True)
-        out += run.stdout + run.stderr
+        out += run.stdout + run.stderr + (f" exits with {run.returncode} " if run.returncode else "")
     plain = " ".join(out.replace(str(path), "FILE").split())
     wrong = [f"does not say: {text}" for text in says if text not in plain]
     wrong += [f"says: {text}" for text in never if text in plain]

@@ -268,11 +268,12 @@ void PageFaults::divide_waits(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
-bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
+// Returns what is known now of the 2 MiB that have the page; nullptr: there is no room.
+PageFaults::Range* PageFaults::range_of(std::uint64_t page, ThreadId vm) {
   const Page key{vm, page & ~(kLargePage - 1)};
   auto range = ranges_.find(key);
   if (range == ranges_.end()) {
-    if (ranges_.size() >= kMostRanges) return false;
+    if (ranges_.size() >= kMostRanges) return nullptr;
     range = ranges_.try_emplace(key).first;
   }
   Range& is = range->second;
@@ -285,11 +286,17 @@ bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
   }
   is.losses = losses_;
   is.slots = changes;
-  const std::size_t place = page / kPage % is.faulted.size();
-  last_.first = !is.faulted[place];
-  const bool by_slots = is.faulted[place] && !is.mapped[place];
-  is.faulted.set(place);
-  is.mapped.set(place);
+  return &is;
+}
+
+bool PageFaults::note_page(std::uint64_t page, ThreadId vm) {
+  Range* is = range_of(page, vm);
+  if (is == nullptr) return false;
+  const std::size_t place = page / kPage % is->faulted.size();
+  if (is->faulted[place] || !unsure_) last_.first = !is->faulted[place];
+  const bool by_slots = is->faulted[place] && !is->mapped[place];
+  is->faulted.set(place);
+  is->mapped.set(place);
   return by_slots;
 }
 
@@ -354,7 +361,7 @@ PageFault::Why PageFaults::why(const ExitSpan& exit, Thread& thread, std::uint64
     // from memory (zswap), unless it is large, so that is no first touch. Nor is it one if the page
     // may have been unmapped without an event.
     const bool large = deeds.allocated_bytes >= kLargePage;
-    const bool is_new = x86 ? losses_ == 0 || last_.first == true : last_.first == true;
+    const bool is_new = (x86 && losses_ == 0 && !unsure_) || last_.first == true;
     if (x86 && !knows_mappings_) return {.lack = FaultLack::kMappings};
     if (is_new && (deeds.zeroes || (knows_files_ && large))) return {.cause = kFirstTouch};
     return {.lack = large && !knows_files_ ? FaultLack::kFilePages : FaultLack::kNone};
@@ -381,6 +388,8 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
   last_.access = code.access;
   last_vm_ = vm_of(exit.thread, pipeline);
   vms_.insert(last_vm_);
+  has_unknown_vm_ |= pipeline.processes().of(exit.thread, ThreadId{}) == ThreadId{};
+  unsure_ = has_unknown_vm_ && vms_.size() > 1;
   std::uint64_t page = kNoPage;
   bool by_slots = false;
   if (exit.detail.kind == DetailKind::kPageFault && exit.nested == NestedLevel::kGuest &&
@@ -393,6 +402,14 @@ void PageFaults::on_exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (knows_deeds)
     last_.page_bytes =
         deeds.page_bytes == 0 && !is_x86(exit.reason) ? deeds.allocated_bytes : deeds.page_bytes;
+  const std::uint64_t mapped = knows_deeds && last_.first == true ? deeds.page_bytes : 0;
+  const std::uint64_t begin = page & ~(mapped - 1);
+  for (std::uint64_t at = begin; mapped >= kLargePage && at < begin + mapped; at += kLargePage) {
+    Range* is = range_of(at, last_vm_);
+    if (is == nullptr) break;
+    is->faulted.set();
+    is->mapped.set();
+  }
   PageFault::Why& why = last_.why;
   if (why.by != ThreadId{}) {
     why.cause = FaultCause::kUserSpace;

@@ -81,7 +81,10 @@ struct PageFault {
   Why why;
   FaultAccess access = FaultAccess::kNotKnown;
   std::optional<std::uint64_t> address;
-  std::optional<bool> first;     // the first fault on its page of 4 KiB
+  // The first fault on its page of 4 KiB. A page that a first fault mapped as a part of a larger one
+  // has had its first fault. Nullopt: not known, as the process of a vCPU is not known, so that
+  // another one that faulted may be of the same VM.
+  std::optional<bool> first;
   std::uint64_t page_bytes = 0;  // of the mapping that the fault made; 0: not known
   bool logged = false;           // the guest wrote to a page whose writes are logged
   // Waits in the fault: for `by` and for a disk. reclaim_ns: reclaim and compaction in it, whatever
@@ -182,6 +185,7 @@ class PageFaults {
   [[nodiscard]] static Removed removed_by(ThreadId thread, const Thread* known);
   [[nodiscard]] const Removed* removed(ThreadId vm, std::uint64_t address) const;
   void divide_waits(const ExitSpan& exit, const Pipeline& pipeline);
+  [[nodiscard]] Range* range_of(std::uint64_t page, ThreadId vm);
   // Marks that the page was faulted on. Returns true if only a change of slots can have unmapped it
   // since.
   [[nodiscard]] bool note_page(std::uint64_t page, ThreadId vm);
@@ -205,6 +209,9 @@ class PageFaults {
   bool knows_files_, knows_pages_ = false, knows_mappings_ = false, knows_unmaps_ = false,
                      knows_devices_ = false;
   bool removed_is_full_ = false;
+  // A vCPU without a known process faulted; and another vCPU as well, so that it is not known which
+  // faults are of one VM.
+  bool has_unknown_vm_ = false, unsure_ = false;
   std::uint32_t losses_ = 0;
 };
 

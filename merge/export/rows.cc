@@ -2,6 +2,7 @@
 // for engines that hold the data of a fleet. docs/formats/rows.md describes the columns.
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <deque>
 #include <map>
 #include <memory>
@@ -222,8 +223,10 @@ class FaultRowExporter final : public RowExporter {
   }
 };
 
-// Merges first faults on ascending adjacent pages to ranges. The last kMostOpen ranges can grow, as
-// a guest often goes through several parts of its memory at once.
+// Merges the pages of first faults to ranges of ascending adjacent pages, each page to one range. The
+// last kMostOpen ranges can grow, as a guest often goes through several parts of its memory at once.
+// A large page goes without the parts that ranges have, so its fault may extend several of them: it
+// counts in that of its address.
 class WorkingSetRowExporter final : public RowExporter {
  public:
   WorkingSetRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
@@ -236,28 +239,21 @@ class WorkingSetRowExporter final : public RowExporter {
   [[nodiscard]] bool is_empty(const Naming&) const override { return open_.empty(); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     const PageFault& fault = pipeline.faults()->last();
-    if (!is_page_fault(exit) || fault.first != true) return;
+    if (!is_page_fault(exit) || !fault.address) return;
     const ThreadId vm = pipeline.processes().of(exit.thread, {});
     if (vm == ThreadId{}) unknown_.insert(exit.thread);
+    const std::uint64_t page = *fault.address / kPage * kPage;
+    if (fault.first != true || has(vm, page)) return;
     const std::uint64_t length = std::max<std::uint64_t>(fault.page_bytes, kPage);
-    const std::uint64_t address = *fault.address / length * length;
-    // Smaller parts of a large page that was mapped before may fault later.
-    if (large_.contains({vm, address / kLargePage})) return;
-    for (std::uint64_t at = address; length >= kLargePage && at < address + length;
-         at += kLargePage)
-      large_.emplace(vm, at / kLargePage);
-    const auto precedes = [&](const Range& range) {
-      return range.vm == vm && range.address + range.length == address;
-    };
-    auto range = std::ranges::find_if(open_, precedes);
-    if (range == open_.end()) {
-      if (open_.size() == kMostOpen) write_first();
-      open_.push_back({vm, exit.vcpu, exit.thread, exit.start, address});
-      range = std::prev(open_.end());
+    const std::uint64_t begin = page / length * length;
+    for (std::uint64_t at = begin; at < begin + length; at += kPage) {
+      if (has(vm, at)) continue;
+      Range& range = range_before(vm, at, exit);
+      range.length += kPage;
+      if (at != page) continue;
+      ++range.faults;
+      range.ns += exit.total();
     }
-    range->length += length;
-    ++range->faults;
-    range->ns += exit.total();
   }
   [[nodiscard]] Result<void> finish(const Naming& names) override {
     if (unknown_.size() > 1)
@@ -279,6 +275,20 @@ class WorkingSetRowExporter final : public RowExporter {
     Timestamp start;
     std::uint64_t address = 0, length = 0, faults = 0, ns = 0;
   };
+  // Returns whether a range has the page.
+  [[nodiscard]] bool has(ThreadId vm, std::uint64_t page) const {
+    const auto pages = pages_.find({vm, page / kLargePage});
+    return pages != pages_.end() && pages->second[page % kLargePage / kPage];
+  }
+  // Returns the range that the page extends; a new one if it extends none.
+  Range& range_before(ThreadId vm, std::uint64_t page, const ExitSpan& exit) {
+    pages_[{vm, page / kLargePage}].set(page % kLargePage / kPage);
+    const auto range = std::ranges::find_if(
+        open_, [&](const Range& one) { return one.vm == vm && one.address + one.length == page; });
+    if (range != open_.end()) return *range;
+    if (open_.size() == kMostOpen) write_first();
+    return open_.emplace_back(Range{vm, exit.vcpu, exit.thread, exit.start, page});
+  }
   void write_first() {
     const Range& range = open_.front();
     begin_row(range.vm, range.vcpu, range.thread, range.start,
@@ -289,9 +299,10 @@ class WorkingSetRowExporter final : public RowExporter {
     end_row(range.start);
     open_.pop_front();
   }
-  std::deque<Range> open_;                              // in the order of their first faults
-  std::set<std::pair<ThreadId, std::uint64_t>> large_;  // VM, number of the page of 2 MiB
-  std::set<ThreadId> unknown_;                          // vCPU threads whose process is not known
+  std::deque<Range> open_;  // in the order of their first faults
+  // The pages that ranges have, by VM and number of 2 MiB.
+  std::map<std::pair<ThreadId, std::uint64_t>, std::bitset<kLargePage / kPage>> pages_;
+  std::set<ThreadId> unknown_;  // vCPU threads whose process is not known
 };
 
 // Writes the rows of the table of `report --host-cpu`, a thread with its parts as one row.

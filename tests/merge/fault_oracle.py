@@ -32,7 +32,7 @@ class Fault:
 
     def __init__(self, at):
         self.since, self.did, self.code, self.arm, self.maps_again = at, set(), None, False, None
-        self.order, self.page = -1, -1  # of what was allocated last; that it faults on
+        self.order, self.page, self.size = -1, -1, 0  # of what was allocated last; that it faults on; of what it mapped
 
     def access(self):
         """(what, whether the page was present: None where it is not known, whether its access flag was clear)"""
@@ -60,6 +60,7 @@ class Faults:
         self.changer, self.logs = {}, set()
         self.last, self.copied = {}, {}
         self.vcpus, self.vms, self.faulting = set(), set(), set()
+        self.unknown = False  # the process of a vCPU that faulted is not known
         self.losses = 0
 
     def vm(self, tid):
@@ -195,6 +196,8 @@ class Faults:
                 gone = self.removed.pop((vm, *place[1:]), None)
                 if gone and is_its and (vm or len(self.vms) <= 1):
                     self.doing[tid].maps_again = gone
+        if is_its and maps(now):
+            self.doing[tid].size = size
         if is_its:
             self.deed(event, "change", *(["map"] if maps(now) and not maps(old) else []),
                       *(["writable"] if maps(now) and maps(old) and now & WRITE and not old & WRITE else []))
@@ -232,25 +235,36 @@ class Faults:
         fault.reason = span.reason
         detail, vm = span.detail(), self.vm(tid)
         self.vms.add(vm)
+        self.unknown |= self.model.process.get(tid, 0) == 0
+        self.unsure = self.unknown and len(self.vms) > 1
         shadow = self.x86 and span.reason not in BY_REASON
         address = detail[2] // PAGE * PAGE if detail and span.whose() == "guest" and not shadow else None
         fault.code = None if shadow else fault.code
         place, by_slots, first = (vm, address), False, None
         if address is not None:
-            first = place not in self.pages
-            range_of = self.ranges.get((vm, address // LARGE))
-            state = self.changes[vm], self.losses
-            if range_of != state:  # which pages of 2 MiB are mapped since is told anew
-                lost = range_of is not None and range_of[1] != self.losses
-                self.mapped[vm, address // LARGE] = {at for of, at in self.pages if of == vm and at // LARGE == address // LARGE
-                                                     } if lost else set()
-                self.ranges[vm, address // LARGE] = state
-            mapped = self.mapped[vm, address // LARGE]
-            by_slots = not first and address not in mapped
+            mapped = self.mapped_of(vm, address)
+            first = None if self.unsure else True
+            if place in self.pages:
+                first, by_slots = False, address not in mapped
             mapped.add(address)
             self.pages.add(place)
         self.causes[tid, span.start] = *self.why(span, fault, vm, address, first, by_slots), first
         self.last[tid] = address
+        if first and fault.size >= LARGE:
+            begin = address // fault.size * fault.size
+            for at in range(begin, begin + fault.size, PAGE):
+                self.mapped_of(vm, at).add(at)
+                self.pages.add((vm, at))
+
+    def mapped_of(self, vm, address):
+        """Which pages of its 2 MiB are mapped since the slots changed: told anew where they, or events, did since."""
+        place = vm, address // LARGE
+        known, state = self.ranges.get(place), (self.changes[vm], self.losses)
+        if known != state:
+            lost = known is not None and known[1] != self.losses
+            self.mapped[place] = {at for of, at in self.pages if of == vm and at // LARGE == address // LARGE} if lost else set()
+            self.ranges[place] = state
+        return self.mapped[place]
 
     def why(self, span, fault, vm, address, first, by_slots):  # pylint: disable=too-many-return-statements
         tid, did = span.tid, fault.did
@@ -279,7 +293,7 @@ class Faults:
             return "removed", taken
         if "page" in did and present is False:
             large = fault.order >= 9 and "file" in self.seen  # nothing of that size is swapped in
-            new = self.x86 and not self.losses or first
+            new = self.x86 and not self.losses and not self.unsure or first
             known = not self.x86 or "mapping" in self.seen
             return "first-touch" if known and new and ("zero" in did or large) else "not-known", ""
         if by_slots and present is False and "mapping" in self.seen:
@@ -338,7 +352,7 @@ def check(trapline, path):
             yield (f"{where}: {cause} by {row['by_tid']} ({row['how']}), first {row['first']}, and it is {ours} by {by} "
                    f"({how or None}), first {first}")
     # Of several vCPUs of unknown processes nothing tells which share their memory.
-    if len({row["tid"] for row in rows if row["first"] and row["vm"] is None}) > 1:
+    if len({row["tid"] for row in rows if row["address"] is not None and row["vm"] is None}) > 1:
         try:
             yield f"{len(rows_of(trapline, path, 'working-set'))} ranges of memory whose VMs are not known"
         except subprocess.CalledProcessError:
@@ -359,21 +373,22 @@ def check(trapline, path):
 
 def check_working_set(faults, ranges):
     """The ranges are the pages of the first faults, once each, in the order in which the first faults end."""
-    pages, times, large = {}, 0, set()
+    pages, times, count = {}, 0, 0
     for fault in faults:
-        if fault["first"] != 1:
+        if fault["first"] != 1 or (fault["vm"], fault["address"] // PAGE) in pages:
             continue
         size = max(fault["page_bytes"] or 0, PAGE)
         first = fault["address"] // size * size
-        if (fault["vm"], first // LARGE) in large:
-            continue
-        large.update((fault["vm"], at // LARGE) for at in range(first, first + size, LARGE) if size >= LARGE)
         times += fault["total_ns"]
-        pages.update({(fault["vm"], page): (fault["start_ns"] + fault["total_ns"], fault["start_ns"]) for page in range(first // PAGE, (first + size) // PAGE)})
+        count += 1
+        for page in range(first // PAGE, (first + size) // PAGE):
+            pages.setdefault((fault["vm"], page), (fault["start_ns"] + fault["total_ns"], fault["start_ns"]))
     found = [(row["vm"], page) for row in ranges for page in range(row["address"] // PAGE, (row["address"] + row["length"]) // PAGE)]
     if len(found) != len(set(found)) or set(found) != pages.keys():
         yield f"the working set has {len(found)} pages, and there are {len(pages)}"
         return
+    if count != sum(row["faults"] for row in ranges):
+        yield f"the working set is of {sum(row['faults'] for row in ranges)} faults, and there are {count}"
     if times != sum(row["total_ns"] for row in ranges):
         yield f"the faults of the working set take {sum(row['total_ns'] for row in ranges)} ns, and it is {times}"
     ends = []

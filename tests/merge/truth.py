@@ -541,6 +541,26 @@ def host_cpu_of_two_vms_without_a_process(trace):
         trace.switch(BEGIN + 20 * MS, cpu, thread, "S", IDLE)
 
 
+@case(["export", "--format", "csv", "--rows", "working-set", "-o", "-"],
+      says=[",1000000000000,4000,16797696,2076672,2,", ",1000010000000,0,16777216,20480,0,", ",33554432,2097152,1,"],
+      never=[",33558528,"])
+def the_working_set_of_large_pages(trace):
+    """A page; then the 2 MiB around it, by a fault on a page after it; and 2 MiB of which a page is mapped alone again later."""
+    trace.new_thread(BEGIN - MS, QEMU, 200)
+
+    def fault(at, address, level):
+        trace.exit(at, 0, VCPU, "EPT_VIOLATION")
+        trace.add(at + 100, 0, VCPU, "kvm_page_fault", f"vcpu 0 rip 0x1000 address 0x{address:016x} error_code 0x182")
+        trace.add(at + 200, 0, VCPU, "kvm_tdp_mmu_spte_changed",
+                  f"as id 0 gfn {address >> 12 & ~((1 << 9 * (level - 1)) - 1):x} level {level} old_spte 0 new_spte {'b77' if level == 1 else 'bf7'}")
+        trace.entry(at + 2 * US, 0, VCPU)
+
+    fault(BEGIN, 0x1005000, 1)
+    fault(BEGIN + 10 * MS, 0x1008000, 2)
+    fault(BEGIN + 20 * MS, 0x2000000, 2)
+    fault(BEGIN + 30 * MS, 0x2001000, 1)
+
+
 @case(["report", "--by", "vm,reason"], says=["?200 / CPUID", "its exits are of several VMs"], never=["~200 /", "500 /"])
 def a_vcpus_id_in_two_vms(trace):
     """The vCPU of VM 199 ended, and a vCPU of VM 500 got its id."""

@@ -22,11 +22,13 @@ constexpr std::uint64_t kMovable = 8, kZeroed = 0x108;
 // Each fault is told as "CAUSE", ", by THREAD" and ", again".
 class PageFaultsTest : public testing::Test {
  protected:
-  PageFaultsTest() : sink_(told_, how_), pipeline_(options(), {&sink_}) {}
+  PageFaultsTest() : PageFaultsTest({kVcpu0, kVcpu1}) {}
+  explicit PageFaultsTest(std::initializer_list<ThreadId> of_vm)
+      : sink_(told_, how_), pipeline_(options(of_vm), {&sink_}) {}
 
-  static PipelineOptions options() {
+  static PipelineOptions options(std::initializer_list<ThreadId> of_vm) {
     PipelineOptions options;
-    for (const ThreadId vcpu : {kVcpu0, kVcpu1}) options.processes.set(vcpu, kFaultsVm);
+    for (const ThreadId vcpu : of_vm) options.processes.set(vcpu, kFaultsVm);
     options.swaps = {7};
     return options;
   }
@@ -49,17 +51,18 @@ class PageFaultsTest : public testing::Test {
   }
   // What is in the fault has times from 10 on.
   void fault(std::uint64_t code, std::initializer_list<Event> inside,
-             std::uint64_t address = kPageAt) {
+             std::uint64_t address = kPageAt, ThreadId vcpu = kVcpu0) {
     const std::uint64_t begin = next_, end = begin + 1000;
     next_ += 2000;
-    play({exit(begin, kSvmNpf),
-          make(begin + 1, 0, kVcpu0,
+    play({make(begin, 0, vcpu, KvmExit{kSvmNpf, kSvm, 0, 0, 0x1000}),
+          make(begin + 1, 0, vcpu,
                KvmDetail{address, code, DetailKind::kPageFault, Access::kNone, false})});
     for (Event event : inside) {
       event.at = Timestamp(begin + event.at.ns());
+      if (event.thread == kVcpu0) event.thread = vcpu;
       play({event});
     }
-    play({entry(end)});
+    play({make(end, 0, vcpu, KvmEntry{0})});
   }
   void between(const Event& event) {
     Event later = event;
@@ -82,6 +85,7 @@ class PageFaultsTest : public testing::Test {
       if (fault.why.by != ThreadId{})
         text += ", by " + std::to_string(static_cast<std::int32_t>(fault.why.by));
       if (fault.first == false) text += ", again";
+      if (!fault.first && fault.address) text += ", first or again";
       told.push_back(text);
       how = fault.why.how;
     }
@@ -107,6 +111,34 @@ TEST_F(PageFaultsTest, APageThatIsNotZeroedMayBeACopyOrSwappedInUnlessItIsLarge)
   fault(kWriteFault, {large, maps(20, kOtherPage, 2)}, kOtherPage);
   fault(kWriteFault, {step(10, HostStep::kPageAlloc, kMovable), maps(20, 0x3000)}, 0x3000);
   EXPECT_THAT(told_, ElementsAre("not known", "first", "not known"));
+}
+
+TEST_F(PageFaultsTest, ASmallPartOfALargePageHasHadItsFirstFault) {
+  const Event large = step(10, HostStep::kPageAlloc, kZeroed, 9);
+  fault(kWriteFault, {large, maps(20, kPageAt, 2)}, kPageAt + 0x5000);
+  fault(kWriteFault, {maps(20, kPageAt + 0x1000)}, kPageAt + 0x1000);
+  // This one is on a page that had a fault before, so the rest of its large page is no first one's.
+  fault(kWriteFault, {step(10, HostStep::kPageAlloc, kZeroed), maps(20, kOtherPage)}, kOtherPage);
+  between(unmaps(0, kOtherPage, kKhugepaged));
+  fault(kWriteFault, {large, maps(20, kOtherPage, 2)}, kOtherPage);
+  fault(kReadFault, {maps(20, kOtherPage + 0x1000)}, kOtherPage + 0x1000);
+  EXPECT_THAT(told_, ElementsAre("first", "not known, again", "first", "removed, by 31, again",
+                                 "was there"));
+}
+
+class PageFaultsOfUnknownVmsTest : public PageFaultsTest {
+ protected:
+  PageFaultsOfUnknownVmsTest() : PageFaultsTest(std::initializer_list<ThreadId>{}) {}
+};
+
+TEST_F(PageFaultsOfUnknownVmsTest, OfASecondVcpuNothingTellsWhetherAFaultIsTheFirst) {
+  const Event page = step(10, HostStep::kPageAlloc, kZeroed);
+  fault(kWriteFault, {page, maps(20, kPageAt)});
+  fault(kWriteFault, {page, maps(20, kPageAt)}, kPageAt, kVcpu1);
+  fault(kWriteFault, {page, maps(20, kOtherPage)}, kOtherPage);
+  fault(kReadFault, {maps(20, kPageAt)}, kPageAt, kVcpu1);
+  EXPECT_THAT(told_, ElementsAre("first", "not known, first or again", "not known, first or again",
+                                 "not known, again"));
 }
 
 TEST_F(PageFaultsTest, APageOfTheKernelProvesNothing) {
@@ -141,7 +173,7 @@ TEST_F(PageFaultsTest, AThreadOfNoVmProvesNothingWhereThereAreTwo) {
   next_ += 1000;
   between(unmaps(0, kPageAt, kKhugepaged));
   fault(kWriteFault, {maps(20, kPageAt)});
-  EXPECT_THAT(told_, ElementsAre("first", "not known", "not known, again"));
+  EXPECT_THAT(told_, ElementsAre("first", "not known, first or again", "not known, again"));
 }
 
 TEST_F(PageFaultsTest, WhatAWorkerDidForThePageTheFaultDid) {

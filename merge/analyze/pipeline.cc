@@ -147,6 +147,7 @@ bool Pipeline::push(const Event& event) {
 
 bool Pipeline::push_carefully(const Event& event) {
   changes_ = {};
+  if (waits_) waits_->pass();
   // A loss or a sample of code does not count as an event: no interval begins or ends with it.
   const bool is_event = !is_any_of<Lost, CodeSample>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
@@ -197,8 +198,6 @@ bool Pipeline::push_carefully(const Event& event) {
   (void)tracker_.on(event, changes_);
   if (waits_ && (!changes_.empty() || WaitTracker::looks_at(event.payload)))
     waits_->on(event, *this);
-  else if (waits_)
-    waits_->pass();
   if (stalls_) stalls_->on(event, *this);
   if (faults_) faults_->on(event, *this);
   if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);

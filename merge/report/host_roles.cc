@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/model/kernel_threads.h"
 
 namespace trapline {
@@ -51,7 +52,10 @@ std::vector<HostThread> host_threads(const Naming& names,
   std::vector<HostThread> threads;
   for (const HostRuns::Entry& entry : runs) {
     if (entry.state.ran_ns == 0) continue;
-    std::string comm = names.comm(entry.thread);
+    // A program that the thread executed gave it another name.
+    std::string comm =
+        printable(names.pipeline.threads().name_at(entry.thread, names.pipeline.end()));
+    if (comm.empty()) comm = names.comm(entry.thread);
     const auto vm = vms.find(vm_of(entry.thread, comm, names));
     if (vm == vms.end()) continue;
     const HostRole role = role_of(entry.thread, comm, *vm->second, names);

@@ -10,13 +10,17 @@ import json
 import re
 import subprocess
 
+import oracle
 import recording
+import wait_oracle
 
 STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) (\d+)$")
 # By so much the kernel's count may differ besides, in ns: for each turn, and at its two readings, each of which
 # may be some ticks (250 Hz, late ones under emulation) old.
 AFTER = 10_000_000  # ns after the last switch nothing is known
 A_TURN, READINGS = 10_000, 16_000_000
+
+MOST_WAKERS = 32  # of a thread, that the report keeps apart
 
 TELL_WHO_RUNS = {"kvm_exit", "kvm_entry", "sched_switch"}
 
@@ -64,6 +68,27 @@ def runs_of(events, holes):
     return runs, turns
 
 
+def wakers_of(events):
+    """(when, thread, who) of each end of a sleep, who as wait_oracle has it."""
+    causes, asleep, woken = wait_oracle.Causes(), set(), []
+    for event in events:
+        causes.on(event, event.flags)
+        if event.name == "sched_switch":
+            asleep.discard(recording.number(event.fields, "next_pid"))
+            if recording.number(event.fields, "prev_state") & oracle.SLEEPING:
+                asleep.add(recording.number(event.fields, "prev_pid"))
+        elif event.name in wait_oracle.WAKES and (tid := recording.number(event.fields, "pid")) in asleep:
+            asleep.discard(tid)
+            woken.append((event.at, tid, causes.of(event, event.flags, None)))
+    return woken
+
+
+def kind_of(who):
+    """Of a text of the report, or of the oracle."""
+    kinds = {"timer": "timer", "disk": "disk", "interrupt": "interrupt", "softirq": "interrupt", "unknown": "not known", "not": "not known"}
+    return kinds.get(who.partition(" ")[0], "thread") if isinstance(who, str) else "thread"
+
+
 def reported(trapline, path, *options):
     text = subprocess.run([trapline, "report", path, "--host-cpu", "--format", "json", *options],
                           check=True, capture_output=True).stdout
@@ -94,6 +119,19 @@ def check(trapline, path):
             parts = [row["ns"] for row in rows if row["part"] and row["tid"] == thread["tid"]]
             if parts and sum(parts) != thread["ns"]:
                 yield f"tid {thread['tid']}: its parts do not sum to it"
+    if not holes:  # one may hide a sleep
+        truth, wakers = collections.defaultdict(collections.Counter), collections.defaultdict(set)
+        for _, tid, who in wakers_of(events):
+            truth[tid][kind_of(who)] += 1
+            wakers[tid].add(who)
+        for row in threads:
+            if len(wakers[row["tid"]]) > MOST_WAKERS:
+                continue
+            told = collections.Counter()
+            for name, count in zip(row["woken_by"], row["woken_by_counts"]):
+                told[kind_of(name)] += count
+            if told != truth[row["tid"]]:
+                yield f"tid {row['tid']}: it is woken by {dict(told)}, and it is {dict(truth[row['tid']])}"
     yield from exported(trapline, path, vms)
     yield from kernels_count(events, {row["tid"]: runs[row["tid"]] for row in threads})
 

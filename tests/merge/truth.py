@@ -530,6 +530,26 @@ def host_cpu_before_the_vm_ran(trace):
     trace.entry(BEGIN + 31 * MS, 0, VCPU)
 
 
+@case(["report", "--host-cpu", "--from", "+0ms"], says=["main loop: qemu-system-x86 (tid 199)", "vCPU 10"], never=["vCPU 20", "main loop: sh"])
+def wake_ups_with_another_event_between(trace):
+    """The vCPU wakes the main loop 10 times; an event that no figure is made of comes after each sched_waking. QEMU's first
+    thread was a shell's at first."""
+    trace.switch(BEGIN, 1, IDLE, "R", ("sh", 199))
+    trace.new_thread(BEGIN + 10 * US, ("sh", 199), 200)
+    trace.switch(BEGIN + 20 * US, 1, ("sh", 199), "S", IDLE)
+    trace.switch(BEGIN + MS, 0, IDLE, "R", VCPU)
+    for i in range(10):
+        at = BEGIN + i * 10 * MS + 2 * MS
+        trace.entry(at, 0, VCPU)
+        trace.exit(at + 5 * MS, 0, VCPU, "CPUID")
+        trace.waking(at + 5 * MS + 10 * US, 0, VCPU, QEMU, 1)
+        trace.add(at + 5 * MS + 11 * US, 0, VCPU, "sched_stat_runtime", "comm=CPU 0/KVM pid=200 runtime=5000000 [ns] vruntime=1 [ns]")
+        trace.wakeup(at + 5 * MS + 12 * US, 0, VCPU, QEMU, 1)
+        trace.switch(at + 5 * MS + 20 * US, 1, IDLE, "R", QEMU)
+        trace.switch(at + 6 * MS, 1, QEMU, "S", IDLE)
+    trace.entry(BEGIN + 110 * MS, 0, VCPU)
+
+
 @case(["export", "--format", "csv", "--rows", "host-cpu", "-o", "-"], says=[',,0,200,', ',,0,400,', '"~200"', '"~400"'])
 def host_cpu_of_two_vms_without_a_process(trace):
     """vCPU 0 of a VM and vCPU 0 of another one, which began before the recording."""

@@ -7,7 +7,7 @@
 readonly kRecipes=2
 # The same for one of them.
 # shellcheck disable=SC2034
-readonly -A kRevisions=([clean-root]=1 [qemu10]=1 [qemu11]=1)
+readonly -A kRevisions=([clean-root]=1 [guest-amd64]=1 [qemu10]=1 [qemu11]=1)
 
 recipe_list() {
   cat <<'END'
@@ -21,7 +21,7 @@ recipe_list() {
   kernel-amd64-backports    a newer one, from bookworm-backports
   kernel-arm64    the arm64 cloud kernel
   kernel-{amd64,arm64}-{bullseye,trixie,trixie-backports}   older and newer ones (docs/hosts.md)
-  guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
+  guest-amd64     modules of the cloud kernel that the box does not load by itself: ptp_kvm.ko, vhost_net.ko, …
   box-amd64       the files inside the KVM host in a box (docs/kvm-box.md): base.cpio (busybox, QEMU 10,
                   trace-cmd)
   box-arm64       the same for arm64
@@ -218,12 +218,14 @@ recipe_kernel() {  # recipe_kernel FOLDER APT ARCH SUITE...
 }
 
 recipe_guest_amd64() {
-  local folder=$1 apt=$2
+  local folder=$1 apt=$2 module
   local -a packages
   private_apt_create "$apt" amd64 "${kBookworm[@]}"
   mapfile -t packages < <(private_apt_kernel "$apt" amd64 bookworm-security)
   private_apt_unpack_only "$apt" "$apt/root" "${packages[@]}"
-  find "$apt/root/lib/modules" -name 'ptp_kvm.ko*' -exec cp -t "$folder" -- {} +
+  for module in ptp_kvm failover net_failover virtio_net virtio_balloon vhost_iotlb vhost tap tun vhost_net; do
+    find "$apt/root/lib/modules" -name "$module.ko*" -exec cp -t "$folder" -- {} +
+  done
   find "$folder" -name '*.xz' -exec xz -d -- {} +
   [ -f "$folder/ptp_kvm.ko" ] || die "the kernel has no ptp_kvm module: please report it"
 }

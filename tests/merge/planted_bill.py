@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""What is planted for two VMs is in their bill: planted_bill.py TRAPLINE FILE
+
+tests/data/record/bill made the recording and says which parts it has, and what is known of each: schedstat of each thread
+and cpu.stat of each VM's cgroup at both edges. Of each part, `report --host-cpu`
+
+- has each thread's time and turns by sched_switch, to the nanosecond, and a VM's rows sum to it;
+- agrees with the kernel's own counts: they lie between the time by sched_switch and that in which a turn begins and ends at
+  the wake-up that caused the switch (docs/formats/report.md says why), give or take 1 %, 30 us a turn (in the box) and 100 us; and they
+  are to the nanosecond what sched_stat_runtime tells;
+- names what woke each thread, in at least 95 % of all wake-ups, and at most 1 % of them something else;
+- has the planted thread in its role, with the planted wakers.
+"""
+import collections
+import json
+import re
+import subprocess
+import sys
+
+import host_cpu_oracle
+import oracle
+import recording
+
+RIGHT, WRONG, SHARE, A_TURN, A_READING = 0.95, 0.01, 0.01, 30_000, 100_000
+SCHEDSTAT = re.compile(r"^schedstat (\d+) (\d+) \d+ \d+$")
+CPUSTAT = re.compile(r"^cpustat (\w+) (\d+)$")
+PART = re.compile(r"^part (\w+) (begin|end)$")
+Stat = collections.namedtuple("Stat", "at ns")
+# Of each part: the role, or the name, of the thread that works in it; what wakes it; how often at most, of each.
+ROLES = {"iothread": "iothread", "vhost": "vhost", "backup": "main loop", "helper": "other"}
+PLANTED = {"iothread": ("IO io0", ("vCPU", "own thread"), 1000),
+           "vhost": ("vhost", ("vCPU",), 400),  # packets for the address and the echo, new buffers
+           "backup": ("main loop", ("own thread", "timer"), None),
+           "helper": ("mig/src/main", None, None),
+           "two": (None, None, None)}
+
+
+class Part:
+    def __init__(self, name, begin):
+        self.name, self.begin, self.end = name, begin, None
+        self.before, self.after = {}, {}  # of a tid or a cgroup
+
+    def counted(self, of):
+        """(from when, to when, ns) by the kernel; of what begins in the part from 0 on."""
+        before, after = self.before.get(of, Stat(self.begin, 0)), self.after[of]
+        return before.at, after.at, after.ns - before.ns
+
+
+def parts_of(events):
+    parts = []
+    for event in events:
+        text = event.fields.get("buf", "").strip() if event.name == "print" else ""
+        if part := PART.match(text):
+            if part[2] == "begin":
+                parts.append(Part(part[1], event.at))
+            else:
+                parts[-1].end = event.at
+        elif stat := SCHEDSTAT.match(text):
+            edge(parts[-1])[int(stat[1])] = Stat(event.at, int(stat[2]))
+        elif stat := CPUSTAT.match(text):
+            edge(parts[-1])[stat[1]] = Stat(event.at, int(stat[2]) * 1000)
+    return parts
+
+
+def edge(part):
+    """The readings of a part's begin are complete with those of the second cgroup."""
+    return part.after if "second" in part.before else part.before
+
+
+def waker_text(who, vm, model):
+    """In the words of the report."""
+    if isinstance(who, str):
+        known = who.partition(" ")[0]
+        return {"timer": "timer", "disk": "disk", "interrupt": "interrupt", "softirq": "interrupt"}.get(known, "not known")
+    process = model.process.get(who, 0)
+    if who in model.vcpus:
+        return "vCPU" if process == vm else "another VM's vCPU"
+    return "main loop" if who == vm else "own thread" if process == vm else "another thread"
+
+
+class Model:
+    def __init__(self, events):
+        self.process, self.vcpus, self.parent = {}, set(), {}
+        for event in events:
+            if event.name == "task_newtask":
+                child, thread = oracle.number(event.fields, "pid"), int(event.fields["clone_flags"], 16) & 0x10000
+                self.process[child] = self.process.get(event.tid, event.tid) if thread else child
+                self.process.setdefault(event.tid, event.tid)
+                if not thread:
+                    self.parent[child] = self.process[event.tid]
+            elif event.name == "kvm_exit":
+                self.vcpus.add(event.tid)
+
+
+    def parents(self, tid):
+        """The processes that its own one is of, through the one that made it."""
+        tid = self.process.get(tid, tid)
+        while (tid := self.parent.get(tid)) is not None:
+            yield tid
+
+
+def seconds(ns):
+    return f"{ns // 10**9}.{ns % 10**9:09}"
+
+
+class Check:
+    def __init__(self, trapline, path):
+        self.trapline, self.path, self.wrong = trapline, path, []
+        self.events, holes = recording.read(path)
+        self.model = Model(self.events)
+        assert not holes, "events were lost"
+        self.wakers = host_cpu_oracle.wakers_of(self.events)
+        self.runs, _ = host_cpu_oracle.runs_of(self.events, holes)
+        self.stamps = collections.defaultdict(list)
+        for event in self.events:
+            if event.name == "sched_stat_runtime":
+                self.stamps[oracle.number(event.fields, "pid")].append((event.at, oracle.number(event.fields, "runtime")))
+
+    def all(self):
+        parts = parts_of(self.events)
+        if missing := PLANTED.keys() - {part.name for part in parts} - {"vhost"}:
+            self.wrong.append(f"there is no part {missing}")
+        for part in parts:
+            self.part(part)
+        return self.wrong
+
+    def part(self, part):
+        text = subprocess.run([self.trapline, "report", self.path, "--host-cpu", "--format", "json", "--from", seconds(part.begin),
+                               "--to", seconds(part.end)], check=True, capture_output=True).stdout
+        vms = json.loads(text)["tables"]["host_cpu"]["rows"]
+        print(f"== {part.name}: {(part.end - part.begin) / 1e9:.2f} s, {len(vms)} VMs")
+        if len(vms) != (2 if part.name == "two" else 1):
+            self.wrong.append(f"{part.name}: {len(vms)} VMs")
+        right = known = others = 0
+        for number, vm in enumerate(sorted(vms, key=lambda vm: int(vm["vm"]))):
+            rows = [row for row in vm["threads"]["rows"] if row["part"] is None]
+            if vm["ns"] != sum(row["ns"] for row in rows):
+                self.wrong.append(f"{part.name}: the rows of VM {vm['vm']} do not sum to it")
+            for row in rows:
+                self.time(part, row)
+                parts = [one["ns"] for one in vm["threads"]["rows"] if one["part"] and one["tid"] == row["tid"]]
+                if parts and sum(parts) != row["ns"]:
+                    self.wrong.append(f"{part.name}: the parts of tid {row['tid']} do not sum to it")
+                for of, figure in zip(("right", "known", "others"), self.woken(part, row, int(vm["vm"]))):
+                    right, known, others = (right + figure * (of == "right"), known + figure * (of == "known"),
+                                            others + figure * (of == "others"))
+            self.group(part, ("first", "second")[number], rows)
+        print(f"   woken {known} times: {right} right, {others} wrong")
+        if right < RIGHT * known or others > WRONG * known:
+            self.wrong.append(f"{part.name}: of {known} wake-ups {right} have their waker, {others} another one")
+        self.planted(part, [row for vm in vms for row in vm["threads"]["rows"] if row["part"] is None])
+
+    def ran(self, tid, begin, end):
+        """(ns by switches, ns with a turn's ends at the wake-ups, turns) in that time."""
+        inside = [run for run in self.runs[tid] if run.end > begin and run.begin < end]
+        return (sum(min(run.end, end) - max(run.begin, begin) for run in inside),
+                sum(max(min(run.preempted or run.end, end) - max(run.woken or run.begin, begin), 0) for run in inside),
+                sum(run.begin > begin for run in inside))
+
+    def time(self, part, row):
+        tid = row["tid"]
+        ns, _, turns = self.ran(tid, part.begin, part.end)
+        if (row["ns"], row["turns"]) != (ns, turns):
+            self.wrong.append(f"{part.name}: {row['name']}: {row['ns']} ns in {row['turns']} turns, and it is {ns} in {turns}")
+        what = f"   {row['role']}: {row['name']} (tid {tid}): {ns} ns in {turns} turns"
+        wakers = ", ".join(map("{} {}".format, row["woken_by"], row["woken_by_counts"]))
+        if tid not in part.after:
+            print(f"{what}, it ended; {wakers}")
+            return
+        begin, end, counted = part.counted(tid)
+        by_switch, by_wakeup, turns = self.ran(tid, begin, end)
+        print(f"{what}; {by_switch} beside {counted} by schedstat: {by_switch / max(counted, 1):.4f}; {wakers}")
+        if not self.is_stamped(tid, begin, end, counted):
+            self.wrong.append(f"{part.name}: {row['name']}: schedstat counts {counted} ns, which sched_stat_runtime does not tell")
+        self.agrees(f"{part.name}: {row['name']}", counted, by_switch, by_wakeup, turns)
+
+    def is_stamped(self, tid, begin, end, counted):
+        """A count is read a little before it is written down: some stamps may lie between."""
+        ns = self.stamps[tid]
+        first, last = (sum(at < edge for at, _ in ns) for edge in (begin, end))
+        return counted in {sum(one for _, one in ns[max(first - more, 0):max(last - less, 0)]) for more in range(4) for less in range(4)}
+
+    def agrees(self, what, counted, by_switch, by_wakeup, turns):
+        slack = SHARE * counted + A_TURN * turns + A_READING
+        if not min(by_switch, by_wakeup) - slack <= counted <= max(by_switch, by_wakeup) + slack:
+            self.wrong.append(f"{what}: the kernel counts {counted} ns, {by_switch} by switches, {by_wakeup} by wake-ups")
+
+    def woken(self, part, row, vm):
+        """How many of its wake-ups have their waker, all that have one, how many another one."""
+        truth = collections.Counter(waker_text(who, vm, self.model) for at, tid, who in self.wakers
+                                    if tid == row["tid"] and part.begin <= at <= part.end)
+        told = collections.Counter()
+        for name, count in zip(row["woken_by"], row["woken_by_counts"]):
+            own = {"timer", "disk", "interrupt", "not known", "vCPU", "main loop", "own thread"}
+            told[name if name in own else "another VM's vCPU" if "vCPU" in name else "another thread"] += count
+        all_of = sum(truth.values())
+        return (sum(min(truth[name], told[name]) for name in truth), all_of,
+                sum(max(told[name] - truth[name], 0) for name in told if name != "not known"))
+
+    def group(self, part, name, rows):
+        """The kernel's kvm-pit is in no VM's cgroup; the program that a migration pipes into is in its QEMU's."""
+        begin, end, counted = part.counted(name)
+        tids = [row["tid"] for row in rows if not row["name"].startswith("kvm-pit")]
+        vm = next(row["tid"] for row in rows if row["role"] == "main loop")
+        children = [tid for tid in self.runs if vm in self.model.parents(tid)]
+        by_switch, by_wakeup, turns = map(sum, zip(*(self.ran(tid, begin, end) for tid in tids + children)))
+        print(f"   cgroup {name}: {by_switch} ns by switches, {counted} by cpu.stat: {by_switch / max(counted, 1):.4f}")
+        self.agrees(f"{part.name}: cpu.stat of {name}", counted, by_switch, by_wakeup, turns)
+
+    def planted(self, part, rows):
+        who, wakers, times = PLANTED[part.name]
+        threads = [row for row in rows if who in (row["role"], row["name"])]
+        if who is None:
+            return
+        if len(threads) != 1:
+            self.wrong.append(f"{part.name}: {len(threads)} threads are its {who}")
+            return
+        if threads[0]["role"] != ROLES[part.name]:
+            self.wrong.append(f"{part.name}: {who} is told as {threads[0]['role']}")
+        told = dict(zip(threads[0]["woken_by"], threads[0]["woken_by_counts"]))
+        if wakers is not None and sum(told.get(name, 0) for name in wakers) < RIGHT * sum(told.values()):
+            self.wrong.append(f"{part.name}: its {who} is woken by {told}")
+        for name in wakers or ():
+            if times is not None and not times * SHARE < told.get(name, 0) <= times * (2 - RIGHT) + 5:
+                self.wrong.append(f"{part.name}: its {who} is woken {told.get(name, 0)} times by {name}, planted are {times}")
+
+
+def main():
+    trapline, path = sys.argv[1:]
+    wrong = Check(trapline, path).all()
+    print("\n".join(wrong))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

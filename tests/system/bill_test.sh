@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# report --host-cpu beside what is planted for VMs on a KVM host in a box, and beside the kernel's own counts.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+tests=$TRAPLINE_SOURCE_DIR/tests
+
+# recorded ARCH KVM-BOX-ARGUMENT...: $work/out/bill.dat
+recorded() {
+  local arch=$1 thing
+  shift
+  for thing in qemu10 "kernel-$arch" "box-$arch"; do fetched "$thing" >/dev/null; done
+  run "$scripts/kvm-box" --arch "$arch" --out "$work/out" --still 120 --timeout 500 --file "$scripts/box/guests.sh" \
+    --file "$tests/guest/linux/bill-init" "$@" "$tests/data/record/bill"
+  expect_equal "exit status of the box" 0 "$status"
+}
+
+each_thread_has_the_time_and_the_wakers_that_are_planted() {
+  local module more=()
+  for module in failover net_failover virtio_net vhost_iotlb vhost tap tun vhost_net; do
+    more+=(--file "$(fetched guest-amd64)/$module.ko")
+  done
+  recorded amd64 "${more[@]}"
+  python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" || fail "see above"
+}
+
+so_it_is_on_arm64() {
+  recorded arm64
+  python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" || fail "see above"
+}
+
+"$@"

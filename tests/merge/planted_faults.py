@@ -1,34 +1,89 @@
+#!/usr/bin/env python3
 """The causes of planted page faults are those of the guest's own order: which page it reads and writes when.
 
-tests/data/record/pages made the recordings: the guest goes through its pages once, from 16 MiB on.
+  planted_faults.py TRAPLINE FOLDER NAME...    sessions that tests/data/record/pages made
+
+The guest goes through its pages, from 16 MiB on. Of pages-ballooned, whose guest is a Linux, pages.txt has those that its
+balloon took after began.txt, and pagemap (/proc/PID/pagemap of the guest's memory) says which of them were there until then.
 """
+import struct
+import sys
 from pathlib import Path
 
 import fault_oracle
 
-FIRST, PAGE, PAGES, FOUND = 0x1000000, 4096, 300, 0.95
-# What each page's faults are, in order, with who did it.
+FIRST, PAGE, LARGE, PAGES, FOUND = 0x1000000, 4096, 2 << 20, 300, 0.95
+LEAST_BALLOONED = 1000
+# What each page's faults are, in order, with who did it; the last of them are all later ones, where they are REPEATED.
 CHECKS = {
     "pages-copied": [("was-there", None), ("copy", None), ("copy", None)],
     "pages-served": [("userfaultfd", "plant-uffd")],
     "pages-swapped": [("swap", None)],
     "pages-zapped": [("first-touch", None), ("removed", "plant-zap"), ("removed", "plant-zap")],
 }
+# The same of those that bill_test records anew.
+ANEW = {
+    "pages-file": [("file", None)],
+    "pages-huge": [("first-touch", None)],
+    "pages-logged": [("first-touch", None), ("write-protected", None)],
+    "pages-ballooned": [("removed", "qemu-system-x86"), ("first-touch", None)],
+}
+REPEATED = {"pages-logged": 600}  # at least so many of them
+HUGE = {"pages-huge": 200}        # pages of 2 MiB
+
+
+def planted(name, rows):
+    """Each planted fault with what it is."""
+    expected = (CHECKS | ANEW)[name]
+    size, pages = (LARGE, HUGE[name]) if name in HUGE else (PAGE, PAGES)
+    for i in range(pages):
+        of_page = [row for row in rows if row["address"] is not None and row["address"] // size == FIRST // size + i]
+        wanted = expected + expected[-1:] * (len(of_page) - len(expected) if name in REPEATED else 0)
+        yield from zip(of_page, wanted)
+
+
+def ballooned(path, rows):
+    """Each fault on a page that the balloon took, with what it is: a page that was not there is taken from nobody."""
+    pages = {int(line, 16) for line in (path / "pages.txt").read_text(encoding="utf-8").split()}
+    words = (path / "pagemap").read_bytes()
+    there = [word >> 62 != 0 for word, in struct.iter_unpack("<Q", words)]  # present, or swapped out
+    began = float((path / "began.txt").read_text(encoding="utf-8")) * 1e9
+    for row in rows:
+        page = row["address"] // PAGE * PAGE if row["address"] is not None else None
+        if page in pages and row["start_ns"] > began:
+            yield row, ANEW["pages-ballooned"][0 if there[page // PAGE] else 1]
 
 
 def check(trapline, folder, name):
-    rows = fault_oracle.rows_of(trapline, Path(folder) / name)
-    expected, right, wrong = CHECKS[name], 0, 0
-    for i in range(PAGES):
-        of_page = [row for row in rows if row["address"] is not None and row["address"] // PAGE == FIRST // PAGE + i]
-        for row, (cause, by) in zip(of_page, expected):
-            fits = row["cause"] == cause and (by is None or by in (row["by"] or ""))
-            right += fits
-            wrong += not fits and row["cause"] != "not-known"
-    whole = [row for row in fault_oracle.rows_of(trapline, Path(folder) / name, "working-set") if row["address"] == FIRST]
-    if [(row["length"], row["faults"]) for row in whole] != [(PAGES * PAGE, PAGES)]:
-        yield f"{name}: the guest's pages are no single range of the working set: {whole}"
-    known = PAGES * len(expected)
-    print(f"{name}: {right} of {known} faults have the planted cause, {wrong} another one")
-    if right < FOUND * known or wrong > known / 100:
+    path = Path(folder) / name
+    rows = fault_oracle.rows_of(trapline, path)
+    faults = list(ballooned(path, rows) if name == "pages-ballooned" else planted(name, rows))
+    right = wrong = time = right_time = wrong_time = 0
+    for row, (cause, by) in faults:
+        fits = row["cause"] == cause and (by is None or by in (row["by"] or ""))
+        errs = not fits and row["cause"] != "not-known"
+        right, wrong, time = right + fits, wrong + errs, time + row["total_ns"]
+        right_time, wrong_time = right_time + fits * row["total_ns"], wrong_time + errs * row["total_ns"]
+    if name != "pages-ballooned":
+        size, pages = (LARGE, HUGE[name]) if name in HUGE else (PAGE, PAGES)
+        whole = [row for row in fault_oracle.rows_of(trapline, path, "working-set") if row["address"] == FIRST]
+        if [(row["length"], row["faults"]) for row in whole] != [(pages * size, pages)]:
+            yield f"{name}: the guest's pages are no single range of the working set: {whole}"
+    known = LEAST_BALLOONED if name == "pages-ballooned" else REPEATED.get(name, HUGE.get(name, PAGES) * len((CHECKS | ANEW)[name]))
+    print(f"{name}: {right} of {len(faults)} faults have the planted cause, {wrong} another one; of their time "
+          f"{right_time / max(time, 1):.2%}, {wrong_time / max(time, 1):.2%}")
+    known = max(known, len(faults))
+    if right < FOUND * known or wrong > len(faults) / 100 or right_time < FOUND * time or wrong_time > time / 100:
         yield f"{name}: {right} of {known} faults have the planted cause, {wrong} another one"
+
+
+def main():
+    trapline, folder, *names = sys.argv[1:]
+    wrong = [line for name in names for line in (*check(trapline, folder, name),
+                                                 *fault_oracle.check(trapline, f"{folder}/{name}/trace.dat"))]
+    print("\n".join(wrong))
+    sys.exit(bool(wrong) or not names)
+
+
+if __name__ == "__main__":
+    main()

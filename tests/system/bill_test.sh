@@ -25,6 +25,20 @@ each_thread_has_the_time_and_the_wakers_that_are_planted() {
   python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" || fail "see above"
 }
 
+each_planted_fault_has_its_cause() {
+  local thing names=(pages-huge pages-file pages-logged pages-ballooned)
+  for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+  command_for_box
+  # The second disk holds a guest's memory.
+  run "$scripts/kvm-box" --out "$work/out" --still 120 --timeout 500 --env "RECORDINGS=${names[*]}" "${box_files[@]}" \
+    --file "$TRAPLINE_BINARY_DIR/tests/guest/planted-guest.elf" --file "$TRAPLINE_BINARY_DIR/tests/guest/plant" \
+    --file "$TRAPLINE_BINARY_DIR/tests/guest/plant-memory.so" --file "$scripts/box/guests.sh" \
+    --file "$tests/guest/linux/bill-init" --file "$(fetched guest-amd64)/virtio_balloon.ko" \
+    --qemu-arg -drive --qemu-arg driver=null-co,size=128M,read-zeroes=on,if=virtio "$tests/data/record/pages"
+  expect_equal "exit status of the box" 0 "$status"
+  python3 "$tests/merge/planted_faults.py" "$trapline" "$work/out" "${names[@]}" || fail "see above"
+}
+
 so_it_is_on_arm64() {
   recorded arm64
   python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" || fail "see above"

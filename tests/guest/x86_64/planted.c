@@ -10,6 +10,7 @@
 //                 many steps before each (100,000: about a millisecond)
 //   d ROUNDS N    writes to each of N pages of 4 KiB from 16 MiB on, then reads the RTC
 //   r ROUNDS N    the same, but reads each page first
+//   e ROUNDS N    computes for about 100 ms, then writes to each of the N pages
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.
 #include "known_work.h"
@@ -65,7 +66,8 @@ void kmain(const uint8_t* start_info) {
   for (uint32_t i = 0; i < times; ++i) {
     if (what == 'c' || what == 'w') sum += compute(i, 100000);
     if (what == 'l') sum += compute(i, 2000);
-    if (what == 'd' || what == 'r') write_pages(pages, what == 'r');
+    if (what == 'e') sum += compute(i, 10000000);
+    if (what == 'd' || what == 'r' || what == 'e') write_pages(pages, what == 'r');
     if (what == 'c' || what == 'd' || what == 'r' || what == 'l' || (what == 'w' && i % 8 == 0))
       sum += rtc_read(0);
     if (what == 'h') halt_until_timer(ns);

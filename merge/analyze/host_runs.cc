@@ -60,6 +60,7 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   }
   const bool switches = !changes.empty() && changes[0].leaves();
   if (switches) last_switch_ = event.at;
+  if (switches && !first_switch_) first_switch_ = event.at;
   if (!last_switch_) return;
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_line(cpu, event, *irq);
   if (const auto* made = std::get_if<NewThread>(&event.payload)) {
@@ -95,11 +96,20 @@ void HostRuns::begin_at(Timestamp begin) {
 }
 
 std::vector<HostRuns::Run> HostRuns::open(Timestamp end) const {
-  const Timestamp known(std::min(end.ns(), last_switch_.value_or(end).ns() + kMostAfter));
+  const Timestamp known =
+      goes_on_ || !last_switch_ ? end : Timestamp(last_switch_->ns() + kMostAfter);
   std::vector<Run> runs;
-  for (const Cpu& cpu : cpus_)
-    if (cpu.thread) runs.push_back({*cpu.thread, cpu.since, std::max(cpu.since, known)});
+  for (const Cpu& cpu : cpus_) {
+    if (!cpu.thread) continue;
+    const Timestamp until = std::min(end, std::max(known, cpu.last));
+    runs.push_back({*cpu.thread, cpu.since, std::max(cpu.since, until)});
+  }
   return runs;
+}
+
+bool HostRuns::covers(Timestamp begin, Timestamp end) const {
+  return first_switch_ && elapsed(begin, std::max(begin, *first_switch_)) <= kMostAfter &&
+         (goes_on_ || elapsed(std::min(end, *last_switch_), end) <= kMostAfter);
 }
 
 std::vector<HostRuns::Entry> HostRuns::threads(Timestamp end) const {

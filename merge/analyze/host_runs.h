@@ -1,8 +1,8 @@
 // Measures how long each thread of the host ran: from the sched_switch to the thread until the
 // sched_switch away from it.
 //
-// Runs are known from the recording's first sched_switch until kMostAfter after its last one.
-// Before a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its
+// Runs are known from the recording's first sched_switch until kMostAfter after its last one, and
+// where kvm_exit and kvm_entry show that a thread runs; in a window, until the window's end. Before a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its
 // thread runs on the event's CPU, from the first such event on. If one comes on a CPU that another
 // thread had, the time since that thread's last event is unknown.
 #pragma once
@@ -56,11 +56,15 @@ class HostRuns {
   }
   // Starts the figures anew at this time.
   void begin_at(Timestamp begin);
+  // Says that the recording goes on after what is taken: open runs last until then.
+  void set_goes_on() { goes_on_ = true; }
+  // Returns whether switches are known of the whole time, but for losses.
+  [[nodiscard]] bool covers(Timestamp begin, Timestamp end) const;
 
   // Returns how many runs have ended since begin_at(), and the last one. An event ends at most one.
   [[nodiscard]] std::uint64_t ended() const { return ended_; }
   [[nodiscard]] const Run& last_ended() const { return last_ended_; }
-  // Returns the open runs, up to `end`, but at most kMostAfter after the last switch.
+  // Returns the open runs, up to `end` or as far as they are known.
   [[nodiscard]] std::vector<Run> open(Timestamp end) const;
   // Returns all threads, with their open runs as in open().
   [[nodiscard]] std::vector<Entry> threads(Timestamp end) const;
@@ -95,7 +99,8 @@ class HostRuns {
   ThreadTable<Lines> lines_;
   std::uint64_t unknown_ns_ = 0, ended_ = 0;
   Run last_ended_;
-  std::optional<Timestamp> last_switch_;
+  std::optional<Timestamp> first_switch_, last_switch_;
+  bool goes_on_ = false;
   std::array<bool, kKinds> knows_{};  // an end of this kind was recorded
 };
 

@@ -106,6 +106,7 @@ void Pipeline::begin_window() {
 // Ends the window at its limit; the recording goes on.
 void Pipeline::end_window() {
   begin_window();
+  if (runs_) runs_->set_goes_on();
   if (usual_ == 0 && vcpus().empty()) return;
   if (!begin_) begin_ = carried_ ? from_ : *first_;
   end_ = to_;

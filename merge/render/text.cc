@@ -35,7 +35,7 @@ std::string cell(const CellValue& value, const Column& column, bool cycles) {
   if (column.unit == Unit::kShare)
     return share == nullptr ? "-" : most + percent_text(share->ns, share->whole);
   if (column.unit == Unit::kSubject) {
-    if (share == nullptr || share->ns.value_or(0) < share->whole / 2) return "";
+    if (share == nullptr || share->ns.value_or(0) < share->whole / 10) return "";
     return fmt::format("{} ({}{})", share->of, share->at_least ? ">= " : "",
                        duration_text(share->ns, cycles));
   }
@@ -162,7 +162,9 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   for (const std::size_t column : text.print(out, style)) {
     if (column == 0) continue;
     const std::string& key = no_room.emplace_back(columns[column - 1]->key);
-    if (std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end()) continue;
+    if (!key.empty() &&
+        std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end())
+      continue;
     not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
   }
   if (block == 0 && table.left_out != 0)

@@ -59,6 +59,7 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
       groups_.place_of(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()));
   groups_[group].add(exit);
   subjects_.add(group, exit);
+  isa_ = exit.reason.isa;
 }
 
 }  // namespace trapline

@@ -54,9 +54,9 @@ enum GroupDropOrder : std::uint8_t {
   kNotKnown
 };
 
-// Returns whether the rows' shares are without time that their totals have.
+// Returns whether the rows' shares are without waits for a CPU, which their totals have.
 bool leaves_out_waits(const ReportData& report) {
-  return report.overhead && (report.knows(State::kPreempted) || report.halted_ns() != 0);
+  return report.overhead && report.knows(State::kPreempted);
 }
 
 // Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with the
@@ -128,7 +128,8 @@ TableOf<GroupRow> group_columns(std::shared_ptr<const std::vector<GroupRow>> giv
                   });
   if (exits) table.columns.back().highlight = Highlight::kLargest;
   for (Column& column : table.columns)
-    if (exits && column.unit == Unit::kDuration && !column.title.empty())
+    if (exits && !report.model.from_userspace_exit && column.unit == Unit::kDuration &&
+        !column.title.empty())
       column.above = "exit to entry, with waits";
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
   const auto parts = [](const GroupRow& row) {
@@ -193,14 +194,18 @@ std::vector<GroupRow> shown_rows(const ReportData& report) {
   return rows;
 }
 
+// Returns whether the row's largest subject has half of its time, so that nothing is larger.
+bool is_most(const GroupRow& row) {
+  return row.largest_ns != 0 && 2 * row.largest_ns >= row.total.total();
+}
+
 // Returns what most exits of the costliest rows were about.
 std::string largest_text(const ReportData& report) {
   constexpr std::size_t kMost = 3;
   constexpr std::uint64_t kLeast = 20;  // a row's part of the exits' cost
   std::vector<const GroupRow*> rows;
   for (const GroupRow& row : report.rows)
-    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 2 &&
-        row.cost_ns() >= report.total.cost_ns() / kLeast)
+    if (!row.halts && is_most(row) && row.cost_ns() >= report.total.cost_ns() / kLeast)
       rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
   std::string text;
@@ -240,6 +245,8 @@ std::string legend_text(const ReportData& report) {
   if (!report.durations()) return {};
   if (leaves_out_waits(report))
     text.emplace_back("share: of the busy time, without preempted and halted time");
+  else if (report.halted_ns() != 0)
+    text.emplace_back("share: of the busy time, without halted time");
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {
         return row.total.count() != 0 && !row.total.percentile(kP99PerMille);
       }))
@@ -268,8 +275,11 @@ Table in_text(const ReportData& report) {
     none.after = {{.text = no_rows_text(report), .verbatim = true}};
     return none;
   }
+  std::vector<GroupRow> rows = shown_rows(report);
+  for (GroupRow& row : rows)
+    if (!is_most(row)) row.largest.clear();
   TableOf<GroupRow> table =
-      group_columns(std::make_shared<const std::vector<GroupRow>>(shown_rows(report)), report);
+      group_columns(std::make_shared<const std::vector<GroupRow>>(std::move(rows)), report);
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   table.titles = {report.by};
   if (report.rows_of == RowsOf::kExits)

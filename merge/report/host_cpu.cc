@@ -64,6 +64,7 @@ struct HostVmRow {
   bool at_least = false;        // of some threads not all runs are known
   bool irq_time_apart = false;  // the kernel counts the time of interrupts apart
   bool has_others = true;       // which threads are its own besides its vCPUs' is known
+  bool is_all = true;           // no other VM ran without a row
   std::uint64_t ns = 0;
   std::uint64_t unknown_ns = 0;  // time of ids that several threads had
   double cpus = 0;
@@ -321,10 +322,11 @@ std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& dat
   for (const HostVmRow& vm : vms) {
     all.ns += vm.ns;
     all.cpus += vm.cpus;
-    all.at_least |= vm.at_least || vm.unknown_ns != 0;
+    all.at_least |= vm.at_least || vm.unknown_ns != 0 || !vm.is_all;
   }
   const std::string ns = duration_text(most.ns, data.cycles);
   const std::string took = fmt::format("{} VMs {}", vms.size(), took_text(all, data));
+  if (all.at_least || vms[1].ns == most.ns) return took + '.';
   const std::string vm = vm_text(most.vm, most.vm_name);
   if (most.ns * vms.size() < all.ns + all.ns / 2)  // nearly even
     return fmt::format("{}; VM {} took most, {}.", took, vm, ns);
@@ -332,12 +334,25 @@ std::string sentence_of(const std::vector<HostVmRow>& vms, const ReportData& dat
                      loop_sentence(most, data));
 }
 
+// Returns why the table has no row.
+std::string why_none(const ReportData& data, const Naming& names) {
+  const auto ran = host_threads(names, names.pipeline.host_runs()->threads(names.pipeline.end()));
+  if (ran.empty())
+    return fmt::format("No thread that is known to be a VM's ran{}.",
+                       data.is_window ? " in this part of the recording" : "");
+  const bool lacks = std::ranges::any_of(ran, &HostThread::lacks_runs);
+  return fmt::format(
+      "How long the VM's threads ran is not known: {}.",
+      lacks ? "not all of their switches are recorded" : "other threads had their ids as well");
+}
+
 // Returns the table from which the page draws a bar for each VM: its time by role.
-Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data) {
+Table role_table(const std::vector<HostVmRow>& vms, const ReportData& data, const Naming& names) {
   using Row = HostVmRow;
   TableOf<Row> table({.key = "host_cpu_roles"}, std::vector<Row>(vms), &Row::vm);
   const bool is_known = !vms.empty() && std::ranges::all_of(vms, &Row::has_others);
-  table.facts = {{"sentence", text_or_null(is_known ? sentence_of(vms, data) : "")}};
+  table.facts = {{"sentence", vms.empty() ? to_value(why_none(data, names))
+                                          : text_or_null(is_known ? sentence_of(vms, data) : "")}};
   table.add({"vm"}, [](const Row& row) { return vm_text(row.vm, row.vm_name); });
   table.add({"ns"}, &Row::ns);
   table.add({"cpus"}, &Row::cpus);
@@ -360,18 +375,6 @@ Table page_table(std::vector<HostVmRow> vms) {
   table.key = "host_cpu";
   table.page_title = "VM and thread: host CPU";
   return table;
-}
-
-// Returns why the table has no row.
-std::string why_none(const ReportData& data, const Naming& names) {
-  const auto ran = host_threads(names, names.pipeline.host_runs()->threads(names.pipeline.end()));
-  if (ran.empty())
-    return fmt::format("No thread that is known to be a VM's ran{}.",
-                       data.is_window ? " in this part of the recording" : "");
-  const bool lacks = std::ranges::any_of(ran, &HostThread::lacks_runs);
-  return fmt::format(
-      "How long the VM's threads ran is not known: {}.",
-      lacks ? "not all of their switches are recorded" : "other threads had their ids as well");
 }
 
 class HostCpuTable : public TableSink {
@@ -424,7 +427,7 @@ class HostCpuTable : public TableSink {
     }
     if (of_page_) {
       const std::vector<Row> vms = rows(data, names);
-      std::vector<Table> tables = {role_table(vms, data)};
+      std::vector<Table> tables = {role_table(vms, data, names)};
       if (requested_) tables.push_back(page_table(vms));
       return tables;
     }
@@ -475,6 +478,10 @@ class HostCpuTable : public TableSink {
       (runs.several ? row.unknown_ns : row.ns) += runs.ran_ns;
       if (!runs.several) row.threads.push_back(row_of(thread, names));
     }
+    const bool covers =
+        pipeline.host_runs()->covers(Timestamp(data.start_ns), Timestamp(data.end_ns));
+    const bool is_all = std::ranges::none_of(
+        by_id, [](const auto& vm) { return vm.second.second.threads.empty(); });
     std::vector<HostVmRow> rows;
     const std::uint64_t interval = data.end_ns - data.start_ns;
     for (auto& [id, of] : by_id) {
@@ -484,7 +491,8 @@ class HostCpuTable : public TableSink {
       row.vm_name = vm->given;
       row.has_others = !vm->inferred;
       row.irq_time_apart = names.processes.irq_time_apart() == true;
-      row.at_least |= data.counters.gaps != 0;
+      row.at_least |= data.counters.gaps != 0 || !covers;
+      row.is_all = is_all;
       row.cpus = interval == 0 ? 0 : static_cast<double>(row.ns) / static_cast<double>(interval);
       for (HostThreadRow& thread : std::exchange(row.threads, {})) {
         thread.whole = row.ns;

@@ -46,10 +46,10 @@ std::vector<std::string> notes_of_calls(const ReportData& report,
 void note_details(const ReportData& report, std::vector<std::string>& notes) {
   constexpr std::string_view kAccesses[] = {
       "EPT_MISCONFIG", "IO_INSTRUCTION", "MSR_READ", "MSR_WRITE", "io", "msr"};
-  if (report.by != "reason" || !report.durations()) return;
+  if (report.by != "reason" || !report.durations() || report.rows_left_out != 0) return;
   const auto is_told = [](const GroupRow& row) { return !row.largest.empty(); };
   const auto is_access = [&](const GroupRow& row) {
-    return std::ranges::find(kAccesses, row.key) != std::end(kAccesses);
+    return row.total.count() != 0 && std::ranges::find(kAccesses, row.key) != std::end(kAccesses);
   };
   if (std::ranges::any_of(report.rows, is_told) || std::ranges::none_of(report.rows, is_access))
     return;
@@ -202,9 +202,7 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(no_halt_note(report.is_window));
   if (report.switches_from)
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
-  const bool has_arms_irq =
-      std::ranges::any_of(report.rows, [](const GroupRow& row) { return row.key == "IRQ"; });
-  if (has_arms_irq && report.durations())
+  if (report.isa == kIsaArm64 && report.durations())
     notes.push_back(
         fmt::format("an arm64 host handles its interrupts before it writes {}: their time is in "
                     "guest, not in IRQ (with record --irq, timeline shows them)",
@@ -233,7 +231,8 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
           "tid {} was a thread of one process, then of another: its exits are of several VMs",
           row.tid));
   }
-  const auto inferred = std::ranges::find_if(report.vcpus, &VcpuRow::vm_inferred);
+  const auto inferred = std::ranges::find_if(
+      report.vcpus, [](const VcpuRow& row) { return row.vm_inferred && !row.of_several; });
   if (several_vms && inferred != report.vcpus.end()) {
     notes.push_back(
         fmt::format("which vCPU belongs to which VM {}; record {} to know it",

@@ -44,9 +44,9 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     const SourceAlignment& aligned = source.aligned;
     if (aligned.is_same_clock() && !aligned.one_boot_error_ns) continue;
     std::string sentence = alignment_text(aligned);
-    if (source.of_guests_kernel)
-      sentence += fmt::format("{}its {} events are in timeline and explain, not in these tables",
-                              sentence.empty() ? "" : "; ", grouped(source.events));
+    if (source.of_guests_kernel && report.by != "guest-span")
+      sentence.append(sentence.empty() ? "" : "; ")
+          .append("timeline and --guest-span have its events, not these tables");
     if (!sentence.empty())
       text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
     text.push_back({.text = fmt::format("{}; offset {} ns", aligned.text(), aligned.offset_ns),
@@ -61,6 +61,8 @@ std::string of_all_vcpus(const ReportData& report) {
   if (report.rows_of == RowsOf::kRequests) text += "requests, ";
   if (report.tables_asked.contains("--irq")) text += "interrupts, ";
   if (report.by.find("qemu-event") != std::string::npos) text += "QEMU's events, ";
+  if (!report.host_cpu.empty() || report.tables_asked.contains("--host-cpu"))
+    text += "the host's CPU time, ";
   if (text.empty()) return "the counters";
   text.resize(text.size() - 2);
   return text + " and the counters";
@@ -537,7 +539,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
         {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
          "the events around it"});
   }
-  if (time_in(report, State::kNotSeen) > time / kNoticed)
+  if (report.counters.gaps != 0 && time_in(report, State::kNotSeen) > time / kNoticed)
     steps.push_back({"record --buffer-size 32M", "a larger buffer loses fewer events"});
   else if (!record.command.empty())
     steps.push_back(record);

@@ -124,6 +124,7 @@ struct ReportData {
   std::optional<Timestamp> switches_from;  // ExitTracker::switches_from()
   bool waits_in_halts = false;             // ExitTracker::saw_waits_in_halts()
   std::vector<std::string> open;           // OpenExits::sentences()
+  std::uint32_t isa = 0;                   // of an exit: kIsaArm64, …
   std::string host_cpu;     // a sentence: what CPU time of the host the VMs took; empty: not known
   std::size_t threads = 0;  // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {

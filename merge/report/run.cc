@@ -122,6 +122,7 @@ ReportData Aggregator::snapshot(const Naming& names) const {
   if (report.is_window) report.counters.add(lost_);
   report.counters.groups_folded = groups_.other().count();
   report.open = open_.sentences(names);
+  report.isa = isa_;
   report.by = options_.by_text;
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);

@@ -58,6 +58,7 @@ class Aggregator : public SpanSink {
   LossCounts lost_;  // in the window
   Subjects subjects_;
   OpenExits open_;
+  std::uint32_t isa_ = 0;
   RequestTable requests_;
   std::vector<std::unique_ptr<TableSink>> tables_;
 };

@@ -17,7 +17,8 @@ import wait_oracle
 STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) (\d+)$")
 # By so much the kernel's count may differ besides, in ns: for each turn, and at its two readings, each of which
 # may be some ticks (250 Hz, late ones under emulation) old.
-AFTER = 10_000_000  # ns after the last switch nothing is known
+AFTER = 10_000_000  # ns after the last switch only kvm_exit and kvm_entry tell who runs
+WINDOWS = [(0.1, 0.4), (0.45, 0.5), (0.6, 0.601)]  # parts of the recording
 A_TURN, READINGS = 10_000, 16_000_000
 
 MOST_WAKERS = 32  # of a thread, that the report keeps apart
@@ -64,7 +65,7 @@ def runs_of(events, holes):
             on_cpu[cpu] = to, event.at, preempts
             turns[to] += 1
     for cpu in list(on_cpu):
-        end(cpu, min(events[-1].at, switches[-1] + AFTER))
+        end(cpu, min(events[-1].at, max(last[cpu], switches[-1] + AFTER)))
     return runs, turns
 
 
@@ -132,8 +133,25 @@ def check(trapline, path):
                 told[kind_of(name)] += count
             if told != truth[row["tid"]]:
                 yield f"tid {row['tid']}: it is woken by {dict(told)}, and it is {dict(truth[row['tid']])}"
+    if not holes:
+        yield from windows(trapline, path, events, runs)
     yield from exported(trapline, path, vms)
     yield from kernels_count(events, {row["tid"]: runs[row["tid"]] for row in threads})
+
+
+def windows(trapline, path, events, runs):
+    """A thread's time in a part of the recording is that of its runs there."""
+    first, last = events[0].at, events[-1].at
+    for fractions in WINDOWS:
+        begin, end = (first + int((last - first) * fraction) // 1000 * 1000 for fraction in fractions)
+        done = subprocess.run([trapline, "report", path, "--host-cpu", "--format", "json", f"--from=+{(begin - first) // 1000}us",
+                               f"--to=+{(end - first) // 1000}us"], check=False, capture_output=True)
+        if done.returncode:
+            continue  # nothing lies there
+        for row in (row for vm in json.loads(done.stdout)["tables"]["host_cpu"]["rows"] for row in vm["threads"]["rows"]):
+            ns = sum(max(0, min(run.end, end) - max(run.begin, begin)) for run in runs[row["tid"]])
+            if row["part"] is None and row["ns"] != ns:
+                yield f"tid {row['tid']} ran {row['ns']} ns of {begin} to {end}, and it is {ns}"
 
 
 def exported(trapline, path, vms):

@@ -3,6 +3,7 @@ import { Chart, sinceStart, steps } from "./chart";
 import type { Choice } from "./choice";
 import { currentLook, h, name, nothing, replace, section, swatch, widthOf } from "./dom";
 import type { Model } from "./model";
+import { lossMarks } from "./strip";
 import { coloured, number, rowsTable } from "./rows";
 import { duration, moment, percent } from "./text";
 import type { Fields, Rows } from "./types";
@@ -36,7 +37,7 @@ export class HostCpu {
     this.strips = (times?.rows ?? []).map((row) => this.strip(row));
     this.most = Math.max(0, ...this.strips.flatMap(({ heights: [top = []] }) => top));
     if (!rows.length) {
-      this.element = nothing(section("host-cpu", []), "How long the VM's threads ran is not known: not all of their switches are recorded");
+      this.element = nothing(section("host-cpu", []), sentence);
       return;
     }
     const most = Math.max(1, ...rows.map((row) => row.ns));
@@ -46,7 +47,7 @@ export class HostCpu {
         ["By thread", "node", (row) => coloured(roles(row), Math.max(1, (row.ns / most) * kWidth))],
         ["", "node", (row) => roles(row).flatMap(([role, colour, ns]) => [swatch(colour), `${role} ${percent(ns / Math.max(1, row.ns))}\u2003`])]], rows),
       ...this.strips.map(({ row, chart }) => h("figure", {}, h("figcaption", {}, h("strong", {}, name(`VM ${row.vm}`)), h("span", { class: "dim" }, " CPUs over time")), chart.element)),
-      times && times.left_out > 0 && h("p", { class: "dim" }, `The pictures are of the ${this.strips.length} VMs that took most.`), this.strips.length > 0 && this.reading);
+      times && times.left_out > 0 && h("p", { class: "dim" }, `${times.left_out} more VMs have no picture.`), this.strips.length > 0 && this.reading);
   }
 
   private strip(row: Fields): Strip {
@@ -70,6 +71,7 @@ export class HostCpu {
         chart.element.setAttribute("aria-label", `CPUs of the host that VM ${row.vm} took, over time`);
         chart.draw(widthOf(this.element), { ...x, say: sinceStart },
           { from: 0, to: this.most || 1, room: kRoom, say: (cpus) => String(Number(cpus.toFixed(3))) }, [this.model.edges(), ...heights]);
+        chart.mark(...lossMarks(this.model, x));
       }
       chart.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
     }
@@ -80,6 +82,8 @@ export class HostCpu {
   // Returns "VM 229 at +1.2 s (16.8 ms): vCPU threads 45 % of a CPU, main loop 3 %".
   private read(row: Fields, bin: number): string {
     const parts = kRoles.filter(([key]) => (row[key][bin] ?? 0) > 0).map(([key, text], i) => `${text} ${percent(row[key][bin] / this.length(bin))}${i ? "" : " of a CPU"}`);
-    return `VM ${row.vm} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "nothing"}`;
+    const [from, to] = [this.model.edge(bin), this.model.edge(bin + 1)];
+    const lost = this.model.losses.some((loss) => loss.from < to && loss.to > from) ? "; events were lost" : "";
+    return `VM ${row.vm} at ${moment(from, 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "no time is known"}${lost}`;
   }
 }

@@ -34,6 +34,13 @@ export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State
   return result;
 }
 
+// Returns marks for a chart over time, where events were lost. Losses before the VM ran stand at the left edge.
+export function lossMarks(model: Model, x: Scale): { x: number; to: number; element: HTMLElement }[] {
+  return model.losses.filter(({ from, to }) => (to >= x.from && from <= x.to) || to < model.edge(model.begin)).map(({ cpu, from, to, count }) => ({
+    x: Math.max(x.from, from), to: Math.max(x.from, Math.min(to, x.to)),
+    element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}, from ${moment(from)}` }) }));
+}
+
 class Strip {
   readonly element: HTMLElement;
   readonly chart: Chart;
@@ -57,8 +64,7 @@ class Strip {
       h("div", { class: "beside" }, this.chart.element, this.labels));
   }
 
-  // `busy` leaves out the halts, and makes the strip as high as its busiest bin. Losses before the VM ran stand at the
-  // left edge.
+  // `busy` leaves out the halts, and makes the strip as high as its busiest bin.
   draw(width: number, busy: boolean, x: Scale): void {
     const { model, vcpu } = this;
     const { bins } = model.data.time;
@@ -70,9 +76,7 @@ class Strip {
     replace(this.full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(full)} of the time` : ""}`);
     this.chart.draw(width, { ...x, ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
       [model.edges(), ...heights.reverse()]);
-    const seen = model.losses.filter(({ from, to }) => (to >= x.from && from <= x.to) || to < model.edge(model.begin));
-    this.chart.mark(...seen.map(({ cpu, from, to, count }) => ({ x: Math.max(x.from, from), to: Math.max(x.from, Math.min(to, x.to)),
-      element: h("div", { class: "lost", title: `CPU ${cpu}: ${count === 0 ? "events lost (count unknown)" : `${count} events lost`} in ${exact(to - from)}, from ${moment(from)}` }) })));
+    this.chart.mark(...lossMarks(model, x));
   }
 
   private length(bin: number): number {

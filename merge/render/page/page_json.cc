@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "merge/explain/guest_spans.h"
@@ -129,17 +130,25 @@ struct PageData::Writer {
     if (runs == nullptr || !report.model.sched_switch) return {};
     for (const HostThread& thread : host_threads(names, runs->threads(names.pipeline.end()))) {
       const auto* ran = data.host_.of(thread.runs.thread);
-      if (ran == nullptr || !thread.is_exact()) continue;
+      if (!thread.is_exact()) continue;
       const std::string vm = thread.vm->text();
       auto row = std::ranges::find(rows, vm, &Row::vm);
       if (row == rows.end()) row = rows.insert(row, {.vm = vm});
       row->ns += thread.runs.state.ran_ns;
+      if (ran == nullptr) continue;
       std::vector<std::uint64_t>& times = row->times[thread.role];
       times.resize(std::max(times.size(), ran->size()));
       for (std::size_t bin = 0; bin < ran->size(); ++bin) times[bin] += ran->at(bin)[0];
     }
+    // A VM with threads that had no room has no picture.
+    std::size_t left_out = std::erase_if(rows, [](const Row& row) {
+      std::uint64_t ns = 0;
+      for (const auto& [role, times] : row.times)
+        ns += std::accumulate(times.begin(), times.end(), std::uint64_t{0});
+      return ns != row.ns;
+    });
     std::ranges::stable_sort(rows, std::greater(), &Row::ns);
-    const std::size_t left_out = keep_first(rows, kMostHostVms);
+    left_out += keep_first(rows, kMostHostVms);
     TableOf<Row> table({.key = "host_cpu_time", .left_out = left_out}, std::move(rows), &Row::vm);
     table.add({"vm"}, &Row::vm);
     for (const HostRole role : kRolesOfVm) {

@@ -217,14 +217,15 @@ std::string_view take_word(std::string_view& line) {
 }
 
 std::string seconds_text(std::uint64_t ns) {
+  constexpr std::uint64_t kUnit = 1'000'000'000;
   constexpr std::ptrdiff_t kDecimals = 9;
   std::array<char, 24> text;
-  char* at = text.end();
-  for (; ns != 0 || text.end() - at < kDecimals + 2; ns /= 10) {
-    if (text.end() - at == kDecimals) *--at = '.';
-    *--at = static_cast<char>('0' + ns % 10);
-  }
-  return {at, text.end()};
+  char* const point = std::to_chars(text.begin(), text.end(), ns / kUnit).ptr;
+  auto rest = static_cast<std::uint32_t>(ns % kUnit);
+  for (char* at = point + kDecimals; at != point; --at, rest /= 10)
+    *at = static_cast<char>('0' + rest % 10);
+  *point = '.';
+  return {text.begin(), point + 1 + kDecimals};
 }
 
 std::string_view trimmed(std::string_view text) {

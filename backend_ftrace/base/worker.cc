@@ -280,7 +280,8 @@ Result<void> Worker::wait_for(short events, Patience& patience) {
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fail("poll: {}", std::strerror(errno));
     patience.waited += kSlice;
-    if (busy() - patience.start >= limits_.answer ||
+    if (!patience.start) patience.start = busy();  // not before: most answers come at once
+    if (busy() - *patience.start >= limits_.answer ||
         patience.waited >= kMostWaiting * limits_.answer)
       break;
   }
@@ -296,7 +297,7 @@ Result<void> Worker::send(MessageKind kind, std::span<const std::byte> payload, 
   timed_out_ = false;
   MessageHead head{kind, static_cast<std::uint32_t>(payload.size())};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  Patience patience{busy(), {}};
+  Patience patience;
   std::size_t sent = 0;
   while (sent < sizeof head + payload.size()) {
     iovec parts[2] = {{&head, sizeof head},
@@ -331,17 +332,16 @@ Result<void> Worker::send(MessageKind kind, std::span<const std::byte> payload, 
 
 // Reads until inbox_ holds at least `size` bytes, and takes all that is available.
 Result<void> Worker::fill(std::size_t size) {
-  constexpr std::size_t kAtOnce = 8 * 1024;
-  Patience patience{busy(), {}};
+  constexpr std::size_t kAtOnce = 16 * 1024;
+  Patience patience;
   while (inbox_.size() < size) {
-    if (auto ready = wait_for(POLLIN, patience); !ready) return ready;
-    const std::size_t before = inbox_.size();
-    inbox_.resize(std::max(size, before + kAtOnce));
-    const ssize_t got =
-        ::recv(socket_.get(), inbox_.data() + before, inbox_.size() - before, MSG_DONTWAIT);
+    std::byte bytes[kAtOnce];
+    const ssize_t got = ::recv(socket_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     const int error = errno;
-    inbox_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    inbox_.insert(inbox_.end(), bytes, bytes + std::max<ssize_t>(got, 0));
     if (got == 0 || (got < 0 && error != EINTR && error != EAGAIN)) return lost();
+    if (got > 0 || error == EINTR) continue;
+    if (auto ready = wait_for(POLLIN, patience); !ready) return ready;
   }
   return {};
 }

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,8 +87,8 @@ class Worker {
       : pid_(pid), socket_(std::move(socket)), subject_(std::move(subject)), limits_(limits) {}
   [[nodiscard]] Result<void> fill(std::size_t size);
   struct Patience {
-    std::chrono::nanoseconds start;  // the worker's processor time when the wait began
-    std::chrono::milliseconds waited;
+    std::optional<std::chrono::nanoseconds> start;  // its processor time when the first slice ended
+    std::chrono::milliseconds waited{};
   };
   [[nodiscard]] std::chrono::nanoseconds busy() const;
   [[nodiscard]] Result<void> wait_for(short events, Patience& patience);

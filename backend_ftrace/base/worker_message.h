@@ -15,7 +15,7 @@
 //                                                        value, text name
 //            kPrintk: text printk_formats                none
 //            kKallsyms: text kallsyms                    none
-//            kPrint: u32 CPU, text event; any number     kTexts: a text each
+//            kPrint: u32 CPU, text event; any number     kTexts, several: a text each, in order
 //   symbols  kFile, with a descriptor                    kFile: text build-id, text debug link,
 //                                                        u32 its checksum, u32 1 where it has a
 //                                                        symbol table, then pairs of u64: the

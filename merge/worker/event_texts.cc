@@ -31,16 +31,17 @@ class Fence {
     start_ = static_cast<std::byte*>(memory);
   }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // Copies the bytes to the end of the memory and fills what is before them with zeros.
+  // Copies the bytes to the end of the memory; all that is before them is zeros.
   std::byte* put(std::string_view bytes) {
-    std::memset(start_, 0, size_);
-    std::byte* place = start_ + size_ - bytes.size();
-    std::memcpy(place, bytes.data(), bytes.size());
-    return place;
+    std::byte* const end = start_ + size_;
+    std::memset(end - used_, 0, used_);
+    used_ = bytes.size();
+    std::memcpy(end - used_, bytes.data(), used_);
+    return end - used_;
   }
 
  private:
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, used_ = 0;
   std::byte* start_ = nullptr;
 };
 
@@ -119,30 +120,34 @@ void add_formats(MessageReader& request) {
   }
 }
 
-std::string printed(std::uint32_t cpu, std::string_view event, Fence& fence) {
+// Returns a text that is valid until the next call.
+std::string_view printed(std::uint32_t cpu, std::string_view event, Fence& fence) {
   tep_record record{};
   record.data = fence.put(event);
   record.size = static_cast<int>(event.size());
   record.cpu = static_cast<int>(cpu);
-  trace_seq text;
-  trace_seq_init(&text);
+  static trace_seq text;
+  text.buffer == nullptr ? trace_seq_init(&text) : trace_seq_reset(&text);
   tep_print_event(formats, &text, &record, "%s", TEP_PRINT_INFO);
   trace_seq_terminate(&text);
   const std::size_t most = text.len < kMostText ? text.len : kMostText;
-  std::string result(text.buffer, ::strnlen(text.buffer, most));
-  trace_seq_destroy(&text);
-  return result;
+  return {text.buffer, ::strnlen(text.buffer, most)};
 }
 
 void print(MessageReader& request) {
   static Fence fence(1u << 16);
   MessageWriter texts;
+  std::size_t at_once = 8, count = 0;  // the caller waits for the first ones
   while (!request.at_end()) {
     const auto cpu = request.number<std::uint32_t>();
     const auto event = request.text();
     if (request.failed()) break;
-    texts.text(formats == nullptr || event->size() > fence.size() ? std::string()
+    texts.text(formats == nullptr || event->size() > fence.size() ? std::string_view()
                                                                   : printed(*cpu, *event, fence));
+    if (++count < at_once || request.at_end()) continue;
+    answer(MessageKind::kTexts, texts.bytes());
+    texts.clear();
+    at_once *= 3;
   }
   answer(MessageKind::kTexts, texts.bytes());
 }

@@ -144,9 +144,9 @@ Result<std::vector<EventDescription>> EventTexts::ask_formats(std::span<Type* co
   return described;
 }
 
-std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> event,
-                             std::uint32_t cpu, const Following& following,
-                             const Kallsyms& kallsyms) {
+std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> raw, std::uint32_t cpu,
+                             const Following& following, const Kallsyms& kallsyms) {
+  const std::string_view event(reinterpret_cast<const char*>(raw.data()), raw.size());
   look_at_formats();
   const auto found = types_.find(type);
   if (found == types_.end()) return {};
@@ -161,35 +161,35 @@ std::string EventTexts::text(std::uint16_t type, std::span<const std::byte> even
   }
   // libtraceevent reads fields without checking the event's size.
   if (found->second.size.value_or(0) > event.size()) return "[cut off]";
-  if (const PrintedText& known = known_of(event); known.is(event, cpu)) {
-    ++hits_;
-    return known.text;
+  Result<void> done;
+  PrintedText& known = known_of(event);
+  if (known.is(event, cpu)) {
+    if (std::exchange(known.ahead, false)) ++hits_;
+    done = receive_up_to(&known);
+  } else if (found->second.refused || failures_ >= kMostFailures) {
+    return "[not printed]";
+  } else {
+    done = print(with_following(found->second, event, cpu, following), cpu, kallsyms);
   }
-  if (found->second.refused || failures_ >= kMostFailures) return "[not printed]";
-  auto wanted = with_following(found->second, event, following);
-  auto done = print(wanted, cpu, kallsyms);
-  if (!done && wanted.size() > 1 && worker_ && !worker_->timed_out()) {
-    // One event of the batch caused the failure: from now on, events of these types are sent alone.
-    for (const Wanted& one : wanted) one.type->alone = true;
-    wanted.resize(1);
-    done = print(wanted, cpu, kallsyms);
-  }
+  // One event of the batch caused the failure: from now on, events of these types are sent alone.
+  if (!done && forget_due() > 1 && worker_ && !worker_->timed_out())
+    done = print({{&found->second, event}}, cpu, kallsyms);
   if (!done) {
+    forget_due();
     failed(found->second, std::move(done).error(), "printing an event");
     return "[not printed]";
   }
-  return known_of(event).text;
+  return known.text;
 }
 
-// Returns the slot for the text of an event at this address. It may have another event's text.
-EventTexts::PrintedText& EventTexts::known_of(std::span<const std::byte> event) {
+// Returns the slot for the text of an event with these bytes. It may have another event's text.
+EventTexts::PrintedText& EventTexts::known_of(std::string_view event) {
   if (known_.empty()) known_.resize(std::size_t{1} << kKnownBits);
-  const auto place = reinterpret_cast<std::uintptr_t>(event.data());
-  return known_[place * 0x9e3779b97f4a7c15 >> (64 - kKnownBits)];
+  return known_[std::hash<std::string_view>{}(event) >> (64 - kKnownBits)];
 }
 
-std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
-                                                           std::span<const std::byte> event,
+std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type, std::string_view event,
+                                                           std::uint32_t cpu,
                                                            const Following& following) {
   // Limits how many events are printed ahead: kOnTrust, and two more for each printed text that was
   // used. So printing ahead stops if less than half of its texts are used.
@@ -205,13 +205,14 @@ std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
     Type& its = found->second;
     if (!its.requested || its.alone || its.size.value_or(0) > next.size) continue;
     if (wanted.size() > most) break;
-    wanted.push_back({&its, {next.data, next.size}});
+    const std::string_view bytes(reinterpret_cast<const char*>(next.data), next.size);
+    if (!known_of(bytes).is(bytes, cpu)) wanted.push_back({&its, bytes});
   }
-  ahead_ += wanted.size() - 1;
   return wanted;
 }
 
 Result<void> EventTexts::start() {
+  if (!receive_up_to(nullptr)) forget_due();
   if (runs()) return {};
   std::uint64_t size = formats_.printk.size();
   for (const EventFormat& format : formats_.formats) size += format.text.size();
@@ -257,9 +258,22 @@ Result<void> EventTexts::send_formats(std::span<Type* const> types,
   return {};
 }
 
-Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu,
+// Sends the events to the worker and receives the first one's text.
+Result<void> EventTexts::print(std::vector<Wanted> wanted, std::uint32_t cpu,
                                const Kallsyms& kallsyms) {
   if (auto started = start(); !started) return started;
+  MessageWriter events;
+  for (const Wanted& one : wanted) {
+    PrintedText& known = known_of(one.event);
+    if (known.due) continue;  // the slot is that of an event before this one, which is needed first
+    events.number(cpu);
+    events.text(one.event);
+    known.event = one.event;
+    known.cpu = cpu;
+    known.due = true;
+    known.ahead = &one != wanted.data();
+    due_.emplace_back(one.type, &known);
+  }
   std::vector<Type*> unsent;
   for (const Wanted& one : wanted)
     if (!std::exchange(one.type->sent, true)) unsent.push_back(one.type);
@@ -277,28 +291,41 @@ Result<void> EventTexts::print(std::span<const Wanted> wanted, std::uint32_t cpu
     sent = section(MessageKind::kPrintk, formats_.printk);
   if (sent && wants_kallsyms_ && !std::exchange(has_kallsyms_, true))
     sent = section(MessageKind::kKallsyms, kallsyms());
-  if (!sent) return sent;
-  MessageWriter events;
-  for (const Wanted& one : wanted) {
-    events.number(cpu);
-    events.text({reinterpret_cast<const char*>(one.event.data()), one.event.size()});
+  if (sent) sent = worker_->send(MessageKind::kPrint, events.bytes());
+  printed_ += due_.size();
+  ahead_ += due_.size() - 1;
+  return sent ? receive_up_to(&known_of(wanted.front().event)) : sent;
+}
+
+// Receives the texts that are due, in the order in which they were sent, up to that of `last`;
+// nullptr: all.
+Result<void> EventTexts::receive_up_to(const PrintedText* last) {
+  while (last != nullptr ? last->due : !due_.empty()) {
+    const auto answer = worker_->receive();
+    if (!answer) return tl::unexpected(answer.error());
+    MessageReader texts(answer->payload);
+    do {
+      const auto text = texts.text();
+      if (answer->kind != MessageKind::kTexts || !text || text->size() > kLongestText ||
+          due_.empty())
+        return worker_->impossible("its texts");
+      PrintedText& slot = *due_.front().second;
+      slot.text = printable(trimmed(*text));
+      slot.due = false;
+      due_.pop_front();
+    } while (!texts.at_end());
   }
-  const auto answer = worker_->ask(MessageKind::kPrint, events.bytes(), MessageKind::kTexts);
-  if (!answer) return tl::unexpected(answer.error());
-  MessageReader texts(answer->payload);
-  // The first text is the requested one: no text printed ahead may replace it if both have the
-  // same slot.
-  for (const Wanted& one : wanted) {
-    const auto text = texts.text();
-    if (!text || text->size() > kLongestText) return worker_->impossible("its texts");
-    PrintedText& known = known_of(one.event);
-    if (&one != wanted.data() && &known == &known_of(wanted.front().event)) continue;
-    known.event.assign(one.event.begin(), one.event.end());
-    known.cpu = cpu;
-    known.text = printable(trimmed(*text));
-  }
-  printed_ += wanted.size();
   return {};
+}
+
+// Forgets the events whose texts are due, since they cannot be received any more; from now on,
+// events of their types are sent alone. Returns how many they were.
+std::size_t EventTexts::forget_due() {
+  for (const auto& [type, slot] : due_) {
+    type->alone = true;
+    *slot = {};
+  }
+  return std::exchange(due_, {}).size();
 }
 
 void EventTexts::failed(Type& type, Error error, std::string_view doing) {

@@ -3,10 +3,11 @@
 // started for the first of these. Its answers are checked as the file would be.
 //
 // A text costs a round trip to the worker, so later events on the same page, of types that were
-// requested before, are printed in the same trip.
+// requested before, are printed in the same trip. The worker sends a few texts at a time and prints
+// the next ones while these are used.
 #pragma once
 
-#include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -96,21 +98,23 @@ class EventTexts {
     bool refused = false;  // the worker failed on it
   };
   struct PrintedText {
-    std::vector<std::byte> event;
+    std::string event;  // its bytes
     std::uint32_t cpu = 0;
+    bool due = false;    // the worker has the event, and has not sent the text yet
+    bool ahead = false;  // it was printed before it was asked for, and was not asked for since
     std::string text;
-    [[nodiscard]] bool is(std::span<const std::byte> requested, std::uint32_t of_cpu) const {
-      return cpu == of_cpu && std::ranges::equal(event, requested);
+    [[nodiscard]] bool is(std::string_view requested, std::uint32_t of_cpu) const {
+      return cpu == of_cpu && event == requested;
     }
   };
   struct Wanted {
     Type* type;
-    std::span<const std::byte> event;
+    std::string_view event;  // its bytes
   };
 
   void look_at_formats();
-  PrintedText& known_of(std::span<const std::byte> event);
-  std::vector<Wanted> with_following(Type& type, std::span<const std::byte> event,
+  PrintedText& known_of(std::string_view event);
+  std::vector<Wanted> with_following(Type& type, std::string_view event, std::uint32_t cpu,
                                      const Following& following);
   [[nodiscard]] Result<void> start();
   [[nodiscard]] Result<std::vector<EventDescription>> ask_formats(std::span<Type* const> types);
@@ -118,8 +122,10 @@ class EventTexts {
   [[nodiscard]] bool runs() const;
   [[nodiscard]] Result<void> send_formats(std::span<Type* const> types,
                                           std::vector<EventDescription>& described);
-  [[nodiscard]] Result<void> print(std::span<const Wanted> wanted, std::uint32_t cpu,
+  [[nodiscard]] Result<void> print(std::vector<Wanted> wanted, std::uint32_t cpu,
                                    const Kallsyms& kallsyms);
+  [[nodiscard]] Result<void> receive_up_to(const PrintedText* last);
+  std::size_t forget_due();
   void failed(Type& type, Error error, std::string_view doing);
 
   std::string recording_;
@@ -132,8 +138,11 @@ class EventTexts {
   // them.
   bool wants_printk_ = false, has_printk_ = false;
   bool wants_kallsyms_ = false, has_kallsyms_ = false;
-  // Printed texts, each in the slot of its event's address; the next text of that slot replaces it.
+  // Printed texts, each in the slot of its event's bytes; the next text of that slot replaces it.
+  // Many events of a recording are equal but for their times, which the bytes do not include.
   std::vector<PrintedText> known_;
+  // The events whose texts are due, in the order in which the worker prints them.
+  std::deque<std::pair<Type*, PrintedText*>> due_;
   std::vector<RecordedEvent> after_;
   std::uint64_t ahead_ = 0;  // events that were printed before they were asked for
   std::uint64_t hits_ = 0;   // of those, asked for since

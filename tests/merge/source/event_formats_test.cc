@@ -380,6 +380,37 @@ TEST_P(Texts, AreWhatLibtraceeventPrintsInThisProcess) {
   EXPECT_GT(count, 10u);
 }
 
+TEST(PrintedTexts, ComeInPiecesAndOnceForEqualEvents) {
+  kernel_events::FormatTexts formats;
+  formats.formats = {{"sys",
+                      "name: e\nID: 7\nformat:\n"
+                      "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+                      "\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n\n"
+                      "print fmt: \"a=%d\", REC->a\n"}};
+  kernel_events::EventTexts texts("some.file", formats);
+  std::vector<std::array<std::byte, 12>> events(40);
+  for (std::size_t i = 0; i < events.size(); ++i)
+    events[i] = {std::byte{7}, {}, {}, {}, {}, {}, {}, {}, static_cast<std::byte>(i)};
+  std::size_t trips = 0;
+  const auto text = [&](std::span<const std::byte> event, std::uint32_t cpu, std::size_t next) {
+    const auto following = [&](std::size_t, std::vector<kernel_events::RecordedEvent>& more) {
+      ++trips;
+      for (std::size_t i = next; i < events.size(); ++i)
+        more.push_back({1, events[i].data(), 12});
+    };
+    return texts.text(7, event, cpu, following, [] { return std::string(); });
+  };
+  for (std::size_t i = 0; i < events.size(); ++i)
+    EXPECT_EQ(text(events[i], 0, i + 1), fmt::format("a={}", i));
+  EXPECT_EQ(trips, 3u);  // with 8, 16 and the other 13 events that follow
+  const auto equal = events.back();
+  EXPECT_EQ(text(equal, 0, events.size()), "a=39");
+  EXPECT_EQ(trips, 3u);
+  EXPECT_EQ(text(equal, 1, events.size()), "a=39");  // a text may tell its event's CPU
+  EXPECT_EQ(trips, 4u);
+  EXPECT_TRUE(texts.status());
+}
+
 // A recording whose event `name` has this print format.
 std::string with_print_format(const std::string& path, const std::string& name,
                               const std::string& format) {

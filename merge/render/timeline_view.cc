@@ -23,11 +23,6 @@ void append(std::string& out, const Format& format, const Values&... values) {
   fmt::format_to(std::back_inserter(out), format, values...);
 }
 
-std::string_view without_system(std::string_view name) {
-  const auto colon = name.find(':');
-  return colon == std::string_view::npos ? name : name.substr(colon + 1);
-}
-
 // Appends a marker. A series of sync records is one line, for its first; the others append nothing.
 void append_without_readings(std::string& out, std::string_view text) {
   const auto add = [&out](std::string_view what, const auto& sync) {
@@ -136,7 +131,8 @@ void TimelineView::append_plain(std::string& out, const Event& event) const {
   const Source& source = timeline_.source_of(event);
   if (const auto* marker = std::get_if<Marker>(&event.payload))
     return append_without_readings(out, event_part(marker->text));
-  out += without_system(source.event_name(event));
+  const std::string name = source.event_name(event);
+  out.append(name, name.find(':') + 1);  // without its system
   out += ' ';
   out += source.event_text(event);
 }

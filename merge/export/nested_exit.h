@@ -44,17 +44,6 @@ class NestedExit {
     end(exit_);
   }
 
-  // Calls begin(span) and end(span) for the exit and QEMU's handlers in it, without the parts.
-  template <class Begin, class End>
-  void walk_handlers(const Begin& begin, const End& end) const {
-    begin(exit_);
-    for (const Span& handler : handlers_) {
-      begin(handler);
-      end(handler);
-    }
-    end(exit_);
-  }
-
  private:
   Span exit_;
   std::vector<Span> parts_, handlers_;

@@ -9,29 +9,21 @@ namespace trapline::perfetto {
 
 Text Texts::reason(const ExitSpan& exit) {
   const auto [place, is_new] = reasons_.try_emplace(packed(exit.reason, exit.source));
-  if (is_new) {
-    place->second.text = reason_text(timeline_.source(exit.source), exit.reason);
-    place->second.id = writer_.name(place->second.text).id;
-  }
+  const Source& source = timeline_.source(exit.source);
+  if (is_new) place->second = kept(reason_text(source, exit.reason), &Writer::name);
   return place->second.as_text();
 }
 
 Text Texts::detail(const ExitSpan& exit) {
-  const Kept& kept = details_.of(exit, [&] {
-    std::string text = detail_text(exit.detail);
-    const std::uint64_t id = writer_.value(text).id;
-    return Kept{std::move(text), id};
-  });
-  return kept.as_text();
+  return details_.of(exit, [&] { return kept(detail_text(exit.detail), &Writer::value); })
+      .as_text();
 }
 
 Text Texts::userspace_reason(const ExitSpan& exit) {
   const std::uint64_t key = std::uint64_t{exit.source} << 32 | exit.userspace_reason;
   const auto [place, is_new] = userspace_reasons_.try_emplace(key);
-  if (is_new) {
-    place->second.text = timeline_.source(exit.source).userspace_reason(exit.userspace_reason);
-    place->second.id = writer_.value(place->second.text).id;
-  }
+  const Source& source = timeline_.source(exit.source);
+  if (is_new) place->second = kept(source.userspace_reason(exit.userspace_reason), &Writer::value);
   return place->second.as_text();
 }
 
@@ -39,9 +31,18 @@ Text Texts::thread(std::uint16_t source, ThreadId thread) {
   if (threads_.size() >= kMostThreads) threads_.clear();
   const auto [place, is_new] = threads_.try_emplace(key_of(source, thread));
   if (is_new) {
-    place->second.text = fmt::format("{}-{}", timeline_.source(source).comm(thread),
-                                     static_cast<std::int32_t>(thread));
-    place->second.id = writer_.value(place->second.text).id;
+    const std::string comm = timeline_.source(source).comm(thread);
+    place->second = kept(fmt::format("{}-{}", comm, number(thread)), &Writer::value);
+  }
+  return place->second.as_text();
+}
+
+Text Texts::interrupt(std::uint32_t vector) {
+  if (interrupts_.size() >= kMostThreads) interrupts_.clear();
+  const auto [place, is_new] = interrupts_.try_emplace(vector);
+  if (is_new) {
+    place->second = kept(vector == kNoVector ? "interrupt" : fmt::format("interrupt {:#x}", vector),
+                         &Writer::name);
   }
   return place->second.as_text();
 }
@@ -56,11 +57,8 @@ std::string Texts::host_comm(ThreadId thread) const {
 }
 
 Text Texts::guest_process(const Event& event, ThreadId task) {
-  if (processes_.size() >= kMostThreads) processes_.clear();
-  const auto [place, is_new] = processes_.try_emplace(
-      fmt::format("{}-{}", comm(event, task), static_cast<std::int32_t>(task)));
-  if (is_new) place->second = writer_.name(place->first).id;
-  return {place->second, place->second == 0 ? std::string_view("[other]") : std::string_view()};
+  const std::uint64_t id = writer_.name(fmt::format("{}-{}", comm(event, task), number(task))).id;
+  return {id, id == 0 ? std::string_view("[other]") : std::string_view()};
 }
 
 Text Texts::name(NameId id, const Pipeline& pipeline) {
@@ -196,45 +194,12 @@ std::uint64_t PerfettoExporter::flow_of(SpanId from, FlowKind kind) {
   return static_cast<std::uint64_t>(from) << 2 | static_cast<std::uint64_t>(kind);
 }
 
-PerfettoExporter::Words::Words(perfetto::Writer& writer)
-    : of_guest(writer.category("guest")),
-      of_exit(writer.category("exit")),
-      of_part(writer.category("part")),
-      of_handler(writer.category("qemu")),
-      of_function(writer.category("function")),
-      of_request(writer.category("request")),
-      of_stage(writer.category("request stage")),
-      of_vhost(writer.category("vhost")),
-      of_turn_part(writer.category("vhost part")),
-      of_guest_span(writer.category("guest span")),
-      of_guest_span_part(writer.category("guest span part")),
-      of_interrupt(writer.category("interrupt")),
-      of_wakeup(writer.category("wakeup")),
-      of_loss(writer.category("lost")),
-      of_trapline(writer.category("trapline")),
-      detail(writer.key("detail")),
-      device(writer.key("device")),
-      handler(writer.key("handler")),
-      function(writer.key("function")),
-      stack(writer.key("stack")),
-      user_space(writer.key("to user space")),
-      preempted_by(writer.key("preempted by")),
-      rip(writer.key("rip")),
-      injected(writer.key("injected vector")),
-      event(writer.key("event")),
-      culprit(writer.key("culprit")),
-      vcpu(writer.key("vCPU")),
-      guest(writer.name("guest")) {
-  for (std::size_t i = 0; i < kParts; ++i) parts[i] = writer.name(kPartNames[i]);
-}
-
 PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOptions& options,
                                    OutputFile output)
     : context_(context),
       events_(options.events),
       guest_span_(printable(options.guest_span)),
       writer_(std::move(output)),
-      words_(writer_),
       texts_(writer_, context_.timeline),
       culprits_(context_.timeline, [](const std::string& text) { return printable(text); }),
       fused_(writer_, texts_) {
@@ -263,13 +228,13 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
   Vcpu* vcpu = vcpus_.get(thread, kMostThreads);
   if (vcpu == nullptr) vcpu = &other_vcpus_;
   if (vcpu->track != 0) return *vcpu;
-  const std::uint64_t vm = vm_track(pipeline.processes().of(thread, {}));
+  const ThreadId process = pipeline.processes().of(thread, {});
+  const std::uint64_t vm = vm_track(process);
   const std::string name =
       vcpu == &other_vcpus_  ? std::string("other vCPUs")
       : number_of == kNoVcpu ? fmt::format("vCPU of tid {}", perfetto::number(thread))
                              : fmt::format("vCPU {} (tid {})", number_of, perfetto::number(thread));
   vcpu->track = writer_.add_track(vm, name, number_of, true);
-  const ThreadId process = pipeline.processes().of(thread, {});
   vcpu->name = writer_.name(
       process == ThreadId{} ? name : fmt::format("VM {} {}", perfetto::number(process), name));
   vcpu->name.text = "vCPU";  // used if there were too many names to number
@@ -501,11 +466,10 @@ void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   const std::uint64_t track = lane(span.track.kind, span.track.thread, span.begin, span.end,
                                    request ? "requests" : "interrupts");
   if (track == 0) return;
-  const std::string name = request                    ? std::string(pipeline.names()[span.name])
-                           : span.number == kNoVector ? std::string("interrupt")
-                                                      : fmt::format("interrupt {:#x}", span.number);
+  const perfetto::Text name =
+      request ? texts_.name(span.name, pipeline) : texts_.interrupt(span.number);
   const std::uint64_t category = request ? words_.of_request : words_.of_interrupt;
-  writer_.begin(track, span.begin.ns(), {writer_.name(name), category, {}, flows, ending_flows});
+  writer_.begin(track, span.begin.ns(), {name, category, {}, flows, ending_flows});
   for (const Span& stage : children)
     write_slice(track, stage, kRequestStageNames[stage.number], words_.of_stage);
   writer_.end(track, span.end.ns());

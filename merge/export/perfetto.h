@@ -52,6 +52,8 @@ class Texts {
   [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
   // Returns "stress-ng-123" for a thread of the host.
   [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
+  // Returns "interrupt 0x31", as a slice's name.
+  [[nodiscard]] Text interrupt(std::uint32_t vector);
   // Returns the name of a thread of the host, from whichever kernel's source has it.
   [[nodiscard]] std::string host_comm(ThreadId thread) const;
   // Returns "dd-412" for a task of the event's guest, as a slice's name.
@@ -79,11 +81,14 @@ class Texts {
     return std::uint64_t{source} << 32 | static_cast<std::uint32_t>(thread);
   }
   [[nodiscard]] Comm& comm_of(const Event& event, ThreadId thread);
+  [[nodiscard]] Kept kept(std::string text, Text (Writer::*number)(std::string_view)) {
+    const std::uint64_t id = (writer_.*number)(text).id;
+    return {std::move(text), id};
+  }
 
   Writer& writer_;
   const Timeline& timeline_;
-  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_;
-  std::unordered_map<std::string, std::uint64_t> processes_;  // of guests: their numbers
+  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_, interrupts_;
   ExitTexts<Kept> details_;
   std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
   std::string stack_text_;
@@ -172,14 +177,27 @@ class PerfettoExporter : public Exporter {
 
   // Numbers of the texts that every trace contains.
   struct Words {
-    explicit Words(perfetto::Writer& writer);
-    std::uint64_t of_guest, of_exit, of_part, of_handler, of_function, of_request, of_stage,
-        of_vhost, of_turn_part, of_guest_span, of_guest_span_part, of_interrupt, of_wakeup, of_loss,
-        of_trapline;  // categories
-    std::uint64_t detail, device, handler, function, stack, user_space, preempted_by, rip, injected,
-        event, culprit, vcpu;  // annotations
-    perfetto::Text guest;
-    std::array<perfetto::Text, kParts> parts;
+    perfetto::Writer& in;
+    // Categories.
+    std::uint64_t of_guest = in.category("guest"), of_exit = in.category("exit"),
+                  of_part = in.category("part"), of_handler = in.category("qemu"),
+                  of_function = in.category("function"), of_request = in.category("request"),
+                  of_stage = in.category("request stage"), of_vhost = in.category("vhost"),
+                  of_turn_part = in.category("vhost part"),
+                  of_guest_span = in.category("guest span"),
+                  of_guest_span_part = in.category("guest span part"),
+                  of_interrupt = in.category("interrupt"), of_wakeup = in.category("wakeup"),
+                  of_loss = in.category("lost"), of_trapline = in.category("trapline");
+    // Annotations.
+    std::uint64_t detail = in.key("detail"), device = in.key("device"), handler = in.key("handler"),
+                  function = in.key("function"), stack = in.key("stack"),
+                  user_space = in.key("to user space"), preempted_by = in.key("preempted by"),
+                  rip = in.key("rip"), injected = in.key("injected vector"),
+                  event = in.key("event"), culprit = in.key("culprit"), vcpu = in.key("vCPU");
+    perfetto::Text guest = in.name("guest");
+    std::array<perfetto::Text, kParts> parts = {in.name(kPartNames[0]), in.name(kPartNames[1]),
+                                                in.name(kPartNames[2]), in.name(kPartNames[3]),
+                                                in.name(kPartNames[4])};
   };
   struct Flow {
     SpanId to = SpanId::kNone;
@@ -243,7 +261,7 @@ class PerfettoExporter : public Exporter {
   bool events_;
   std::string guest_span_;
   perfetto::Writer writer_;
-  Words words_;
+  const Words words_{writer_};
   perfetto::Texts texts_;
   CulpritTexts culprits_;
   perfetto::FusedTracks fused_;

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "merge/export/output_file.h"
+#include "merge/model/names.h"
 
 namespace trapline {
 
@@ -39,20 +39,23 @@ class ProtoBuffer {
     std::memcpy(at, &value, sizeof value);
     at_ = at + sizeof value;
   }
-  void add_double(Field field, double value) {
-    add_fixed64(field, std::bit_cast<std::uint64_t>(value));
-  }
   void add(Field field, std::string_view text) {
     make_room(text.size());
     at_ = put(put(at_, field << 3 | 2), text.size());
     at_ += text.copy(at_, text.size());
   }
   // Adds fields that are encoded already.
-  [[gnu::always_inline]] void add_encoded(std::string_view fields) {
+  void add_encoded(std::string_view fields) {
     make_room(fields.size());
-    std::memcpy(at_, fields.data(), fields.size());
-    at_ += fields.size();
+    at_ += fields.copy(at_, fields.size());
   }
+  // Returns the place at which the caller writes fields, of at most `most` bytes; end_at() says
+  // where they end.
+  [[nodiscard]] char* place_for(std::size_t most) {
+    make_room(most);
+    return at_;
+  }
+  void end_at(char* end) { at_ = end; }
 
   // Begins a message inside this one; end() with the returned number ends it. One byte is left for
   // its length; a long message moves when it ends.
@@ -62,17 +65,35 @@ class ProtoBuffer {
     return size();
   }
   void end(std::size_t start) {
-    const std::size_t length = size() - start;
+    std::size_t length = size() - start;
     if (length < 0x80) [[likely]] {
       bytes_[start - 1] = static_cast<char>(length);
       return;
     }
     make_room(0);
-    char* const from = &bytes_[start];
-    char* const to = from + (std::bit_width(length) - 1) / 7;
-    std::memmove(to, from, length);
-    put(from - 1, length);
+    char* at = &bytes_[start - 1];
+    char* const to = at + 1 + (std::bit_width(length) - 1) / 7;
+    std::memmove(to, at + 1, length);
     at_ = to + length;
+    for (; at + 1 < to; length >>= 7) *at++ = static_cast<char>(length | 0x80);
+    *at = static_cast<char>(length);
+  }
+  // Ends a message and the one that it is in.
+  [[gnu::always_inline]] void end(std::size_t inner, std::size_t outer) {
+    const std::size_t length = size() - outer;
+    bytes_[inner - 1] = static_cast<char>(length - (inner - outer));
+    bytes_[outer - 1] = static_cast<char>(length);
+    if (length < 0x80) [[likely]]
+      return;
+    end(inner);
+    end(outer);
+  }
+
+  // Writes a number at `at` and returns its end. Needs room for eight bytes, whatever the number.
+  static char* put(char* at, std::uint64_t number) {
+    if (number >= 0x80) return put_large(at, number);
+    *at = static_cast<char>(number);
+    return at + 1;
   }
 
   [[nodiscard]] std::string_view bytes() const { return {bytes_.data(), size()}; }
@@ -80,23 +101,29 @@ class ProtoBuffer {
   void clear() { at_ = bytes_.data(); }
 
  private:
-  static constexpr std::ptrdiff_t kMostNumber = 32;  // a tag and a number
+  static constexpr std::ptrdiff_t kMostNumber = 32;  // a tag and a number, and what put() may need
 
   // Makes room for `bytes` bytes, a tag and a number.
   void make_room(std::size_t bytes) {
     if (limit_ - at_ <= static_cast<std::ptrdiff_t>(bytes)) [[unlikely]]
       grow(bytes);
   }
+  // Spreads the bits, seven to a byte, all at once: most numbers are times, and a loop is slower.
+  static char* put_large(char* at, std::uint64_t number) {
+    std::uint64_t bytes = (number & 0x00fffffff0000000) << 4 | (number & 0x000000000fffffff);
+    bytes = (bytes & 0x0fffc0000fffc000) << 2 | (bytes & 0x00003fff00003fff);
+    bytes = (bytes & 0x3f803f803f803f80) << 1 | (bytes & 0x007f007f007f007f);
+    const std::uint64_t above = number >> 56;
+    const unsigned last = above != 0 ? 8 : (static_cast<unsigned>(std::bit_width(number)) - 1) / 7;
+    bytes |= 0x8080808080808080 >> (64 - 8 * last);
+    std::memcpy(at, &bytes, sizeof bytes);
+    return above != 0 ? put(at + last, above) : at + last + 1;
+  }
   [[gnu::noinline]] void grow(std::size_t bytes) {
     const std::size_t used = size();
     bytes_.resize(2 * bytes_.size() + bytes + 256);
     at_ = bytes_.data() + used;
     limit_ = bytes_.data() + bytes_.size() - kMostNumber;
-  }
-  static char* put(char* at, std::uint64_t number) {
-    for (; number >= 0x80; number >>= 7) *at++ = static_cast<char>(number | 0x80);
-    *at++ = static_cast<char>(number);
-    return at;
   }
 
   std::vector<char> bytes_;
@@ -146,9 +173,7 @@ class Writer {
   void begin(std::uint64_t track, std::uint64_t at, const Slice& slice) {
     event(track, at, Type::kBegin, slice);
   }
-  void end(std::uint64_t track, std::uint64_t at) {
-    end_track_event(begin_track_event(track, at, Type::kEnd));
-  }
+  void end(std::uint64_t track, std::uint64_t at);
   void instant(std::uint64_t track, std::uint64_t at, const Slice& slice) {
     event(track, at, Type::kInstant, slice);
   }
@@ -185,31 +210,20 @@ class Writer {
 
  private:
   enum class Type : std::uint8_t { kBegin = 1, kEnd, kInstant, kCounter };  // of TrackEvent
-  struct Packet {
-    std::size_t start, inner;
-  };
   // How many bytes are collected before they are written, for the file and for a CPU's events.
   static constexpr std::size_t kPiece = std::size_t{64} << 10;
-  static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // texts of each kind
-
-  // Lets a view be looked up without making a string.
-  struct HashText {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
   struct Interned {
     ProtoBuffer::Field field;  // its field in InternedData
-    std::unordered_map<std::string, std::uint64_t, HashText, std::equal_to<>> ids = {};
+    Names ids = {};            // a text's number, and Names::kOther more
   };
   std::uint64_t intern(Interned& texts, std::string_view text);
   // Begins a packet of the sequence; add its other fields before end_packet(). Packets of another
   // machine are a sequence of their own, which has no interned texts.
   [[nodiscard]] std::size_t begin_packet(std::uint32_t machine = 0);
   void end_packet(std::size_t packet);
-  [[nodiscard]] Packet begin_track_event(std::uint64_t track, std::uint64_t at, Type type);
-  void end_track_event(Packet packet);
+  void flush();
+  template <typename Add>
+  void track_event(std::uint64_t track, std::uint64_t at, Type type, Add&& add);
   void event(std::uint64_t track, std::uint64_t at, Type type, const Slice& slice);
   void annotate(const Annotation& annotation);
   ProtoBuffer& bundle(std::uint32_t machine, std::uint32_t cpu);

@@ -20,9 +20,7 @@ namespace trapline {
 class CulpritTexts {
  public:
   // `form` is applied to each text when it is made. Borrows the timeline.
-  explicit CulpritTexts(
-      const Timeline& timeline,
-      std::function<std::string(std::string)> form = [](std::string text) { return text; })
+  CulpritTexts(const Timeline& timeline, std::function<std::string(std::string)> form)
       : timeline_(timeline), form_(std::move(form)) {}
 
   // Returns a text that is valid until the next call.

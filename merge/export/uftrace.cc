@@ -71,8 +71,9 @@ class UftraceExporter final : public Exporter {
     enter(task(span), span.begin, address(pipeline.names()[span.name]), {});
   }
   void span(const Span& span, const Pipeline& pipeline) override {
+    if (open_.is_open() && (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler))
+      open_.add(span);
     if (span.kind == SpanKind::kHandler) {
-      if (open_.is_open()) open_.add(span);
       handler_names_[span.id] = address(fmt::format(
           "qemu:{}", pipeline.names()[span.region != kNoName ? span.region : span.name]));
     } else if (span.kind == SpanKind::kExit) {
@@ -201,13 +202,16 @@ class UftraceExporter final : public Exporter {
   void write_open_exit() {
     if (!open_.is_open()) return;
     Task& on = task(open_.exit());
-    open_.walk_handlers(
+    open_.walk(
         [&](const Span& span) {
+          if (span.kind == SpanKind::kPart) return;
           const bool is_exit = span.kind == SpanKind::kExit;
           enter(on, span.begin, is_exit ? reason_ : handler_names_[span.id],
                 is_exit ? std::string_view(arguments_) : std::string_view());
         },
-        [&](const Span& span) { leave(on, span.end); });
+        [&](const Span& span) {
+          if (span.kind != SpanKind::kPart) leave(on, span.end);
+        });
     open_.close();
     handler_names_.clear();
   }

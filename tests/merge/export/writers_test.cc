@@ -136,15 +136,28 @@ TEST(ProtoBufferTest, NumbersTextsAndMessages) {
             "ab\x11\x01\0\0\0\0\0\0\0\x1a\x02\x08\x01"sv);
 }
 
+TEST(ProtoBufferTest, NumbersOfEachLength) {
+  for (unsigned bits = 0; bits < 64; ++bits) {
+    for (const std::uint64_t number : {(1ull << bits) - 1, 1ull << bits, (1ull << bits) + 1}) {
+      ProtoBuffer out;
+      out.add(1, number);
+      std::string expected = "\x08";
+      std::uint64_t left = number;
+      for (; left >= 0x80; left >>= 7) expected += static_cast<char>((left & 0x7f) | 0x80);
+      EXPECT_EQ(out.bytes(), expected + static_cast<char>(left)) << number;
+    }
+  }
+}
+
 // A message whose length takes more than the byte that was left for it moves.
 TEST(ProtoBufferTest, LongMessagesMoveToTheirLength) {
-  for (const std::size_t length : {123u, 124u, 125u, 126u, 127u, 16'380u, 16'400u, 70'000u}) {
+  for (const std::size_t length :
+       {0u, 121u, 122u, 123u, 124u, 125u, 126u, 127u, 16'380u, 16'400u, 70'000u}) {
     ProtoBuffer out;
     const std::size_t outer = out.begin(1), inner = out.begin(2);
     const std::string text(length, 'y');
     out.add(3, text);
-    out.end(inner);
-    out.end(outer);
+    out.end(inner, outer);
     out.add(4, 5);
     const auto prefixed = [](int field, const std::string& bytes) {
       std::string all(1, static_cast<char>(field << 3 | 2));

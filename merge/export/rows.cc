@@ -407,7 +407,10 @@ constexpr std::string_view kSpanColumns[] = {
     "start_ns",    "total_ns",   "name",   "number",    "complete",    "notified_ns",
     "injected_ns", "entered_ns", "origin", "pin",       "task",        "wall_ns",
     "boot",        "stack",      "bio_ns", "issued_ns", "completed_ns"};
-constexpr std::string_view kRowKinds[] = {"exits", "requests", "interrupts", "functions"};
+// Those of Rows, in its order, then the others.
+constexpr std::string_view kRowKinds[] = {"exits",     "requests",      "interrupts",
+                                          "functions", kGuestSpanRows,  kVhostRows,
+                                          kFaultRows,  kWorkingSetRows, kHostCpuRows};
 constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
 
 std::vector<std::string_view> columns_of(Rows rows) {
@@ -437,17 +440,10 @@ class ExitRowExporter final : public RowExporter {
   }
 
   [[nodiscard]] SpanClass selects() const override {
-    switch (rows_) {
-      case Rows::kExits:
-        return SpanClass::kExits | SpanClass::kWaits;
-      case Rows::kRequests:
-        return SpanClass::kSpans | SpanClass::kRequests;
-      case Rows::kInterrupts:
-        return SpanClass::kSpans | SpanClass::kInterrupts;
-      case Rows::kFunctions:
-        break;
-    }
-    return SpanClass::kCalls;
+    constexpr SpanClass kSelected[] = {
+        SpanClass::kExits | SpanClass::kWaits, SpanClass::kSpans | SpanClass::kRequests,
+        SpanClass::kSpans | SpanClass::kInterrupts, SpanClass::kCalls};
+    return kSelected[static_cast<std::size_t>(rows_)];
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     if (rows_ != Rows::kExits) return;
@@ -624,25 +620,20 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                        : options.format == "arrays" ? RowForm::kArrays
                                                     : RowForm::kJsonl;
   const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
-  const bool is_vhost = options.rows == kVhostRows, is_guest_spans = options.rows == kGuestSpanRows,
-             is_faults = options.rows == kFaultRows,
-             is_working_set = options.rows == kWorkingSetRows,
-             is_host_cpu = options.rows == kHostCpuRows;
   if (options.rows == "summary")
     return fail(ErrorKind::kUsage,
                 "--rows summary was removed; use --rows exits and group them where you load them");
-  if (kind == std::end(kRowKinds) && !is_vhost && !is_guest_spans && !is_faults &&
-      !is_working_set && !is_host_cpu)
+  if (kind == std::end(kRowKinds))
     return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  if (is_vhost)
+  if (*kind == kVhostRows)
     return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
-  if (is_faults)
+  if (*kind == kFaultRows)
     return std::make_unique<FaultRowExporter>(context, options, form, std::move(*output));
-  if (is_working_set)
+  if (*kind == kWorkingSetRows)
     return std::make_unique<WorkingSetRowExporter>(context, options, form, std::move(*output));
-  if (is_host_cpu) {
+  if (*kind == kHostCpuRows) {
     ReportOptions report;
     report.tables[std::string(kHostCpuTable.option)] = "";
     auto table = kHostCpuTable.make(report, "");
@@ -650,7 +641,7 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
     return std::make_unique<HostCpuRowExporter>(context, options, form, std::move(*output),
                                                 std::move(*table));
   }
-  if (is_guest_spans)
+  if (*kind == kGuestSpanRows)
     return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<Rows>(kind - std::begin(kRowKinds));
   return std::make_unique<ExitRowExporter>(context, options, rows, form, std::move(*output));

@@ -23,6 +23,10 @@ std::uint64_t cell_key(std::uint32_t combo, std::uint64_t time, std::uint64_t la
   return (std::uint64_t{combo} + 1) << 32 | time << 8 | latency;
 }
 
+std::uint32_t hash_of(std::uint64_t key) {
+  return static_cast<std::uint32_t>(key * 0x9e3779b97f4a7c15 >> 32);
+}
+
 }  // namespace
 
 void Cells::Cell::add(const Cell& other) {
@@ -31,13 +35,20 @@ void Cells::Cell::add(const Cell& other) {
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
 }
 
+std::uint32_t Cells::find(std::uint64_t key) const {
+  return index_.find(hash_of(key), [&](std::uint32_t i) { return cells_[i].key == key; });
+}
+
+Cells::Cell& Cells::get(std::uint64_t key) {
+  if (const std::uint32_t known = find(key); known != FlatIndex::kNone) return cells_[known];
+  index_.add(hash_of(key));
+  return cells_.emplace_back(Cell{key});
+}
+
 void Cells::coarsen() {
-  for (const auto& [key, cell] : std::exchange(cells_, {})) {
-    const auto longer = cell_key(cell.combo(), bins_.doubled(cell.time()), cell.latency());
-    Cell& to = cells_[longer];
-    to.key = longer;
-    to.add(cell);
-  }
+  index_ = FlatIndex();
+  for (const Cell& cell : std::exchange(cells_, {}))
+    get(cell_key(cell.combo(), bins_.doubled(cell.time()), cell.latency())).add(cell);
   ++bins_.shift;
 }
 
@@ -46,26 +57,19 @@ void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipel
   while (bins_.bin(exit.start.ns()) >= kMostBins) coarsen();
   const std::uint64_t latency = latency_bin(exit.total());
   std::uint64_t key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
-  if (cells_.size() >= kMostCells && !cells_.contains(key)) {
-    if (bins_.bin(pipeline.end().ns()) > kFewestBins) {
-      coarsen();
-    } else {
-      combo = kOtherCombos;
-    }
+  if (cells_.size() >= kMostCells && find(key) == FlatIndex::kNone) {
+    bins_.bin(pipeline.end().ns()) > kFewestBins ? coarsen() : void(combo = kOtherCombos);
     key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
   }
   if (combo == kOtherCombos) ++folded_;
-  Cell& cell = cells_[key];
-  cell.key = key;
+  Cell& cell = get(key);
   ++cell.count;
   cell.total += exit.total();
   for (std::size_t i = 0; i < cell.parts.size(); ++i) cell.parts[i] += exit.parts[i + 1];
 }
 
 std::vector<Cells::Cell> Cells::sorted() const {
-  std::vector<Cell> cells;
-  cells.reserve(cells_.size());
-  for (const auto& [key, cell] : cells_) cells.push_back(cell);
+  std::vector<Cell> cells = cells_;
   std::sort(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) { return a.key < b.key; });
   return cells;
 }

@@ -8,10 +8,10 @@
 #include <deque>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/model/flat_index.h"
 #include "merge/pass/naming.h"
 #include "merge/report/dimensions.h"
 #include "merge/report/grouping.h"
@@ -122,8 +122,13 @@ class Cells {
   void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
 
  private:
+  // Returns the index of the cell with this key; FlatIndex::kNone if there is none.
+  [[nodiscard]] std::uint32_t find(std::uint64_t key) const;
+  [[nodiscard]] Cell& get(std::uint64_t key);
+
   TimeBins bins_;
-  std::unordered_map<std::uint64_t, Cell> cells_;  // by key
+  std::vector<Cell> cells_;
+  FlatIndex index_;  // of cells_, by key
   std::uint64_t folded_ = 0;
 };
 

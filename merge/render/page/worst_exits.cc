@@ -47,7 +47,8 @@ std::string_view moved(std::string_view text, std::span<const std::byte> from,
 }
 
 // Copies the event's bytes and makes its views point to the copy.
-void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
+[[gnu::always_inline]] inline void copy(WorstExits::Kept& kept, const Event& event,
+                                        std::uint64_t number) {
   const std::size_t size = event.raw.size();
   if (kept.raw.size() < size) kept.raw.resize(size);  // it never shrinks, because rings reuse it
   if (size != 0) std::memcpy(kept.raw.data(), event.raw.data(), size);
@@ -241,15 +242,11 @@ std::vector<std::shared_ptr<const WorstExits::Capture>> WorstExits::sorted() con
 
 namespace {
 
-constexpr std::string_view kLanes[] = {"guest", "kernel", "QEMU", "others"};
-std::size_t lane_number(std::string_view lane) {
-  return static_cast<std::size_t>(std::find(std::begin(kLanes), std::end(kLanes), lane) - kLanes);
-}
-
-std::string_view lane_of_event(const Event& event, ThreadId thread) {
-  if (is_guest(event.machine)) return kLanes[0];
-  if (std::holds_alternative<Marker>(event.payload)) return kLanes[2];
-  return event.thread == thread ? kLanes[1] : kLanes[3];
+// Returns the number of a lane: guest, kernel, QEMU, others.
+std::int64_t lane_of_event(const Event& event, ThreadId thread) {
+  if (is_guest(event.machine)) return 0;
+  if (std::holds_alternative<Marker>(event.payload)) return 2;
+  return event.thread == thread ? 1 : 3;
 }
 
 std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
@@ -302,8 +299,7 @@ Neighbourhood neighbourhood(const WorstExits::Capture& capture, const PageNames&
   for (std::size_t i = drop; i < capture.events.size(); ++i) {
     const Event& event = capture.events[i].event;
     const std::int64_t at = names.relative(event.at.ns());
-    near.events.push_back(
-        static_cast<std::int64_t>(lane_number(lane_of_event(event, capture.exit.thread))));
+    near.events.push_back(lane_of_event(event, capture.exit.thread));
     near.events.push_back(at - last);
     near.events.push_back(
         number_of(texts, clipped(event_text(event, names.naming.timeline), first ? 160 : 100)));

@@ -173,7 +173,7 @@ void StallTracker::on_guest(const GuestRun& run) {
   settle(*thread);
   if (run.begin != thread->until) close(*thread);
   thread->until = run.end;
-  Chain& chain = thread->chain;
+  const Chain& chain = *thread->chain;
   if (!chain.any) return;
   thread->between.add({StallCause::kGuest, Culprit(), elapsed(run.begin, run.end)});
   if (elapsed(chain.end, run.end) > kMostBetween) close(*thread);
@@ -290,21 +290,20 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     ++dirty_log_.exits;
     dirty_log_.kernel_ns += exit->parts[static_cast<std::size_t>(Part::kKernel)];
   }
-  Chain& unit = unit_;
   const auto end_unit = [&] {
-    if (!unit.any) return;
-    unit.exits = 1;
-    unit.open = exit == nullptr;
-    unit.wanted = exit != nullptr ? wanted : of_all_;
+    if (!unit_->any) return;
+    unit_->exits = 1;
+    unit_->open = exit == nullptr;
+    unit_->wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
-      unit.longest = *exit;
-      unit.why = faults_.last().why;
+      unit_->longest = *exit;
+      unit_->why = faults_.last().why;
       if (exit->detail.kind == DetailKind::kPageFault)
-        unit.fault = Fault{exit->detail.value, exit->rip};
-      if (unit.fault || is_interrupt(exit->reason)) unit.rip = exit->rip;
+        unit_->fault = Fault{exit->detail.value, exit->rip};
+      if (unit_->fault || is_interrupt(exit->reason)) unit_->rip = exit->rip;
     }
-    join(thread, unit);
-    unit.clear();
+    join(thread);
+    unit_->clear();
   };
   for (const Piece& piece : thread.pieces) {
     if (piece.begin != thread.until) {
@@ -313,15 +312,15 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     }
     const bool page = exit_waits && piece.state == State::kHalted;
     if (is_stopped(piece.state) || page) {
-      if (!unit.any) unit.begin = piece.begin;
-      unit.any = true;
-      unit.end = piece.end;
-      unit.awake =
-          unit.awake && (piece.state == State::kKernel || piece.state == State::kPreempted);
-      divide(thread, piece, page, unit.last);
+      if (!unit_->any) unit_->begin = piece.begin;
+      unit_->any = true;
+      unit_->end = piece.end;
+      unit_->awake =
+          unit_->awake && (piece.state == State::kKernel || piece.state == State::kPreempted);
+      divide(thread, piece, page, unit_->last);
     } else {
       // The time before a halt's sleep belongs to no stall.
-      if (piece.state == State::kHalted) unit.clear();
+      if (piece.state == State::kHalted) unit_->clear();
       end_unit();
       close(thread);
     }
@@ -361,8 +360,8 @@ bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
 
 // Joins `unit`, one exit or its part after a halt, to the thread's chain of joined exits; or keeps
 // its time for the case that the next exit joins; or begins a new chain with it.
-void StallTracker::join(Thread& thread, Chain& unit) {
-  Chain& chain = thread.chain;
+void StallTracker::join(Thread& thread) {
+  Chain &chain = *thread.chain, &unit = *unit_;
   unit.same = unit.fault ? 1 : 0;
   unit.last_begin = unit.begin;
   unit.last_fault = unit.fault.has_value();
@@ -406,16 +405,16 @@ void StallTracker::join(Thread& thread, Chain& unit) {
     }
   }
   close(thread);
-  std::swap(chain, unit);
+  std::swap(thread.chain, unit_);
 }
 
 void StallTracker::close(Thread& thread) {
   thread.between.clear();
   thread.between_exits = 0;
-  if (!thread.chain.any) return;
-  const Chain& chain = thread.chain;
+  const Chain& chain = *thread.chain;
+  if (!chain.any) return;
   if (chain.wanted && chain.length() >= at_least_ns_) hand_out(thread.id, chain);
-  thread.chain.clear();
+  thread.chain->clear();
 }
 
 void StallTracker::hand_out(ThreadId id, const Chain& chain) {
@@ -447,7 +446,7 @@ std::vector<OpenStall> StallTracker::open(const Pipeline& pipeline, Timestamp no
       if (begin < end && elapsed(begin, end) >= at_least_ns)
         open.push_back({thread_id, state->vcpu, begin, end, lasts});
     };
-    const Chain& chain = thread.chain;
+    const Chain& chain = *thread.chain;
     const bool halts = is_halt(state->reason) && state->halted_ns == 0;
     if (is_stopped(state->state) && !halts) {
       const Timestamp begin(state->since.ns() + state->halted_ns);

@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -175,6 +176,7 @@ class StallTracker {
     [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
     // Resets everything, but keeps the memory allocated for the sums, which each exit needs.
     void clear() {
+      if (!any) return;
       StallShares kept = std::move(shares), kept_of_last = std::move(last);
       *this = {};
       kept.clear();
@@ -194,7 +196,7 @@ class StallTracker {
     std::vector<Timestamp> stops;         // when signals stopped the thread
     MemoryWork work = MemoryWork::kNone;  // the memory work of the exit that settle() handles
     Timestamp until;                      // everything is known up to here
-    Chain chain;
+    std::unique_ptr<Chain> chain = std::make_unique<Chain>();
     StallShares between;  // between the chain and the next exit
     std::uint64_t between_exits = 0;
     bool halts = false;  // the last kvm_exit was a halt, and no kvm_entry followed
@@ -238,7 +240,7 @@ class StallTracker {
               StallShares& into) const;
   [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
   [[nodiscard]] static bool is_at_the_fault(const Chain& chain, const Chain& unit);
-  void join(Thread& thread, Chain& unit);
+  void join(Thread& thread);
   void close(Thread& thread);
   void hand_out(ThreadId id, const Chain& chain);
 
@@ -257,10 +259,10 @@ class StallTracker {
   const PageFaults& faults_;
   DirtyLog dirty_log_;
   LossTable<Thread> threads_;
-  Chain unit_;                     // used by settle(); empty between its calls
-  std::size_t pieces_ = 0;         // of all threads
-  std::map<ThreadId, Vm> vms_;     // by process
-  std::map<ThreadId, Vm*> vm_of_;  // of vCPUs with a known process
+  std::unique_ptr<Chain> unit_ = std::make_unique<Chain>();  // of settle(); empty between its calls
+  std::size_t pieces_ = 0;                                   // of all threads
+  std::map<ThreadId, Vm> vms_;                               // by process
+  std::map<ThreadId, Vm*> vm_of_;                            // of vCPUs with a known process
   std::vector<Stall> ended_;
   Timestamp end_;
 };

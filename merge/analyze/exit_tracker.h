@@ -276,7 +276,8 @@ class ExitTracker {
   [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
   // Returns the exits that the last event left without an end.
   [[nodiscard]] std::span<const UnendedExit> unended() const { return unended_; }
-  [[nodiscard]] bool has_unended() const { return told_ && !unended_.empty(); }
+  // Returns whether there are any of these, or state runs.
+  [[nodiscard]] bool has_news() const { return told_; }
   // If the last event ended a time in user space, returns when that time began. Known only if an
   // event of its own marks the end (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }

@@ -108,7 +108,8 @@ class PageFaults {
   PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}
 
-  // Takes every event of the host, after the pipeline.
+  // Takes an event of the host, after the other trackers. Needs only those that changed a thread,
+  // and these: KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter, Lost.
   void on(const Event& event, const Pipeline& pipeline);
   // Takes an exit that the pipeline returns, after its waits: last() is its fault. Valid until the
   // next exit.

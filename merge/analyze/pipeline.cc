@@ -25,6 +25,12 @@ Detail detail_of(SpanClass selected) {
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
+// Returns a payload of each type.
+template <typename... T>
+std::array<Payload, sizeof...(T)> one_of_each(const std::variant<T...>*) {
+  return {T{}...};
+}
+
 // The classes that need to know what threads did before.
 constexpr SpanClass kOfThreads = static_cast<SpanClass>(~static_cast<std::uint32_t>(
     SpanClass::kExits | SpanClass::kLosses | SpanClass::kIntervals | SpanClass::kHostRuns));
@@ -74,11 +80,59 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> all)
     return !has(sink->selects(), SpanClass::kSpans | SpanClass::kFunctions);
   });
   if (!all.empty()) builder_ = std::make_unique<SpanBuilder>(*this, std::move(all));
-  follows_events_ = on_thread() || has(selected_, SpanClass::kEvents | SpanClass::kStateRuns) ||
-                    waits_ || kernel_ || stalls_ || guest_intervals_;
-  follows_exits_ = waits_ || faults_ || kernel_ || guest_intervals_ || stalls_ || builder_;
-  exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
-                !placement_.checks();
+  plan();
+}
+
+// Lists the steps. Most events need few of them, and asking each tracker for each event costs more
+// than what the trackers do.
+void Pipeline::plan() {
+  enum : unsigned { kOfChanges = 1, kOfExits = 2 };
+  const auto add = [this](bool is_used, bool (*looks_at)(const Payload&), unsigned also,
+                          Step step) {
+    if (!is_used) return;
+    const std::uint32_t bit = 1u << steps_.size();
+    steps_.push_back(step);
+    for (const Payload& payload : one_of_each(static_cast<const Payload*>(nullptr)))
+      if (looks_at(payload)) steps_of_[payload.index()] |= bit;
+    if ((also & kOfChanges) != 0) steps_of_changes_ |= bit;
+    if ((also & kOfExits) != 0) steps_of_exits_ |= bit;
+  };
+  const auto any = [](const Payload&) { return true; };
+  const auto none = [](const Payload&) { return false; };
+  using To = Pipeline&;
+  using Of = const Event&;
+  add(on_thread(), is_any_of<Marker>, kOfChanges,
+      [](To to, Of event) { to.stacks_.on_host(event, to.changes_, to.vmm_event()); });
+  add(waits_.has_value(), WaitTracker::looks_at, kOfChanges,
+      [](To to, Of event) { to.on_waits(event); });
+  add(kernel_ != nullptr, any, 0,
+      [](To to, Of event) { to.kernel_->on(event, to.changes_, to.tracker_); });
+  add(stalls_ != nullptr, is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, Lost>, kOfChanges,
+      [](To to, Of event) {
+        to.stalls_->on(event, to);
+        to.tell_stalls();
+      });
+  add(faults_ != nullptr,
+      is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter,
+                Lost>,
+      kOfChanges, [](To to, Of event) { to.faults_->on(event, to); });
+  add(has(selected_, SpanClass::kEvents) || guest_intervals_, any, 0,
+      [](To to, Of event) { to.tell(event); });
+  add(builder_ != nullptr, is_any_of<KvmExit>, kOfChanges, [](To to, Of) {
+    const GuestRun* run = to.tracker_.guest_run();
+    if (run != nullptr && to.counts(run->thread)) to.builder_->on_guest_run(*run);
+    if (has(to.selected_, SpanClass::kWakeups)) to.builder_->on(to.changes_);
+  });
+  add(true, none, kOfExits, [](To to, Of) { to.take(*to.ended_); });
+  add(requests_.has_value(), RequestPath::looks_at, kOfChanges,
+      [](To to, Of event) { to.on_requests(event); });
+  add(interrupts_.has_value(), IrqTracker::looks_at, kOfChanges,
+      [](To to, Of event) { to.on_interrupts(event); });
+  add(halts_.has_value(), is_any_of<KvmExit, KvmHaltPoll, KvmVcpuWakeup, Lost>,
+      kOfChanges | kOfExits, [](To to, Of event) { to.halts_->on(event, to.changes_, to.ended_); });
+  add(placement_.checks(), is_any_of<KvmExit, Marker>, kOfChanges,
+      [](To to, Of event) { to.placement_.on(event, to.tracker_); });
+  if (steps_.size() == 1) steps_.clear();  // on_host() knows how to pass on exits alone
 }
 
 Pipeline::~Pipeline() = default;
@@ -123,6 +177,30 @@ bool Pipeline::is_of_guest(const Event& event) const {
   return options_.model.from_vmm ? role == Role::kGuest : role != Role::kHostKernel;
 }
 
+inline void Pipeline::on_host(const Event& event, ThreadChanges changes) {
+  ended_ = tracker_.on(event, changes);
+  if (tracker_.has_news()) [[unlikely]] {
+    tell_unended();
+    tell_states();
+  }
+  // Without a guest's or a program's source, every event here is the host's kernel's.
+  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes);
+  if (steps_.empty()) {
+    if (ended_ != nullptr) take(*ended_);
+    return;
+  }
+  if (waits_) waits_->pass();
+  if (stalls_) stalls_->pass(event.at);
+  std::uint32_t steps = steps_of_[event.payload.index()];
+  if (!changes.empty()) steps |= steps_of_changes_;
+  if (ended_ != nullptr) {
+    stack_.reset();
+    steps |= steps_of_exits_;
+  }
+  for (; steps != 0; steps &= steps - 1)
+    steps_[static_cast<std::size_t>(std::countr_zero(steps))](*this, event);
+}
+
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
   const bool usual = (usual_ >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
@@ -132,17 +210,7 @@ bool Pipeline::push(const Event& event) {
   const ThreadChanges changes = threads_.on(event);
   changes_ = changes;
   if (has_guest_) stacks_.on(event, changes);
-  if (!exits_only_) {
-    on_host(event);
-    return true;
-  }
-  // Does what on_host() would do, without the call.
-  ended_ = tracker_.on(event, changes);
-  // Without a guest's or a program's source, every event here is the host's kernel's.
-  if (runs_ && (!has_guest_ || is_of_hosts_kernel(event))) runs_->on(event, changes);
-  if (tracker_.has_unended()) [[unlikely]]
-    tell_unended();
-  if (ended_ != nullptr) take(*ended_);
+  on_host(event, changes);
   return true;
 }
 
@@ -191,7 +259,9 @@ bool Pipeline::push_carefully(const Event& event) {
   }
   if (in_window) {
     if (is_event) note_interval(event.at);
-    on_host(event);
+    on_host(event, changes_);
+    if (const auto* lost = std::get_if<Lost>(&event.payload))
+      for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, *lost, *this);
     return true;
   }
   // An event before the window is in no figure, but the trackers need it: it may decide who waits
@@ -223,6 +293,7 @@ void Pipeline::on_guest(const Event& event) {
 
 void Pipeline::tell_states() {
   const std::span<const StateRun> runs = tracker_.state_runs();
+  if (runs.empty()) return;
   for (SpanSink* sink : sinks(SpanClass::kStateRuns)) sink->states(runs, *this);
   if (stalls_) stalls_->on(runs, *this);
 }
@@ -236,54 +307,9 @@ void Pipeline::tell_unended() {
   }
 }
 
-void Pipeline::on_host(const Event& event) {
-  ended_ = tracker_.on(event, changes_);
-  if (tracker_.has_unended()) [[unlikely]]
-    tell_unended();
-  if (ended_ != nullptr) stack_.reset();
-  if (runs_ && is_of_hosts_kernel(event)) runs_->on(event, changes_);
-  if (follows_events_) follow(event);
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    for (SpanSink* sink : sinks(SpanClass::kLosses)) sink->lost(event, *lost, *this);
-  }
-  if (builder_) {
-    const GuestRun* run = tracker_.guest_run();
-    if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
-    if (has(selected_, SpanClass::kWakeups)) builder_->on(changes_);
-  }
-  if (ended_ != nullptr) take(*ended_);
-  if (requests_) on_requests(event);
-  if (interrupts_) {
-    if (worked_for_.on(changes_)) owners_ = {};
-    if (IrqTracker::looks_at(event.payload)) on_interrupts(event);
-  }
-  if (halts_) halts_->on(event, changes_, ended_);
-  if (placement_.checks()) placement_.on(event, tracker_);
-}
-
-// Passes the event to the trackers that must see it after ExitTracker.
-void Pipeline::follow(const Event& event) {
-  if (!tracker_.state_runs().empty()) tell_states();
-  if (on_thread()) stacks_.on_host(event, changes_, vmm_event());
-  if (waits_) {
-    const bool looks = !changes_.empty() || WaitTracker::looks_at(event.payload);
-    looks ? on_waits(event) : waits_->pass();
-  }
-  if (kernel_) kernel_->on(event, changes_, tracker_);
-  if (stalls_) {
-    stalls_->on(event, *this);
-    if (stalls_->has_ended()) tell_stalls();
-  }
-  if (faults_) faults_->on(event, *this);
-  if (has(selected_, SpanClass::kEvents) || guest_intervals_) tell(event);
-}
-
 void Pipeline::tell(const Event& event) {
   for (SpanSink* sink : sinks(SpanClass::kEvents)) sink->event(event, *this);
-  if (guest_intervals_) on_guest_intervals(event);
-}
-
-void Pipeline::on_guest_intervals(const Event& event) {
+  if (!guest_intervals_) return;
   if (const GuestRun* run = tracker_.guest_run()) guest_intervals_->on(*run);
   guest_intervals_->on(event);
   tell_guest_intervals();
@@ -303,30 +329,22 @@ void Pipeline::tell_stalls() {
 void Pipeline::take(const ExitSpan& exit) {
   stack_.reset();
   if (!counts(exit.thread)) return;
-  if (follows_exits_) [[unlikely]] {
-    if (waits_) waits_->on_exit(exit);
-    if (faults_) faults_->on_exit(exit, *this);
-    if (kernel_) kernel_->on_exit(exit);
-  }
+  if (waits_) waits_->on_exit(exit);
+  if (faults_) faults_->on_exit(exit, *this);
+  if (kernel_) kernel_->on_exit(exit);
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)
     for (SpanSink* sink : sinks(SpanClass::kExits)) sink->exit(exit, *this);
-  if (follows_exits_) [[unlikely]]
-    follow(exit, wanted);
-  if (has_guest_) stacks_.on_span(exit, stack_of(exit));
-}
-
-// Passes the exit to the trackers that must see it after the sinks.
-void Pipeline::follow(const ExitSpan& exit, bool wanted) {
   if (guest_intervals_) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
   }
   if (stalls_) {
     stalls_->on(exit, wanted);
-    if (stalls_->has_ended()) tell_stalls();
+    tell_stalls();
   }
   if (builder_ && wanted) builder_->on_exit(exit);
+  if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
 
 bool Pipeline::hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const {
@@ -358,9 +376,6 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 }
 
 void Pipeline::on_requests(const Event& event) {
-  const bool of_vhost = !changes_.empty() || vhost_.looks_at(event.payload);
-  const bool of_path = !changes_.empty() || RequestPath::looks_at(event.payload);
-  if (!of_vhost && !of_path) return;
   const ThreadId process = owners_of(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* vmm = vmm_event();
@@ -371,8 +386,7 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, request_names_[ended->spec]);
     return;
   }
-  if (of_vhost) on_vhost(event, process);
-  if (!of_path) return;
+  if (!changes_.empty() || vhost_.looks_at(event.payload)) on_vhost(event, process);
   for (const Delivered& delivered : requests_->on(event, changes_, process)) {
     for (SpanSink* sink : sinks(SpanClass::kRequests)) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);
@@ -395,6 +409,8 @@ void Pipeline::on_waits(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
+  if (worked_for_.on(changes_)) owners_ = {};
+  if (!IrqTracker::looks_at(event.payload)) return;
   const ThreadId process = owners_of(event.thread).worked_for;
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
 }
@@ -406,7 +422,7 @@ void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
 
 void Pipeline::finish(std::optional<Timestamp> end) {
   tracker_.close(std::max(end.value_or(end_), end_), cut_);
-  if (!tracker_.state_runs().empty()) tell_states();
+  tell_states();
   tell_unended();
   while ((ended_ = tracker_.finish()) != nullptr) take(*ended_);
   if (interrupts_) {

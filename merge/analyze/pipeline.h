@@ -179,10 +179,9 @@ class Pipeline {
   void tell_calls();
   void tell_states();
   void tell_unended();
-  void on_host(const Event& event);
-  void follow(const Event& event);
+  void on_host(const Event& event, ThreadChanges changes);
+  void plan();
   void take(const ExitSpan& exit);
-  void follow(const ExitSpan& exit, bool wanted);
   void on_requests(const Event& event);
   void on_vhost(const Event& event, ThreadId process);
   void on_interrupts(const Event& event);
@@ -196,7 +195,6 @@ class Pipeline {
     return owners_;
   }
   void on_waits(const Event& event);
-  void on_guest_intervals(const Event& event);
   void tell_guest_intervals();
   void tell_stalls();
   void tell(const Event& event);
@@ -232,9 +230,12 @@ class Pipeline {
   std::unique_ptr<KernelTracker> kernel_;
   PlacementCheck placement_;
   bool has_guest_ = false;
-  bool follows_events_ = false;  // follow() has something to do
-  bool exits_only_ = false;      // the sinks select only exits and losses
-  bool follows_exits_ = false;   // take() has more to do than to pass exits on
+  // The steps that follow tracker_'s for an event of the host, in their order, and which of them,
+  // as bits, an event needs: by its payload; if it changes a thread; if it ends an exit.
+  using Step = void (*)(Pipeline&, const Event&);
+  std::vector<Step> steps_;
+  std::array<std::uint32_t, std::variant_size_v<Payload>> steps_of_{};
+  std::uint32_t steps_of_changes_ = 0, steps_of_exits_ = 0;
   // The payloads, as bits, of nearly all events: some tracker needs them, and they neither begin
   // nor end anything but an exit. 0 until an event of the window came.
   static constexpr std::uint32_t kUsual =

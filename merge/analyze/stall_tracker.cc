@@ -74,7 +74,7 @@ StallTracker::Thread* StallTracker::thread_of(ThreadId id) {
 }
 
 void StallTracker::on(const Event& event, const Pipeline& pipeline) {
-  end_ = std::max(end_, event.at);
+  pass(event.at);
   const ThreadChanges changes = pipeline.changes();
   if (const EndedWait* wait = pipeline.waits()->ended()) on_wait(wait->thread, wait->shares);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
@@ -82,7 +82,6 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     on_exit(run->thread, run->end, pipeline);
   }
   for (const ThreadChange& change : changes) on(change);
-  if (!is_any_of<KvmEntry, KvmExit, KvmUserspaceExit, Lost>(event.payload)) return;
   if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) {
       if (thread->halts) settle(*thread);

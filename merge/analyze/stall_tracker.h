@@ -126,9 +126,12 @@ class StallTracker {
   StallTracker(std::uint64_t at_least_ns, bool of_all, const PageFaults& faults)
       : at_least_ns_(at_least_ns), of_all_(of_all), faults_(faults) {}
 
-  // Takes every event of the host: after ExitTracker, WaitTracker and on() for the states that the
-  // event ends; before on() for the exit that it ends.
+  // Takes an event of the host: after ExitTracker, WaitTracker and on() for the states that the
+  // event ends; before on() for the exit that it ends. Needs only those that changed a thread, and
+  // these: KvmExit, KvmEntry, KvmUserspaceExit, Lost.
   void on(const Event& event, const Pipeline& pipeline);
+  // Notes the time of an event that on() need not take.
+  void pass(Timestamp at) { end_ = std::max(end_, at); }
   void on(std::span<const StateRun> runs, const Pipeline& pipeline);
   // `wanted`: the stall with this exit may be reported. The exit must have its intervals.
   void on(const ExitSpan& exit, bool wanted);

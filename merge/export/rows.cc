@@ -223,10 +223,10 @@ class FaultRowExporter final : public RowExporter {
   }
 };
 
-// Merges the pages of first faults to ranges of ascending adjacent pages, each page to one range. The
-// last kMostOpen ranges can grow, as a guest often goes through several parts of its memory at once.
-// A large page goes without the parts that ranges have, so its fault may extend several of them: it
-// counts in that of its address.
+// Merges the pages of first faults to ranges of ascending adjacent pages, each page to one range.
+// The last kMostOpen ranges can grow, as a guest often goes through several parts of its memory at
+// once. A large page goes without the parts that ranges have, so its fault may extend several of
+// them: it counts in that of its address.
 class WorkingSetRowExporter final : public RowExporter {
  public:
   WorkingSetRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,

@@ -78,8 +78,8 @@ ReportCounters counters_of(const Naming& names) {
   ReportCounters sum;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceCounters counters = timeline.source(i).counters();
-    // A source counts the losses of its whole recording. For a window, the Aggregator has the losses
-    // of the host's kernel that are inside it.
+    // A source counts the losses of its whole recording. For a window, the Aggregator has the
+    // losses of the host's kernel that are inside it.
     if (!pipeline.is_window() || timeline.source(i).info().role != Role::kHostKernel)
       sum.add(counters);
     sum.left_out_events = saturated_sum(sum.left_out_events, counters.left_out_events);

@@ -20,8 +20,8 @@
 
 namespace trapline {
 
-// Returns a report's data as far as the pass alone has them: no rows, no tables. Sources' losses are
-// those of the whole recording, so a window has none.
+// Returns a report's data as far as the pass alone has them: no rows, no tables. Sources' losses
+// are those of the whole recording, so a window has none.
 [[nodiscard]] ReportData data_of(const Naming& names);
 
 class Aggregator : public SpanSink {

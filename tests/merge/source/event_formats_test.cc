@@ -395,8 +395,7 @@ TEST(PrintedTexts, ComeInPiecesAndOnceForEqualEvents) {
   const auto text = [&](std::span<const std::byte> event, std::uint32_t cpu, std::size_t next) {
     const auto following = [&](std::size_t, std::vector<kernel_events::RecordedEvent>& more) {
       ++trips;
-      for (std::size_t i = next; i < events.size(); ++i)
-        more.push_back({1, events[i].data(), 12});
+      for (std::size_t i = next; i < events.size(); ++i) more.push_back({1, events[i].data(), 12});
     };
     return texts.text(7, event, cpu, following, [] { return std::string(); });
   };

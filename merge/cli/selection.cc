@@ -52,8 +52,7 @@ void add_selection(CLI::App& command, SelectionOptions& options, const std::stri
     which.rare().add("--function", options.exits.function, "NAME",
                      "Only exits from this guest function");
   }
-  which.add("--from", options.from, "TIME",
-            "Begin at 12.5 (s, as timeline has it) or +500ms");
+  which.add("--from", options.from, "TIME", "Begin at 12.5 (s, as timeline has it) or +500ms");
   which.add("--to", options.to, "TIME", "Up to this time, given in the same way");
 }
 

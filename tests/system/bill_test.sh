@@ -41,7 +41,7 @@ each_planted_fault_has_its_cause() {
 
 so_it_is_on_arm64() {
   recorded arm64
-  python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" || fail "see above"
+  python3 "$tests/merge/planted_bill.py" "$trapline" "$work/out/bill.dat" vhost || fail "see above"
 }
 
 "$@"

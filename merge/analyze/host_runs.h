@@ -2,9 +2,10 @@
 // sched_switch away from it.
 //
 // Runs are known from the recording's first sched_switch until kMostAfter after its last one, and
-// where kvm_exit and kvm_entry show that a thread runs; in a window, until the window's end. Before a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its
-// thread runs on the event's CPU, from the first such event on. If one comes on a CPU that another
-// thread had, the time since that thread's last event is unknown.
+// where kvm_exit and kvm_entry show that a thread runs; in a window, until the window's end. Before
+// a CPU's own first sched_switch, and after a loss, a kvm_exit or kvm_entry shows that its thread
+// runs on the event's CPU, from the first such event on. If one comes on a CPU that another thread
+// had, the time since that thread's last event is unknown.
 #pragma once
 
 #include <array>

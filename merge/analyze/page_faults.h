@@ -81,7 +81,7 @@ struct PageFault {
   Why why;
   FaultAccess access = FaultAccess::kNotKnown;
   std::optional<std::uint64_t> address;
-  // The first fault on its page of 4 KiB. A page that a first fault mapped as a part of a larger one
+  // The first fault on its page of 4 KiB. A page that a first fault mapped as part of a larger one
   // has had its first fault. Nullopt: not known, as the process of a vCPU is not known, so that
   // another one that faulted may be of the same VM.
   std::optional<bool> first;
@@ -108,8 +108,8 @@ class PageFaults {
   PageFaults(bool knows_files, std::set<std::uint32_t> swaps)
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}
 
-  // Takes an event of the host, after the other trackers. Needs only those that changed a thread,
-  // and these: KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter, Lost.
+  // Takes an event of the host, after the other trackers. Needs only those that changed a thread
+  // and KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter, Lost.
   void on(const Event& event, const Pipeline& pipeline);
   // Takes an exit that the pipeline returns, after its waits: last() is its fault. Valid until the
   // next exit.

@@ -490,8 +490,8 @@ std::string events_text(const Explanation& explanation) {
   return only != nullptr ? only->text : names_text(counts);
 }
 
-// Returns "; for 37.7 ms vm 229 vcpu 0 ran instead, and 2 others for 185 µs"; without the time if there
-// is only one culprit.
+// Returns "; for 37.7 ms vm 229 vcpu 0 ran instead, and 2 others for 185 µs"; without the time if
+// there is only one culprit.
 std::string culprits_text(const Explanation& explanation, Part part) {
   const std::uint64_t ns = part_ns(explanation, part);
   std::vector<std::pair<std::uint64_t, std::string>> named;

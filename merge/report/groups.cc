@@ -59,8 +59,8 @@ bool leaves_out_waits(const ReportData& report) {
   return report.overhead && report.knows(State::kPreempted);
 }
 
-// Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with the
-// most time, halts aside, stays longest.
+// Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with
+// the most time, halts aside, stays longest.
 void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
                 std::span<const GroupRow> rows) {
   const auto is_own = [](std::size_t part) { return static_cast<Part>(part) <= Part::kUser; };

@@ -1,4 +1,4 @@
-// How much time each vCPU spent in each state, and each thread of the host on its CPUs, by time bin.
+// How much time each vCPU spent in each state, and each thread of the host on CPUs, by time bin.
 // Intervals are cut at the edges of bins, so the bins sum exactly to the totals.
 #pragma once
 

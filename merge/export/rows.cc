@@ -407,7 +407,7 @@ constexpr std::string_view kSpanColumns[] = {
     "start_ns",    "total_ns",   "name",   "number",    "complete",    "notified_ns",
     "injected_ns", "entered_ns", "origin", "pin",       "task",        "wall_ns",
     "boot",        "stack",      "bio_ns", "issued_ns", "completed_ns"};
-// Those of Rows, in its order, then the others.
+// The kinds of rows by name: those of Rows, in its order, then the others.
 constexpr std::string_view kRowKinds[] = {"exits",     "requests",      "interrupts",
                                           "functions", kGuestSpanRows,  kVhostRows,
                                           kFaultRows,  kWorkingSetRows, kHostCpuRows};

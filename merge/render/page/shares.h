@@ -51,7 +51,7 @@ class BinnedTimes {
   ThreadTable<std::vector<Bin>> threads_;
 };
 
-// Of vCPUs, by State.
+// Shares are times of vCPUs by State.
 class Shares : public BinnedTimes<kStates, 1024> {
  public:
   void event(const Event& event, const Pipeline& pipeline);
@@ -59,7 +59,7 @@ class Shares : public BinnedTimes<kStates, 1024> {
   void states(std::span<const StateRun> runs, const Pipeline& pipeline);
 };
 
-// Of the host's threads.
+// HostTime is the time that each thread of the host ran.
 class HostTime : public BinnedTimes<1, 4096> {
  public:
   void event(const Pipeline& pipeline);

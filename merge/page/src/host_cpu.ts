@@ -54,13 +54,9 @@ export class HostCpu {
     const seen = kRoles.filter(([key]) => row[key].length > 0);
     const { bins } = this.model.data.time;
     let below = new Array<number>(bins + 1).fill(0);
-    const heights = seen.map(([key]) => (below = below.map((height, bin) => height + (bin < bins ? (row[key][bin] ?? 0) / this.length(bin) : 0)))).reverse();
+    const heights = seen.map(([key]) => (below = below.map((height, bin) => height + (bin < bins ? (row[key][bin] ?? 0) / this.model.length(bin) : 0)))).reverse();
     const chart = new Chart({ height: kHeight, pointed: (time) => replace(this.reading, this.read(row, this.model.binAt(time))), series: [...seen].reverse().map(([, , , fill]) => ({ fill, paths: steps })) });
     return { row, chart, heights };
-  }
-
-  private length(bin: number): number {
-    return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
   }
 
   render(choice: Choice): void {
@@ -81,9 +77,9 @@ export class HostCpu {
 
   // Returns "VM 229 at +1.2 s (16.8 ms): vCPU threads 45 % of a CPU, main loop 3 %".
   private read(row: Fields, bin: number): string {
-    const parts = kRoles.filter(([key]) => (row[key][bin] ?? 0) > 0).map(([key, text], i) => `${text} ${percent(row[key][bin] / this.length(bin))}${i ? "" : " of a CPU"}`);
+    const parts = kRoles.filter(([key]) => (row[key][bin] ?? 0) > 0).map(([key, text], i) => `${text} ${percent(row[key][bin] / this.model.length(bin))}${i ? "" : " of a CPU"}`);
     const [from, to] = [this.model.edge(bin), this.model.edge(bin + 1)];
     const lost = this.model.losses.some((loss) => loss.from < to && loss.to > from) ? "; events were lost" : "";
-    return `VM ${row.vm} at ${moment(from, 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "no time is known"}${lost}`;
+    return `VM ${row.vm} at ${moment(from, 3)} (${duration(this.model.length(bin))}): ${parts.join(", ") || "no time is known"}${lost}`;
   }
 }

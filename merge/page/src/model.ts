@@ -114,6 +114,11 @@ export class Model {
     return Math.max(0, Math.min(this.data.duration_ns, origin + bin * bin_ns));
   }
 
+  // Returns the length of a bin within the interval, at least 1.
+  length(bin: number): number {
+    return Math.max(1, this.edge(bin + 1) - this.edge(bin));
+  }
+
   // Returns the begin of each bin, then the end of the last one.
   edges(): number[] {
     return Array.from({ length: this.data.time.bins + 1 }, (_, bin) => this.edge(bin));

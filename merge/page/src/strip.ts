@@ -71,16 +71,12 @@ class Strip {
     const drawn: readonly string[] = busy ? kBusy : [...kStates, "not_seen"];
     let below = new Array<number>(bins + 1).fill(0);
     const heights = this.seen.map((state) => (below = below.map((height, bin) =>
-      height + (drawn.includes(state) && bin < bins ? (vcpu.shares[state][bin] ?? 0) / this.length(bin) : 0))));
+      height + (drawn.includes(state) && bin < bins ? (vcpu.shares[state][bin] ?? 0) / this.model.length(bin) : 0))));
     const full = busy ? Math.min(1, below.reduce((most, height) => Math.max(most, height), 0)) || 1 : 1;
     replace(this.full, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(full)} of the time` : ""}`);
     this.chart.draw(width, { ...x, ...(this.axis ? { say: sinceStart } : {}) }, { from: 0, to: full },
       [model.edges(), ...heights.reverse()]);
     this.chart.mark(...lossMarks(model, x));
-  }
-
-  private length(bin: number): number {
-    return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
   }
 
   mark(time: [number, number] | null, busy: boolean): void {
@@ -98,8 +94,8 @@ class Strip {
   // Returns "vCPU 0 at +1.2 s: guest 80 %, …".
   private reading(bin: number): string {
     const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
-      .map((p) => `${signOf(p, this.vcpu)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
-    return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "not known"}`;
+      .map((p) => `${signOf(p, this.vcpu)} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.model.length(bin))}`);
+    return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.model.length(bin))}): ${parts.join(", ") || "not known"}`;
   }
 }
 

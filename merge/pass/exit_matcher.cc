@@ -16,10 +16,9 @@ namespace {
 // fits its reasons on all CPUs.
 bool is_reason(std::string_view pattern, std::string_view name) {
   const std::string requested = lowered(pattern), reason = lowered(name);
+  const ReasonKind* kind = kind_of(reason);
   return requested == reason || matches(requested, reason) ||
-         std::ranges::any_of(reason_kinds(), [&](const ReasonKind& kind) {
-           return kind.name == requested && kind.has(reason);
-         });
+         (kind != nullptr && kind->name == requested);
 }
 
 }  // namespace

@@ -1,16 +1,8 @@
 #include "merge/pass/reason_kinds.h"
 
-#include <algorithm>
-
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
-bool ReasonKind::has(std::string_view reason) const {
-  const std::string wanted = lowered(reason);
-  return std::ranges::any_of(split(reasons, ','),
-                             [&](std::string_view one) { return lowered(trimmed(one)) == wanted; });
-}
-
 std::span<const ReasonKind> reason_kinds() {
   static constexpr ReasonKind kKinds[] = {
       {"io", "the guest accessed a port", "IO_INSTRUCTION, io"},
@@ -28,6 +20,14 @@ std::span<const ReasonKind> reason_kinds() {
       {"control-register", "the guest accessed CR0, CR3 or CR4",
        "CR_ACCESS, cr0_sel_write, read_cr0, write_cr0, write_cr3, write_cr4"}};
   return kKinds;
+}
+
+const ReasonKind* kind_of(std::string_view reason) {
+  const std::string wanted = lowered(reason);
+  for (const ReasonKind& kind : reason_kinds())
+    for (const std::string_view one : split(kind.reasons, ','))
+      if (lowered(trimmed(one)) == wanted) return &kind;
+  return nullptr;
 }
 
 }  // namespace trapline

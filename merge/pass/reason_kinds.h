@@ -9,10 +9,10 @@ namespace trapline {
 struct ReasonKind {
   std::string_view name, meaning;
   std::string_view reasons;  // the CPUs' names of the kind, "IO_INSTRUCTION, io"
-  // Returns whether the kind includes the reason, whatever the case of its letters.
-  [[nodiscard]] bool has(std::string_view reason) const;
 };
 // Returns all kinds, in the order in which `trapline help exits` explains them.
 [[nodiscard]] std::span<const ReasonKind> reason_kinds();
+// Returns the kind that includes the reason, whatever the case of its letters; nullptr: none does.
+[[nodiscard]] const ReasonKind* kind_of(std::string_view reason);
 
 }  // namespace trapline

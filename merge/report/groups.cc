@@ -226,9 +226,8 @@ void explain_reasons(const ReportData& report, std::vector<std::string>& text) {
   std::set<std::string_view> explained;
   for (const GroupRow& row : report.rows) {
     const std::string_view reason = std::string_view(row.key).substr(0, row.key.find(" / "));
-    const auto kind = std::ranges::find_if(
-        reason_kinds(), [reason](const ReasonKind& one) { return one.has(reason); });
-    if (row.halts || kind == reason_kinds().end() || explained.size() == kMost) continue;
+    const ReasonKind* kind = kind_of(reason);
+    if (row.halts || kind == nullptr || explained.size() == kMost) continue;
     if (explained.insert(reason).second)
       text.push_back(fmt::format("{}: {}", reason, kind->meaning));
   }

@@ -276,8 +276,8 @@ struct PageData::Writer {
     head.push_back({"left_out", left_out()});
     std::vector<std::string> glosses;
     for (const GroupRow& row : report.rows)
-      for (const ReasonKind& kind : reason_kinds())
-        if (kind.has(row.key)) glosses.push_back(fmt::format("{}: {}", row.key, kind.meaning));
+      if (const ReasonKind* kind = kind_of(row.key))
+        glosses.push_back(fmt::format("{}: {}", row.key, kind->meaning));
     head.push_back({"glosses", glosses});
     return head;
   }

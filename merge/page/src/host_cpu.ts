@@ -71,7 +71,7 @@ export class HostCpu {
       }
       chart.select(choice.time && [this.model.edge(choice.time[0]), this.model.edge(choice.time[1])]);
     }
-    if (this.drawn === "") replace(this.reading, x.from > 0 && `The pictures begin at ${moment(x.from, 3)}, the bars with the recording. `, "Point at a picture to read it.");
+    if (this.drawn === "") replace(this.reading, x.from > 0 && `The pictures begin at ${moment(x.from, 3)}. The table counts the whole recording. `, "Point at a picture to read it.");
     this.drawn = drawn;
   }
 

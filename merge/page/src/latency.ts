@@ -51,7 +51,7 @@ export class Latency {
     const what = choice.rows.length === 0 ? [this.model.hasHalts ? "All exits, with halts" : "All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50), one.by)]);
     entitle(this.element, ...what, row && !row.approximate ? `: half of ${counted(count, "exit")} took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`
-      : `: half of ${counted(count, "exit")} that ended took at most ${atMost(ranked(bins, count, 500))}, the longest ${this.longest(choice, bins)}`);
+      : `: half of ${counted(count, "exit")} that ended took about ${atMost(ranked(bins, count, 500))} or less, the longest ${this.longest(choice, bins)}`);
     this.sliders.show([bins[0]![0], bins.at(-1)![0] + 1], choice.latency);
     this.shown = { choice, counts: new Map(bins) };
     this.drawBars(bins, choice, row);

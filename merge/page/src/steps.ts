@@ -24,7 +24,7 @@ function longest(sums: Map<string, number>): string {
 }
 
 // Returns the threads that ran instead of the exit's, or for which it waited, from `begin` to `end`.
-function culprits(exit: WorstExit, part: Part, begin: number, end: number): string {
+export function culprits(exit: WorstExit, part: Part, begin: number, end: number): string {
   const sums = new Map<string, number>();
   for (const [of, who, from, to] of exit.waits) {
     const ns = Math.min(end, to) - Math.max(begin, from);
@@ -76,7 +76,10 @@ function named(steps: Step[]): Step[] {
   return together.map((of): Step => {
     if (of.length === 1) return of[0]!;
     const sums = new Map<string, number>();
-    for (const { what, ns } of of) sums.set(what, (sums.get(what) ?? 0) + ns);
+    for (const { what, who, ns } of of) {
+      const name = who ? `${what}: ${who}` : what;
+      sums.set(name, (sums.get(name) ?? 0) + ns);
+    }
     return { kind: "other", what: `${of.length} steps: ${[...sums].map(([what, ns]) => `${what} ${duration(ns)}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
   });
 }

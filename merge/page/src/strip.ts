@@ -86,7 +86,7 @@ class Strip {
     const shown = states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], signOf(p, this.vcpu)]);
     if (!busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
     this.chart.element.setAttribute("aria-label", `${this.vcpu.name}${busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
-    replace(this.labels, h("li", { class: "dim" }, `% of its ${busy ? "busy time" : "time"}`), ...shown.map(([state, ns, sign]) =>
+    replace(this.labels, h("li", { class: "dim" }, `% of ${busy ? "its busy time" : "all its time"}`), ...shown.map(([state, ns, sign]) =>
       h("li", { title: exact(ns) }, swatch(state), h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
     this.chart.select(time && [this.model.edge(time[0]), this.model.edge(time[1])]);
   }

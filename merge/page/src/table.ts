@@ -13,6 +13,7 @@ const kShown = 25;
 export const kBar = 78; // px
 const kSpark = 84; // px, of a distribution
 const kHeight = 18;
+const kWithWaits = new Set(["total", "mean", "p50", "p90", "p99", "max"]); // columns of times that include waits for a CPU
 
 // The columns by which rows can be sorted: the name in the address, the title and the value.
 export const kColumns: [id: string, title: string, of: (row: Group) => number | string | null][] = [
@@ -60,7 +61,7 @@ export class Table {
       h("button", { type: "button", "data-sort": id, click: () => this.change(sorted ? { up: !choice.up } : { sort: id, up: id === "key" }) },
         id === "key" ? choice.by.replace(/,/g, " / ") : title, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : "")),
       id === "share" && h("small", {}, `of ${this.whole}${this.model.data.vcpus.some(({ preempted_ns }) => preempted_ns !== null) ? ", no\u00a0CPU\u00a0waits" : ""}`),
-      id === "total" && h("small", {}, "with\u00a0waits"));
+      kWithWaits.has(id) && h("small", {}, "with\u00a0waits"));
   }
 
   private columns(choice: Choice, rows: Group[]): Column<Group>[] {

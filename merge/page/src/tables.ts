@@ -137,7 +137,7 @@ const kInterrupts = 12;
 function interrupts(irqs: Rows | undefined): HTMLElement {
   const rows = [...(irqs?.rows ?? [])].sort((a, b) => b.injected - a.injected);
   const busiest = rows[0];
-  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded; trapline record needs no option for them");
+  if (!busiest) return nothing(section("interrupts", []), "The guest's interrupts were not recorded; trapline record always records them");
   const lines = linesOf(rows.slice(0, kInterrupts), (row) => `${row.vector} ${row.pin}`, [["raise_to_inject", "raised → injected"], ["raise_to_entry", "raised → in guest"], ["inject_to_eoi", "injected → EOI"]]);
   const again = irqs!.coalesced;
   return section("interrupts", [`${grouped(sumOf(rows, (row) => row.injected))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`],
@@ -149,7 +149,7 @@ function interrupts(irqs: Rows | undefined): HTMLElement {
 function halts(rows: Fields[]): HTMLElement {
   const won = sumOf(rows, (row) => row.polls_won.count);
   const all = won + sumOf(rows, (row) => row.slept.count);
-  if (!all) return nothing(section("halts", []), "The guest did not halt, or its halts were not recorded; trapline record needs no option for them");
+  if (!all) return nothing(section("halts", []), "No halt was recorded: the guest was always busy, or idled without an exit");
   const lines = linesOf(rows, (row) => `VM ${row.vm} vCPU ${row.vcpu ?? "?"}`, [["polls_won", "polls that won"], ["slept", "slept"], ["wake_to_run", "woken → running"]]);
   return section("halts", [`Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`], stagesTable("Halts", lines, "vCPU", "halts"));
 }

@@ -6,7 +6,7 @@ import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
 import { drawRows, emptyTable, partsBar, type Column } from "./rows";
-import { stepsPicture } from "./steps";
+import { culprits, stepsPicture } from "./steps";
 import { kBar } from "./table";
 import { duration, moment, momentOption, quoted, without } from "./text";
 import { kParts, type Neighbourhood, type WorstExit } from "./types";
@@ -33,7 +33,7 @@ export class Worst {
     const whoIs = (thread: string) => model.data.vcpus.find(({ tid }) => thread.endsWith(`-${tid}`))?.name ?? thread.replace(/-(\d+)$/, " (tid $1)");
     const functions = model.data.worst.some((exit) => exit.function !== "-");
     this.columns = [["Began", "moment", "start"], ["Took", "time", "total_ns"], ["Parts", "node", (exit) => partsBar(exit, kParts, kBar)], ["vCPU", "name", "vcpu"], ["Reason", "name", "reason"],
-      ["Detail", "name", "detail"], ["Device", "node", (exit) => name(exit.device, "device")], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["First to run instead", "name", (exit) => (exit.preempted_ns > 0 ? whoIs(exit.preempted_by) : null)]];
+      ["Detail", "name", "detail"], ["Device", "node", (exit) => name(exit.device, "device")], ...(functions ? [["Guest function", "name", "function"] as Column<WorstExit>] : []), ["Ran instead", "name", (exit) => (exit.preempted_ns > 0 ? culprits(exit, "preempted", exit.start, exit.start + exit.total_ns) || whoIs(exit.preempted_by) : null)]];
     this.table.classList.add("tall");
     this.element.append(this.steps, this.table, this.under, this.more, this.panel);
   }

@@ -83,10 +83,11 @@ void add_input_options(CLI::App& command, InputOptions& options) {
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none) {
   const OptionGroup qemu(command, group);
-  CLI::Option* events = qemu.add("--qemu-events", patterns, "PATTERN",
-                                 "QEMU's, instead of memory_region_ops_* (for names)")
-                            ->delimiter(',')
-                            ->allow_extra_args(false);
+  CLI::Option* events =
+      qemu.add("--qemu-events", patterns, "PATTERN",
+               "QEMU's (default: memory_region_ops_*, without which devices have no names)")
+          ->delimiter(',')
+          ->allow_extra_args(false);
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
 }
 

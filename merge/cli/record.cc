@@ -187,7 +187,7 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
 void add_snapshots(CLI::App& command, RecordArguments& options) {
   const OptionGroup snapshots(command, kSnapshot);
   auto* trigger = snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
-                                "Keep the time around 'exit > 500us', 'stall > 50ms'");
+                                "Only around 'exit > 1ms' (no halts), 'stall > 50ms'");
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
@@ -214,11 +214,11 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "The host's interrupts (the guest's: always)");
+  events.flag("--irq", choice.irq, "Interrupts of the host (report --irq: the guest's)");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,
-              "Functions of KVM's modules (Linux 6.11+; costs time)");
+              "KVM's functions, if a module (Linux 6.11+; slow)");
   events
       .add("--events", choice.patterns, "PATTERN",
            "More kernel events: SYSTEM or SYSTEM:NAME, with *")
@@ -251,7 +251,7 @@ void add_record(CLI::App& app, int& status) {
   add_kernel_events(*command, record);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
   qemu.flag("--functions{uftrace}", options->functions,
-            "The guest's functions, where QEMU emulates (TCG): =uftrace, =ftrace, =both");
+            "Functions of a TCG guest: =uftrace, =ftrace, =both");
   rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
   rare.add("--from-instance", record.from_instance, "NAME",
            "Record nothing: take what the ftrace instance NAME, which somebody else has set up, "

@@ -272,8 +272,8 @@ void add_report(CLI::App& app, int& status) {
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
-                         "Group by (default: reason) " + dimension_names() +
-                             "; several with commas; alone span (requests) or guest-span")
+                         "Rows (default: reason): " + dimension_names() +
+                             ". detail: a port or address. Alone: span (requests)")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

@@ -543,7 +543,8 @@ std::string part_sentence(const Explanation& explanation, Part part) {
       return fmt::format("{} took {}; its events there: {}{}", vmm, time, events,
                          explanation.device_told
                              ? ""
-                             : "; what the device did was not recorded (record --qemu-events)");
+                             : "; the device's own events were not recorded (record --qemu-events "
+                               "'memory_region_ops_*,EVENTS')");
     }
     case Part::kPreempted:
       return fmt::format("For {} it was ready to run and did not run{}", time,

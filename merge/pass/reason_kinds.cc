@@ -7,8 +7,10 @@ std::span<const ReasonKind> reason_kinds() {
   static constexpr ReasonKind kKinds[] = {
       {"io", "the guest accessed a port", "IO_INSTRUCTION, io"},
       {"mmio", "the guest accessed a device's memory", "EPT_MISCONFIG"},
-      {"page-fault", "a page is not mapped yet, or (AMD, ARM) mmio",
-       "EPT_VIOLATION, npf, DABT_LOW, IABT_LOW"},
+      {"page-fault", "a page is not mapped yet",
+       "EPT_VIOLATION, IABT_LOW, EXC_INST_GUEST_PAGE_FAULT"},
+      {"page-fault", "a page is not mapped yet, or the guest accessed a device's memory",
+       "npf, DABT_LOW, EXC_LOAD_GUEST_PAGE_FAULT, EXC_STORE_GUEST_PAGE_FAULT"},
       {"halt", "the vCPU is idle and waits for an interrupt", "HLT, hlt, idle-hlt, WFx"},
       {"interrupt", "an interrupt came for the host", "EXTERNAL_INTERRUPT, interrupt, IRQ"},
       {"msr", "the guest accessed a register of the CPU", "MSR_READ, MSR_WRITE, msr, SYS64"},

@@ -159,6 +159,7 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   out << '\n';
   std::vector<std::string> no_room;
   std::string not_shown;
+  bool parts = false;
   for (const std::size_t column : text.print(out, style)) {
     if (column == 0) continue;
     const std::string& key = no_room.emplace_back(columns[column - 1]->key);
@@ -166,11 +167,13 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
         std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end())
       continue;
     not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
+    parts |= columns[column - 1]->highlight == Highlight::kLargestPart;
   }
   if (block == 0 && table.left_out != 0)
     out << "and " << grouped(table.left_out) << " more (--top)\n";
   if (!not_shown.empty() && style.tells_dropped) {
-    not_shown += "; a wider terminal or COLUMNS=200 shows them";
+    not_shown += fmt::format("{}; a wider terminal or COLUMNS=200 shows them",
+                             parts ? " (the rest of a row)" : "");
     print_wrapped("not shown:", not_shown, out, style);
   }
   return no_room;
@@ -289,7 +292,8 @@ void print_table(const Table& table, bool cycles, std::ostream& out, const TextS
     for (const Table& child : table.children(row)) print_table(child, cycles, out, style);
   }
   for (const Paragraph& paragraph : table.after) {
-    if (paragraph.dropped.empty() || std::ranges::find(dropped, paragraph.dropped) != dropped.end())
+    if (paragraph.dropped.empty() ||
+        (!paragraph.text.empty() && std::ranges::find(dropped, paragraph.dropped) != dropped.end()))
       print_paragraph(paragraph, out, style);
   }
 }

@@ -242,10 +242,15 @@ std::string legend_text(const ReportData& report) {
   const auto titles = part_titles(report.known_states());
   std::vector<std::string> text;
   if (!report.durations()) return {};
-  if (leaves_out_waits(report))
-    text.emplace_back("share: of the busy time, without preempted and halted time");
-  else if (report.halted_ns() != 0)
-    text.emplace_back("share: of the busy time, without halted time");
+  const bool no_waits = leaves_out_waits(report);
+  if (no_waits || report.halted_ns() != 0)
+    text.push_back(fmt::format(
+        "share: the exits' time without {}halted time, of the busy time{}",
+        no_waits ? "waits for a CPU and " : "",
+        report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
+            ? fmt::format(" ({} of all exits)",
+                          percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
+            : ""));
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {
         return row.total.count() != 0 && !row.total.percentile(kP99PerMille);
       }))
@@ -284,19 +289,19 @@ Table in_text(const ReportData& report) {
   if (report.rows_of == RowsOf::kExits)
     if (std::string legend = legend_text(report); !legend.empty())
       table.after.push_back({.text = std::move(legend), .shown = Shown::kLegend});
-  if (std::string largest = largest_text(report); !largest.empty())
-    table.after.push_back(
-        {.text = std::move(largest), .label = "largest part:", .dropped = "largest_ns"});
+  table.after.push_back(
+      {.text = largest_text(report), .label = "largest part:", .dropped = "largest_ns"});
   table.name = [name = table.name, by = report.by](std::size_t row) {
     return shown_key(name(row), by);
   };
   if (std::ranges::find(table.all(), "-", &GroupRow::key) != table.all().end()) {
     const bool none = report.by == "kernel-function" && table.rows == 1;
     table.after.push_back(
-        {.text = fmt::format("{}: {} with no recorded {}{}", shown_key("-", report.by),
-                             name_of(report.rows_of), report.by,
-                             none ? "; record --kernel-functions" : ""),
-         .verbatim = true});
+        {.text = report.by == name_of(Dimension::kDevice)
+                     ? "no device: KVM served them itself, or no event of QEMU names a device"
+                     : fmt::format("{}: {} with no recorded {}{}", shown_key("-", report.by),
+                                   name_of(report.rows_of), report.by,
+                                   none ? "; record --kernel-functions" : "")});
   }
   return table;
 }

@@ -203,10 +203,10 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
   if (report.switches_from)
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   if (report.isa == kIsaArm64 && report.durations())
-    notes.push_back(
-        fmt::format("an arm64 host handles its interrupts before it writes {}: their time is in "
-                    "guest, not in IRQ (with record --irq, timeline shows them)",
-                    events::kvm_exit.name));
+    notes.push_back(fmt::format(
+        "an arm64 host handles its interrupts before it writes {}: their time is in "
+        "guest; IRQ is what KVM does after them (with record --irq, timeline shows them)",
+        events::kvm_exit.name));
   note_details(report, notes);
   note_hidden(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {

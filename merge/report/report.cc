@@ -46,7 +46,7 @@ void add_sources(const ReportData& report, std::vector<Paragraph>& text) {
     std::string sentence = alignment_text(aligned);
     if (source.of_guests_kernel && report.by != "guest-span")
       sentence.append(sentence.empty() ? "" : "; ")
-          .append("timeline and --guest-span have its events, not these tables");
+          .append("timeline shows its events, these tables do not");
     if (!sentence.empty())
       text.push_back({.text = std::move(sentence), .label = printable(source.path) + ":"});
     text.push_back({.text = fmt::format("{}; offset {} ns", aligned.text(), aligned.offset_ns),
@@ -465,8 +465,10 @@ NextStep step_to_record(const ReportData& report) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
-  return {"record --sched", report.durations() ? "tells kernel, QEMU and waiting apart"
-                                               : "a recording that has the exits' durations"};
+  return {"record --sched", !report.durations() ? "a recording that has the exits' durations"
+                            : report.knows(State::kPreempted)
+                                ? "tells kernel and QEMU apart"
+                                : "tells kernel, QEMU and waiting apart"};
 }
 
 // Returns whether a change may gain something: at least a twentieth of the busy time went to exits
@@ -517,14 +519,17 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   std::uint64_t time = 0;
   for (const VcpuRow& row : report.vcpus) time += row.totals.time_ns();
   const bool idle = report.knows(State::kPreempted) && time_in(report, State::kHalted) > time / 2;
-  const Question question = question_of(idle ? Part::kHalted : most, report);
-  if (most == Part::kUser && report.vmm_events.empty()) {
+  const auto ask = [&](const Question& question) {
+    if (!question.option.empty())
+      steps.push_back(
+          {fmt::format("report {}{} {}", words.recording, words.interval, question.option),
+           std::string(question.answers)});
+  };
+  if (idle) ask(question_of(Part::kHalted, report));
+  if (most == Part::kUser && report.vmm_events.empty())
     steps.push_back({"help devices", "how to record which of QEMU's devices took the time"});
-  } else if (!question.option.empty()) {
-    steps.push_back(
-        {fmt::format("report {}{} {}", words.recording, words.interval, question.option),
-         std::string(question.answers)});
-  }
+  else if (!idle || can_be_advised(report))
+    ask(question_of(most, report));
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});

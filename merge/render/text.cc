@@ -137,6 +137,7 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
     TextTable::Column& shown = titles.emplace_back(column->title);
     shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
     shown.drop_order = column->drop_order;
+    shown.joined = column->joined;
     shown.above_may_go = column->unit != Unit::kShare;
     shown.above = shown.above_may_go || !column->above.empty()
                       ? column->above
@@ -159,21 +160,28 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   out << '\n';
   std::vector<std::string> no_room;
   std::string not_shown;
-  bool parts = false;
+  bool parts = false, sum = true;
   for (const std::size_t column : text.print(out, style)) {
     if (column == 0) continue;
+    const Joined joined = columns[column - 1]->joined;
+    if (joined == Joined::kSum) {
+      sum = false;
+      continue;
+    }
+    parts |= joined != Joined::kNever;
     const std::string& key = no_room.emplace_back(columns[column - 1]->key);
     if (!key.empty() &&
         std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end())
       continue;
     not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
-    parts |= columns[column - 1]->highlight == Highlight::kLargestPart;
   }
   if (block == 0 && table.left_out != 0)
     out << "and " << grouped(table.left_out) << " more (--top)\n";
   if (!not_shown.empty() && style.tells_dropped) {
     not_shown += fmt::format("{}; a wider terminal or COLUMNS=200 shows them",
-                             parts ? " (the rest of a row)" : "");
+                             !parts ? ""
+                             : sum  ? " (together: off CPU)"
+                                    : " (the rest of a row)");
     print_wrapped("not shown:", not_shown, out, style);
   }
   return no_room;

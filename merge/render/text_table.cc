@@ -106,16 +106,19 @@ namespace {
 
 constexpr std::size_t kColumnGap = 2;
 
-// Returns the columns for which there is room, in their order.
+// Returns the columns for which there is room, in their order; of those that are joined, their sum
+// alone or (`sum` is false) all but it.
 std::vector<std::size_t> columns_with_room(const std::vector<TextTable::Column>& all,
-                                           const std::vector<std::size_t>& widths,
-                                           std::size_t room) {
+                                           const std::vector<std::size_t>& widths, std::size_t room,
+                                           bool sum) {
   std::vector<std::size_t> order(widths.size()), columns;
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto drop_order = [&all](std::size_t column) { return all[column].drop_order; };
   std::ranges::stable_sort(order, {}, drop_order);
   std::size_t width = 0;
   for (const std::size_t column : order) {
+    const Joined joined = all[column].joined;
+    if (joined != Joined::kNever && (joined == Joined::kSum) != sum) continue;
     const std::size_t more = widths[column] + (columns.empty() ? 0 : kColumnGap);
     if (drop_order(column) != 0 && width + more > room) continue;
     width += more;
@@ -161,7 +164,19 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   const bool may_cut = std::ranges::any_of(columns_, std::identity(), &Column::drop_order);
   const std::size_t whole = widths[0];
   if (may_cut) widths[0] = std::min(whole, std::max(kFirst, text_width(columns_[0].title)));
-  const std::vector<std::size_t> columns = columns_with_room(columns_, widths, style.width);
+  std::vector<std::size_t> columns = columns_with_room(columns_, widths, style.width, false);
+  const auto is_shown = [&columns](std::size_t column) {
+    return std::ranges::binary_search(columns, column);
+  };
+  const auto is_sum = [this](std::size_t column) {
+    return columns_[column].joined == Joined::kSum;
+  };
+  for (std::size_t column = 0; column < columns_.size(); ++column) {
+    if (columns_[column].joined != Joined::kPart || is_shown(column)) continue;
+    auto joined = columns_with_room(columns_, widths, style.width, true);
+    if (std::ranges::any_of(joined, is_sum)) columns = std::move(joined);
+    break;
+  }
   std::size_t numbers = 0;
   for (std::size_t i = 1; i < columns.size(); ++i) numbers += kColumnGap + widths[columns[i]];
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;
@@ -211,7 +226,7 @@ std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& st
   }
   std::vector<std::size_t> left_out;
   for (std::size_t column = 0; column < columns_.size(); ++column)
-    if (!std::ranges::binary_search(columns, column)) left_out.push_back(column);
+    if (!is_shown(column)) left_out.push_back(column);
   return left_out;
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "merge/report/table.h"
+
 namespace trapline {
 
 // How a terminal is written to; a file or a pipe is as wide as its lines.
@@ -45,6 +47,7 @@ class TextTable {
     std::uint8_t drop_order = 0;  // 0: it stays; else those of the lowest come first to their room
     std::string above{};          // a head that neighbours share: "of busy time"
     bool above_may_go = false;    // where there is no room for it
+    Joined joined = Joined::kNever;
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

@@ -60,7 +60,7 @@ bool leaves_out_waits(const ReportData& report) {
 }
 
 // Sets the parts' drop_order: of the kernel's and QEMU's time, then of the others, the part with
-// the most time, halts aside, stays longest.
+// the most time, halts aside, stays longest. Adds the column "off CPU", the sum of the others.
 void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known,
                 std::span<const GroupRow> rows) {
   const auto is_own = [](std::size_t part) { return static_cast<Part>(part) <= Part::kUser; };
@@ -73,11 +73,26 @@ void rank_parts(TableOf<GroupRow>& table, std::size_t first, const States& known
     std::ptrdiff_t rank = 0;
     for (std::size_t other = 0; other < kParts; ++other)
       if (is_own(other) != own ? is_own(other) : sum.parts[other] > ns) ++rank;
-    const std::ptrdiff_t first_of = ns < sum.total.total() / 10 ? kSmallParts : kOfParts;
+    const bool small = ns < sum.total.total() / 10;
     Column& column = table.columns[first + part];
-    column.drop_order = static_cast<std::uint8_t>(known[part] ? first_of + rank : +kNotKnown);
+    column.drop_order = static_cast<std::uint8_t>(
+        !known[part] ? +kNotKnown : (small ? kSmallParts : kOfParts) + rank);
     column.highlight = Highlight::kLargestPart;
+    if (!own && known[part]) column.joined = small ? Joined::kSmallPart : Joined::kPart;
   }
+  table.add({.title = "off CPU",
+             .unit = Unit::kShare,
+             .drop_order = kOfParts + kParts - 1,
+             .joined = Joined::kSum,
+             .csv = false,
+             .json = false,
+             .whole = table.columns[first].whole},
+            [known, is_own](const GroupRow& row) {
+              std::uint64_t ns = 0;
+              for (std::size_t part = 0; part < kParts; ++part)
+                if (!is_own(part) && known[part]) ns += row.parts[part];
+              return Share{ns, row.total.total()};
+            });
 }
 
 }  // namespace

@@ -90,6 +90,10 @@ template <typename T>
 // those that are the largest part of their row, or proven changes, with a star.
 enum class Highlight : std::uint8_t { kNever, kLargest, kLargestPart, kProven };
 
+// How text joins shares of one whole that it has no room for: where a kPart has none, a column of
+// the kind kSum stands for all of the table's other joined columns.
+enum class Joined : std::uint8_t { kNever, kPart, kSmallPart, kSum };
+
 struct Column {
   // Name in JSON and CSV; "a.b" is b in the object a. Empty: they omit the column.
   std::string key{};
@@ -97,6 +101,7 @@ struct Column {
   Unit unit = Unit::kCount;
   std::uint8_t block = 0;  // in text: a table may be printed in several blocks, one below the other
   std::uint8_t drop_order = 0;  // 0: it always stays; a narrow terminal drops the highest first
+  Joined joined = Joined::kNever;
   bool csv = true, json = true;
   Highlight highlight = Highlight::kNever;
   std::string whole{};  // of a share: "busy time"

@@ -21,6 +21,7 @@ import version_2  # noqa: E402
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "cyc": 1, "kcyc": 1e3, "Mcyc": 1e6, "Gcyc": 1e9}
 DURATIONS = {"total": "total_ns", "mean": "mean_ns", "p50": "p50_ns", "p99": "p99_ns", "max": "max_ns"}
 PARTS = {part: f"{part}_ns" for part in ("kernel", "user", "preempted", "blocked", "halted")}
+JOINED, SUM = ("preempted", "blocked", "halted"), "off CPU"
 FIGURES = ["exits", "share", "total", "mean", "p99", "max"]
 FIRST = 24  # columns of a key that figures leave to it
 failed = []
@@ -131,13 +132,27 @@ def check_columns(name, columns, wide, narrow, by):
     rows = [re.split(r"  +", line) for line in wide[at:end]]
     width = {title: max((len(row[i]) for row in rows if i < len(row)), default=0) for i, title in enumerate(titles)}
     width[by] = min(width[by], max(FIRST, len(by)))
+    width[SUM] = max(len(SUM), 6)  # "100.0%"
     used = sum(width[title] + 2 for title in shown) - 2
+    joined = [title for title in JOINED if title in titles] if SUM in shown else []
+    if joined:
+        expect(not set(joined) & set(shown), name, columns, "columns:", SUM, "stands beside what it is the sum of")
+        expect(used - width[SUM] + sum(width[title] + 2 for title in joined) - 2 > columns, name, columns, "columns:", SUM, "stands for",
+               joined, "which have room")
     for title in titles:
-        if title not in shown:
+        if title not in [*shown, *joined]:
             expect(used + 2 + width[title] > columns, name, columns, "columns:", title, "is left out and has room")
     wanted = [title for title in FIGURES if title in titles]
     if columns >= 80 and sum(width[title] + 2 for title in [by, *wanted]) - 2 <= columns:
         expect([title for title in shown if title in wanted] == wanted, name, columns, "columns:", shown)
+
+
+def check_sums(name, titles, cells, rows):
+    for row in rows if SUM in titles else []:
+        if row["key"] in cells and row["total_ns"]:
+            share = 100 * sum(row[PARTS[part]] or 0 for part in JOINED) / row["total_ns"]
+            cell = cells[row["key"]].get(SUM, "")
+            expect(cell == "<0.1%" and 0 < share < 0.05 or abs(float(cell.strip("<%")) - share) <= 0.0501, name, row["key"], SUM, cell, share)
 
 
 def check(trapline, recording):
@@ -173,6 +188,7 @@ def check(trapline, recording):
         for columns in (120, 100, 80, 60):
             narrow = report(trapline, words, columns).split("\nnext: ")[0].split("\n")
             check_columns(f"{recording} {by}", columns, text.split("\n"), narrow, by)
+            check_sums(f"{recording} {by} {columns} columns", *table_of("\n".join(narrow), by), data["groups"]["rows"])
             for line in narrow:
                 expect(len(line) <= columns, recording, by, columns, "columns:", line)
     return 1

@@ -204,8 +204,9 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   if (report.isa == kIsaArm64 && report.durations())
     notes.push_back(fmt::format(
-        "an arm64 host handles its interrupts before it writes {}: their time is in "
-        "guest; IRQ is what KVM does after them (with record --irq, timeline shows them)",
+        "IRQ is what KVM does after an interrupt of the host; the interrupt itself is in guest, "
+        "since "
+        "an arm64 host handles it before {} (record --irq records it, timeline shows it)",
         events::kvm_exit.name));
   note_details(report, notes);
   note_hidden(report, notes);

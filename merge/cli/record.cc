@@ -214,11 +214,11 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "Interrupts of the host (report --irq: the guest's)");
+  events.flag("--irq", choice.irq, "The host's interrupts; report --irq does not need it");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,
-              "KVM's functions, if a module (Linux 6.11+; slow)");
+              "Functions of kvm.ko and such (Linux 6.11+; slow)");
   events
       .add("--events", choice.patterns, "PATTERN",
            "More kernel events: SYSTEM or SYSTEM:NAME, with *")

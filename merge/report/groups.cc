@@ -260,10 +260,10 @@ std::string legend_text(const ReportData& report) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the exits' time without {}halted time, of the busy time{}",
-        no_waits ? "waits for a CPU and " : "",
+        "share: the exits' time, blocked too, but not {}halted, of the busy time{}",
+        no_waits ? "waits for a CPU or " : "",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
-            ? fmt::format(" ({} of all exits)",
+            ? fmt::format("; of all exits and halts: {}",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
             : ""));
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {

@@ -204,9 +204,8 @@ std::vector<std::string> notes_of(const ReportData& report, const Capabilities& 
     notes.push_back(late_switches_note(*report.switches_from, report.cycles));
   if (report.isa == kIsaArm64 && report.durations())
     notes.push_back(fmt::format(
-        "IRQ is what KVM does after an interrupt of the host; the interrupt itself is in guest, "
-        "since "
-        "an arm64 host handles it before {} (record --irq records it, timeline shows it)",
+        "IRQ is what KVM does after the host's interrupt handler; the handler's time is in guest, "
+        "since an arm64 host runs it before {} (record --irq records it, timeline shows it)",
         events::kvm_exit.name));
   note_details(report, notes);
   note_hidden(report, notes);

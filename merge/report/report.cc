@@ -465,10 +465,11 @@ NextStep step_to_record(const ReportData& report) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
-  return {"record --sched", !report.durations() ? "a recording that has the exits' durations"
-                            : report.knows(State::kPreempted)
-                                ? "tells kernel and QEMU apart"
-                                : "tells kernel, QEMU and waiting apart"};
+  return {"record --sched",
+          !report.durations() ? "a recording that has the exits' durations"
+          : report.knows(State::kPreempted)
+              ? fmt::format("tells kernel and QEMU apart: {}", events::kvm_userspace_exit.name)
+              : "tells kernel, QEMU and waiting apart"};
 }
 
 // Returns whether a change may gain something: at least a twentieth of the busy time went to exits
@@ -531,8 +532,8 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
   else if (!idle || can_be_advised(report))
     ask(question_of(most, report));
   if (report.cycles && !around.empty()) return steps;
-  steps.push_back(
-      {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
+  steps.push_back({fmt::format("explain {}{}", words.recording, around),
+                   "why the longest exit took long (--around: another)"});
   if (!std::ranges::all_of(report.sources, [](auto& one) { return one.aligned.is_same_clock(); }))
     steps.push_back({fmt::format("timeline {} --around max", words.recording),
                      "host, QEMU and guest on one timeline"});

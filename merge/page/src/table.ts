@@ -114,6 +114,7 @@ export class Table {
       `${grouped(shown.length)} of ${grouped(all.length)} rows`,
       groups.length < all.length ? `${grouped(groups.length)} have these words` : "",
       left > 0 ? `${grouped(left)} more are not on this page: trapline report prints them` : "",
+      shown.some(({ key }) => key.split(" / ").some((part, i) => part === "-" && choice.by.split(",")[i] === "device")) ? "no device: KVM served them itself, or no event of QEMU names a device" : "",
       all.some((row) => row.approximate) ? "counts, totals and parts are exact; ≈ is known to 12 % of its value" : "",
     ].filter(Boolean).join("; ") + ".";
     this.more.hidden = shown.length === groups.length;

@@ -260,10 +260,11 @@ std::string legend_text(const ReportData& report) {
   const bool no_waits = leaves_out_waits(report);
   if (no_waits || report.halted_ns() != 0)
     text.push_back(fmt::format(
-        "share: the exits' time, blocked too, but not {}halted, of the busy time{}",
-        no_waits ? "waits for a CPU or " : "",
+        "share: the part of the busy time that the exits took; blocked time counts, {}halted time "
+        "not{}",
+        no_waits ? "waits for a CPU and " : "",
         report.overhead && std::ranges::any_of(report.rows, &GroupRow::halts)
-            ? fmt::format("; of all exits and halts: {}",
+            ? fmt::format("; exits and halts together: {}",
                           percent_text(report.overhead->exit_ns, report.overhead->busy_ns()))
             : ""));
   if (std::ranges::any_of(report.rows, [](const GroupRow& row) {

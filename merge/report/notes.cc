@@ -59,7 +59,8 @@ void note_details(const ReportData& report, std::vector<std::string>& notes) {
       events::kvm_pio.full_name, events::kvm_mmio.full_name, events::kvm_msr.full_name));
 }
 
-// Returns whether user space served exits, and no event of QEMU's says for which device.
+}  // namespace
+
 bool lacks_regions(const ReportData& report) {
   return report.durations() && report.knows(State::kUser) &&
          report.total.parts[static_cast<std::size_t>(Part::kUser)] != 0 &&
@@ -67,6 +68,8 @@ bool lacks_regions(const ReportData& report) {
            return row.name.starts_with("memory_region_ops_");
          });
 }
+
+namespace {
 
 // Notes each VM whose exits all have rip 0.
 void note_hidden(const ReportData& report, std::vector<std::string>& notes) {

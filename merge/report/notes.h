@@ -29,6 +29,8 @@ void note_declarations(const Input& input, const Names& names, std::vector<std::
 [[nodiscard]] std::vector<std::string> notes_of(const ReportData& report,
                                                 const Capabilities& capabilities, bool several_vms);
 
+// Returns whether user space served exits, and no event of QEMU's says for which device.
+[[nodiscard]] bool lacks_regions(const ReportData& report);
 // Names what is not in the recording and would change a figure; empty: nothing. The notes say how.
 [[nodiscard]] std::string not_recorded_text(const ReportData& report);
 

@@ -451,7 +451,10 @@ Question question_of(Part part, const ReportData& report) {
     if (report.tables_asked.contains(kind.option)) return {};
     return {kind.option, answers};
   }
-  if (part == Part::kUser && !has("device"))
+  constexpr std::uint64_t kMuch = 4;  // a quarter of the cost is worth a look at the devices
+  const std::uint64_t user = report.total.parts[static_cast<std::size_t>(Part::kUser)];
+  if (!has("device") &&
+      (part == Part::kUser || (user > report.total.cost_ns() / kMuch && !lacks_regions(report))))
     return {"--by device", "which of QEMU's devices took the time"};
   const bool details =
       std::ranges::any_of(report.rows, [](const GroupRow& row) { return !row.largest.empty(); });
@@ -465,11 +468,11 @@ NextStep step_to_record(const ReportData& report) {
     if (report.model.wakeups || !report.model.sched_switch) return {};
     return {"record --sched", "tells a wait for a CPU from a sleep"};
   }
-  return {"record --sched",
-          !report.durations() ? "a recording that has the exits' durations"
-          : report.knows(State::kPreempted)
-              ? fmt::format("tells kernel and QEMU apart: {}", events::kvm_userspace_exit.name)
-              : "tells kernel, QEMU and waiting apart"};
+  if (report.durations() && report.knows(State::kPreempted))
+    return {"record",
+            fmt::format("has {}: tells kernel and QEMU apart", events::kvm_userspace_exit.name)};
+  return {"record --sched", report.durations() ? "tells kernel, QEMU and waiting apart"
+                                               : "a recording that has the exits' durations"};
 }
 
 // Returns whether a change may gain something: at least a twentieth of the busy time went to exits

@@ -80,13 +80,13 @@ function named(steps: Step[]): Step[] {
       const name = who ? `${what}: ${who}` : what;
       sums.set(name, (sums.get(name) ?? 0) + ns);
     }
-    return { kind: "other", what: `${of.length} steps${sums.size < of.length ? ", by kind" : ""}: ${[...sums].map(([what, ns]) => `${what} ${duration(ns)}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
+    return { kind: "other", what: `${of.length} steps${sums.size < of.length ? ", by kind" : ""}: ${[...sums].map(([what, ns]) => `${duration(ns)} ${what}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
   });
 }
 
 // `inside`: the element whose width the picture has.
 export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
-  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale`);
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale; neighbours share a number where there is no room for two`);
   if (!near) {
     return h("figure", { class: "steps" }, caption, h("p", { class: "dim" }, "The order of its parts is not on this page; choose it for the command that prints them."));
   }

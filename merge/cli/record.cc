@@ -186,13 +186,15 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
 // minute on request.
 void add_snapshots(CLI::App& command, RecordArguments& options) {
   const OptionGroup snapshots(command, kSnapshot);
-  auto* trigger = snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
-                                "Only around 'exit > 1ms' (no halts), 'stall > 50ms'");
+  auto* trigger =
+      snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
+                    "Keep only what is around 'exit > 1ms' (halts do not count) or 'stall > 50ms'");
   snapshots
       .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
-  auto* flight = snapshots.add("--flight", options.flight, "TIME",
-                               "Hold the last TIME; trapline snapshot writes it");
+  auto* flight = snapshots.add(
+      "--flight", options.flight, "TIME",
+      fmt::format("Hold the last TIME, in {}, for snapshot", record::kDefaultFlightFolder));
   snapshots.rare()
       .add("--spacing", options.spacing, "TIME",
            "With --flight: at most one snapshot within this time (default: 5m)")
@@ -214,7 +216,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--stalls", choice.stalls, "Events for trapline stalls, and those of --sched");
   events.flag("--faults", choice.faults, "Events for report --faults, and those of --sched");
   events.flag("--host-cpu", choice.host_cpu, "Events for report --host-cpu, and those of --sched");
-  events.flag("--irq", choice.irq, "The host's interrupts; report --irq does not need it");
+  events.flag("--irq", choice.irq, "Host interrupts, for timeline (guest's: always)");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,
@@ -235,10 +237,7 @@ void add_record(CLI::App& app, int& status) {
       app.add_subcommand("record", "Record a VM, a command or, given neither, the whole host");
   const OptionGroup what(*command, kWhat), qemu(*command, kQemu), buffer(*command, kBuffer);
   const OptionGroup rare = OptionGroup(*command, kRest).rare();
-  what.add("-o,--output", record.folder, "DIR",
-           fmt::format("The session's folder (default: {}; with --flight: {})", record.folder,
-                       record::kDefaultFlightFolder))
-      ->capture_default_str();
+  what.add("-o,--output", record.folder, "DIR", "The session's folder")->capture_default_str();
   auto* pid = what.add("--pid", record.pid, "PID", "Record this process, with all of its threads")
                   ->transform(in_range(1, std::numeric_limits<int>::max()));
   auto* domain =

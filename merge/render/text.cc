@@ -160,7 +160,8 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
   out << '\n';
   std::vector<std::string> no_room;
   std::string not_shown;
-  bool parts = false, sum = true;
+  std::string parts;
+  bool sum = true;
   for (const std::size_t column : text.print(out, style)) {
     if (column == 0) continue;
     const Joined joined = columns[column - 1]->joined;
@@ -168,20 +169,21 @@ std::vector<std::string> print_block(const Table& table, unsigned block, bool cy
       sum = false;
       continue;
     }
-    parts |= joined != Joined::kNever;
     const std::string& key = no_room.emplace_back(columns[column - 1]->key);
     if (!key.empty() &&
         std::ranges::find(table.after, key, &Paragraph::dropped) != table.after.end())
       continue;
-    not_shown += (not_shown.empty() ? "" : ", ") + columns[column - 1]->title;
+    std::string& list = joined == Joined::kNever ? not_shown : parts;
+    list += (list.empty() ? "" : ", ") + columns[column - 1]->title;
   }
   if (block == 0 && table.left_out != 0)
     out << "and " << grouped(table.left_out) << " more (--top)\n";
+  if (!parts.empty()) {
+    not_shown += fmt::format("{}{} ({})", not_shown.empty() ? "" : "; ", parts,
+                             sum ? "together: off CPU" : "the rest of a row");
+  }
   if (!not_shown.empty() && style.tells_dropped) {
-    not_shown += fmt::format("{}; a wider terminal or COLUMNS=200 shows them",
-                             !parts ? ""
-                             : sum  ? " (together: off CPU)"
-                                    : " (the rest of a row)");
+    not_shown += "; a wider terminal or COLUMNS=200 shows them";
     print_wrapped("not shown:", not_shown, out, style);
   }
   return no_room;

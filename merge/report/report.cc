@@ -536,7 +536,7 @@ std::vector<NextStep> next_steps(const ReportData& report, const RecordingWords&
     ask(question_of(most, report));
   if (report.cycles && !around.empty()) return steps;
   steps.push_back({fmt::format("explain {}{}", words.recording, around),
-                   "why the longest exit took long (--around: another)"});
+                   "why the longest took long; --around TIME: another"});
   if (!std::ranges::all_of(report.sources, [](auto& one) { return one.aligned.is_same_clock(); }))
     steps.push_back({fmt::format("timeline {} --around max", words.recording),
                      "host, QEMU and guest on one timeline"});

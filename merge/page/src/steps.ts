@@ -80,7 +80,7 @@ function named(steps: Step[]): Step[] {
       const name = who ? `${what}: ${who}` : what;
       sums.set(name, (sums.get(name) ?? 0) + ns);
     }
-    return { kind: "other", what: `${of.length} steps${sums.size < of.length ? ", by kind" : ""}: ${[...sums].map(([what, ns]) => `${duration(ns)} ${what}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
+    return { kind: "other", what: `${of.length} steps${sums.size < of.length ? ", added up by kind" : ""}: ${[...sums].map(([what, ns]) => `${duration(ns)} ${what}`).join(", ")}; together`, who: "", ns: of.reduce((n, { ns }) => n + ns, 0), of };
   });
 }
 

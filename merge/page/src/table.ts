@@ -60,7 +60,7 @@ export class Table {
     return h("th", { scope: "col", class: id === "key" ? "" : "number", "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
       h("button", { type: "button", "data-sort": id, click: () => this.change(sorted ? { up: !choice.up } : { sort: id, up: id === "key" }) },
         id === "key" ? choice.by.replace(/,/g, " / ") : title, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : "")),
-      id === "share" && h("small", {}, `of ${this.whole}${this.model.data.vcpus.some(({ preempted_ns }) => preempted_ns !== null) ? ", no\u00a0CPU\u00a0waits" : ""}`),
+      id === "share" && h("small", {}, `${this.model.data.vcpus.some(({ preempted_ns }) => preempted_ns !== null) ? "without\u00a0CPU\u00a0waits, " : ""}of ${this.whole}`),
       kWithWaits.has(id) && h("small", {}, "with\u00a0waits"));
   }
 

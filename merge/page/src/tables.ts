@@ -23,7 +23,7 @@ function stalls({ rows, count, total_ns, min_ns }: Rows): HTMLElement {
     h("p", {}, longest.finding, ...longest.noticed.map(({ what, after_ns, source }: Fields) => ` A guest may notice: ${what} after ${duration(after_ns)} (${source}).`)),
     h("p", { class: "dim" }, `A stall is an exit, or several with hardly any guest time in between. ${grouped(count)} of ${duration(min_ns)} and more took ${duration(total_ns)} together; here are the ${rows.length} longest: trapline stalls prints all, with --min shorter ones too.`),
     rowsTable("Stalls", [["Began", "moment", "start"], ["Lasted", "time", "ns"], ["vCPU", "node", (stall) => [name(stall.name), stall.open && " (lasts at the end)"]],
-      ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", causes, "% of the stall"]], rows));
+      ["Exits", "count", "exits"], ["Longest exit", "name", "exit"], ["Went to", "node", (stall) => h("td", { class: "wrap" }, ...causes(stall)), "% of the stall"]], rows));
 }
 
 // Intervals that the guest recorded, and what the host did in each of them: --guest-span.

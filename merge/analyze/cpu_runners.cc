@@ -113,13 +113,13 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
   add(*record, run);
 }
 
-void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
-  Cpu* record = cpu_of(cpu);
+void CpuRunners::on_lost(const ThreadChange& loss) {
+  Cpu* record = cpu_of(loss.cpu);
   if (record == nullptr) return;
   record->irq.reset();
   record->softirq.reset();
-  record->thread = {.begin = to, .missing = Missing::kSwitches};
-  add(*record, {.begin = from, .missing = Missing::kLost});
+  record->thread = {.begin = loss.until, .missing = Missing::kSwitches};
+  add(*record, {.begin = loss.since, .missing = Missing::kLost});
   add(*record, record->thread);
 }
 

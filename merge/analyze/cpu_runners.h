@@ -30,7 +30,7 @@ class CpuRunners {
   // Takes the beginning or end of a hard interrupt's handler or of a softirq.
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);
-  void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
+  void on_lost(const ThreadChange& loss);
   // Notes that a thread was put into the CPU's queue. A CPU without an event may not be recorded:
   // the thread may run there unseen, so it proves nothing if another CPU is idle.
   void on_queued(std::uint32_t cpu);

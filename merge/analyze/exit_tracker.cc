@@ -493,9 +493,6 @@ const ExitSpan* ExitTracker::on(const Event& event) {
       break;
     case index_of<Marker>:
       return on_marker(event, *std::get_if<Marker>(&payload));
-    case index_of<Lost>:
-      on_lost(event, *std::get_if<Lost>(&payload));
-      break;
   }
   return nullptr;
 }
@@ -878,6 +875,8 @@ void ExitTracker::on(const Event& event, const ThreadChange& change) {
   }
   if (change.runs() && !hole_end_.empty()) [[unlikely]]
     remember(event.cpu, change.thread);
+  if (change.loses()) [[unlikely]]
+    on_lost(change);
 }
 
 // Remembers the thread that runs after a loss: it may turn out to run a vCPU. Not inlined, as the
@@ -979,10 +978,12 @@ void ExitTracker::on_vm_state(const Event& event) {
   }
 }
 
-void ExitTracker::on_lost(const Event& event, const Lost& lost) {
-  if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
-  hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
-  latest_hole_end_ = std::max(latest_hole_end_, lost.to);
+// Ends what the loss may hide of an exit: an exit needs no switch to be known, so one on another
+// CPU goes on.
+void ExitTracker::on_lost(const ThreadChange& loss) {
+  if (loss.cpu >= hole_end_.size()) hole_end_.resize(loss.cpu + 1);
+  hole_end_[loss.cpu] = std::max(hole_end_[loss.cpu], loss.until);
+  latest_hole_end_ = std::max(latest_hole_end_, loss.until);
   auto& entries = threads_.entries();
   unseen_.resize(entries.size());
   for (std::size_t i = 0; i < unseen_.size(); ++i) {
@@ -990,10 +991,10 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     Thread& thread = entries[i].state;
     thread.vmm_stopped = false;  // the lost events may include the VMM's report of a start
     // Without sched_switch, the recording does not show where a thread went.
-    const bool elsewhere = thread.cpu != event.cpu && !thread.off_cpu;
+    const bool elsewhere = thread.cpu != loss.cpu && !thread.off_cpu;
     if (elsewhere && model_.sched_switch && !model_.from_vmm) continue;
     unseen_[i] = true;  // until an event shows the thread
-    account(thread, event.at);
+    account(thread, loss.at);
     close_for_loss(thread);
   }
 }

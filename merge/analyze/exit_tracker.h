@@ -405,7 +405,7 @@ class ExitTracker {
   const ExitSpan* on_marker(const Event& event, const Marker& marker);
   void on_vm_state(const Event& event);
   void note_vmm_event(Thread& thread) const;
-  void on_lost(const Event& event, const Lost& lost);
+  void on_lost(const ThreadChange& loss);
 
   ExitModel model_;
   VmmEventReader* reader_;

@@ -108,6 +108,13 @@ void HaltTracker::on_wakeup(Thread& thread, const Event& event, const KvmVcpuWak
 }
 
 void HaltTracker::on(const ThreadChange& change) {
+  if (change.loses()) {
+    threads_.lose([](Thread& thread) {
+      forget(thread);
+      thread.interval.reset();
+      thread.interval_before.reset();
+    });
+  }
   const bool resumes = change.runs() && change.was == RunState::kWoken;
   if (!resumes && !change.sleeps() && !change.ends_sleep()) return;
   Thread* thread = threads_.find(change.thread);
@@ -135,12 +142,6 @@ void HaltTracker::on(const Event& event, ThreadChanges changes, const ExitSpan* 
     thread->is_vcpu |= poll == nullptr;  // a vCPU that never halts is reported too
     if (poll != nullptr) return on_interval(*thread, *poll);
     return exits ? forget(*thread) : on_wakeup(*thread, event, *wakeup);
-  } else if (std::holds_alternative<Lost>(event.payload)) {
-    threads_.lose([](Thread& thread) {
-      forget(thread);
-      thread.interval.reset();
-      thread.interval_before.reset();
-    });
   }
 }
 

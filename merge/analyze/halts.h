@@ -112,8 +112,8 @@ class HaltTracker {
     std::optional<Timestamp> last_woken, first_slept;
     std::optional<std::uint64_t> interval, interval_before;  // KVM's interval of the vCPU
   };
-  // Takes a KvmHaltPoll, KvmVcpuWakeup, KvmExit or Lost, or an event that changed a thread or ended
-  // the exit `ended` (else nullptr).
+  // Takes a KvmHaltPoll, KvmVcpuWakeup or KvmExit, or an event that changed a thread or ended the
+  // exit `ended` (else nullptr).
   void on(const Event& event, ThreadChanges changes, const ExitSpan* ended);
   [[nodiscard]] const auto& threads() const { return threads_.entries(); }
   // Returns nullptr for a thread without a halt or an exit.

@@ -53,9 +53,9 @@ void HostRuns::take(const Event& event, ThreadChanges changes) {
   if (event.cpu >= kMostCpus) return;
   if (event.cpu >= cpus_.size()) cpus_.resize(event.cpu + 1);
   Cpu& cpu = cpus_[event.cpu];
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    run(cpu, lost->from, true);
-    if (last_switch_) unknown_ns_ += elapsed(lost->from, lost->to);
+  if (are_loss(changes)) {
+    run(cpu, changes[0].since, true);
+    if (last_switch_) unknown_ns_ += elapsed(changes[0].since, changes[0].until);
     return;
   }
   const bool switches = !changes.empty() && changes[0].leaves();

@@ -50,8 +50,8 @@ class HostRuns {
         cpus_[event.cpu].last = event.at;
       else if (last_switch_)
         take(event, changes);
-    } else if (is_any_of<Lost, NewThread, HostEvent, KvmIrq>(event.payload) ||
-               (!changes.empty() && changes[0].leaves())) {
+    } else if (is_any_of<NewThread, HostEvent, KvmIrq>(event.payload) ||
+               (!changes.empty() && (changes[0].leaves() || changes[0].loses()))) {
       take(event, changes);
     }
   }

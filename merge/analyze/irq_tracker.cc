@@ -372,7 +372,7 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
   return &done_;
 }
 
-const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
+const IrqSpan* IrqTracker::on(const Event& event, ThreadChanges changes, ThreadId process) {
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) return on_irq(event, *irq, process);
   if (const auto* entry = std::get_if<KvmEntry>(&event.payload))
     return on_entry(event, *entry, process);
@@ -386,7 +386,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
     Entering* thread = entering_.find(event.thread);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   }
-  if (std::holds_alternative<Lost>(event.payload)) {  // lost events may have ended any interrupt
+  if (are_loss(changes)) {  // lost events may have ended any interrupt
     pending_.clear();
     active_.clear();
     entering_.lose([](Entering& thread) { thread.early.clear(); });

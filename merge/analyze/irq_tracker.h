@@ -167,12 +167,12 @@ class IrqDeliveries {
 class IrqTracker {
  public:
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad, Lost>(payload);
+    return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad>(payload);
   }
-  // Takes an event for which looks_at() is true; `process` is that of the event's thread, so that
-  // interrupts of one VM do not end those of another. Returns the interrupt that the event
-  // completes, or nullptr; valid until the next call.
-  [[nodiscard]] const IrqSpan* on(const Event& event, ThreadId process);
+  // Takes an event for which looks_at() is true, or a loss; `process` is that of the event's
+  // thread, so that interrupts of one VM do not end those of another. Returns the interrupt that
+  // the event completes, or nullptr; valid until the next call.
+  [[nodiscard]] const IrqSpan* on(const Event& event, ThreadChanges changes, ThreadId process);
   // Returns the interrupts that were injected and never ended, one by one, then nullptr.
   [[nodiscard]] const IrqSpan* finish();
 

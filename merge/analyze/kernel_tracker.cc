@@ -172,7 +172,7 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
 }
 
 void KernelTracker::on(const Event& event, ThreadChanges changes, const ExitTracker& exits) {
-  if (std::holds_alternative<Lost>(event.payload)) {
+  if (are_loss(changes)) {
     // Functions may have returned unseen.
     threads_.lose([](Thread& thread) {
       std::erase_if(thread.open, [](const Open& one) { return one.depth != Open::kHandler; });

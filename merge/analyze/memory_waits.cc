@@ -53,16 +53,16 @@ void MemoryUnmaps::on(const Event& event, ThreadChanges changes) {
     return;
   }
   if (open_.empty()) return;
-  for (const ThreadChange& change : changes)
+  for (const ThreadChange& change : changes) {
     if (change.sleeps()) end(change.thread, change.at);
+    if (change.loses()) return forget();
+  }
   if (const auto* ioctl = std::get_if<IoctlEnter>(&event.payload)) {
     end(event.thread, event.at);
     // Page faults also repeat while their memory slot is being changed, whatever was unmapped.
     if (std::ranges::find(kSetMemory, ioctl->command) != kSetMemory.end()) forget();
   } else if (is_any_of<KvmEntry, KvmExit>(event.payload)) {
     end(event.thread, event.at);
-  } else if (std::holds_alternative<Lost>(event.payload)) {
-    forget();
   }
 }
 
@@ -107,6 +107,7 @@ void PageServers::on_host(const Event& event, HostStep step) {
 void PageServers::on(const Event& event, ThreadChanges changes) {
   served_by_.reset();
   for (const ThreadChange& change : changes) {
+    if (change.loses()) return threads_.clear();
     if (change.ends_sleep()) on_wakeup(change);
     Thread* thread = change.sleeps() ? threads_.find(change.thread) : nullptr;
     if (thread == nullptr) continue;
@@ -123,8 +124,6 @@ void PageServers::on(const Event& event, ThreadChanges changes) {
     }
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     on_host(event, host->step);
-  } else if (std::holds_alternative<Lost>(event.payload)) {
-    threads_.clear();
   }
 }
 

@@ -128,10 +128,7 @@ class PageServers {
     Timestamp since;
     EventRef proof;  // the wake-up by `by`
   };
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<HostEvent, IoctlEnter, Lost>(payload);
-  }
-  // Takes every event of the host for which looks_at() is true, or that changed a thread.
+  // Takes every HostEvent and IoctlEnter of the host, and events that changed a thread.
   void on(const Event& event, ThreadChanges changes);
   // Returns the server of the sleeper, if the last event was a wake-up that ended a sleep. The
   // caller must know whether the sleeper waited for a page.

@@ -233,7 +233,7 @@ void PageFaults::on(const Event& event, const Pipeline& pipeline) {
     }
     if (ioctl->command == kGetDirtyLog || ioctl->command == kClearDirtyLog)
       with_bitmap_.insert(process);
-  } else if (std::holds_alternative<Lost>(payload)) {
+  } else if (are_loss(pipeline.changes())) {
     ++losses_;
     handed_.clear();
     removed_.clear();

@@ -109,7 +109,7 @@ class PageFaults {
       : swaps_(std::move(swaps)), knows_files_(knows_files) {}
 
   // Takes an event of the host, after the other trackers. Needs only those that changed a thread
-  // and KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter, Lost.
+  // and KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter.
   void on(const Event& event, const Pipeline& pipeline);
   // Takes an exit that the pipeline returns, after its waits: last() is its fault. Valid until the
   // next exit.

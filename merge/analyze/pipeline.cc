@@ -107,14 +107,13 @@ void Pipeline::plan() {
       [](To to, Of event) { to.on_waits(event); });
   add(kernel_ != nullptr, any, 0,
       [](To to, Of event) { to.kernel_->on(event, to.changes_, to.tracker_); });
-  add(stalls_ != nullptr, is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, Lost>, kOfChanges,
+  add(stalls_ != nullptr, is_any_of<KvmExit, KvmEntry, KvmUserspaceExit>, kOfChanges,
       [](To to, Of event) {
         to.stalls_->on(event, to);
         to.tell_stalls();
       });
   add(faults_ != nullptr,
-      is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter,
-                Lost>,
+      is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail, HostEvent, BlockIo, IoctlEnter>,
       kOfChanges, [](To to, Of event) { to.faults_->on(event, to); });
   add(has(selected_, SpanClass::kEvents) || guest_intervals_, any, 0,
       [](To to, Of event) { to.tell(event); });
@@ -128,8 +127,8 @@ void Pipeline::plan() {
       [](To to, Of event) { to.on_requests(event); });
   add(interrupts_.has_value(), IrqTracker::looks_at, kOfChanges,
       [](To to, Of event) { to.on_interrupts(event); });
-  add(halts_.has_value(), is_any_of<KvmExit, KvmHaltPoll, KvmVcpuWakeup, Lost>,
-      kOfChanges | kOfExits, [](To to, Of event) { to.halts_->on(event, to.changes_, to.ended_); });
+  add(halts_.has_value(), is_any_of<KvmExit, KvmHaltPoll, KvmVcpuWakeup>, kOfChanges | kOfExits,
+      [](To to, Of event) { to.halts_->on(event, to.changes_, to.ended_); });
   add(placement_.checks(), is_any_of<KvmExit, Marker>, kOfChanges,
       [](To to, Of event) { to.placement_.on(event, to.tracker_); });
   if (steps_.size() == 1) steps_.clear();  // on_host() knows how to pass on exits alone
@@ -410,9 +409,9 @@ void Pipeline::on_waits(const Event& event) {
 
 void Pipeline::on_interrupts(const Event& event) {
   if (worked_for_.on(changes_)) owners_ = {};
-  if (!IrqTracker::looks_at(event.payload)) return;
+  if (!IrqTracker::looks_at(event.payload) && !are_loss(changes_)) return;
   const ThreadId process = owners_of(event.thread).worked_for;
-  if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
+  if (const IrqSpan* span = interrupts_->on(event, changes_, process)) tell(*span, process);
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {

@@ -174,13 +174,13 @@ std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
 
 std::span<const Delivered> RequestPath::on(const Event& event, ThreadChanges changes,
                                            ThreadId process) {
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+  if (are_loss(changes)) {
     exits_.on_hole();
     deliveries_.on_hole();
     blocks_.on_hole();
     spans_.on_hole();
     threads_.clear();
-    hole_end_ = std::max(hole_end_, lost->to);
+    hole_end_ = std::max(hole_end_, changes.front().until);
     return {};
   }
   if (event.at < hole_end_) return {};

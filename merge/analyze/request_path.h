@@ -104,7 +104,7 @@ class RequestPath {
   [[nodiscard]] const RequestSpans& spans() const { return spans_; }
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Lost, Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
+    return is_any_of<Marker, BlockIo>(payload) || NotifyExits::looks_at(payload) ||
            IrqDeliveries::looks_at(payload);
   }
   // Takes an event for which looks_at() is true, except markers, or one that changed a thread.

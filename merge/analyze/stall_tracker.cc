@@ -94,7 +94,11 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     on_exit(event.thread, event.at, pipeline);
   } else if (std::holds_alternative<KvmUserspaceExit>(event.payload)) {
     (void)thread_of(event.thread);  // without kvm_exit, keeps the thread's waits from now on
-  } else if (std::holds_alternative<Lost>(event.payload)) {
+  }
+}
+
+void StallTracker::on(const ThreadChange& change) {
+  if (change.loses()) {
     // Forgets which vCPUs are in the guest: their next entries or exits show it.
     threads_.lose([this](Thread& thread) {
       if (!std::exchange(thread.known, false)) return;
@@ -103,9 +107,6 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
       if (std::exchange(thread.in_guest, false)) --vm.in_guest;
     });
   }
-}
-
-void StallTracker::on(const ThreadChange& change) {
   const bool stops = change.now == RunState::kStopped || change.now == RunState::kEnded;
   Thread* thread = stops || change.runs() ? threads_.find(change.thread) : nullptr;
   if (thread == nullptr) return;

@@ -128,7 +128,7 @@ class StallTracker {
 
   // Takes an event of the host: after ExitTracker, WaitTracker and on() for the states that the
   // event ends; before on() for the exit that it ends. Needs only those that changed a thread, and
-  // these: KvmExit, KvmEntry, KvmUserspaceExit, Lost.
+  // these: KvmExit, KvmEntry, KvmUserspaceExit.
   void on(const Event& event, const Pipeline& pipeline);
   // Notes the time of an event that on() need not take.
   void pass(Timestamp at) { end_ = std::max(end_, at); }

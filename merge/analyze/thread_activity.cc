@@ -34,6 +34,11 @@ void ThreadActivity::add(ThreadId id, Timestamp at, State state, NameId event) {
 }
 
 void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& switches) {
+  if (change.loses()) {
+    for (auto& entry : threads_.entries())
+      if (entry.state.state != State::kUnknown) add(entry.thread, change.since, State::kUnknown);
+    return;
+  }
   State state = change.runs() ? State::kRan : change.sleeps() ? State::kSlept : State::kReady;
   if (change.leaves() || change.runs()) {
     if (change.leaves() && switches.skipped()) add(*switches.skipped(), change.at, State::kUnknown);
@@ -47,13 +52,8 @@ void ThreadActivity::on(const ThreadChange& change, const RecordedSwitches& swit
 void ThreadActivity::on(const Event& event, ThreadChanges changes, NameId vmm_event,
                         const RecordedSwitches& switches) {
   for (const ThreadChange& change : changes) on(change, switches);
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    for (auto& entry : threads_.entries())
-      if (entry.state.state != State::kUnknown) add(entry.thread, lost->from, State::kUnknown);
-  } else if (vmm_event != kNoName) {
-    // The thread that writes an event runs.
-    add(event.thread, event.at, State::kRan, vmm_event);
-  }
+  // The thread that writes an event runs.
+  if (vmm_event != kNoName) add(event.thread, event.at, State::kRan, vmm_event);
 }
 
 Activity ThreadActivity::between(ThreadId id, Timestamp begin, Timestamp end) const {

@@ -78,10 +78,14 @@ ThreadChanges Threads::changes_of(const Event& event) {
     return ThreadChanges(changes_).first(1);
   }
   if (is_guest(event.machine)) return {};
-  loss_end_ = std::max(loss_end_, std::get_if<Lost>(&event.payload)->to);
+  const auto& lost = *std::get_if<Lost>(&event.payload);
+  first.kind = ThreadChange::Kind::kLost;
+  first.since = lost.from;
+  first.until = lost.to;
+  loss_end_ = std::max(loss_end_, lost.to);
   ++losses_;
   switches_.on_lost(event.cpu);
-  return {};
+  return ThreadChanges(changes_).first(1);
 }
 
 void Threads::note_switch(ThreadChange& change) {

@@ -9,7 +9,8 @@
 //
 // Each such event becomes ThreadChanges, which include what the thread did before. A loss on any
 // CPU may hide a switch of any thread, so every thread is kUnknown from then on until it is
-// switched in or out. A kUnknown thread stays so at a wake-up.
+// switched in or out. A kUnknown thread stays so at a wake-up. The loss is a ThreadChange too:
+// trackers forget what they conclude from events that it may hide.
 #pragma once
 
 #include <array>
@@ -39,13 +40,14 @@ enum class RunState : std::uint8_t {
 };
 [[nodiscard]] constexpr bool is_asleep(RunState state) { return state >= RunState::kAsleep; }
 
-// One action of the scheduler on a thread. Views are valid until the next event.
+// One action of the scheduler on a thread, or a loss. Views are valid until the next event.
 struct ThreadChange {
   enum class Kind : std::uint8_t {
     kLeaves,  // leaves its CPU, where `other` runs now
     kRuns,    // runs on the CPU that `other` left
     kWoken,   // is woken by `other`, or by an interrupt that hit `other`
     kMoves,   // moves to the queue of `to_cpu`
+    kLost,    // all threads: events of `cpu` between `since` and `until` are lost
   };
   Kind kind = Kind::kLeaves;
   RunState was = RunState::kUnknown;  // the state before; kUnknown also if Threads keeps no facts
@@ -60,16 +62,21 @@ struct ThreadChange {
   std::int32_t to_cpu{-1};
   ThreadId thread{}, other{};
   Timestamp at{}, since{};     // `since`: the beginning of `was`
+  Timestamp until{};           // for kLost
   std::string_view name = {};  // kRuns: name of the thread
   [[nodiscard]] bool leaves() const { return kind == Kind::kLeaves; }
   [[nodiscard]] bool runs() const { return kind == Kind::kRuns; }
   [[nodiscard]] bool wakes() const { return kind == Kind::kWoken; }
+  [[nodiscard]] bool loses() const { return kind == Kind::kLost; }
   [[nodiscard]] bool sleeps() const { return leaves() && is_asleep(now); }
   // True for the first of the events about one wake-up.
   [[nodiscard]] bool ends_sleep() const { return wakes() && is_asleep(was); }
 };
 
 using ThreadChanges = std::span<const ThreadChange>;
+[[nodiscard]] inline bool are_loss(ThreadChanges changes) {
+  return !changes.empty() && changes.front().loses();
+}
 
 // The facts about a thread that the events since the last loss show.
 struct ThreadFacts {

@@ -110,7 +110,7 @@ void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& ir
 void VhostTracker::on(const Event& event, ThreadChanges changes, ThreadId process,
                       const Processes& processes) {
   ended_.reset();
-  if (std::holds_alternative<Lost>(event.payload)) {
+  if (are_loss(changes)) {
     deliveries_.on_hole();
     for (auto& entry : threads_.entries()) entry.state.turn.reset();
     exits_.clear();

@@ -80,7 +80,7 @@ class VhostTracker {
   // Returns whether on() uses the event. Before a worker is known, on() uses only what shows what
   // vCPUs are doing.
   [[nodiscard]] bool looks_at(const Payload& payload) const {
-    return is_any_of<Lost, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
+    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
            (!threads_.entries().empty() && is_any_of<KvmStateLoad, KvmIrq>(payload));
   }
   // Takes events of the host's kernel for which looks_at() is true, or that changed a thread;

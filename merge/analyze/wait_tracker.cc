@@ -155,6 +155,15 @@ void WaitTracker::on(const ThreadChange& change, const Pipeline& pipeline) {
     case ThreadChange::Kind::kMoves:
       if (thread != nullptr) on_migration(*thread, change);
       break;
+    case ThreadChange::Kind::kLost:
+      cause_.on_lost(change.cpu);
+      runners_.on_lost(change);
+      threads_.lose([this](Thread& lost) {
+        if (lost.state == Thread::State::kRunning) return;
+        lost.state = Thread::State::kRunning;
+        ++counters_.cut_by_loss;
+      });
+      break;
   }
 }
 
@@ -250,14 +259,6 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* vmm = pipeline.vmm_event())
       cause_.on_vmm_event(event, vmm->name, std::get<Marker>(event.payload).text, pipeline);
-  } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    cause_.on_lost(event);
-    runners_.on_lost(event.cpu, lost->from, lost->to);
-    threads_.lose([this](Thread& thread) {
-      if (thread.state == Thread::State::kRunning) return;
-      thread.state = Thread::State::kRunning;
-      ++counters_.cut_by_loss;
-    });
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
     cause_.on(event, *host);
     on_interrupt(event, *host);

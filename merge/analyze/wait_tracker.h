@@ -53,7 +53,7 @@ class WaitTracker {
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
   [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Marker, Lost, HostEvent, BlockIo, IoctlEnter>(payload);
+    return is_any_of<Marker, HostEvent, BlockIo, IoctlEnter>(payload);
   }
   // Takes every event of the host for which looks_at() is true, or that changed a thread, after
   // ExitTracker.

@@ -286,8 +286,8 @@ void WakeCause::on_run(const ThreadChange& change) {
   futexes_.on_run(change.thread, change.at);
 }
 
-void WakeCause::on_lost(const Event& event) {
-  if (event.cpu < cpus_.size()) cpus_[event.cpu] = {};
+void WakeCause::on_lost(std::uint32_t cpu) {
+  if (cpu < cpus_.size()) cpus_[cpu] = {};
   futexes_.on_lost();
 }
 

@@ -126,7 +126,7 @@ class WakeCause {
   void on(const Event& event, const HostEvent& host);
   void on_disk(std::uint32_t cpu, const BlockIo& block);  // block_rq_complete
   void on_run(const ThreadChange& change);
-  void on_lost(const Event& event);
+  void on_lost(std::uint32_t cpu);
   void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
   // Returns the cause of the wake-up. The sleep began at wakeup.since.
   [[nodiscard]] ProvenCulprit of(const ThreadChange& wakeup, const Pipeline& pipeline);

@@ -199,6 +199,21 @@ def check_scheduler():
                 fail(f"{path}:{number}: reads the scheduler: let Threads (merge/analyze/threads.h) do that")
 
 
+# A loss of the host's events is a ThreadChange too. These see the Lost itself: Pipeline, which knows whose loss it is and
+# hands it to sinks, and what follows the records of guests, whose losses hide no thread of the host.
+TAKE_LOSSES = ("merge/analyze/threads.", "merge/analyze/pipeline.", "merge/analyze/span_sink.h",
+               "merge/analyze/guest_stacks.", "merge/analyze/guest_intervals.")
+
+
+def check_losses():
+    for path in sources():
+        if not str(path).startswith("merge/analyze/") or str(path).startswith(TAKE_LOSSES):
+            continue
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"\bLost\b", line.split("//")[0]):
+                fail(f"{path}:{number}: reads losses: let Threads (merge/analyze/threads.h) do that")
+
+
 # Switches over numbers and characters of files, registers and other programs. Where one of our own enumerations is told
 # apart, every kind is named, so that a new one is not taken for another.
 HAVE_DEFAULTS = {
@@ -273,6 +288,7 @@ def main():
     check_vmms()
     check_pipelines()
     check_scheduler()
+    check_losses()
     check_defaults()
     check_zeros()
     check_recorder()

@@ -32,8 +32,8 @@ bool concerns(const WorstExits::Kept& kept, ThreadId thread) {
 // for other events.
 std::optional<ThreadId> switched_to(const Pipeline& pipeline) {
   const ThreadChanges changes = pipeline.changes();
-  if (changes.empty() || changes.back().kind == ThreadChange::Kind::kMoves) return std::nullopt;
-  return changes.back().thread;
+  const bool are = !changes.empty() && (changes.back().runs() || changes.back().wakes());
+  return are ? std::optional(changes.back().thread) : std::nullopt;
 }
 
 std::string_view moved(std::string_view text, std::span<const std::byte> from,

@@ -19,9 +19,11 @@ class IrqTrackerTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) {
-      if (const IrqSpan* span = tracker_.on(event, kProcess)) done_.push_back(*span);
+      const IrqSpan* span = tracker_.on(event, threads_.on(event), kProcess);
+      if (span != nullptr) done_.push_back(*span);
     }
   }
+  Threads threads_{nullptr};
   IrqTracker tracker_;
   std::vector<IrqSpan> done_;
 };

@@ -21,9 +21,10 @@ std::unique_ptr<PlacementCheck> check_of(const std::vector<Event>& events, std::
       std::vector<std::optional<std::uint64_t>>{std::nullopt, error});
   Names names;
   VmmEventReader reader(names, nullptr);
+  Threads threads(nullptr);
   ExitTracker exits({}, reader);
   for (const Event& event : events) {
-    (void)exits.on(event, ThreadChanges());
+    (void)exits.on(event, threads.on(event));
     check->on(event, exits);
   }
   return check;

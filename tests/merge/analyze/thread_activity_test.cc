@@ -45,6 +45,12 @@ TEST_F(ThreadActivityTest, BeforeItsFirstSwitchAndInALossNothingIsKnown) {
   EXPECT_EQ(between(0, 100), "5 0 30 65");
 }
 
+TEST_F(ThreadActivityTest, ALossOfQemusOwnEventsHidesNoThread) {
+  play({switch_in(50)});
+  activity_.on(lost(0, 80, 90), {}, kNoName, threads_.switches());
+  EXPECT_EQ(between(50, 100), "50 0 0 0");
+}
+
 TEST_F(ThreadActivityTest, OfAThreadWhoseSwitchesAreNotAllRecordedNothingIsKnown) {
   processes_.set_selected(kOtherThread);
   play({switch_in(100), switch_out(130, true), switch_in(150)});

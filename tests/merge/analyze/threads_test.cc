@@ -75,6 +75,19 @@ TEST_F(ThreadsTest, ALossOnAnyCpuHidesWhatAThreadDid) {
   EXPECT_FALSE(threads_.on(switch_in(310)).front().in_loss);
 }
 
+TEST_F(ThreadsTest, ALossIsAChangeOfAllThreadsUnlessItIsAGuests) {
+  const ThreadChanges changes = threads_.on(lost(3, 120, 150));
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(are_loss(changes));
+  EXPECT_EQ(changes[0].cpu, 3u);
+  EXPECT_EQ(changes[0].since, Timestamp(120));
+  EXPECT_EQ(changes[0].until, Timestamp(150));
+  EXPECT_FALSE(changes[0].leaves() || changes[0].runs() || changes[0].wakes());
+  Event of_guest = lost(3, 160, 170);
+  of_guest.machine = guest_machine(1);
+  EXPECT_TRUE(threads_.on(of_guest).empty());
+}
+
 TEST_F(ThreadsTest, AStoppedThreadSleepsAndAnEndedOnesIdIsGivenAgain) {
   Event leaves = switch_out(100, false);
   std::get<SchedSwitch>(leaves.payload).left = SchedSwitch::Left::kStopped;
